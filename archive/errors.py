@@ -45,6 +45,10 @@ class InvalidName(ConfigError):
     """A namespace, cluster, business or node name that is not allowed on disk and in a bucket."""
 
 
+class NewerVersion(ConfigError):
+    """A file or object that a newer version of kvwal wrote. It is whole, only not readable here: upgrade."""
+
+
 class ArchiveError(KvwalError):
     """The archive could not be reached, or holds something that is not what was put there."""
 

@@ -2,7 +2,8 @@
 
     KvwalError                      kind      what a caller does
     ├── ConfigError                 caller    mend the setting
-    │   └── InvalidName             caller    choose another name
+    │   ├── InvalidName             caller    choose another name
+    │   └── NewerVersion            caller    upgrade kvwal
     ├── CodecError                  caller    store something the codec can bring back
     ├── TooLarge                    caller    split the transaction
     ├── StoreClosed                 caller    open the store first
@@ -32,6 +33,7 @@ from archive.errors import (
     InvalidName,
     Kind,
     KvwalError,
+    NewerVersion,
 )
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "Kind",
     "KvwalError",
     "LogFailed",
+    "NewerVersion",
     "NotRecovered",
     "StorageFull",
     "StoreClosed",

@@ -1,0 +1,241 @@
+"""Codecs: how a Python value becomes the bytes of an entry, and comes back equal and of the same type.
+
+A codec's name stands in the entry (`key_class`, `value_class`), so that bytes can be read without knowing who wrote them.
+Whatever would not come back equal and of the same type is refused with `CodecError` before anything is written: an int key
+inside JSON, a tuple, a NaN. There is no pickle; whoever wants it registers it by hand and answers for it.
+
+Key codecs keep order: the bytes of two keys of one class compare as the keys do (strings by code point).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kvwal.errors import CodecError, ConfigError
+
+_NAME = re.compile(r"[a-z][a-z0-9_.-]{0,62}(@[1-9][0-9]{0,5})?")
+_INT_MAX_BYTES = 127
+_DOUBLE = struct.Struct(">Q")
+
+
+class Codec(NamedTuple):
+    """A named pair of functions. `keys` says that equal values give equal bytes, so that it may encode keys."""
+
+    name: str
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes], Any]
+    keys: bool = False
+
+
+def _encode_int(number: int) -> bytes:
+    """Sign and length in one byte (0x80 + bytes, or 0x80 - bytes for negatives), then the number, big-endian."""
+    magnitude = number if number >= 0 else ~number
+    size = (magnitude.bit_length() + 7) // 8 or 1
+    if size > _INT_MAX_BYTES:
+        raise CodecError(f"an int of {size} bytes is too long: the int codec takes {_INT_MAX_BYTES} bytes at most.")
+    if number >= 0:
+        return bytes([0x80 + size]) + number.to_bytes(size, "big")
+    return bytes([0x80 - size]) + (number + (1 << 8 * size)).to_bytes(size, "big")
+
+
+def _decode_int(data: bytes) -> int:
+    size = data[0] - 0x80
+    if len(data) != abs(size) + 1 or not size:
+        raise ValueError("the length byte does not fit the data")
+    number = int.from_bytes(data[1:], "big")
+    return number if size > 0 else number - (1 << 8 * -size)
+
+
+def _encode_float(number: float) -> bytes:
+    """IEEE 754, the sign bit flipped for positives and all bits for negatives: bytes compare as the numbers do."""
+    if math.isnan(number):
+        raise CodecError("NaN cannot be stored: it equals nothing, itself included. Store None instead.")
+    (bits,) = _DOUBLE.unpack(struct.pack(">d", number))
+    return _DOUBLE.pack(bits ^ 0xFFFFFFFFFFFFFFFF if bits >> 63 else bits | 1 << 63)
+
+
+def _decode_float(data: bytes) -> float:
+    (bits,) = _DOUBLE.unpack(data)
+    bits = bits ^ 1 << 63 if bits >> 63 else bits ^ 0xFFFFFFFFFFFFFFFF
+    number: float = struct.unpack(">d", _DOUBLE.pack(bits))[0]
+    return number
+
+
+def _decode_bool(data: bytes) -> bool:
+    return {b"\x00": False, b"\x01": True}[data]
+
+
+def _decode_none(data: bytes) -> None:
+    if data:
+        raise ValueError("None has no bytes")
+
+
+_encode_json = msgspec.json.Encoder().encode
+_JSON_SCALARS = frozenset({str, bool, type(None)})
+
+
+def _check_json(value: Any) -> None:
+    """Refuse what JSON would bring back as something else. Exact types only: a subclass would come back as its base."""
+    kind = type(value)
+    if kind in _JSON_SCALARS:
+        return
+    if kind is dict:
+        for key, item in value.items():
+            if type(key) is not str:
+                raise CodecError(f"a key inside JSON must be a str, and {key!r} is {_describe(key)}: it would come back as text.")
+            _check_json(item)
+    elif kind is list:
+        for item in value:
+            _check_json(item)
+    elif kind is int:
+        if not -(1 << 63) <= value < 1 << 64:
+            raise CodecError(f"the int {value} inside JSON has more than 64 bits: store it as text, or as a value of its own.")
+    elif kind is float:
+        if not math.isfinite(value):
+            raise CodecError(f"JSON has no {value}: store None, or text.")
+    else:
+        raise CodecError(
+            f"JSON cannot bring back {_describe(value)} ({value!r:.80}).",
+            hint="Inside JSON kvwal takes dict with str keys, list, str, int, float, bool and None.",
+        )
+
+
+def _encode_checked_json(value: Any) -> bytes:
+    try:
+        _check_json(value)
+        return _encode_json(value)
+    except RecursionError:
+        raise CodecError("the value is nested too deeply for JSON, or holds itself.") from None
+
+
+def _describe(value: Any) -> str:
+    kind = type(value)
+    return f"{'an' if kind.__name__[:1] in 'aeiou' else 'a'} {kind.__qualname__}"
+
+
+_BUILTIN: list[tuple[tuple[type, ...], Codec]] = [
+    ((str,), Codec("str", str.encode, bytes.decode, keys=True)),
+    ((int,), Codec("int", _encode_int, _decode_int, keys=True)),
+    ((float,), Codec("float", _encode_float, _decode_float, keys=True)),
+    ((bool,), Codec("bool", lambda value: b"\x01" if value else b"\x00", _decode_bool, keys=True)),
+    ((type(None),), Codec("none", lambda value: b"", _decode_none, keys=True)),
+    ((bytes,), Codec("bytes", bytes, bytes, keys=True)),
+    ((dict, list), Codec("json", _encode_checked_json, msgspec.json.Decoder().decode)),
+]
+
+
+class Codecs:
+    """A registry. `registry` is the one that every store uses; tests make their own."""
+
+    def __init__(self) -> None:
+        self.by_type: dict[type, Codec] = {kind: codec for kinds, codec in _BUILTIN for kind in kinds}
+        self.by_name: dict[str, Codec] = {codec.name: codec for _, codec in _BUILTIN}
+
+    def register(
+        self,
+        kind: type,
+        name: str,
+        *,
+        encode: Callable[[Any], bytes] | None = None,
+        decode: Callable[[bytes], Any] | None = None,
+        keys: bool = False,
+    ) -> None:
+        """Store values of exactly the type `kind` under the codec `name`.
+
+        Without functions, `kind` must be a dataclass or a msgspec Struct: it is stored as JSON, and each value is checked
+        to come back equal. When the shape of a type changes, register the new one as `name@2` and keep the old name
+        readable with `register_old`. `keys=True` (equal values always give equal bytes) lets it encode keys too, and is a
+        promise that this codec never changes. A name that is taken by another type is a `ConfigError`.
+        """
+        if (encode is None) != (decode is None):
+            raise ConfigError(f"codec {name!r}: give both encode and decode, or neither.")
+        if encode is None or decode is None:
+            encode, decode = _record_codec(kind)
+        self._add(Codec(name, encode, decode, keys))
+        self.by_type[kind] = self.by_name[name]
+
+    def register_old(self, name: str, decode: Callable[[bytes], Any]) -> None:
+        """Keep values that were written under `name` readable, without writing new ones."""
+
+        def refuse(value: Any) -> bytes:
+            raise CodecError(f"the codec {name!r} is for reading only.")
+
+        self._add(Codec(name, refuse, decode))
+
+    def _add(self, codec: Codec) -> None:
+        if not _NAME.fullmatch(codec.name):
+            raise ConfigError(f"{codec.name!r} is no codec name: lower-case letters, digits, '_', '.', '-', then '@2' for a version.")
+        if codec.name in self.by_name:
+            raise ConfigError(f"the codec name {codec.name!r} is taken.", hint="A changed shape needs a new version: name@2.")
+        self.by_name[codec.name] = codec
+
+    def encode_key(self, key: Any) -> tuple[bytes, str]:
+        """The bytes and class of a key."""
+        codec = self.by_type.get(type(key))
+        if codec is None or not codec.keys:
+            raise CodecError(
+                f"{_describe(key)} cannot be a key ({key!r:.80}).",
+                hint="Keys are str, int, float, bool, bytes, None, or a type registered with keys=True.",
+            )
+        if key.__class__ is float and key == 0.0:
+            key = 0.0  # -0.0 equals 0.0, so they are one key
+        return _encode(codec, key), codec.name
+
+    def encode_value(self, value: Any) -> tuple[bytes, str]:
+        """The bytes and class of a value."""
+        codec = self.by_type.get(type(value))
+        if codec is None:
+            raise CodecError(
+                f"there is no codec for {_describe(value)} ({value!r:.80}).",
+                hint="Store str, int, float, bool, None, bytes, dict or list, or register the type: kvwal.codecs.register(Type, 'name').",
+            )
+        return _encode(codec, value), codec.name
+
+    def decode(self, data: bytes, name: str) -> Any:
+        """The value that `data` was made from. An unknown codec, or bytes that it cannot read, is a `CodecError`."""
+        codec = self.by_name.get(name)
+        if codec is None:
+            raise CodecError(
+                f"the codec {name!r} is not registered here, so {len(data)} bytes cannot be decoded.",
+                hint="Register it, or read the raw bytes with entry(key).",
+            )
+        try:
+            return codec.decode(data)
+        except CodecError:
+            raise
+        except (ValueError, LookupError, TypeError, struct.error) as error:
+            raise CodecError(f"{len(data)} bytes are no {name!r}: {error}.", hint="Read the raw bytes with entry(key).") from error
+
+
+def _encode(codec: Codec, value: Any) -> bytes:
+    try:
+        return codec.encode(value)
+    except CodecError:
+        raise
+    except (ValueError, TypeError, OverflowError) as error:
+        raise CodecError(f"the codec {codec.name!r} cannot encode {value!r:.80}: {error}.") from error
+
+
+def _record_codec(kind: type) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
+    if not (hasattr(kind, "__dataclass_fields__") or issubclass(kind, msgspec.Struct)):
+        raise ConfigError(f"{kind.__qualname__} is neither a dataclass nor a msgspec Struct: give encode and decode.")
+    decode = msgspec.json.Decoder(kind).decode
+
+    def encode(value: Any) -> bytes:
+        data = _encode_json(value)
+        if decode(data) != value:
+            raise CodecError(f"{value!r:.80} would not come back equal from JSON.", hint="Give the codec its own encode and decode.")
+        return data
+
+    return encode, decode
+
+
+registry = Codecs()
+register = registry.register
+register_old = registry.register_old

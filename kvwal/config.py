@@ -1,0 +1,76 @@
+"""Settings, checked once and frozen: a store that opened has settings that can work."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from kvwal.errors import ConfigError
+
+KIB = 1 << 10
+MIB = 1 << 20
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """Flush policy: acknowledge after the write, fdatasync after `ms` milliseconds or `bytes` bytes, whichever is first.
+
+    A crash of the machine loses at most that much of what was acknowledged; a crash of the process loses nothing.
+    """
+
+    ms: int = 100
+    bytes: int = MIB
+
+    def __post_init__(self) -> None:
+        if self.ms < 1 or self.bytes < 1:
+            raise ConfigError(f"Interval(ms={self.ms}, bytes={self.bytes}): both must be at least 1.")
+
+
+Flush: TypeAlias = Literal["sync", "os"] | Interval
+"""When a write is acknowledged: after fdatasync, after the write with the kernel flushing, or after the write with a timer."""
+
+
+def check_flush(flush: object) -> Flush:
+    """`flush` if it is a policy, else `ConfigError`."""
+    if isinstance(flush, Interval):
+        return flush
+    if flush == "sync":
+        return "sync"
+    if flush == "os":
+        return "os"
+    raise ConfigError(f"flush={flush!r} is no flush policy.", hint="Use 'sync', 'os' or kvwal.Interval(ms=…, bytes=…).")
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be tuned, with the default of each. Sizes are bytes, times are seconds."""
+
+    segment_bytes: int = 64 * MIB
+    """A segment is sealed at this size; the first ones of a log are smaller, and grow with its write rate."""
+    ring_slots: int = 1024
+    """Submissions that may wait for the log writer before producers wait."""
+    ring_bytes: int = 64 * MIB
+    """Bytes of keys and values that may wait for the log writer before producers wait."""
+    overflow_bytes: int = 5 * MIB
+    """A transaction above this size is refused with `TooLarge`."""
+    checkpoint_seconds: float = 120.0
+    """A business that was written to is checkpointed at least this often, when that is worth its cost."""
+    checkpoint_bytes: int = 256 * MIB
+    """Or as soon as this much log came since its last snapshot."""
+    archive_seconds: float = 60.0
+    """A segment with entries is sealed and archived after this time: what a lost disk costs."""
+    history_seconds: float = 7 * 86400.0
+    """How far back the archive keeps every change; older history is rewritten to the latest entry of each key."""
+    gc_grace_seconds: float = 3600.0
+    """A superseded object of the archive is kept this long for readers that still use it."""
+    max_skew_seconds: float = 10.0
+    """How far ahead of the wall clock a log's last timestamp may lie when it is opened."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not value > 0:
+                raise ConfigError(f"settings: {name}={value!r} must be a number above 0.")
+        if self.segment_bytes < 64 * KIB:
+            raise ConfigError(f"settings: segment_bytes={self.segment_bytes} is below 64 KiB.")
+        if self.overflow_bytes > 5 * MIB:
+            raise ConfigError(f"settings: overflow_bytes={self.overflow_bytes} is above 5 MiB, which one block can hold.")

@@ -1,0 +1,107 @@
+"""The one word of the log: an entry, as callers see it and as the log stores it.
+
+`DataEntry` is the public record. Inside, an entry is an `Entry` (six values) or an `ExpiringEntry` (seven): MessagePack
+arrays of exactly the lengths that the segment format has for them, encoded without a copy and untracked by the garbage
+collector, because a store holds millions of them. Nobody outside ever holds one of these: what is handed out is a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timezone
+from typing import Any, ClassVar, Literal, cast
+
+import msgspec
+
+TIMESTAMP_SHIFT = 16
+"""A timestamp is `unix_ms << TIMESTAMP_SHIFT | counter`: a hybrid logical clock in one integer."""
+
+
+class DataEntry(msgspec.Struct, array_like=True, frozen=True):
+    """One change of one key.
+
+    `key` and `value` are encoded by the codecs that `key_class` and `value_class` name. `deleted` is the only operation
+    flag: a delete has value `b""` and value_class `""`. `timestamp` is a hybrid logical clock (see `when`); `expires` is
+    unix milliseconds, 0 for never. Identity is (`key_class`, `key`).
+    """
+
+    key: bytes
+    key_class: str
+    value: bytes
+    value_class: str
+    deleted: bool
+    timestamp: int
+    expires: int = 0
+
+    @property
+    def when(self) -> datetime:
+        """The wall-clock part of `timestamp`, in UTC, to the millisecond."""
+        return datetime.fromtimestamp((self.timestamp >> TIMESTAMP_SHIFT) / 1000, tz=timezone.utc)
+
+
+class Entry(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=True):
+    """An entry that never expires, as the log stores it. `timestamp` is 0 until the log writer stamps it, once."""
+
+    key: bytes
+    key_class: str
+    value: bytes
+    value_class: str
+    deleted: bool
+    timestamp: int
+
+    expires: ClassVar[int] = 0
+
+    def public(self) -> DataEntry:
+        """A copy for a caller."""
+        return DataEntry(
+            self.key, self.key_class, self.value, self.value_class, self.deleted, self.timestamp, self.expires
+        )
+
+
+class ExpiringEntry(Entry, array_like=True, gc=False, forbid_unknown_fields=True):
+    """An entry with an end: absent from `expires` (unix ms) on."""
+
+    expires: int  # type: ignore[misc]  # the base's constant becomes a field
+
+
+Decode = Callable[[bytes], list[Entry]]
+
+encode_entries = msgspec.msgpack.Encoder().encode
+"""MessagePack of a list of entries: the payload of a block of kind 2."""
+
+
+def make_entry(
+    key: bytes, key_class: str, value: bytes, value_class: str, deleted: bool, timestamp: int, expires: int
+) -> Entry:
+    """The right one of the two stored shapes."""
+    if expires:
+        return ExpiringEntry(key, key_class, value, value_class, deleted, timestamp, expires)
+    return Entry(key, key_class, value, value_class, deleted, timestamp)
+
+
+def make_decoder(classes: Iterable[str]) -> Decode:
+    """A function from the payload of an entries block to its entries, in order.
+
+    `classes` are the names most entries will have. They are decoded as literals, which gives every entry the same string
+    object: a store of a million entries would else hold two million copies of "str". Any other name, and any entry that
+    expires, takes the general road. Raises `msgspec.DecodeError` on a payload of another shape.
+    """
+    names = tuple(sorted({"", *classes}))
+    literal = Literal.__getitem__(names)
+    fields: Sequence[Any] = [("key", bytes), ("key_class", literal), ("value", bytes), ("value_class", literal)]
+    known = msgspec.defstruct(
+        "KnownEntry", fields, bases=(Entry,), array_like=True, gc=False, forbid_unknown_fields=True
+    )
+    fast = msgspec.msgpack.Decoder(list[known])  # type: ignore[valid-type]
+
+    def decode(payload: bytes) -> list[Entry]:
+        try:
+            return cast("list[Entry]", fast.decode(payload))
+        except msgspec.ValidationError:
+            return [make_entry(e.key, e.key_class, e.value, e.value_class, e.deleted, e.timestamp, e.expires)
+                    for e in _decode_any(payload)]
+
+    return decode
+
+
+_decode_any = msgspec.msgpack.Decoder(list[DataEntry]).decode

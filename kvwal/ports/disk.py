@@ -1,0 +1,252 @@
+"""The door to files. Only this module opens, writes, syncs, renames or deletes anything.
+
+A method raises `OSError` as the operating system gave it, with the path in it. What each promises about durability is what
+the log builds on: `File.datasync` for bytes, `Disk.sync_folder` for names.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+Buffer = bytes | mmap.mmap
+"""What a file's bytes are read from: slicing it gives `bytes`."""
+
+
+class File(Protocol):
+    """A file open for writing, by one thread at a time."""
+
+    path: Path
+
+    def write_at(self, offset: int, parts: Sequence[bytes]) -> None:
+        """Write all parts, one behind the other, from `offset` on. Short writes are continued."""
+        ...
+
+    def datasync(self) -> None:
+        """Return when every byte written so far, and the size, survive a power cut."""
+        ...
+
+    def allocate(self, size: int) -> None:
+        """Give the file at least `size` bytes on the disk; new ones read as zeros. A full disk raises here, not in `write_at`."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes."""
+        ...
+
+    def close(self) -> None:
+        """Close it. Nothing is synced."""
+        ...
+
+
+class Disk(Protocol):
+    """The file operations that kvwal needs."""
+
+    def create(self, path: Path) -> File:
+        """A new empty file. `FileExistsError` if there is one."""
+        ...
+
+    def open(self, path: Path) -> File:
+        """An existing file, for writing, its bytes as they are."""
+        ...
+
+    def view(self, path: Path) -> _View:
+        """A context that gives the file's bytes as they are now, without copying them (`mmap`; empty files give `b""`)."""
+        ...
+
+    def read(self, path: Path) -> bytes:
+        """The whole of a small file."""
+        ...
+
+    def size(self, path: Path) -> int:
+        """Bytes in the file. `FileNotFoundError` if there is none."""
+        ...
+
+    def names(self, folder: Path) -> list[str]:
+        """Names in a folder, sorted; empty if there is no such folder."""
+        ...
+
+    def is_folder(self, path: Path) -> bool:
+        """Whether `path` is a folder."""
+        ...
+
+    def make_folders(self, folder: Path) -> None:
+        """Create a folder and those above it, each name durable in the one above."""
+        ...
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Give a file another name in one step, replacing what has it. Durable after `sync_folder`."""
+        ...
+
+    def unlink(self, path: Path) -> None:
+        """Delete a file. It is no error if it is gone. Durable after `sync_folder`."""
+        ...
+
+    def sync_folder(self, folder: Path) -> None:
+        """Return when the names in `folder` survive a power cut."""
+        ...
+
+    def free(self, folder: Path) -> int:
+        """Bytes that an unprivileged process can still write to the disk of `folder`."""
+        ...
+
+    def lock(self, path: Path, note: str) -> Lock | str:
+        """Take the lock file for this process and write `note` into it, or return the note of whoever holds it."""
+        ...
+
+
+class Lock(Protocol):
+    """A held lock. The operating system lets go of it when the process ends, however it ends."""
+
+    def release(self) -> None:
+        """Let go."""
+        ...
+
+
+class _View(Protocol):
+    def __enter__(self) -> Buffer: ...
+    def __exit__(self, *exc: object) -> None: ...
+
+
+class OsFile:
+    """A file of the operating system."""
+
+    def __init__(self, path: Path, flags: int) -> None:
+        self.path = path
+        self._fd = os.open(path, flags | os.O_RDWR | os.O_CLOEXEC, 0o640)
+
+    def write_at(self, offset: int, parts: Sequence[bytes]) -> None:
+        """See `File.write_at`."""
+        total = sum(map(len, parts))
+        written = os.pwritev(self._fd, parts, offset)
+        while written < total:
+            rest = b"".join(parts)[written:]
+            step = os.pwrite(self._fd, rest, offset + written)
+            if not step:
+                raise OSError(errno.EIO, "the disk took no bytes", str(self.path))
+            written += step
+
+    def datasync(self) -> None:
+        """See `File.datasync`."""
+        os.fdatasync(self._fd)
+
+    def allocate(self, size: int) -> None:
+        """See `File.allocate`."""
+        have = os.fstat(self._fd).st_size
+        if size > have:
+            os.posix_fallocate(self._fd, have, size - have)
+
+    def truncate(self, size: int) -> None:
+        """See `File.truncate`."""
+        os.ftruncate(self._fd, size)
+
+    def close(self) -> None:
+        """See `File.close`."""
+        os.close(self._fd)
+
+
+class OsLock:
+    """An exclusive `flock` on an open file."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        """See `Lock.release`."""
+        os.close(self._fd)
+
+
+class OsDisk:
+    """The file system of the machine."""
+
+    def create(self, path: Path) -> File:
+        """See `Disk.create`."""
+        return OsFile(path, os.O_CREAT | os.O_EXCL)
+
+    def open(self, path: Path) -> File:
+        """See `Disk.open`."""
+        return OsFile(path, 0)
+
+    @contextmanager
+    def view(self, path: Path) -> Iterator[Buffer]:
+        """See `Disk.view`."""
+        with open(path, "rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                yield b""
+                return
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+                yield view
+
+    def read(self, path: Path) -> bytes:
+        """See `Disk.read`."""
+        return path.read_bytes()
+
+    def size(self, path: Path) -> int:
+        """See `Disk.size`."""
+        return path.stat().st_size
+
+    def names(self, folder: Path) -> list[str]:
+        """See `Disk.names`."""
+        try:
+            return sorted(os.listdir(folder))
+        except FileNotFoundError:
+            return []
+
+    def is_folder(self, path: Path) -> bool:
+        """See `Disk.is_folder`."""
+        return path.is_dir()
+
+    def make_folders(self, folder: Path) -> None:
+        """See `Disk.make_folders`."""
+        if folder.is_dir():
+            return
+        self.make_folders(folder.parent)
+        try:
+            os.mkdir(folder, 0o750)
+        except FileExistsError:
+            if not folder.is_dir():
+                raise
+        self.sync_folder(folder.parent)
+
+    def rename(self, old: Path, new: Path) -> None:
+        """See `Disk.rename`."""
+        os.replace(old, new)
+
+    def unlink(self, path: Path) -> None:
+        """See `Disk.unlink`."""
+        path.unlink(missing_ok=True)
+
+    def sync_folder(self, folder: Path) -> None:
+        """See `Disk.sync_folder`."""
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def free(self, folder: Path) -> int:
+        """See `Disk.free`."""
+        return shutil.disk_usage(folder).free
+
+    def lock(self, path: Path, note: str) -> Lock | str:
+        """See `Disk.lock`."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(fd, 4096, 0).decode("utf-8", "replace").strip()
+            os.close(fd)
+            return holder or "a process that has not said who it is"
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, note.encode(), 0)
+        return OsLock(fd)
+
+
+OS_DISK = OsDisk()

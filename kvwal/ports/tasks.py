@@ -1,0 +1,110 @@
+"""The door to threads and processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+Lock = threading.Lock
+
+
+class Workers(Protocol):
+    """Where calls that block (a write, an fdatasync) run, so that the event loop does not."""
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Run `call` elsewhere and return what it returns. Once begun it is not cancelled."""
+        ...
+
+    def close(self) -> None:
+        """Wait for what runs, and take no more."""
+        ...
+
+
+class ThreadWorkers:
+    """A pool of threads."""
+
+    def __init__(self, name: str, threads: int = 4) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """See `Workers.run`."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+    def close(self) -> None:
+        """See `Workers.close`."""
+        self._pool.shutdown(wait=True)
+
+
+class LoopThread:
+    """An event loop on a thread of its own: how synchronous callers reach the asyncio core."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there and wait for its result."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine there without waiting."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def close(self) -> None:
+        """Stop the loop and wait for its thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Child:
+    """A Python process of its own that answers one line with one line. Used by one thread at a time."""
+
+    def __init__(self, module: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        )
+
+    def ask(self, line: bytes) -> bytes:
+        """Send a line and wait for the answer. `EOFError` if the process ended instead."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        if stdin is None or stdout is None:
+            raise EOFError("the process has no pipes")
+        try:
+            stdin.write(line + b"\n")
+            stdin.flush()
+        except BrokenPipeError:
+            raise EOFError(self._ended()) from None
+        answer = stdout.readline()
+        if not answer.endswith(b"\n"):
+            raise EOFError(self._ended())
+        return answer
+
+    def _ended(self) -> str:
+        return f"process {self._process.pid} ended with code {self._process.wait()}"
+
+    def close(self) -> None:
+        """Let it finish what it does, and wait for its end."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+def whoami() -> str:
+    """This process as another one's error message should name it."""
+    return f"pid {os.getpid()} on {socket.gethostname()}"
