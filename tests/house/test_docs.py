@@ -1,0 +1,45 @@
+"""Documents that cannot fall behind: links resolve, and what they show was run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.house.source import ROOT, committed
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+SESSION = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as the usual renderers make them."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def broken_links(page: Path) -> list[str]:
+    broken = []
+    for target in LINK.findall(FENCE.sub("", page.read_text())):
+        if re.match(r"\w+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path) if path else page
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file.read_text())):
+            broken.append(f"{page.relative_to(ROOT)}: {target}")
+    return broken
+
+
+def test_every_link_of_every_page_resolves() -> None:
+    assert not [link for page in committed(".md") for link in broken_links(ROOT / page)]
+
+
+def test_the_session_of_the_readme_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions = SESSION.findall((ROOT / "README.md").read_text())
+    assert sessions, "README.md shows no python session"
+    monkeypatch.chdir(tmp_path)
+    for session in sessions:
+        exec(compile(session, "README.md", "exec"), {"__name__": "readme"})
+    assert list(tmp_path.iterdir()), "the session left nothing on disk"
