@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt deploy/java_home.py deploy/fetch_hazelc
 	@[ -n "$(PYTHON)" ] || { echo "kvwal needs Python 3.11 or newer; name one with make PYTHON=…"; exit 1; }
 	@echo "Setting up $(VENV) (once; a few minutes)"
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt hatchling
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt hatchling editables
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[$(EXTRAS)]'
 	@$(WITH_JAVA) $(BIN)/python deploy/fetch_hazelcast.py
 	@touch $@
