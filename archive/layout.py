@@ -1,0 +1,132 @@
+"""The names of the archive, built and parsed in this one place.
+
+    <namespace>/<cluster>/<business>/<node>/<first>-<last>[-<horizon>].parquet     rows of a range of the log
+    <namespace>/<cluster>/<business>/<node>/_log                                   which log writes under this node's name
+    <namespace>/<cluster>/<business>/<node>/_log.2  _log.3 …                       the logs that took over since
+
+Numbers are decimal, 20 digits, so that a listing comes back in the order of the log. Whatever is not exactly what
+this module would build is not a name of the archive: every legal name round-trips, and nothing else parses.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from archive.errors import InvalidName
+
+NAME_LENGTH = 128
+MAX_NUMBER = 2**63 - 1
+
+_FIRST = re.compile(r"[A-Za-z0-9%@+]")
+_OTHER = re.compile(r"[^A-Za-z0-9._%@+-]")
+_OBJECT = re.compile(r"([0-9]{20})-([0-9]{20})(?:-([0-9]{20}))?\.parquet")
+_REGISTRATION = re.compile(r"_log(?:\.([1-9][0-9]{0,8}))?")
+
+
+class Place(NamedTuple):
+    """Where one log stands: one business on one node of a cluster."""
+
+    namespace: str
+    cluster: str
+    business: str
+    node: str
+
+    @property
+    def prefix(self) -> str:
+        """The folder of the place, without a trailing slash. Raises InvalidName."""
+        return "/".join(check_name(kind, name) for kind, name in zip(self._fields, self, strict=True))
+
+
+class Span(NamedTuple):
+    """The range of sequences, both ends included, that an object covers.
+
+    `horizon` is a timestamp of the hybrid clock, or 0: of the entries older than it only the latest of each identity
+    was kept.
+    """
+
+    first: int
+    last: int
+    horizon: int = 0
+
+    def supersedes(self, other: Span) -> bool:
+        """True if everything that `other` offers is offered by this span too, which is another one.
+
+        A wider range supersedes what lies inside it; of equal ranges the later horizon does.
+        """
+        if (self.first, self.last) == (other.first, other.last):
+            return self.horizon > other.horizon
+        return self.first <= other.first and other.last <= self.last
+
+
+def check_name(kind: str, name: str) -> str:
+    """`name`, if it may be a folder of the log and a part of a key in a bucket; otherwise InvalidName says which rule
+    it breaks.
+
+    `kind` is what the name is for ("node", "business" …) and only goes into the message.
+    """
+    rule = _broken_rule(name)
+    if rule:
+        raise InvalidName(f"The {kind} name {name[:NAME_LENGTH]!r} {rule}.", hint="Choose another name.")
+    return name
+
+
+def _broken_rule(name: str) -> str:
+    if not name:
+        return "is empty"
+    if len(name) > NAME_LENGTH:
+        return f"is {len(name)} characters long; {NAME_LENGTH} are allowed"
+    if bad := _OTHER.search(name):
+        return f"holds {bad.group()!r}; letters, digits and . _ % @ + - are allowed"
+    if not _FIRST.match(name):
+        return f"begins with {name[0]!r}; the first character must be a letter, a digit or one of % @ +"
+    return ""
+
+
+def object_key(place: Place, span: Span) -> str:
+    """The key of the object that holds `span` of the log at `place`. Raises InvalidName, or ValueError for an
+    impossible span.
+    """
+    if not (1 <= span.first <= span.last <= MAX_NUMBER and 0 <= span.horizon <= MAX_NUMBER):
+        raise ValueError(f"not a range of a log: {span}")
+    horizon = f"-{span.horizon:020d}" if span.horizon else ""
+    return f"{place.prefix}/{span.first:020d}-{span.last:020d}{horizon}.parquet"
+
+
+def parse_object_key(key: str) -> tuple[Place, Span] | None:
+    """The place and span of a key that `object_key` built, or None for any other string."""
+    place, name = _split(key)
+    match = _OBJECT.fullmatch(name)
+    if place is None or match is None:
+        return None
+    span = Span(int(match[1]), int(match[2]), int(match[3] or 0))
+    return (place, span) if _is_canonical(key, place, span) else None
+
+
+def _is_canonical(key: str, place: Place, span: Span) -> bool:
+    try:
+        return object_key(place, span) == key
+    except ValueError:
+        return False
+
+
+def registration_key(place: Place, number: int) -> str:
+    """The key under which the `number`-th log of the place (1: the first one) says who it is."""
+    return f"{place.prefix}/_log" + (f".{number}" if number > 1 else "")
+
+
+def parse_registration_key(key: str) -> tuple[Place, int] | None:
+    """The place and number of a key that `registration_key` built, or None for any other string."""
+    place, name = _split(key)
+    match = _REGISTRATION.fullmatch(name)
+    if place is None or match is None:
+        return None
+    number = int(match[1] or 1)
+    return (place, number) if registration_key(place, number) == key else None
+
+
+def _split(key: str) -> tuple[Place | None, str]:
+    parts = key.split("/")
+    if len(parts) != len(Place._fields) + 1 or any(_broken_rule(part) for part in parts[:-1]):
+        return None, ""
+    return Place(*parts[:-1]), parts[-1]

@@ -1,0 +1,494 @@
+"""The archive's one door to files: immutable objects in a local folder, or in anything fsspec reaches (s3:// through
+s3fs).
+
+An object is put only if its key is absent and is never changed afterwards. Locally that is a temporary file, fsync,
+`link()` and fsync of the folders; in a bucket it is `If-None-Match: *`. Whatever a store throws becomes an
+ArchiveError with a sentence, by one table (`_FAULTS`), and neither the sentence nor a repr ever holds a key or a
+secret. fsspec is imported when a URL needs it.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import re
+import sys
+import tempfile
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TypeVar
+
+from archive.errors import ArchiveDamaged, ArchiveError, ConfigError
+
+T = TypeVar("T")
+
+NEVER_OLD_MS = 1 << 47
+CONNECT_TIMEOUT_S = 5
+READ_TIMEOUT_S = 60
+ATTEMPTS = 3
+
+
+class Listed(NamedTuple):
+    """One object of a listing. `modified_ms` is unix milliseconds by the store's own clock; `etag` is None where
+    there is none.
+    """
+
+    key: str
+    size: int
+    etag: str | None
+    modified_ms: int
+
+
+Listing = list[Listed]
+Names = list[str]
+
+
+class ObjectMissing(ArchiveError):
+    """There is no object under this key (any more): a rewrite may have superseded it, so list again."""
+
+
+class Objects(ABC):
+    """A store of immutable objects under one URL. Keys are the relative names that `archive.layout` builds."""
+
+    url: str
+
+    def __repr__(self) -> str:
+        return f"<archive {self.url}>"
+
+    @abstractmethod
+    def list(self, prefix: str) -> Listing:
+        """Every object whose key begins with `prefix`, sorted by key; none is an empty list. Raises ArchiveError."""
+
+    @abstractmethod
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        """Stores `data` durably, or returns False because there is an object already, which stays as it is."""
+
+    @abstractmethod
+    def read(self, key: str) -> bytes:
+        """All bytes of an object. Raises ObjectMissing."""
+
+    @abstractmethod
+    def open(self, key: str) -> BinaryIO:
+        """A seekable file over an object, to read parts of it. Raises ObjectMissing."""
+
+    @abstractmethod
+    def fetch(self, key: str, folder: Path) -> Path:
+        """A local file with the bytes of an object: the object itself, or a copy made in `folder`. Raises
+        ObjectMissing.
+        """
+
+    @abstractmethod
+    def delete(self, key: str) -> None:
+        """Removes an object; one that is gone already is no error."""
+
+    @abstractmethod
+    def confirm(self, key: str, data: bytes) -> None:
+        """Returns if what is stored has the size and the checksum of `data`; otherwise raises ArchiveDamaged or
+        ObjectMissing.
+        """
+
+    def sweep(self, prefix: str, before_ms: int) -> Names:
+        """Removes what a killed `put_if_absent` left behind before `before_ms`, and returns the names."""
+        return []
+
+    def _differs(self, key: str, what: str) -> ArchiveDamaged:
+        return ArchiveDamaged(
+            f"{self.url}: {key} is not what was put there: {what}.",
+            hint="Nothing relies on it yet; `kvwal archive verify` lists what is damaged.",
+        )
+
+
+def open_objects(url: str, storage_options: Mapping[str, Any] | None = None) -> Objects:
+    """The store at `url`: a path, `file://…`, or a URL of any fsspec filesystem. Nothing is read or made yet.
+
+    `storage_options` go to the filesystem; for s3:// the usual AWS_* variables of the environment serve as well. Raises
+    ConfigError for a URL that no installed filesystem serves.
+    """
+    if url.startswith("file://"):
+        return LocalObjects(url.removeprefix("file://"))
+    return RemoteObjects(url, storage_options or {}) if "://" in url else LocalObjects(url)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for copies and spilled rows, removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="kvwal-archive-") as folder:
+        yield Path(folder)
+
+
+class LocalObjects(Objects):
+    """Objects as files of a local folder. Names that begin with a dot are unfinished puts and are never listed."""
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root).absolute()
+        self.url = str(self._root)
+
+    def list(self, prefix: str) -> Listing:
+        """See Objects.list."""
+        folder = self._root / prefix.rpartition("/")[0]
+        found = [self._listed(path) for path in self._files(folder)]
+        return sorted(item for item in found if item is not None and item.key.startswith(prefix))
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        """See Objects.put_if_absent."""
+        path = self._root / key
+        with self._faults("put", key):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            fresh = self._link_new(path, data)
+            self._sync_folders(path)
+        return fresh
+
+    def _link_new(self, path: Path, data: bytes) -> bool:
+        if path.exists():
+            return False
+        partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+        try:
+            with partial.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(partial, path)
+        except FileExistsError:
+            return False
+        finally:
+            partial.unlink(missing_ok=True)
+        return True
+
+    def _sync_folders(self, path: Path) -> None:
+        """Makes the name durable. Always the whole way up: a folder that is there may have been made by a process
+        that was killed before its own fsync.
+        """
+        for folder in path.parents:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            if folder == self._root.parent:
+                return
+
+    def read(self, key: str) -> bytes:
+        """See Objects.read."""
+        with self._faults("read", key):
+            return (self._root / key).read_bytes()
+
+    def open(self, key: str) -> BinaryIO:
+        """See Objects.open."""
+        with self._faults("open", key):
+            return (self._root / key).open("rb")
+
+    def fetch(self, key: str, folder: Path) -> Path:
+        """See Objects.fetch: the object itself."""
+        with self._faults("read", key):
+            (self._root / key).stat()
+        return self._root / key
+
+    def delete(self, key: str) -> None:
+        """See Objects.delete."""
+        with self._faults("delete", key):
+            (self._root / key).unlink(missing_ok=True)
+
+    def confirm(self, key: str, data: bytes) -> None:
+        """See Objects.confirm."""
+        stored = self.read(key)
+        if stored != data:
+            raise self._differs(key, f"{len(stored)} bytes were read back, {len(data)} were put")
+
+    def sweep(self, prefix: str, before_ms: int) -> Names:
+        """See Objects.sweep."""
+        swept = []
+        for path in self._files(self._root / prefix, unfinished=True):
+            with self._faults("delete", path.name):
+                if path.stat().st_mtime_ns // 1_000_000 < before_ms:
+                    path.unlink(missing_ok=True)
+                    swept.append(path.relative_to(self._root).as_posix())
+        return swept
+
+    def _files(self, folder: Path, unfinished: bool = False) -> Iterator[Path]:
+        with self._faults("list", folder.name):
+            if folder.exists() and not folder.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+            for parent, _, names in os.walk(folder, onerror=_raise_unless_gone):
+                yield from (Path(parent, name) for name in names if name.startswith(".") == unfinished)
+
+    def _listed(self, path: Path) -> Listed | None:
+        try:
+            stat = path.stat()
+        except FileNotFoundError:
+            return None
+        return Listed(path.relative_to(self._root).as_posix(), stat.st_size, None, stat.st_mtime_ns // 1_000_000)
+
+    @contextmanager
+    def _faults(self, verb: str, key: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise _our_error(error, self.url, verb, key) from error
+
+
+class RemoteObjects(Objects):
+    """Objects behind an fsspec filesystem. Every call has finite time-outs; only faults that may pass are tried
+    again.
+    """
+
+    def __init__(self, url: str, storage_options: Mapping[str, Any]) -> None:
+        self.url = re.sub(r"//[^/@]*@", "//", url).rstrip("/")
+        protocol = url.partition("://")[0]
+        self._is_s3 = protocol in ("s3", "s3a")
+        options = _s3_options(storage_options) if self._is_s3 else dict(storage_options)
+        self._fs, self._root = _filesystem(url, self.url, options)
+        if self._is_s3:
+            self._fs.retries = (
+                1  # `_call` tries again; twice nested, a silent endpoint would hold a caller for many minutes
+            )
+
+    def list(self, prefix: str) -> Listing:
+        """See Objects.list."""
+        folder, _, start = prefix.rpartition("/")
+        narrowed = {"prefix": start} if self._is_s3 and start else {}
+        path = f"{self._root}/{folder}".rstrip("/")
+        try:
+            found = self._call("list", prefix, lambda: self._fs.find(path, detail=True, **narrowed))
+        except ObjectMissing:
+            raise self._no_bucket() from None
+        listed = (_listed(name.removeprefix(self._root).lstrip("/"), info) for name, info in found.items())
+        return sorted(item for item in listed if item.key.startswith(prefix))
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        """See Objects.put_if_absent."""
+        try:
+            self._call("put", key, lambda: self._fs.pipe_file(self._path(key), data, mode="create"))
+        except _Exists:
+            return False
+        except ObjectMissing:
+            raise self._no_bucket() from None
+        return True
+
+    def read(self, key: str) -> bytes:
+        """See Objects.read."""
+        return bytes(self._call("read", key, lambda: self._fs.cat_file(self._path(key))))
+
+    def open(self, key: str) -> BinaryIO:
+        """See Objects.open. Each read is one request for a range."""
+        size = self._info(key)["size"]
+        return io.BufferedReader(_Ranges(lambda a, b: self._range(key, a, b), size), buffer_size=1 << 16)
+
+    def _range(self, key: str, start: int, end: int) -> bytes:
+        return bytes(self._call("read", key, lambda: self._fs.cat_file(self._path(key), start=start, end=end)))
+
+    def fetch(self, key: str, folder: Path) -> Path:
+        """See Objects.fetch: a copy under a name of its own."""
+        copy = folder / uuid.uuid4().hex
+        self._call("read", key, lambda: self._fs.get_file(self._path(key), str(copy)))
+        return copy
+
+    def delete(self, key: str) -> None:
+        """See Objects.delete."""
+        try:
+            self._call("delete", key, lambda: self._fs.rm_file(self._path(key)))
+        except ObjectMissing:
+            return
+
+    def confirm(self, key: str, data: bytes) -> None:
+        """See Objects.confirm. An ETag that is not the MD5 (a multipart or an encrypted object) is settled by reading
+        back.
+        """
+        info = self._info(key)
+        if info["size"] != len(data):
+            raise self._differs(key, f"it has {info['size']} bytes, {len(data)} were put")
+        digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        if _etag(info) != digest and self.read(key) != data:
+            raise self._differs(key, "its bytes differ")
+
+    def _no_bucket(self) -> ArchiveError:
+        return ArchiveError(f"{self.url}: there is no such bucket or container.", hint="Make it, or correct the URL.")
+
+    def _info(self, key: str) -> dict[str, Any]:
+        info: dict[str, Any] = self._call("look up", key, lambda: self._fs.info(self._path(key)))
+        return info
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{key}"
+
+    def _call(self, verb: str, key: str, action: Callable[[], T]) -> T:
+        from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
+
+        retrying = Retrying(
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=wait_exponential_jitter(initial=0.1, max=2),
+            retry=retry_if_exception(_may_pass),
+            reraise=True,
+        )
+        try:
+            return retrying(action)
+        except tuple(_foreign_errors()) as error:
+            raise _our_error(error, self.url, verb, key) from error
+
+
+class _Ranges(io.RawIOBase):
+    """A seekable, read-only file whose bytes come from `read_range(start, end)`."""
+
+    def __init__(self, read_range: Callable[[int, int], bytes], size: int) -> None:
+        self._read_range = read_range
+        self._size = size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        end = min(self._at + len(buffer), self._size)
+        if end <= self._at:
+            return 0
+        data = self._read_range(self._at, end)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+class _Exists(ArchiveError):
+    """The store refused a put because the key is taken."""
+
+
+class _Fault(NamedTuple):
+    """What an error of a store means: its sentence, what to do next, whether the same call may succeed a moment
+    later.
+    """
+
+    says: str
+    hint: str
+    may_pass: bool
+    error: type[ArchiveError] = ArchiveError
+
+
+_KEYS = "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or the storage options), and what they may do there."
+_SILENT = _Fault("does not answer", "Check the address and the network; nothing is dropped until it is archived.", True)
+_REFUSED = _Fault("refused access: a wrong key or secret, or no permission", _KEYS, False)
+_BUSY = _Fault(
+    "answered that it cannot serve this now", "Try again later; nothing is dropped until it is archived.", True
+)
+_TAKEN = _Fault("holds an object under this key already", "", False, _Exists)
+_UNKNOWN = _Fault("failed", "Check the archive's address and its server's log.", False)
+
+# By the name of the error's class or one of its bases, or by errno, or by the code in an S3 answer: the first that fits.
+_FAULTS: dict[str | int, _Fault] = {
+    "PreconditionFailed": _TAKEN,
+    "412": _TAKEN,
+    "ConditionalRequestConflict": _BUSY,
+    "FileExistsError": _TAKEN,
+    "FileNotFoundError": _Fault("has no such object", "", False, ObjectMissing),
+    "NoCredentialsError": _Fault("needs a key and a secret, and none were found", _KEYS, False),
+    "PartialCredentialsError": _Fault("needs a key and a secret, and only one was found", _KEYS, False),
+    "PermissionError": _REFUSED,
+    "TimeoutError": _SILENT,
+    "ConnectionError": _SILENT,
+    "HTTPClientError": _SILENT,
+    "ClientError": _SILENT,
+    "NotADirectoryError": _Fault(
+        "is not a folder, or holds a file where a folder must be", "Choose another folder.", False
+    ),
+    "IsADirectoryError": _Fault("holds a folder where an object must be", "Move the folder away.", False),
+    errno.ENOSPC: _Fault("has no space left", "Free space; nothing is dropped until it is archived.", False),
+    errno.EDQUOT: _Fault("has no space left (quota)", "Free space; nothing is dropped until it is archived.", False),
+    errno.EROFS: _Fault("is read-only", "Choose another folder, or remount it.", False),
+    errno.EBUSY: _BUSY,
+    errno.EREMOTEIO: _BUSY,
+}
+
+
+def _fault(error: BaseException) -> _Fault:
+    response = getattr(error.__cause__ or error, "response", None)
+    code = response.get("Error", {}).get("Code", "") if isinstance(response, dict) else ""
+    names: list[Any] = [code, *(base.__name__ for base in type(error).__mro__), getattr(error, "errno", None)]
+    return next((_FAULTS[name] for name in names if name in _FAULTS), _UNKNOWN)
+
+
+def _may_pass(error: BaseException) -> bool:
+    return isinstance(error, tuple(_foreign_errors())) and _fault(error).may_pass
+
+
+def _our_error(error: BaseException, url: str, verb: str, key: str) -> ArchiveError:
+    """The sentence for a store's own error. It names the class, never the text, which may hold what the caller sent."""
+    fault = _fault(error)
+    what = f"{url} {fault.says} (to {verb} {key or 'everything'}; {type(error).__name__})."
+    return fault.error(what, hint=fault.hint)
+
+
+def _foreign_errors() -> Iterator[type[Exception]]:
+    """The roots of what filesystems throw: of botocore and aiohttp only where they are installed and in use."""
+    botocore = "botocore.exceptions"
+    yield OSError
+    for module, name in ((botocore, "BotoCoreError"), (botocore, "ClientError"), ("aiohttp", "ClientError")):
+        if module in sys.modules:
+            yield getattr(sys.modules[module], name)
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _s3_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Finite time-outs and no retries below ours, unless the caller chose others; nothing cached, because others
+    write too.
+    """
+    limits = {
+        "connect_timeout": CONNECT_TIMEOUT_S,
+        "read_timeout": READ_TIMEOUT_S,
+        "retries": {"total_max_attempts": 1},
+    }
+    config = {**limits, **given.get("config_kwargs", {})}
+    return {"use_listings_cache": False, "skip_instance_cache": True, **given, "config_kwargs": config}
+
+
+def _filesystem(url: str, shown: str, options: dict[str, Any]) -> tuple[Any, str]:
+    from fsspec.core import url_to_fs
+
+    try:
+        filesystem, root = url_to_fs(url, **options)
+    except (ImportError, ValueError) as error:
+        name = shown.partition("://")[0]
+        raise ConfigError(
+            f"{shown}: no filesystem for {name}:// can be opened ({type(error).__name__}).",
+            hint="Install the fsspec filesystem that serves it (s3fs for s3://), or correct the URL.",
+        ) from error
+    return filesystem, str(root).rstrip("/")
+
+
+def _listed(key: str, info: Mapping[str, Any]) -> Listed:
+    return Listed(key, int(info["size"]), _etag(info), _modified_ms(info))
+
+
+def _etag(info: Mapping[str, Any]) -> str | None:
+    etag = info.get("ETag") or info.get("etag")
+    return str(etag).strip('"') if etag else None
+
+
+def _modified_ms(info: Mapping[str, Any]) -> int:
+    """When the object was made; where the store does not say, the far future, so that it is never taken for an old
+    one.
+    """
+    for name in ("LastModified", "mtime", "last_modified", "created", "updated"):
+        value = info.get(name)
+        if isinstance(value, datetime):
+            return int(value.timestamp() * 1000)
+        if isinstance(value, int | float):
+            return int(value * 1000)
+    return NEVER_OLD_MS

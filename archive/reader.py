@@ -1,0 +1,276 @@
+"""Which objects of a place count, what they cover, and their rows, each checked before anything is made of it.
+
+Objects may overlap, and a rewrite may remove one between a listing and a read: a reader that misses an object lists
+again.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
+
+from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap
+from archive.layout import Place, Span, parse_object_key
+from archive.objects import ObjectMissing, Objects
+from archive.registry import Registration, owner
+from archive.rows import COLUMNS, DAMAGED_HINT, FOOTER_KEY, Footer, decode_footer, schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+LISTINGS = 5
+MAGIC = b"PAR1"
+CHUNK = 1 << 20
+
+
+class ObjectInfo(NamedTuple):
+    """One object: its key, the span in its name, the record in its footer, its size in bytes and when it was made
+    (unix ms).
+    """
+
+    key: str
+    span: Span
+    footer: Footer
+    size: int
+    modified_ms: int
+
+
+class Coverage(NamedTuple):
+    """What of one log is in the archive.
+
+    `last` is the last sequence up to which nothing is missing (0: nothing is there), `spans` the live objects' in
+    order, `gaps` the missing ranges between them, `max_timestamp` and `horizon` the greatest of any live object (0
+    without one).
+    """
+
+    last: int
+    spans: list[Span]
+    gaps: list[tuple[int, int]]
+    max_timestamp: int
+    horizon: int
+
+
+def live_objects(objects: Objects, place: Place) -> list[ObjectInfo]:
+    """The objects of `place` that count, in order of the log: not superseded by another one, and of a registered log
+    within the range in which that log counts. A place without a registration has none. Raises ArchiveDamaged,
+    ArchiveError.
+    """
+    registration = owner(objects, place)
+    if registration is None:
+        return []
+    return listed_again(lambda: _live(objects, place, registration))
+
+
+def listed_again(read: Callable[[], T]) -> T:
+    """`read()`, which lists and then reads what it listed; done again when an object was removed in between."""
+    for _ in range(LISTINGS - 1):
+        try:
+            return read()
+        except ObjectMissing:
+            continue
+    return read()
+
+
+def _live(objects: Objects, place: Place, registration: Registration) -> list[ObjectInfo]:
+    candidates = list_spans(objects, place)
+    infos: dict[Span, ObjectInfo] = {}
+    while True:
+        live = unsuperseded(candidates)
+        for span in live:
+            if span not in infos:
+                infos[span] = read_info(objects, *candidates[span])
+        foreign = [span for span in live if not belongs(registration, infos[span].footer)]
+        if not foreign:
+            return [infos[span] for span in live]
+        for span in foreign:
+            del candidates[span]
+
+
+def list_spans(objects: Objects, place: Place) -> dict[Span, tuple[str, int, int]]:
+    """Key, size and time of every object of `place`, by the span in its name, whether it counts or not."""
+    found = {}
+    for item in objects.list(f"{place.prefix}/"):
+        parsed = parse_object_key(item.key)
+        if parsed and parsed[0] == place:
+            found[parsed[1]] = (item.key, item.size, item.modified_ms)
+    return found
+
+
+def unsuperseded(spans: Iterable[Span]) -> list[Span]:
+    """The spans that no other one supersedes, in order of the log."""
+    live: list[Span] = []
+    # Widest first at each start, and the later horizon first: whatever supersedes a span stands before it.
+    for span in sorted(set(spans), key=lambda s: (s.first, -s.last, -s.horizon)):
+        if not (live and (live[-1].supersedes(span))):
+            live.append(span)
+    return live
+
+
+def belongs(registration: Registration, footer: Footer) -> bool:
+    """Whether an object's log is registered for the place, and the object ends before the next log took over."""
+    counted = registration.range_of(footer.log_id)
+    if counted is None:
+        return False
+    first, last = counted
+    return first <= footer.first and (last is None or footer.last <= last)
+
+
+def read_info(objects: Objects, key: str, size: int, modified_ms: int) -> ObjectInfo:
+    """The object with its footer, which must say what the name says. Raises ArchiveDamaged, ArchiveError,
+    ObjectMissing.
+    """
+    with objects.open(key) as file:
+        footer = read_footer(file, key)
+    parsed = parse_object_key(key)
+    if parsed is None or parsed != (footer.place, footer.span):
+        raise ArchiveDamaged(
+            f"{key}: its footer says it is {footer.place.prefix}, sequences {footer.first}–{footer.last}, horizon {footer.horizon}.",
+            hint="An object was renamed or copied over another; " + DAMAGED_HINT,
+        )
+    return ObjectInfo(key, parsed[1], footer, size, modified_ms)
+
+
+def read_footer(file: BinaryIO, key: str, *, check_body: bool = False) -> Footer:
+    """The record in the footer of the open object; with `check_body` every byte before the footer is checked too.
+
+    Raises ArchiveDamaged for anything that is not a whole object, ArchiveError if a newer version wrote it.
+    """
+    import pyarrow.parquet as pq
+
+    with _as_damage(key):
+        metadata = pq.read_metadata(file)
+    footer = decode_footer((metadata.metadata or {}).get(FOOTER_KEY), key)
+    if metadata.num_rows != footer.rows or metadata.schema.names != list(COLUMNS):
+        raise _damaged(
+            key, f"its footer promises {footer.rows} rows of the archive's columns, and it has {metadata.num_rows} rows"
+        )
+    if check_body and _body_crc(file, key) != footer.body_crc:
+        raise _damaged(key, "the checksum of its rows does not match")
+    return footer
+
+
+def _body_crc(file: BinaryIO, key: str) -> int:
+    import google_crc32c
+
+    end = file.seek(0, os.SEEK_END)
+    file.seek(end - 8)
+    left = end - 8 - int.from_bytes(file.read(4), "little")
+    if left < len(MAGIC):
+        raise _damaged(key, "the length of its footer is impossible")
+    file.seek(0)
+    crc = 0
+    while left > 0:
+        chunk = file.read(min(CHUNK, left))
+        if not chunk:
+            raise _damaged(key, "it ends before its footer")
+        crc = google_crc32c.extend(crc, chunk)
+        left -= len(chunk)
+    return crc
+
+
+def read_rows(objects: Objects, info: ObjectInfo) -> pa.Table:
+    """All rows of an object, every byte of them checked. Raises ArchiveDamaged, ObjectMissing."""
+    import pyarrow.parquet as pq
+
+    file = io.BytesIO(objects.read(info.key))
+    check_unchanged(read_footer(file, info.key, check_body=True), info)
+    with _as_damage(info.key):
+        return pq.read_table(file).cast(schema())
+
+
+def check_unchanged(footer: Footer, info: ObjectInfo) -> None:
+    """Raises ArchiveDamaged if the footer read now is not the one that was read when the object was chosen."""
+    if footer != info.footer:
+        raise _damaged(info.key, "its footer changed while it was read, and objects never change")
+
+
+def checked_file(objects: Objects, info: ObjectInfo, folder: Path) -> Path:
+    """A local file with the object, every byte of it checked, for engines that check nothing. Raises as `read_rows`."""
+    path = objects.fetch(info.key, folder)
+    with path.open("rb") as file:
+        check_unchanged(read_footer(file, info.key, check_body=True), info)
+    return path
+
+
+def find_rows(objects: Objects, info: ObjectInfo, key_class: str, key: bytes) -> pa.Table:
+    """The rows of one identity. Reads only the row groups that may hold it, each page checked. Raises as `read_rows`."""
+    import pyarrow.parquet as pq
+
+    wanted = [("key_class", "=", key_class), ("key", "=", key)]
+    with objects.open(info.key) as file, _as_damage(info.key):
+        return pq.read_table(file, filters=wanted, page_checksum_verification=True).cast(schema())
+
+
+def coverage(objects: Objects, place: Place, log_id: str) -> Coverage:
+    """What the archive holds of the log `log_id` and of the logs it continues; nothing for a log that is not
+    registered.
+    """
+    registration = owner(objects, place)
+    counted = registration.range_of(log_id) if registration else None
+    if registration is None or counted is None:
+        return Coverage(0, [], [], 0, 0)
+    end = counted[1]
+    infos = [info for info in live_objects(objects, place) if end is None or info.span.last <= end]
+    return covered(infos)
+
+
+def covered(infos: Iterable[ObjectInfo]) -> Coverage:
+    """The coverage by these live objects, which are in order of the log. Pure."""
+    spans, gaps, reached, times, horizons = [], [], 0, [0], [0]
+    for info in infos:
+        spans.append(info.span)
+        if info.span.first > reached + 1:
+            gaps.append((reached + 1, info.span.first - 1))
+        reached = max(reached, info.span.last)
+        times.append(info.footer.max_timestamp)
+        horizons.append(info.span.horizon)
+    return Coverage(gaps[0][0] - 1 if gaps else reached, spans, gaps, max(times), max(horizons))
+
+
+def without_gaps(
+    place: Place, infos: list[ObjectInfo], *, up_to: int | None = None, at: int | None = None
+) -> list[ObjectInfo]:
+    """The objects needed for the log's entries up to the sequence `up_to`, or ArchiveGap naming what is missing of
+    them.
+
+    With `at`, a timestamp, the entries must also not have been thinned out later than that.
+    """
+    needed = [info for info in infos if up_to is None or info.span.first <= up_to]
+    found = covered(needed)
+    if found.gaps:
+        ranges = ", ".join(f"{first}–{last}" for first, last in found.gaps)
+        raise ArchiveGap(
+            f"{place.prefix}: sequences {ranges} are in no object of the archive.",
+            hint="Put back the missing objects, or archive the node whose log still holds them; `kvwal archive verify` shows them.",
+        )
+    if at is not None and at < found.horizon:
+        raise ArchiveGap(
+            f"{place.prefix}: before timestamp {found.horizon} only the latest entry of each key was kept, and {at} was asked.",
+            hint="Ask for a later time; the setting `history` says how long every entry is kept.",
+        )
+    return needed
+
+
+def _damaged(key: str, what: str) -> ArchiveDamaged:
+    return ArchiveDamaged(f"{key}: {what}.", hint=DAMAGED_HINT)
+
+
+@contextmanager
+def _as_damage(key: str) -> Iterator[None]:
+    """What pyarrow says of bytes that are no whole, valid Parquet, as ArchiveDamaged."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except ArchiveError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(key, f"cut short, or not a whole Parquet file ({str(error).splitlines()[0]})") from error

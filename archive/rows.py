@@ -1,0 +1,147 @@
+"""What an object of the archive holds: the columns of its rows, the order they stand in, and the record in its
+footer.
+
+pyarrow is imported when the columns are first asked for, because commands that only look at names import this module
+too.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from archive.errors import ArchiveDamaged, ArchiveError
+from archive.layout import Place, Span
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    SCHEMA: pa.Schema
+
+FORMAT = 1
+FOOTER_KEY = b"kvwal"
+
+COLUMNS = ("key", "key_class", "value", "value_class", "deleted", "timestamp", "expires", "sequence")
+IDENTITY = ("key_class", "key")
+ORDER = (("key_class", "ascending"), ("key", "ascending"), ("timestamp", "descending"), ("sequence", "descending"))
+
+
+class Footer(msgspec.Struct, frozen=True, kw_only=True):
+    """The record in an object's Parquet footer, under the key `kvwal`, as JSON.
+
+    `body_crc` is the crc32c of every byte before the Parquet footer: a reader that takes the whole object checks it,
+    one that takes single pages is guarded by the page checksums. `previous_crc` is the crc of the seal before `first`
+    and `seal_crcs` those of the segments within, so that the chain of seals of the log can be followed from object to
+    object; of a rewritten object only the last one is kept. `identities` is the number of different (key_class, key),
+    `data_bytes` the length of all keys and values.
+    """
+
+    format: int
+    log_id: str
+    namespace: str
+    cluster: str
+    business: str
+    node: str
+    first: int
+    last: int
+    horizon: int
+    previous_crc: int
+    seal_crcs: list[int]
+    rows: int
+    identities: int
+    data_bytes: int
+    min_timestamp: int
+    max_timestamp: int
+    body_crc: int
+
+    @property
+    def place(self) -> Place:
+        """The place the object says it belongs to."""
+        return Place(self.namespace, self.cluster, self.business, self.node)
+
+    @property
+    def span(self) -> Span:
+        """The range the object says it covers."""
+        return Span(self.first, self.last, self.horizon)
+
+    def encode(self) -> bytes:
+        """The record as it stands in the footer."""
+        return msgspec.json.encode(self)
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+def decode_footer(raw: bytes | None, key: str) -> Footer:
+    """The record of the object `key`. Raises ArchiveDamaged if it is none, ArchiveError if a newer version wrote it."""
+    if raw is None:
+        raise ArchiveDamaged(
+            f"{key}: a Parquet file, but not one of the archive: its footer has no {FOOTER_KEY.decode()!r} record.",
+            hint="Move it out of the archive.",
+        )
+    try:
+        check_format(raw, key)
+        return msgspec.json.decode(raw, type=Footer)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ArchiveDamaged(f"{key}: the record in its footer cannot be read: {error}.", hint=DAMAGED_HINT) from error
+
+
+DAMAGED_HINT = "`kvwal archive verify` lists what is damaged; put back a copy of the object if there is one."
+
+
+def check_format(raw: bytes, key: str) -> None:
+    """Raises ArchiveError if the JSON record `raw` of the object `key` has a format this version does not know."""
+    found = msgspec.json.decode(raw, type=_Format).format
+    if found != FORMAT:
+        raise ArchiveError(
+            f"{key}: written by a newer version: format {found}, and this version reads format {FORMAT}.",
+            hint="Update kvwal to read it; nothing was changed.",
+        )
+
+
+@cache
+def schema() -> pa.Schema:
+    """The columns of an object, in order, none of them nullable."""
+    import pyarrow as pa
+
+    types = (pa.binary(), pa.string(), pa.binary(), pa.string(), pa.bool_(), pa.int64(), pa.int64(), pa.int64())
+    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in zip(COLUMNS, types, strict=True)])
+
+
+@cache
+def node_schema() -> pa.Schema:
+    """`schema()` and the node that a row comes from: the columns of every merged table."""
+    import pyarrow as pa
+
+    return schema().append(pa.field("node", pa.string(), nullable=False))
+
+
+def with_node(table: pa.Table, node: str) -> pa.Table:
+    """Rows of one node as rows of `node_schema()`."""
+    import pyarrow as pa
+
+    column = pa.repeat(pa.scalar(node), len(table))
+    return table.select(list(COLUMNS)).append_column("node", column).cast(node_schema())
+
+
+def sorted_rows(table: pa.Table) -> pa.Table:
+    """The rows of one node in the order of an object: by identity, newest first within it."""
+    return table.select(list(COLUMNS)).sort_by(list(ORDER)).cast(schema())
+
+
+def same_identity(table: pa.Table) -> pa.BooleanArray:
+    """For each row but the first, whether it has the identity of the row before it. `table` is sorted and not empty."""
+    import pyarrow.compute as pc
+
+    columns = [table.column(name).combine_chunks() for name in IDENTITY]
+    same = [pc.equal(column[1:], column[:-1]) for column in columns]
+    return pc.and_(same[0], same[1])
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SCHEMA":
+        return schema()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

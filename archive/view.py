@@ -1,0 +1,138 @@
+"""What a reader asks of a business: the latest row of every identity, or all rows of one, over the nodes' objects and
+live tails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.errors import ArchiveDamaged
+from archive.layout import Place
+from archive.merge import Source, all_rows, latest_reader
+from archive.objects import ObjectMissing, Objects, scratch
+from archive.reader import ObjectInfo, checked_file, find_rows, listed_again, live_objects, without_gaps
+from archive.registry import registered
+from archive.rows import COLUMNS, IDENTITY
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Tails = Sequence[tuple[str, "pa.Table"]]
+
+
+class NodePart(NamedTuple):
+    """The objects of one node that count, and the last sequence of it that does (None: all)."""
+
+    place: Place
+    infos: list[ObjectInfo]
+    up_to: int | None
+
+
+def parts(
+    objects: Objects,
+    namespace: str,
+    cluster: str,
+    business: str,
+    nodes: Mapping[str, int | None] | None = None,
+    at: int | None = None,
+) -> list[NodePart]:
+    """The objects to read for a business, node by node: of `nodes`, up to the sequence given for each, or of every
+    registered node.
+
+    Raises ArchiveGap if a range before the last one needed is missing, or if `at` lies before the horizon.
+    """
+    if nodes is None:
+        nodes = {place.node: None for place in registered(objects, namespace, cluster, business)}
+    found = []
+    for node, up_to in nodes.items():
+        place = Place(namespace, cluster, business, node)
+        infos = without_gaps(place, live_objects(objects, place), up_to=up_to, at=at)
+        found.append(NodePart(place, infos, up_to))
+    return found
+
+
+def latest(
+    objects: Objects,
+    namespace: str,
+    cluster: str,
+    business: str,
+    *,
+    nodes: Mapping[str, int | None] | None = None,
+    tails: Tails = (),
+    at: int | None = None,
+) -> pa.Table:
+    """The latest row of every identity, sorted by identity: the columns of `SCHEMA` and `node`.
+
+    Deleted rows are there, flagged; whether a row has expired is not judged. `nodes` maps a node to the last sequence
+    of it to take from the archive (None: all of it); without `nodes` every registered node counts. `tails` are rows
+    still in a node's log. With `at` only rows with a timestamp <= `at` count. Raises ArchiveGap if a range is missing
+    or `at` lies before the horizon.
+    """
+
+    def read() -> pa.Table:
+        found = parts(objects, namespace, cluster, business, nodes, at)
+        with scratch() as folder:
+            return latest_of(objects, found, folder, tails, at).read_all()
+
+    return listed_again(read)
+
+
+def latest_of(
+    objects: Objects, found: Sequence[NodePart], folder: Path, tails: Tails = (), at: int | None = None
+) -> pa.RecordBatchReader:
+    """The merge of these objects and tails as a stream; `folder` takes copies and spilled rows until the stream has
+    ended.
+
+    Raises ObjectMissing if an object was removed since it was listed, ArchiveDamaged for one whose bytes are not what
+    was put.
+    """
+    files = {part.place.node: [checked_file(objects, info, folder) for info in part.infos] for part in found}
+    sources = [Source(part.place.node, files[part.place.node], part.up_to) for part in found]
+    sources += [Source(node, table.select(list(COLUMNS))) for node, table in tails]
+    try:
+        return latest_reader(sources, at, folder)
+    except ArchiveDamaged as error:
+        gone = [path.name for paths in files.values() for path in paths if not path.exists()]
+        if gone:
+            raise ObjectMissing(f"{objects.url}: removed while it was read: {', '.join(gone)}.") from error
+        raise
+
+
+def history(
+    objects: Objects,
+    namespace: str,
+    cluster: str,
+    business: str,
+    *,
+    key_class: str,
+    key: bytes,
+    nodes: Mapping[str, int | None] | None = None,
+    tails: Tails = (),
+    at: int | None = None,
+) -> pa.Table:
+    """Every row of one identity, newest first by (timestamp, node, sequence), each (node, sequence) once: `SCHEMA`
+    and `node`.
+
+    Arguments and errors are those of `latest`. What a rewrite thinned out below a horizon is not there.
+    """
+
+    def read() -> pa.Table:
+        found = parts(objects, namespace, cluster, business, nodes, at)
+        sources = [
+            Source(part.place.node, find_rows(objects, info, key_class, key), part.up_to)
+            for part in found
+            for info in part.infos
+        ]
+        sources += [Source(node, _of_identity(table, key_class, key)) for node, table in tails]
+        return all_rows(sources, at)
+
+    return listed_again(read)
+
+
+def _of_identity(table: pa.Table, key_class: str, key: bytes) -> pa.Table:
+    import pyarrow.compute as pc
+
+    wanted = [pc.equal(table.column(name), value) for name, value in zip(IDENTITY, (key_class, key), strict=True)]
+    return table.filter(pc.and_(*wanted)).select(list(COLUMNS))

@@ -1,0 +1,145 @@
+"""A range of a log becomes an object: sorted, compressed, described in its footer, put if absent, and confirmed.
+
+The segment that an object was made from may be deleted once `put_segment` has returned, and not before.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.errors import ArchiveDamaged, ConfigError, KvwalError
+from archive.layout import Place, Span, object_key
+from archive.objects import Objects
+from archive.reader import read_footer
+from archive.registry import require_owner
+from archive.rows import FOOTER_KEY, FORMAT, Footer, same_identity, schema, sorted_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROW_GROUP_ROWS = 128 << 10
+
+
+class Stored(NamedTuple):
+    """An object that is confirmed to be in the archive. `size` is in bytes."""
+
+    key: str
+    size: int
+    rows: int
+
+
+class Seals(NamedTuple):
+    """Where rows stand in the chain of seals of a log: the crc before the first of them, and those of their segments."""
+
+    log_id: str
+    previous_crc: int
+    seal_crcs: list[int]
+
+
+def put_segment(
+    objects: Objects,
+    place: Place,
+    span: Span,
+    table: pa.Table,
+    *,
+    log_id: str,
+    previous_crc: int,
+    seal_crcs: Sequence[int],
+) -> Stored:
+    """Stores the rows of `span` and returns when size and checksum of what is stored are confirmed.
+
+    `table` has the columns of `SCHEMA`, rows in any order; without a horizon it must hold every sequence of the span.
+    An object that is there already is ours if its footer has the same log_id, range and seal crcs; then this call
+    only confirms it. Raises ConfigError if another log owns the place (before or after the put) or the key,
+    ArchiveDamaged if the object there is not this range of this log, ArchiveError if the archive cannot be reached.
+    """
+    require_owner(objects, place, log_id)
+    _check_rows(table, span)
+    seals = Seals(log_id, previous_crc, list(seal_crcs))
+    return put_object(objects, place, span, sorted_rows(table), seals)
+
+
+def put_object(objects: Objects, place: Place, span: Span, table: pa.Table, seals: Seals) -> Stored:
+    """`put_segment` for a sorted table whose owner was checked before: encode, put or find it there, confirm, check again."""
+    footer, data = encode(place, span, table, seals)
+    key = object_key(place, span)
+    if objects.put_if_absent(key, data):
+        objects.confirm(key, data)
+        stored = Stored(key, len(data), footer.rows)
+    else:
+        stored = _confirm_ours(objects, key, footer)
+    require_owner(objects, place, seals.log_id)
+    return stored
+
+
+def _check_rows(table: pa.Table, span: Span) -> None:
+    import pyarrow.compute as pc
+
+    if not len(table):
+        raise KvwalError(f"An object needs at least one row, and sequences {span.first}–{span.last} came with none.")
+    found = pc.min_max(table.column("sequence")).as_py()
+    inside = span.first <= found["min"] and found["max"] <= span.last
+    complete = (
+        span.horizon or len(table) == span.last - span.first + 1 == pc.count_distinct(table.column("sequence")).as_py()
+    )
+    if not (inside and complete):
+        what = f"{len(table)} rows from {found['min']} to {found['max']}"
+        raise KvwalError(f"The rows of sequences {span.first}–{span.last} are not that range: {what}.")
+
+
+def encode(place: Place, span: Span, table: pa.Table, seals: Seals) -> tuple[Footer, bytes]:
+    """The bytes of an object and the record in its footer. `table` is sorted already; no I/O."""
+    import google_crc32c
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    times = pc.min_max(table.column("timestamp")).as_py()
+    sink = io.BytesIO()
+    with pq.ParquetWriter(
+        sink,
+        schema(),
+        compression="zstd",
+        use_dictionary=["key_class", "value_class"],
+        write_page_checksum=True,
+        store_schema=False,
+    ) as writer:
+        writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        footer = Footer(
+            format=FORMAT,
+            **seals._asdict(),
+            **place._asdict(),
+            **span._asdict(),
+            rows=len(table),
+            identities=len(table) - same_identity(table).true_count,
+            data_bytes=sum(pc.sum(pc.binary_length(table.column(name))).as_py() for name in ("key", "value")),
+            min_timestamp=times["min"],
+            max_timestamp=times["max"],
+            body_crc=google_crc32c.value(sink.getvalue()),
+        )
+        writer.add_key_value_metadata({FOOTER_KEY: footer.encode()})
+    return footer, sink.getvalue()
+
+
+def _confirm_ours(objects: Objects, key: str, wanted: Footer) -> Stored:
+    """The object that stands where ours should: accepted by its record and its checksum, never by equal bytes, which
+    another version of the Parquet writer would not produce.
+    """
+    data = objects.read(key)
+    found = read_footer(io.BytesIO(data), key, check_body=True)
+    if found.log_id != wanted.log_id:
+        raise ConfigError(
+            f"{objects.url}: {key} holds the same range of another log.",
+            hint="Choose another node name; or, if that log is gone for good, move the object out of the archive.",
+        )
+    if (found.place, found.span, found.rows) != (
+        wanted.place,
+        wanted.span,
+        wanted.rows,
+    ) or found.seal_crcs != wanted.seal_crcs:
+        raise ArchiveDamaged(
+            f"{objects.url}: {key} is not the range of the log that its name says: its seals or its rows differ.",
+            hint="Nothing was overwritten; `kvwal archive verify` shows what it holds.",
+        )
+    return Stored(key, len(data), found.rows)
