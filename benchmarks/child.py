@@ -1,0 +1,17 @@
+"""Runs one function in an interpreter of its own: `python -m benchmarks.child module:function '{"argument": …}'`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+
+
+def main() -> None:
+    """Print what the function returned, as JSON, on the last line."""
+    module, _, name = sys.argv[1].partition(":")
+    print(json.dumps(getattr(importlib.import_module(module), name)(**json.loads(sys.argv[2]))))
+
+
+if __name__ == "__main__":
+    main()

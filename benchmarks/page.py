@@ -1,0 +1,142 @@
+"""docs/benchmarks.md and its plots, made from benchmarks/results and from nothing else: no figure is typed by hand."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+
+from benchmarks.harness import RESULTS, ROOT, Result, Row, load
+
+PAGE = ROOT / "docs" / "benchmarks.md"
+ORDER = [
+    "aio_puts", "threads", "batches", "large_values", "recovery", "restore", "gets", "command", "archiver", "size", "recorder",
+    "event_logs",
+]  # fmt: skip
+
+# Why a target was missed, by the row's name. A miss that is not explained here fails a test, and so does a reason that stays
+# after the row reached its target.
+MISSES: dict[str, str] = {}
+
+HEAD = """# Benchmarks
+
+Written by `make bench` from benchmarks/results; a test holds that it says what the results say.
+
+Every figure stands beside a limit that was measured in the same run on the same disk, in turn: limit, ours, limit, ours. A
+ratio is the median of the ratios of those pairs, so that a noisy spell of the disk hits both. Absolute figures are medians
+and hold for this machine only.
+"""
+
+
+def order(name: str) -> int:
+    """Where a question stands on the page."""
+    return ORDER.index(name)
+
+
+def number(value: float) -> str:
+    """A figure as people read it: three digits that mean something."""
+    if value >= 1_000_000:
+        return f"{value / 1_000_000:.3g}M"
+    if value >= 1_000:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    return f"{value:.3g}"
+
+
+def table(lines: Iterable[Iterable[str]]) -> str:
+    """A markdown table; the first line is its head."""
+    head, *body = [list(line) for line in lines]
+    rows = [head, ["---"] * len(head), *body]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+
+
+def verdict(row: Row) -> str:
+    """The figure and whether it reached its target."""
+    return f"{number(row.figure)} {row.figure_is}" if row.met else f"**{number(row.figure)} {row.figure_is}: missed**"
+
+
+def explanation(row: Row) -> str:
+    """Why this row missed its target; empty where it did not, or where nobody has said."""
+    return "" if row.met else MISSES.get(row.what, "")
+
+
+def summary(results: list[Result]) -> str:
+    """The first table: every row of every question."""
+    lines = [["question", "measured", "wanted"]]
+    for result in results:
+        for row in result.rows:
+            link = f"[{row.what}](#{anchor(result.question.title)})"
+            lines.append([link, verdict(row), f"{row.must} {row.target:,g} {row.figure_is}"])
+    return table(lines)
+
+
+def anchor(title: str) -> str:
+    """The anchor of a heading."""
+    return "".join(letter for letter in title.lower().replace(" ", "-") if letter.isalnum() or letter in "-_")
+
+
+def section(result: Result) -> str:
+    """One question: what the limit is, the medians, the notes, the plot."""
+    question = result.question
+    lines = [["", "unit", "limit (median)", "ours (median)", "rounds", "figure"]]
+    for row in result.rows:
+        limit = number(statistics.median(row.limits)) if row.limits else "–"
+        ours = number(statistics.median(row.ours))
+        lines.append([row.what, row.unit, limit, ours, str(len(row.ours)), verdict(row)])
+    notes = [f"- {row.what}: {name} {number(value)}" for row in result.rows for name, value in row.notes.items()]
+    notes += [f"- {row.what}: {explanation(row)}" for row in result.rows if explanation(row)]
+    return "\n".join(
+        [
+            f"## {question.title}\n",
+            f"The limit: {question.limit} Not counted: {question.not_counted}\n",
+            table(lines),
+            *([*notes, ""] if notes else []),
+            f"![{question.title}](../benchmarks/results/{question.name}.png)\n",
+        ]
+    )
+
+
+def render(results: list[Result]) -> str:
+    """The whole page."""
+    ordered = sorted(results, key=lambda result: order(result.question.name))
+    hosts = list(
+        dict.fromkeys(", ".join(f"{name} {value}" for name, value in result.host.items()) for result in ordered)
+    )
+    machine = "".join(f"Measured on: {line}.\n" for line in hosts)
+    return "\n".join([HEAD, machine, summary(ordered), *(section(result) for result in ordered)])
+
+
+def plot(result: Result) -> None:
+    """One small picture: for each row the limit's rounds and ours as dots, the medians as bars."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(
+        len(result.rows), 1, figsize=(6.4, 0.5 + 1.15 * len(result.rows)), squeeze=False, layout="constrained"
+    )
+    for row, axis in zip(result.rows, axes[:, 0], strict=True):
+        series = [("ours", row.ours, "#2a6f97"), ("limit", row.limits, "#a9a9a9")]
+        for place, (_, values, colour) in enumerate(series):
+            if values:
+                axis.barh(place, statistics.median(values), color=colour, alpha=0.55, height=0.6)
+                axis.plot(values, [place] * len(values), "o", color=colour, markersize=4)
+        axis.set_yticks([0, 1], [name for name, _, _ in series])
+        axis.set_xlim(left=0)
+        axis.set_title(f"{row.what} [{row.unit}]: {number(row.figure)} {row.figure_is}", fontsize=9, loc="left")
+        axis.tick_params(labelsize=8)
+        axis.xaxis.set_major_formatter(lambda value, _: number(value))
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(RESULTS / f"{result.question.name}.png", dpi=100, metadata={"Software": None})
+    pyplot.close(figure)
+
+
+def write() -> None:
+    """Write the page and every plot from what is kept."""
+    results = load()
+    for result in results:
+        plot(result)
+    PAGE.write_text(render(results))
+
+
+if __name__ == "__main__":
+    write()

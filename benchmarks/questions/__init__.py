@@ -1,0 +1,1 @@
+"""One file per question. Each has QUESTION, and `measure(run)` that answers it with rows."""

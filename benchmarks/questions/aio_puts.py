@@ -1,0 +1,43 @@
+"""A thousand puts in flight on one event loop: what group commit is for."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import kvwal
+from benchmarks.harness import Question, Row, Run, ratio_row
+from benchmarks.limits import bare_appends
+
+QUESTION = Question(
+    "aio_puts",
+    "How fast are a thousand puts in flight?",
+    "a bare loop that appends 140 bytes to a growing file and calls fdatasync, once a put.",
+    "opening and closing the store.",
+)
+IN_FLIGHT = 1_000
+
+
+async def put_all(root: Path, count: int) -> float:
+    """`count` durable puts of 100 bytes by a thousand coroutines: how many a second."""
+    async with kvwal.aio.open(root, archive=None) as store:
+        puts = store.map("bench")
+        value = b"x" * 100
+
+        async def produce(first: int) -> None:
+            for key in range(first, count, IN_FLIGHT):
+                await puts.put(key, value)
+
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        await asyncio.gather(*(produce(first) for first in range(IN_FLIGHT)))
+        return count / (loop.time() - started)
+
+
+def measure(run: Run) -> list[Row]:
+    """One row."""
+    count = run.size(200_000, 3_000)
+    limits, ours = run.interleave(
+        5, lambda: bare_appends(run.folder, run.size(15, 1) / 10), lambda: asyncio.run(put_all(run.root(), count))
+    )
+    return [ratio_row("1,000 puts in flight (kvwal.aio, sync)", "puts/s", limits, ours, "at least", 25)]

@@ -1,0 +1,60 @@
+"""What a writer notices of the archiver."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import kvwal
+from benchmarks.harness import Question, Row, Run, percentile, ratio_row
+
+QUESTION = Question(
+    "archiver",
+    "What does a writer notice of the archiver?",
+    "the same puts on the same store before the archiver works.",
+    "opening, closing, and the entries that give the archiver its work.",
+)
+NEVER = 1e9
+
+
+def latencies(jobs: kvwal.Map, going_on: Callable[[], bool]) -> list[float]:
+    """The seconds of each durable put of 100 bytes while something goes on."""
+    value = b"x" * 100
+    samples = []
+    while going_on():
+        started = time.perf_counter()
+        jobs.put(len(samples) % 1_000, value)
+        samples.append(time.perf_counter() - started)
+    return samples
+
+
+def fill(jobs: kvwal.Map, entries: int) -> None:
+    """Work for the archiver."""
+    value = b"y" * 100
+    for first in range(0, entries, 1_000):
+        jobs.submit_many(dict.fromkeys(range(first, first + 1000), value))
+    jobs.put("filled", value)
+
+
+def one_round(run: Run, entries: int, seconds: float) -> tuple[float, float]:
+    """p99 in ms without and with the archiver at work."""
+    settings = kvwal.Settings(archive_seconds=NEVER, checkpoint_seconds=NEVER, checkpoint_bytes=1 << 50)
+    with kvwal.open(run.root(), archive=str(run.root()), settings=settings) as store:
+        jobs = store.map("bench")
+        fill(jobs, entries)
+        until = time.perf_counter() + seconds
+        quiet = latencies(jobs, lambda: time.perf_counter() < until)
+        working = threading.Thread(target=store.archive)
+        working.start()
+        busy = latencies(jobs, working.is_alive)
+        working.join()
+    return percentile(quiet, 99) * 1000, percentile(busy, 99) * 1000
+
+
+def measure(run: Run) -> list[Row]:
+    """One row: the 99th percentile of a put's time."""
+    entries = run.size(1_500_000, 3_000)
+    pairs = [one_round(run, entries, run.size(30, 3) / 10) for _ in range(1 if run.quick else 5)]
+    limits, ours = [quiet for quiet, _ in pairs], [busy for _, busy in pairs]
+    return [ratio_row("put p99 while the archiver works", "ms", limits, ours, "at most", 2)]

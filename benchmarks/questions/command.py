@@ -1,0 +1,37 @@
+"""The whole command `kvwal get`, as a shell script would call it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import kvwal
+from benchmarks.harness import Question, Row, Run, ratio_row
+
+QUESTION = Question(
+    "command",
+    "How long does `kvwal get` take?",
+    "the interpreter itself, `python -c pass`.",
+    "nothing: it is the whole command, from start to exit.",
+)
+
+
+def seconds_of(command: list[str]) -> float:
+    """How long a command takes, from start to exit."""
+    started = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    return time.perf_counter() - started
+
+
+def measure(run: Run) -> list[Row]:
+    """One row."""
+    root = run.root()
+    with kvwal.open(root, archive=None) as store:
+        store.map("jobs").put_many({f"job-{number}": {"state": "RUNNING", "stages": number} for number in range(100)})
+    kvwal_get = [str(Path(sys.executable).with_name("kvwal")), "get", str(root), "jobs", "job-7"]
+    limits, ours = run.interleave(
+        25, lambda: seconds_of([sys.executable, "-c", "pass"]) * 1000, lambda: seconds_of(kvwal_get) * 1000
+    )
+    return [ratio_row("kvwal get on a small root", "ms", limits, ours, "at most", 8)]

@@ -1,0 +1,34 @@
+"""docs/benchmarks.md says what the results say, and every question has a place on it."""
+
+from __future__ import annotations
+
+import importlib
+
+from benchmarks import page, run
+from benchmarks.harness import Question, load
+
+
+def test_the_page_says_what_the_results_say() -> None:
+    assert page.PAGE.read_text() == page.render(load())
+
+
+def test_every_question_was_answered_in_full() -> None:
+    results = load()
+    assert {result.question.name for result in results} == set(run.names()) == set(page.ORDER)
+    assert not [result.question.name for result in results if result.quick or not result.rows]
+    assert not [
+        result.question.name for result in results if not (page.RESULTS / f"{result.question.name}.png").exists()
+    ]
+
+
+def test_what_missed_its_target_is_explained_and_nothing_else() -> None:
+    missed = {row.what for result in load() for row in result.rows if not row.met}
+    assert set(page.MISSES) == missed
+
+
+def test_every_question_is_of_one_shape() -> None:
+    for name in run.names():
+        module = importlib.import_module(f"benchmarks.questions.{name}")
+        assert isinstance(module.QUESTION, Question)
+        assert module.QUESTION.name == name
+        assert module.measure.__doc__
