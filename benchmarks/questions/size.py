@@ -11,7 +11,7 @@ from benchmarks.harness import Question, Row, Run, absolute_row, ratio_row
 QUESTION = Question(
     "size",
     "How many bytes does an entry take?",
-    "for the archive, the same rows in the same order, written by polars as zstd Parquet; for the log, its 108 bytes of key and value.",
+    "for the archive, the same rows written by polars as zstd Parquet; for the log, 108 bytes of key and value.",
     "nothing: every file under the root or the archive counts.",
 )
 NEVER = 1e9
