@@ -31,6 +31,7 @@ T = TypeVar("T")
 NEVER_OLD_MS = 1 << 47
 CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 60
+SLOWEST_BYTES_PER_S = 128 << 10
 ATTEMPTS = 3
 
 
@@ -263,12 +264,24 @@ class RemoteObjects(Objects):
     def put_if_absent(self, key: str, data: bytes) -> bool:
         """See Objects.put_if_absent."""
         try:
-            self._call("put", key, lambda: self._fs.pipe_file(self._path(key), data, mode="create"))
+            self._call(
+                "put", key, lambda: self._fs.pipe_file(self._path(key), data, mode="create", **self._limit(data))
+            )
         except _Exists:
             return False
         except ObjectMissing:
             raise self._no_bucket() from None
         return True
+
+    def _limit(self, data: bytes) -> dict[str, float]:
+        """How long a put may take in all. A server that accepts it and never says "100 Continue" is not caught by the
+        time-out for reading, which begins when everything was sent.
+        """
+        if not self._fs.async_impl:
+            return {}
+        given = self._fs.config_kwargs if self._is_s3 else {}
+        idle = given.get("connect_timeout", CONNECT_TIMEOUT_S) + given.get("read_timeout", READ_TIMEOUT_S)
+        return {"timeout": idle + len(data) / SLOWEST_BYTES_PER_S}
 
     def read(self, key: str) -> bytes:
         """See Objects.read."""

@@ -132,7 +132,7 @@ def read_info(objects: Objects, key: str, size: int, modified_ms: int) -> Object
     parsed = parse_object_key(key)
     if parsed is None or parsed != (footer.place, footer.span):
         raise ArchiveDamaged(
-            f"{key}: its footer says it is {footer.place.prefix}, sequences {footer.first}–{footer.last}, horizon {footer.horizon}.",
+            f"{key}: its footer says it is {footer.place.prefix}, {footer.first}–{footer.last}, horizon {footer.horizon}.",
             hint="An object was renamed or copied over another; " + DAMAGED_HINT,
         )
     return ObjectInfo(key, parsed[1], footer, size, modified_ms)
@@ -249,7 +249,7 @@ def without_gaps(
         ranges = ", ".join(f"{first}–{last}" for first, last in found.gaps)
         raise ArchiveGap(
             f"{place.prefix}: sequences {ranges} are in no object of the archive.",
-            hint="Put back the missing objects, or archive the node whose log still holds them; `kvwal archive verify` shows them.",
+            hint="Put the missing objects back, or archive the log that still holds them; `kvwal archive verify` lists them.",
         )
     if at is not None and at < found.horizon:
         raise ArchiveGap(

@@ -71,12 +71,16 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self)
 
 
+class NewerFormat(ArchiveError):
+    """An object or a registration that a newer version wrote: nothing is wrong with it, but it cannot be read here."""
+
+
 class _Format(msgspec.Struct):
     format: int
 
 
 def decode_footer(raw: bytes | None, key: str) -> Footer:
-    """The record of the object `key`. Raises ArchiveDamaged if it is none, ArchiveError if a newer version wrote it."""
+    """The record of the object `key`. Raises ArchiveDamaged if it is none, NewerFormat."""
     if raw is None:
         raise ArchiveDamaged(
             f"{key}: a Parquet file, but not one of the archive: its footer has no {FOOTER_KEY.decode()!r} record.",
@@ -93,10 +97,10 @@ DAMAGED_HINT = "`kvwal archive verify` lists what is damaged; put back a copy of
 
 
 def check_format(raw: bytes, key: str) -> None:
-    """Raises ArchiveError if the JSON record `raw` of the object `key` has a format this version does not know."""
+    """Raises NewerFormat if the JSON record `raw` of the object `key` has a format this version does not know."""
     found = msgspec.json.decode(raw, type=_Format).format
     if found != FORMAT:
-        raise ArchiveError(
+        raise NewerFormat(
             f"{key}: written by a newer version: format {found}, and this version reads format {FORMAT}.",
             hint="Update kvwal to read it; nothing was changed.",
         )

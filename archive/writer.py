@@ -57,21 +57,19 @@ def put_segment(
     """
     require_owner(objects, place, log_id)
     _check_rows(table, span)
-    seals = Seals(log_id, previous_crc, list(seal_crcs))
-    return put_object(objects, place, span, sorted_rows(table), seals)
+    stored = put_object(objects, place, span, sorted_rows(table), Seals(log_id, previous_crc, list(seal_crcs)))
+    require_owner(objects, place, log_id)
+    return stored
 
 
 def put_object(objects: Objects, place: Place, span: Span, table: pa.Table, seals: Seals) -> Stored:
-    """`put_segment` for a sorted table whose owner was checked before: encode, put or find it there, confirm, check again."""
+    """Encodes a sorted table, puts it or finds that it is there, and returns when it is confirmed."""
     footer, data = encode(place, span, table, seals)
     key = object_key(place, span)
-    if objects.put_if_absent(key, data):
-        objects.confirm(key, data)
-        stored = Stored(key, len(data), footer.rows)
-    else:
-        stored = _confirm_ours(objects, key, footer)
-    require_owner(objects, place, seals.log_id)
-    return stored
+    if not objects.put_if_absent(key, data):
+        return _confirm_ours(objects, key, footer)
+    objects.confirm(key, data)
+    return Stored(key, len(data), footer.rows)
 
 
 def _check_rows(table: pa.Table, span: Span) -> None:

