@@ -1,0 +1,1 @@
+"""The command line. `main` is light and answers a plain `kvwal get` by itself; `app` holds every command."""

@@ -1,0 +1,23 @@
+"""Every command of `kvwal`, in the order in which help lists them."""
+
+from __future__ import annotations
+
+import typer
+
+from kvwal.cli import archives, data, doctor, logs, query, upkeep
+
+app = typer.Typer(
+    name="kvwal",
+    help="A durable key-value store: a log per node, an archive in object storage, a newest-first merge.",
+    epilog="Exit codes: 0 done, 1 absent or findings, 2 mend the call, 3 try again, 4 damaged data, 70 a bug of kvwal.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+for command in (data.put, data.get, data.delete, data.history, data.scan, query.query):
+    app.command(rich_help_panel="Entries")(command)
+for command in (upkeep.checkpoint, upkeep.stats, doctor.doctor, upkeep.bench):
+    app.command(rich_help_panel="The store")(command)
+app.add_typer(logs.log_app, name="log", rich_help_panel="The store")
+app.add_typer(archives.archive_app, name="archive", rich_help_panel="The archive")
+app.command(rich_help_panel="The archive")(archives.restore)

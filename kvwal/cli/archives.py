@@ -1,0 +1,211 @@
+"""Commands on the archive: archive run, list, verify, rewrite, gc; and restore."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import kvwal
+from archive.layout import Place, parse_object_key, parse_registration_key
+from archive.objects import Objects, open_objects
+from archive.reader import live_objects
+from archive.rewrite import gc, rewrite
+from archive.verify import verify
+from kvwal.cli import show
+from kvwal.cli.options import ALL, AnyNamespace, Archive, Cluster, Json, Namespace, Node, Root, Where
+from kvwal.cli.show import Format
+from kvwal.cli.times import parse_time
+from kvwal.config import Settings
+from kvwal.errors import ConfigError
+from kvwal.hlc import to_text
+
+DAMAGED = 4
+
+archive_app = typer.Typer(help="The archive: sorted, immutable objects in a folder or a bucket.", no_args_is_help=True)
+
+Source = Annotated[str, typer.Argument(metavar="ROOT|URL", help="A store, or the archive itself.", show_default=False)]
+
+
+def objects_of(source: str, archive: str | None) -> Objects:
+    """The archive that is meant: `--archive`, the one of a root, or the URL or folder itself."""
+    if archive == "none":
+        raise ConfigError("--archive none leaves nothing to look at.", hint="Name the archive's folder or URL.")
+    if archive is not None:
+        return open_objects(archive)
+    default = Path(source) / "_archive"
+    return open_objects(str(default) if "://" not in source and default.is_dir() else source)
+
+
+def places_of(objects: Objects, namespace: str, cluster: str, node: str | None) -> list[Place]:
+    """Every place of the archive that is meant, sorted."""
+    listed = objects.list("" if namespace == ALL else f"{namespace}/{cluster}/")
+    parsed = (parse_object_key(item.key) or parse_registration_key(item.key) for item in listed)
+    places = {found[0] for found in parsed if found is not None}
+    return sorted(
+        p for p in places if p.cluster == cluster and namespace in (ALL, p.namespace) and node in (None, p.node)
+    )
+
+
+def now_ms() -> int:
+    """The wall clock in unix milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+@archive_app.command("run")
+def archive_run(
+    root: Root,
+    namespace: Namespace = "default",
+    cluster: Cluster = "local",
+    node: Node = None,
+    archive: Archive = None,
+    json: Json = False,
+) -> None:
+    """Seal what is in the log, archive it, and return when the archive has confirmed it."""
+    with Where(root, namespace, cluster, node, archive).open() as store:
+        for business in store.businesses():
+            store.map(business)
+        store.archive()
+        stats = store.stats()
+    if json:
+        show.json_line(stats)
+    else:
+        show.say(f"{root}: everything is archived.")
+
+
+@archive_app.command("list")
+def archive_list(
+    source: Source,
+    namespace: AnyNamespace = "default",
+    cluster: Cluster = "local",
+    node: Node = None,
+    archive: Archive = None,
+    json: Json = False,
+) -> None:
+    """List the objects that count, with what each covers."""
+    objects = objects_of(source, archive)
+    names = ["namespace", "business", "node", "first", "last", "horizon", "rows", "bytes", "newest"]
+    lines = listed(objects, places_of(objects, namespace, cluster, node))
+    show.rows(names, lines, Format.json if json else Format.table)
+
+
+def listed(objects: Objects, places: list[Place]) -> Iterator[tuple[str | int, ...]]:
+    """A line for each live object."""
+    for place in places:
+        for info in live_objects(objects, place):
+            footer = info.footer
+            horizon = to_text(info.span.horizon) if info.span.horizon else ""
+            newest = to_text(footer.max_timestamp)
+            span = (info.span.first, info.span.last, horizon)
+            yield place.namespace, place.business, place.node, *span, footer.rows, info.size, newest
+
+
+@archive_app.command("verify")
+def archive_verify(
+    source: Source,
+    namespace: AnyNamespace = "default",
+    cluster: Cluster = "local",
+    node: Node = None,
+    archive: Archive = None,
+    json: Json = False,
+) -> None:
+    """Read every object back and check it: checksums, names, order, gaps, the chain of seals. Exit code 4 on any finding."""
+    objects = objects_of(source, archive)
+    findings, checked, counted = [], 0, 0
+    with show.progress() as report:
+        for place in places_of(objects, namespace, cluster, node):
+            result = verify(objects, place, progress=report)
+            findings += result.findings
+            checked, counted = checked + result.objects_checked, counted + result.rows
+    show.rows(["kind", "key", "finding"], findings, Format.json if json else Format.table)
+    if not json:
+        show.say(f"{checked:,} objects with {counted:,} rows were read; {len(findings)} findings.")
+    if findings:
+        raise typer.Exit(DAMAGED)
+
+
+@archive_app.command("rewrite")
+def archive_rewrite(
+    source: Source,
+    history: Annotated[float, typer.Option(help="Days of which every change is kept.")] = Settings().history_seconds
+    / 86400,
+    force: Annotated[bool, typer.Option(help="Rewrite everything, worth it or not.")] = False,
+    namespace: AnyNamespace = "default",
+    cluster: Cluster = "local",
+    node: Node = None,
+    archive: Archive = None,
+    json: Json = False,
+) -> None:
+    """Merge small objects and drop history that is old enough. What they replace stays until gc."""
+    objects = objects_of(source, archive)
+    lines = []
+    with show.progress() as report:
+        for place in places_of(objects, namespace, cluster, node):
+            history_ms = int(history * 86_400_000)
+            stored = rewrite(objects, place, now_ms=now_ms(), history_ms=history_ms, force=force, progress=report)
+            lines += [(one.key, one.rows, one.size) for one in stored]
+    show.rows(["object", "rows", "bytes"], lines, Format.json if json else Format.table)
+
+
+@archive_app.command("gc")
+def archive_gc(
+    source: Source,
+    grace: Annotated[
+        float, typer.Option(help="Seconds that a superseded object is kept for readers.")
+    ] = Settings().gc_grace_seconds,
+    namespace: AnyNamespace = "default",
+    cluster: Cluster = "local",
+    node: Node = None,
+    archive: Archive = None,
+    json: Json = False,
+) -> None:
+    """Delete objects that a newer one supersedes, once that one was read back and checked."""
+    objects = objects_of(source, archive)
+    lines: list[tuple[str]] = []
+    with show.progress() as report:
+        for place in places_of(objects, namespace, cluster, node):
+            deleted = gc(objects, place, now_ms=now_ms(), grace_ms=int(grace * 1000), progress=report)
+            lines += [(key,) for key in deleted]
+    show.rows(["deleted"], lines, Format.json if json else Format.table)
+
+
+def restore(
+    archive: Annotated[str, typer.Argument(metavar="URL", help="The archive: a folder or a URL.", show_default=False)],
+    root: Annotated[Path, typer.Argument(help="The folder of the new store; it must be empty.", show_default=False)],
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="As it was then: 2025-01-31T12:00 (local time without a zone) or a timestamp."
+        ),
+    ] = None,
+    take_over: Annotated[bool, typer.Option(help="Continue the node's log and fence the old one.")] = False,
+    namespace: Namespace = "default",
+    cluster: Cluster = "local",
+    node: Node = None,
+    json: Json = False,
+) -> None:
+    """Make a fresh store from the archive alone."""
+    moment = parse_time(at) if at is not None else None
+    with show.progress() as report:
+        done = kvwal.restore(
+            archive,
+            root,
+            namespace=namespace,
+            cluster=cluster,
+            node=node,
+            at=moment,
+            take_over=take_over,
+            progress=report,
+        )
+    show_report(done, root, json)
+
+
+def show_report(done: kvwal.RestoreReport, root: Path, json: bool) -> None:
+    """What a restore brought back."""
+    if json:
+        show.json_line(done._asdict())
+    else:
+        show.say(f"{root}: {done}")

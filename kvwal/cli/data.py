@@ -1,0 +1,149 @@
+"""Commands on entries: put, get, delete, history, scan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from kvwal.cli import show
+from kvwal.cli.options import (
+    ALL,
+    AnyNamespace,
+    Archive,
+    Business,
+    Cluster,
+    Json,
+    Key,
+    KeyClass,
+    Namespace,
+    Node,
+    Root,
+    Where,
+)
+from kvwal.cli.show import Format
+from kvwal.cli.text import as_json, label, parse_key, parse_value, shown
+from kvwal.hlc import to_text
+
+ABSENT = 1
+"""Exit code of a `get` that found nothing."""
+
+
+def put(
+    root: Root,
+    business: Business,
+    key: Key,
+    value: Annotated[str, typer.Argument(help="JSON where it is JSON, else text.", show_default=False)],
+    ttl: Annotated[float | None, typer.Option(help="Seconds after which the entry counts as absent.")] = None,
+    key_class: KeyClass = "str",
+    namespace: Namespace = "default",
+    cluster: Cluster = "local",
+    node: Node = None,
+    archive: Archive = None,
+    json: Json = False,
+) -> None:
+    """Put a value, and print its timestamp once it is durable."""
+    with Where(root, namespace, cluster, node, archive).open() as store:
+        timestamp = store.map(business).put(parse_key(key, key_class), parse_value(value), ttl=ttl)
+    show_timestamp(timestamp, json)
+
+
+def delete(
+    root: Root,
+    business: Business,
+    key: Key,
+    key_class: KeyClass = "str",
+    namespace: Namespace = "default",
+    cluster: Cluster = "local",
+    node: Node = None,
+    archive: Archive = None,
+    json: Json = False,
+) -> None:
+    """Delete a key, and print the timestamp once that is durable. Its history stays."""
+    with Where(root, namespace, cluster, node, archive).open() as store:
+        timestamp = store.map(business).delete(parse_key(key, key_class))
+    show_timestamp(timestamp, json)
+
+
+def show_timestamp(timestamp: int, json: bool) -> None:
+    """What a write answers."""
+    if json:
+        show.json_line({"timestamp": str(timestamp), "time": to_text(timestamp)})
+    else:
+        show.say(to_text(timestamp))
+
+
+def get(
+    root: Root,
+    business: Business,
+    key: Key,
+    key_class: KeyClass = "str",
+    namespace: Namespace = "default",
+    cluster: Cluster = "local",
+    node: Node = None,
+    archive: Archive = None,
+    json: Json = False,
+) -> None:
+    """Print the value of a key: text as it is, anything else as JSON. Exit code 1 if the key is absent."""
+    with Where(root, namespace, cluster, node, archive).open(read_only=True) as store:
+        entry = store.map(business).entry(parse_key(key, key_class))
+    if entry is None:
+        show.note(f"kvwal: {business} has no {key!r}.")
+        raise typer.Exit(ABSENT)
+    if json:
+        show.json_line(as_json(entry))
+    else:
+        show.write(shown(entry.value, entry.value_class))
+
+
+def history(
+    root: Root,
+    business: Business,
+    key: Key,
+    key_class: KeyClass = "str",
+    namespace: Namespace = "default",
+    cluster: Cluster = "local",
+    node: Node = None,
+    archive: Archive = None,
+    json: Json = False,
+) -> None:
+    """Print every change of a key that log and archive hold, newest first."""
+    with Where(root, namespace, cluster, node, archive).open(read_only=True) as store:
+        entries = store.map(business).history(parse_key(key, key_class))
+    if json:
+        for entry in entries:
+            show.json_line(as_json(entry))
+        return
+    lines = [(to_text(e.timestamp), "delete" if e.deleted else "put", label(e.value, e.value_class)) for e in entries]
+    show.table(["time", "change", "value"], lines)
+
+
+def scan(
+    root: Root,
+    business: Business,
+    prefix: Annotated[str, typer.Option(help="Only keys that begin with this text.")] = "",
+    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    namespace: AnyNamespace = "default",
+    cluster: Cluster = "local",
+    node: Node = None,
+    archive: Archive = None,
+    json: Json = False,
+) -> None:
+    """Print keys and values in the order of the keys."""
+    where = Where(root, namespace, cluster, node, archive)
+    form = Format.json if json else format
+    names = ["namespace", "key", "value"] if namespace == ALL else ["key", "value"]
+    show.rows(names, (row[-len(names) :] for row in scanned(where, business, prefix, form)), form)
+
+
+def scanned(where: Where, business: str, prefix: str, form: Format) -> Iterator[tuple[Any, ...]]:
+    """(namespace, key, value) of each entry; without a prefix keys of every class, with one only text."""
+    for namespace in where.namespaces():
+        with where._replace(namespace=namespace).open(read_only=True) as store:
+            for entry in store.map(business).entries(prefix or None):
+                found = as_json(entry)
+                if form is Format.json:
+                    yield namespace, found["key"], found["value"]
+                else:
+                    yield namespace, label(entry.key, entry.key_class), label(entry.value, entry.value_class)

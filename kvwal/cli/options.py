@@ -1,0 +1,88 @@
+"""What many commands share: their arguments and options, and how a store is opened from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+import kvwal
+from archive.layout import Place
+from kvwal.errors import ConfigError
+from kvwal.log.names import find_places
+from kvwal.ports.disk import OS_DISK
+
+ALL = "*"
+
+
+def complete_business(context: typer.Context, incomplete: str) -> list[str]:
+    """Businesses under the ROOT that was typed, for the shell."""
+    root = context.params.get("root")
+    if root is None:
+        return []
+    return [
+        name
+        for name in sorted({place.business for place in find_places(OS_DISK, Path(root))})
+        if name.startswith(incomplete)
+    ]
+
+
+Root = Annotated[Path, typer.Argument(help="The folder of the store.", show_default=False)]
+Business = Annotated[
+    str, typer.Argument(help="The business: one map and its log.", show_default=False, autocompletion=complete_business)
+]
+Key = Annotated[str, typer.Argument(help="The key, as text (see --key-class).", show_default=False)]
+KeyClass = Annotated[str, typer.Option(help="What KEY stands for: str, int, float, bool, bytes or none.")]
+Namespace = Annotated[str, typer.Option(help="The namespace.", rich_help_panel="Which log")]
+AnyNamespace = Annotated[str, typer.Option(help="The namespace; '*' for all of them.", rich_help_panel="Which log")]
+Cluster = Annotated[str, typer.Option(help="The cluster.", rich_help_panel="Which log")]
+Node = Annotated[
+    str | None,
+    typer.Option(
+        help="The node; needed where there are several. Reading without it merges all.", rich_help_panel="Which log"
+    ),
+]
+Archive = Annotated[
+    str | None,
+    typer.Option(
+        help="URL or folder of the archive, or 'none'. By default the folder _archive under ROOT.",
+        rich_help_panel="Which log",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+class Where(NamedTuple):
+    """Which logs a command is about. `archive` None: the default; 'none': no archive."""
+
+    root: Path
+    namespace: str = "default"
+    cluster: str = "local"
+    node: str | None = None
+    archive: str | None = None
+
+    def open(self, *, read_only: bool = False, **more: Any) -> kvwal.Store:
+        """The store, for one command."""
+        if self.archive is not None:
+            more["archive"] = None if self.archive == "none" else self.archive
+        return kvwal.open(
+            self.root, namespace=self.namespace, cluster=self.cluster, node=self.node, read_only=read_only, **more
+        )
+
+    def namespaces(self) -> list[str]:
+        """The namespace, or, for '*', every one under the root."""
+        if self.namespace != ALL:
+            return [self.namespace]
+        found = sorted({place.namespace for place in self.places()})
+        if not found:
+            raise ConfigError(
+                f"{self.root} holds no store.", hint="Name the folder that was given to kvwal.open or kvwal put."
+            )
+        return found
+
+    def places(self, business: str | None = None) -> list[Place]:
+        """Every log under the root that is meant."""
+        namespace = None if self.namespace == ALL else self.namespace
+        found = find_places(OS_DISK, self.root, namespace, self.cluster, business)
+        return [place for place in found if self.node in (None, place.node)]

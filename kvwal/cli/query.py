@@ -1,0 +1,182 @@
+"""kvwal query: SQL, by DuckDB, over the latest state and the history of every business.
+
+A business is the table of its name, and `<business>_history` has every change that log and archive hold. Only what the SQL names
+is loaded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from archive.layout import Place
+from archive.merge import Source, all_rows
+from archive.objects import open_objects, scratch
+from archive.reader import checked_file
+from archive.rows import schema
+from archive.view import parts
+from kvwal.cli import show
+from kvwal.cli.examine import dump
+from kvwal.cli.options import ALL, AnyNamespace, Archive, Cluster, Json, Node, Root, Where
+from kvwal.cli.show import Format
+from kvwal.cli.text import decoded, label, line
+from kvwal.errors import ConfigError
+from kvwal.ports.disk import OS_DISK
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+HISTORY = "_history"
+LATEST_COLUMNS = """
+    key, value::JSON AS value, key_class, value_class, timestamp, make_timestamp((timestamp >> 16) * 1000) AS time,
+    CASE WHEN expires > 0 THEN make_timestamp(expires * 1000) END AS expires, raw"""
+HISTORY_COLUMNS = LATEST_COLUMNS + ", deleted, node, sequence"
+
+
+def query(
+    root: Root,
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="One statement, in DuckDB's SQL.", show_default=False)],
+    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    namespace: AnyNamespace = "default",
+    cluster: Cluster = "local",
+    node: Node = None,
+    archive: Archive = None,
+    json: Json = False,
+) -> None:
+    """Ask in SQL: each business is a table, and BUSINESS_history has its changes.
+
+    Columns: key, value (JSON), key_class, value_class, timestamp, time, expires, raw (the bytes); a history has deleted, node and
+    sequence too. With --namespace '*' the first column is namespace.
+    """
+    import duckdb
+
+    where = Where(root, namespace, cluster, node, archive)
+    businesses = sorted({place.business for place in where.places()})
+    try:
+        with duckdb.connect() as connection:
+            load_tables(connection, where, businesses, sql)
+            answer = connection.sql(sql)
+            if answer is not None:
+                form = Format.json if json else format
+                rows = [[plain(value) for value in row] for row in answer.fetchall()]
+                show.rows(answer.columns, rows, form)
+    except duckdb.Error as error:
+        tables = ", ".join(businesses) or "none"
+        raise ConfigError(f"{str(error).strip()}", hint=f"The businesses here: {tables}.") from error
+
+
+def load_tables(connection: duckdb.DuckDBPyConnection, where: Where, businesses: list[str], sql: str) -> None:
+    """Make the tables that the SQL names."""
+    for business in businesses:
+        if mentions(sql, business):
+            make_table(connection, business, LATEST_COLUMNS, latest(where, business))
+        history = business + HISTORY
+        if history not in businesses and mentions(sql, history):
+            make_table(connection, history, HISTORY_COLUMNS, history_of(where, business))
+
+
+def mentions(sql: str, name: str) -> bool:
+    """Whether a name stands in the SQL as a word; DuckDB's names have no case."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sql, re.IGNORECASE) is not None
+
+
+def make_table(
+    connection: duckdb.DuckDBPyConnection, name: str, columns: str, found: Iterable[tuple[str, pa.Table]]
+) -> None:
+    """One table of DuckDB from the rows of each namespace."""
+    selects = []
+    for number, (namespace, rows) in enumerate(found):
+        part = f"part_{len(name)}_{number}_{namespace}"
+        connection.register(part, rows)
+        prefix = f"'{namespace}' AS namespace, " if namespace else ""
+        selects.append(f'SELECT {prefix}{columns} FROM "{part}"')
+    connection.execute(f'CREATE TABLE "{name}" AS {" UNION ALL ".join(selects)}')
+
+
+def latest(where: Where, business: str) -> Iterator[tuple[str, pa.Table]]:
+    """The live entries of a business, for each namespace; the namespace is empty where only one is meant."""
+    for namespace in where.namespaces():
+        with where._replace(namespace=namespace).open(read_only=True) as store:
+            entries = store.map(business).entries()
+            names = ("key", "key_class", "value", "value_class", "timestamp", "expires")
+            columns = zip(*([getattr(entry, name) for name in names] for entry in entries), strict=True)
+            found = dict(zip(names, map(list, columns), strict=False)) or {name: [] for name in names}
+        yield namespace if where.namespace == ALL else "", readable(found)
+
+
+def history_of(where: Where, business: str) -> Iterator[tuple[str, pa.Table]]:
+    """Every change of a business that the nodes' logs and the archive hold, newest first, for each namespace."""
+    for namespace in where.namespaces():
+        places = where._replace(namespace=namespace).places(business)
+        with scratch() as folder:
+            sources = [*archived(where, places, folder), *(logged(where.root, place) for place in places)]
+            rows = all_rows(sources)
+        found = {name: rows.column(name).to_pylist() for name in rows.column_names}
+        yield namespace if where.namespace == ALL else "", readable(found)
+
+
+def archived(where: Where, places: list[Place], folder: Path) -> list[Source]:
+    """The rows of these logs that are in the archive."""
+    default = where.root / "_archive"
+    if not places or where.archive == "none" or (where.archive is None and not default.is_dir()):
+        return []
+    objects = open_objects(where.archive or str(default))
+    first = places[0]
+    nodes: dict[str, int | None] = {place.node: None for place in places}
+    found = parts(objects, first.namespace, first.cluster, first.business, nodes)
+    return [Source(part.place.node, [checked_file(objects, info, folder) for info in part.infos]) for part in found]
+
+
+def logged(root: Path, place: Place) -> Source:
+    """The rows of one log's own segments."""
+    import pyarrow as pa
+
+    found: dict[str, list[Any]] = {name: [] for name in schema().names}
+    for _, sequence, entry in dump(OS_DISK, root, place):
+        for name in found:
+            found[name].append(sequence if name == "sequence" else getattr(entry, name))
+    return Source(place.node, pa.table(found, schema=schema()))
+
+
+def readable(found: dict[str, list[Any]]) -> pa.Table:
+    """Columns of entries with the key as text, the value as JSON text, and the value's bytes as `raw`."""
+    import pyarrow as pa
+
+    found = dict(found)
+    found["raw"] = found["value"]
+    found["value"] = [json_text(*pair) for pair in zip(found["value"], found["value_class"], strict=True)]
+    found["key"] = [label(*pair) for pair in zip(found["key"], found["key_class"], strict=True)]
+    kinds = {
+        "raw": pa.binary(),
+        "timestamp": pa.int64(),
+        "expires": pa.int64(),
+        "sequence": pa.int64(),
+        "deleted": pa.bool_(),
+    }
+    return pa.table({name: pa.array(column, kinds.get(name, pa.string())) for name, column in found.items()})
+
+
+def json_text(data: bytes, class_name: str) -> str | None:
+    """A value as JSON text, for DuckDB's JSON functions; None for a delete, and for bytes that are no JSON."""
+    if class_name == "json":
+        return data.decode()
+    value = decoded(data, class_name) if class_name else b""
+    return None if isinstance(value, bytes) else line(value).decode()
+
+
+def plain(value: Any) -> Any:
+    """A value of DuckDB as JSON and CSV can hold it."""
+    if isinstance(value, bytes):
+        return label(value, "bytes")
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 1 << 53:
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(name): plain(item) for name, item in value.items()}
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

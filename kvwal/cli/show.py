@@ -1,0 +1,131 @@
+"""How the command line prints: tables for people, JSON for programs, progress on a terminal."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from kvwal.cli.text import line
+
+Report = Callable[[int, int, str], None]
+
+
+class Format(StrEnum):
+    """How rows are printed."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+def say(text: str) -> None:
+    """A line on stdout, as it is."""
+    print(text)
+
+
+def write(data: bytes) -> None:
+    """Bytes on stdout, and a line's end."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def json_line(content: Any) -> None:
+    """One line of JSON on stdout."""
+    write(line(content))
+
+
+def note(text: str) -> None:
+    """A line on stderr: what is no part of the answer."""
+    print(text, file=sys.stderr)
+
+
+def rows(names: Sequence[str], found: Iterable[Sequence[Any]], form: Format) -> None:
+    """Rows under these names: a table, a JSON object a line, or CSV with a head."""
+    if form is Format.json:
+        for row in found:
+            json_line(dict(zip(names, row, strict=True)))
+    elif form is Format.csv:
+        writer = csv.writer(sys.stdout)
+        writer.writerow(names)
+        writer.writerows(["" if value is None else value for value in row] for row in found)
+    else:
+        table(names, found)
+
+
+def table(names: Sequence[str], found: Iterable[Sequence[Any]]) -> None:
+    """A table; numbers stand to the right. Whatever is in a cell is text, never markup. A pipe gets it unfolded."""
+    body = [list(row) for row in found]
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for column, name in enumerate(names):
+        numeric = bool(body) and all(type(row[column]) in (int, float) for row in body)
+        drawn.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in body:
+        drawn.add_row(*(cell(value) for value in row))
+    console = Console(markup=False, highlight=False, emoji=False)
+    if not console.is_terminal:
+        console.width = 10_000
+    console.print(drawn)
+
+
+def cell(value: Any) -> str:
+    """A value in a table."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict | list):
+        return line(value).decode()
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def size(count: float) -> str:
+    """Bytes as people read them."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+@contextmanager
+def progress() -> Iterator[Report]:
+    """A bar with rate and time left, on a terminal only. What it yields is called with (done, total, what is being done)."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(show_speed=True),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    tasks: dict[str, TaskID] = {}
+
+    def report(done: int, total: int, what: str) -> None:
+        if what not in tasks:
+            tasks[what] = bar.add_task(what, total=total or None, rate="")
+        speed = bar.tasks[list(tasks).index(what)].speed
+        bar.update(tasks[what], completed=done, total=total or None, rate=f"{speed:,.0f}/s" if speed else "")
+
+    with bar:
+        yield report
