@@ -1,9 +1,8 @@
-"""The archive's one door to files: immutable objects in a local folder, or in anything fsspec reaches (s3:// through
-s3fs).
+"""The archive's one door to files: immutable objects in a local folder, or in anything that fsspec reaches.
 
 An object is put only if its key is absent and is never changed afterwards. Locally that is a temporary file, fsync,
 `link()` and fsync of the folders; in a bucket it is `If-None-Match: *`. Whatever a store throws becomes an
-ArchiveError with a sentence, by one table (`_FAULTS`), and neither the sentence nor a repr ever holds a key or a
+ArchiveError with a sentence (`archive.faults`), and neither the sentence nor a repr ever holds a key or a
 secret. fsspec is imported when a URL needs it.
 """
 
@@ -14,17 +13,17 @@ import hashlib
 import io
 import os
 import re
-import sys
 import tempfile
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from archive.errors import ArchiveDamaged, ArchiveError, ConfigError
+from archive.faults import KeyTaken, ObjectMissing, as_ours, foreign_errors, may_pass, our_error
 
 T = TypeVar("T")
 
@@ -48,10 +47,6 @@ class Listed(NamedTuple):
 
 Listing = list[Listed]
 Names = list[str]
-
-
-class ObjectMissing(ArchiveError):
-    """There is no object under this key (any more): a rewrite may have superseded it, so list again."""
 
 
 class Objects(ABC):
@@ -121,6 +116,17 @@ def scratch() -> Iterator[Path]:
     """A folder for copies and spilled rows, removed at the end."""
     with tempfile.TemporaryDirectory(prefix="kvwal-archive-") as folder:
         yield Path(folder)
+
+
+def open_copy(path: Path) -> BinaryIO:
+    """A seekable file over what `Objects.fetch` returned. Raises ObjectMissing if it was removed since."""
+    with as_ours(str(path.parent), "open", path.name):
+        return path.open("rb")
+
+
+def gone(paths: Iterable[Path]) -> list[str]:
+    """Which of the files that `Objects.fetch` returned were removed since."""
+    return [path.name for path in paths if not path.exists()]
 
 
 class LocalObjects(Objects):
@@ -225,12 +231,8 @@ class LocalObjects(Objects):
             return None
         return Listed(path.relative_to(self._root).as_posix(), stat.st_size, None, stat.st_mtime_ns // 1_000_000)
 
-    @contextmanager
-    def _faults(self, verb: str, key: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise _our_error(error, self.url, verb, key) from error
+    def _faults(self, verb: str, key: str) -> AbstractContextManager[None]:
+        return as_ours(self.url, verb, key)
 
 
 class RemoteObjects(Objects):
@@ -267,7 +269,7 @@ class RemoteObjects(Objects):
             self._call(
                 "put", key, lambda: self._fs.pipe_file(self._path(key), data, mode="create", **self._limit(data))
             )
-        except _Exists:
+        except KeyTaken:
             return False
         except ObjectMissing:
             raise self._no_bucket() from None
@@ -335,13 +337,13 @@ class RemoteObjects(Objects):
         retrying = Retrying(
             stop=stop_after_attempt(ATTEMPTS),
             wait=wait_exponential_jitter(initial=0.1, max=2),
-            retry=retry_if_exception(_may_pass),
+            retry=retry_if_exception(may_pass),
             reraise=True,
         )
         try:
             return retrying(action)
-        except tuple(_foreign_errors()) as error:
-            raise _our_error(error, self.url, verb, key) from error
+        except tuple(foreign_errors()) as error:
+            raise our_error(error, self.url, verb, key) from error
 
 
 class _Ranges(io.RawIOBase):
@@ -374,83 +376,6 @@ class _Ranges(io.RawIOBase):
         buffer[: len(data)] = data
         self._at += len(data)
         return len(data)
-
-
-class _Exists(ArchiveError):
-    """The store refused a put because the key is taken."""
-
-
-class _Fault(NamedTuple):
-    """What an error of a store means: its sentence, what to do next, whether the same call may succeed a moment
-    later.
-    """
-
-    says: str
-    hint: str
-    may_pass: bool
-    error: type[ArchiveError] = ArchiveError
-
-
-_KEYS = "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or the storage options), and what they may do there."
-_SILENT = _Fault("does not answer", "Check the address and the network; nothing is dropped until it is archived.", True)
-_REFUSED = _Fault("refused access: a wrong key or secret, or no permission", _KEYS, False)
-_BUSY = _Fault(
-    "answered that it cannot serve this now", "Try again later; nothing is dropped until it is archived.", True
-)
-_TAKEN = _Fault("holds an object under this key already", "", False, _Exists)
-_UNKNOWN = _Fault("failed", "Check the archive's address and its server's log.", False)
-
-# By the name of the error's class or one of its bases, or by errno, or by the code in an S3 answer: the first that fits.
-_FAULTS: dict[str | int, _Fault] = {
-    "PreconditionFailed": _TAKEN,
-    "412": _TAKEN,
-    "ConditionalRequestConflict": _BUSY,
-    "FileExistsError": _TAKEN,
-    "FileNotFoundError": _Fault("has no such object", "", False, ObjectMissing),
-    "NoCredentialsError": _Fault("needs a key and a secret, and none were found", _KEYS, False),
-    "PartialCredentialsError": _Fault("needs a key and a secret, and only one was found", _KEYS, False),
-    "PermissionError": _REFUSED,
-    "TimeoutError": _SILENT,
-    "ConnectionError": _SILENT,
-    "HTTPClientError": _SILENT,
-    "ClientError": _SILENT,
-    "NotADirectoryError": _Fault(
-        "is not a folder, or holds a file where a folder must be", "Choose another folder.", False
-    ),
-    "IsADirectoryError": _Fault("holds a folder where an object must be", "Move the folder away.", False),
-    errno.ENOSPC: _Fault("has no space left", "Free space; nothing is dropped until it is archived.", False),
-    errno.EDQUOT: _Fault("has no space left (quota)", "Free space; nothing is dropped until it is archived.", False),
-    errno.EROFS: _Fault("is read-only", "Choose another folder, or remount it.", False),
-    errno.EBUSY: _BUSY,
-    errno.EREMOTEIO: _BUSY,
-}
-
-
-def _fault(error: BaseException) -> _Fault:
-    response = getattr(error.__cause__ or error, "response", None)
-    code = response.get("Error", {}).get("Code", "") if isinstance(response, dict) else ""
-    names: list[Any] = [code, *(base.__name__ for base in type(error).__mro__), getattr(error, "errno", None)]
-    return next((_FAULTS[name] for name in names if name in _FAULTS), _UNKNOWN)
-
-
-def _may_pass(error: BaseException) -> bool:
-    return isinstance(error, tuple(_foreign_errors())) and _fault(error).may_pass
-
-
-def _our_error(error: BaseException, url: str, verb: str, key: str) -> ArchiveError:
-    """The sentence for a store's own error. It names the class, never the text, which may hold what the caller sent."""
-    fault = _fault(error)
-    what = f"{url} {fault.says} (to {verb} {key or 'everything'}; {type(error).__name__})."
-    return fault.error(what, hint=fault.hint)
-
-
-def _foreign_errors() -> Iterator[type[Exception]]:
-    """The roots of what filesystems throw: of botocore and aiohttp only where they are installed and in use."""
-    botocore = "botocore.exceptions"
-    yield OSError
-    for module, name in ((botocore, "BotoCoreError"), (botocore, "ClientError"), ("aiohttp", "ClientError")):
-        if module in sys.modules:
-            yield getattr(sys.modules[module], name)
 
 
 def _raise_unless_gone(error: OSError) -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap
+from archive.faults import ObjectMissing
 from archive.layout import Place, Span, parse_object_key
-from archive.objects import ObjectMissing, Objects
+from archive.objects import Objects, open_copy
 from archive.registry import Registration, owner
 from archive.rows import COLUMNS, DAMAGED_HINT, FOOTER_KEY, Footer, decode_footer, schema
 
@@ -195,7 +196,7 @@ def check_unchanged(footer: Footer, info: ObjectInfo) -> None:
 def checked_file(objects: Objects, info: ObjectInfo, folder: Path) -> Path:
     """A local file with the object, every byte of it checked, for engines that check nothing. Raises as `read_rows`."""
     path = objects.fetch(info.key, folder)
-    with path.open("rb") as file:
+    with open_copy(path) as file:
         check_unchanged(read_footer(file, info.key, check_body=True), info)
     return path
 

@@ -7,8 +7,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.errors import ArchiveDamaged
+from archive.faults import ObjectMissing
 from archive.layout import Place, parse_object_key, parse_registration_key
-from archive.objects import Listed, ObjectMissing, Objects
+from archive.objects import Listed, Objects
 from archive.reader import ObjectInfo, belongs, covered, read_info, read_rows, unsuperseded
 from archive.registry import Registration, owner
 from archive.rows import ORDER, Footer, NewerFormat, same_identity

@@ -5,13 +5,15 @@ live tails.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.errors import ArchiveDamaged
+from archive.faults import ObjectMissing
 from archive.layout import Place
 from archive.merge import Source, all_rows, latest_reader
-from archive.objects import ObjectMissing, Objects, scratch
+from archive.objects import Objects, gone, scratch
 from archive.reader import ObjectInfo, checked_file, find_rows, listed_again, live_objects, without_gaps
 from archive.registry import registered
 from archive.rows import COLUMNS, IDENTITY
@@ -94,9 +96,8 @@ def latest_of(
     try:
         return latest_reader(sources, at, folder)
     except ArchiveDamaged as error:
-        gone = [path.name for paths in files.values() for path in paths if not path.exists()]
-        if gone:
-            raise ObjectMissing(f"{objects.url}: removed while it was read: {', '.join(gone)}.") from error
+        if removed := gone(chain.from_iterable(files.values())):
+            raise ObjectMissing(f"{objects.url}: removed while it was read: {', '.join(removed)}.") from error
         raise
 
 
