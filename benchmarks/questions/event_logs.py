@@ -63,7 +63,7 @@ def record(root: str, log: str) -> dict[str, float]:
     """`kvwal record` into an empty root."""
     sys.argv = ["kvwal", "record", root, log, "--archive", "none"]
     started = time.perf_counter()
-    with contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())):
         try:
             main()
         except SystemExit as end:
