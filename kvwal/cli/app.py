@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import typer
 
 from kvwal.cli import archives, data, doctor, logs, query, upkeep
@@ -14,10 +16,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for command in (data.put, data.get, data.delete, data.history, data.scan, query.query):
-    app.command(rich_help_panel="Entries")(command)
-for command in (upkeep.checkpoint, upkeep.stats, doctor.doctor, upkeep.bench):
-    app.command(rich_help_panel="The store")(command)
+COMMANDS: list[tuple[str, list[Callable[..., None]]]] = [
+    ("Entries", [data.put, data.get, data.delete, data.history, data.scan, query.query]),
+    ("The store", [upkeep.checkpoint, upkeep.stats, doctor.doctor, upkeep.bench]),
+    ("The archive", [archives.restore]),
+]
+
+for panel, functions in COMMANDS:
+    for function in functions:
+        app.command(rich_help_panel=panel)(function)
 app.add_typer(logs.log_app, name="log", rich_help_panel="The store")
 app.add_typer(archives.archive_app, name="archive", rich_help_panel="The archive")
-app.command(rich_help_panel="The archive")(archives.restore)
