@@ -16,7 +16,7 @@ from archive.reader import live_objects
 from archive.rewrite import gc, rewrite
 from archive.verify import verify
 from kvwal.cli import show
-from kvwal.cli.options import ALL, AnyNamespace, Archive, Cluster, Json, Namespace, Node, Root, Where
+from kvwal.cli.options import ALL, AcceptClock, AnyNamespace, Archive, Cluster, Json, Namespace, Node, Root, Where
 from kvwal.cli.show import Format
 from kvwal.cli.times import parse_time
 from kvwal.config import Settings
@@ -62,10 +62,11 @@ def archive_run(
     cluster: Cluster = "local",
     node: Node = None,
     archive: Archive = None,
+    accept_clock: AcceptClock = False,
     json: Json = False,
 ) -> None:
     """Seal what is in the log, archive it, and return when the archive has confirmed it."""
-    with Where(root, namespace, cluster, node, archive).open() as store:
+    with Where(root, namespace, cluster, node, archive).open(accept_clock=accept_clock) as store:
         for business in store.businesses():
             store.map(business)
         store.archive()

@@ -41,10 +41,11 @@ def put(
     cluster: Cluster = "local",
     node: Node = None,
     archive: Archive = None,
+    accept_clock: AcceptClock = False,
     json: Json = False,
 ) -> None:
     """Put a value, and print its timestamp once it is durable."""
-    with Where(root, namespace, cluster, node, archive).open() as store:
+    with Where(root, namespace, cluster, node, archive).open(accept_clock=accept_clock) as store:
         timestamp = store.map(business).put(parse_key(key, key_class), parse_value(value), ttl=ttl)
     show_timestamp(timestamp, json)
 
@@ -58,10 +59,11 @@ def delete(
     cluster: Cluster = "local",
     node: Node = None,
     archive: Archive = None,
+    accept_clock: AcceptClock = False,
     json: Json = False,
 ) -> None:
     """Delete a key, and print the timestamp once that is durable. Its history stays."""
-    with Where(root, namespace, cluster, node, archive).open() as store:
+    with Where(root, namespace, cluster, node, archive).open(accept_clock=accept_clock) as store:
         timestamp = store.map(business).delete(parse_key(key, key_class))
     show_timestamp(timestamp, json)
 

@@ -50,6 +50,7 @@ Archive = Annotated[
         rich_help_panel="Which log",
     ),
 ]
+AcceptClock = Annotated[bool, typer.Option("--accept-clock", help="Open a log whose last entry lies in the future.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 

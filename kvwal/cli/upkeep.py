@@ -13,7 +13,7 @@ import typer
 
 import kvwal
 from kvwal.cli import show
-from kvwal.cli.options import Archive, Cluster, Json, Namespace, Node, Root, Where
+from kvwal.cli.options import AcceptClock, Archive, Cluster, Json, Namespace, Node, Root, Where
 
 
 def checkpoint(
@@ -22,10 +22,11 @@ def checkpoint(
     cluster: Cluster = "local",
     node: Node = None,
     archive: Archive = None,
+    accept_clock: AcceptClock = False,
     json: Json = False,
 ) -> None:
     """Write a snapshot of every business, so that opening reads less log."""
-    with Where(root, namespace, cluster, node, archive).open() as store:
+    with Where(root, namespace, cluster, node, archive).open(accept_clock=accept_clock) as store:
         for business in store.businesses():
             store.map(business)
         store.checkpoint()
