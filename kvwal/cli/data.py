@@ -10,6 +10,7 @@ import typer
 from kvwal.cli import show
 from kvwal.cli.options import (
     ALL,
+    AcceptClock,
     AnyNamespace,
     Archive,
     Business,
