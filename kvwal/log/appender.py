@@ -1,0 +1,148 @@
+"""The log as a file that goes on for ever: appends groups, rotates segments, keeps the chain of seals. No asyncio, no futures.
+
+After an `OSError` other than `StorageFull` an appender must not be used again: what the page cache holds may be younger than
+the disk. The writer above sees to that.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from kvwal.config import KIB, Settings
+from kvwal.errors import StorageFull
+from kvwal.log.format import Header
+from kvwal.log.segment import SealedSegment, Segment, blank_file
+from kvwal.log.spares import Spares
+from kvwal.ports.clock import Clock
+from kvwal.ports.disk import Disk, File
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FIRST_LIMIT = 1024 * KIB
+_GROWTH = 4
+_PREPARE_FROM = 4096 * KIB
+
+
+class Appender:
+    """Used by one thread at a time. `sealed` are the segments that are done, oldest first; others may read it."""
+
+    def __init__(
+        self, disk: Disk, clock: Clock, folder: Path, header: Header, settings: Settings, sealed: list[SealedSegment]
+    ) -> None:
+        """Begin a new segment with `header` (its salt and time are drawn here) in `folder`."""
+        self._disk = disk
+        self._clock = clock
+        self._folder = folder
+        self._settings = settings
+        self._limit = min(_FIRST_LIMIT, settings.segment_bytes)
+        self.spares = Spares(disk, folder)
+        self.sealed = sealed
+        self.unsynced = 0
+        self.began = clock.elapsed()
+        self._segment = self._begin(header, self._next_file())
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence that the next entry gets."""
+        return self._segment.header.first_sequence + self._segment.entries
+
+    @property
+    def header(self) -> Header:
+        """The header of the segment that is being written."""
+        return self._segment.header
+
+    @property
+    def size(self) -> int:
+        """Bytes in the segment that is being written."""
+        return self._segment.position
+
+    @property
+    def entries(self) -> int:
+        """Entries in the segment that is being written."""
+        return self._segment.entries
+
+    @property
+    def clean(self) -> bool:
+        """Whether everything appended was fdatasynced."""
+        return self._segment.clean
+
+    def append(self, payloads: Sequence[bytes], entries: int, *, sync: bool) -> None:
+        """Write a group: one block a payload, all in one segment. With `sync` it returns when they survive a power cut.
+
+        `StorageFull`: nothing was written, and the log goes on.
+        """
+        if not self._segment.fits(payloads) and self._segment.entries:
+            self.rotate(grow=True)
+        try:
+            self._segment.reserve(payloads)
+        except OSError as error:
+            raise self._full(error) from error
+        self._segment.append(payloads, entries)
+        self.unsynced += sum(map(len, payloads))
+        if sync:
+            self.sync()
+
+    def sync(self) -> None:
+        """Return when everything appended survives a power cut."""
+        self._segment.datasync()
+        self.unsynced = 0
+
+    def rotate(self, *, grow: bool = False) -> None:
+        """Seal the segment and begin the next one. A segment without entries is left as it is.
+
+        With `grow` (it was full) the next one may be larger. `StorageFull`: the segment was not sealed, and goes on.
+        """
+        old = self._segment
+        if not old.entries:
+            return
+        limit = min(self._limit * _GROWTH, self._settings.segment_bytes) if grow else self._limit
+        self._limit = limit
+        try:
+            old.reserve([])
+            file = self._next_file()
+        except OSError as error:
+            raise self._full(error) from error
+        done = old.seal()
+        self.sealed.append(done)
+        header = msgspec.structs.replace(old.header, first_sequence=done.last + 1, previous_crc=done.crc)
+        self._segment = self._begin(header, file)
+
+    def wants_spare(self) -> int:
+        """How many bytes a spare should have that is wanted now, or 0.
+
+        A log that fills segments by size wants one as soon as it is half through: a quiet one never does.
+        """
+        limit = min(self._limit * _GROWTH, self._settings.segment_bytes)
+        if limit < _PREPARE_FROM or len(self.spares) or self._segment.position < self._limit // 4:
+            return 0
+        return limit
+
+    def close(self, *, seal: bool) -> None:
+        """Let go of the files. With `seal` the log ends as a clean close does; a segment without entries stays as it is."""
+        if seal and self._segment.entries:
+            self.sealed.append(self._segment.seal())
+        self._segment.close()
+        if seal:
+            self.spares.clear()
+
+    def _next_file(self) -> File:
+        return self.spares.take(self._limit) or blank_file(self._disk, self._folder)
+
+    def _begin(self, header: Header, file: File) -> Segment:
+        header = msgspec.structs.replace(
+            header, salt=self._clock.random_bits(32), created_ms=self._clock.wall_ms()
+        )
+        self.began = self._clock.elapsed()
+        self.unsynced = 0
+        return Segment(self._disk, self._folder, header, self._limit, file)
+
+    def _full(self, error: OSError) -> OSError | StorageFull:
+        if error.errno not in _FULL:
+            return error
+        return StorageFull(
+            f"{self._folder}: the disk is full ({error.strerror}); nothing was written.",
+            hint="Free space, then write again; the store need not be reopened.",
+        )

@@ -1,0 +1,198 @@
+"""The bytes of a segment and of a snapshot. Nobody else slices them. docs/format/segment.md says the same in tables.
+
+A file is a sequence of blocks, little-endian, each starting at a multiple of 8:
+
+    length u32 · crc u32 · kind u8 · flags u8 · reserved u16 · payload (MessagePack), zeros to the next multiple of 8
+
+The crc (CRC-32C) covers the file's salt and the block's offset first, so a block verifies only where it was written: stale
+bytes of a recycled file never do. Kind 0 is invalid, so zeros never parse.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+import google_crc32c
+import msgspec
+
+from kvwal.errors import NewerVersion
+from kvwal.ports.disk import Buffer
+
+FORMAT = 1
+ALIGNMENT = 8
+HEAD_BYTES = 12
+MAX_PAYLOAD = 16 << 20
+"""No block is longer; a length above it is not believed, and nothing is allocated for it."""
+DURABLE = 1
+"""Flag: everything before this block in this log was fdatasynced before this block was written."""
+
+_HEAD = struct.Struct("<IIBBH")
+_PLACE = struct.Struct("<IQ")
+_ZEROS = bytes(ALIGNMENT)
+
+
+class Kind(IntEnum):
+    """What a block holds."""
+
+    HEADER = 1
+    ENTRIES = 2
+    OVERFLOW = 3
+    SEAL = 4
+
+
+class Header(msgspec.Struct, kw_only=True):
+    """Payload of the first block of a segment."""
+
+    format: int = FORMAT
+    log_id: str
+    namespace: str
+    cluster: str
+    business: str
+    node: str
+    epoch: int
+    first_sequence: int
+    previous_crc: int
+    salt: int
+    created_ms: int
+
+
+class SnapshotHeader(Header, kw_only=True):
+    """Payload of the first block of a snapshot: a header, and where the log goes on behind it."""
+
+    last_sequence: int
+    last_crc: int
+    last_timestamp: int
+
+
+class Seal(msgspec.Struct, kw_only=True):
+    """Payload of the last block: `entries` in this file, ending with `last_sequence`; `bytes` stand before the seal."""
+
+    last_sequence: int
+    entries: int
+    bytes: int
+
+
+class Block(NamedTuple):
+    """A block that verified. `end` is where the next one would start."""
+
+    offset: int
+    kind: Kind
+    flags: int
+    payload: bytes
+    crc: int
+    end: int
+
+
+class _FormatOnly(msgspec.Struct):
+    format: int = 0
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_format = msgspec.msgpack.Decoder(_FormatOnly).decode
+_decode_header = msgspec.msgpack.Decoder(Header).decode
+_decode_snapshot = msgspec.msgpack.Decoder(SnapshotHeader).decode
+decode_seal = msgspec.msgpack.Decoder(Seal).decode
+"""The seal from the payload of a block of kind 4."""
+
+
+def align(offset: int) -> int:
+    """The first multiple of 8 at or behind `offset`."""
+    return offset + -offset % ALIGNMENT
+
+
+def block_size(payload: int) -> int:
+    """Bytes that a block with so long a payload takes in the file."""
+    return align(HEAD_BYTES + payload)
+
+
+def checksum(salt: int, offset: int, head: bytes, payload: bytes) -> int:
+    """CRC-32C of salt ‖ offset ‖ the head without its crc ‖ payload."""
+    crc: int = google_crc32c.value(_PLACE.pack(salt, offset) + head[0:4] + head[8:12])
+    return int(google_crc32c.extend(crc, payload))
+
+
+def pack_block(kind: Kind, payload: bytes, *, salt: int, offset: int, flags: int = 0) -> tuple[list[bytes], int]:
+    """A block as parts to write one behind the other at `offset`, and its crc."""
+    head = _HEAD.pack(len(payload), 0, kind, flags, 0)
+    crc = checksum(salt, offset, head, payload)
+    head = _HEAD.pack(len(payload), crc, kind, flags, 0)
+    return [head, payload, _ZEROS[: -(HEAD_BYTES + len(payload)) % ALIGNMENT]], crc
+
+
+def pack_header(header: Header) -> list[bytes]:
+    """The first block of a file. Its own salt is 0: it says what the salt of the others is."""
+    return pack_block(Kind.HEADER, _encode(header), salt=0, offset=0)[0]
+
+
+def pack_seal(seal: Seal, *, salt: int) -> tuple[list[bytes], int]:
+    """The last block of a file, at `seal.bytes`, and its crc. Before it everything is durable."""
+    return pack_block(Kind.SEAL, _encode(seal), salt=salt, offset=seal.bytes, flags=DURABLE)
+
+
+def unpack_block(buffer: Buffer, offset: int, salt: int) -> Block | None:
+    """The block at `offset`, or None if what stands there does not verify.
+
+    A block that verifies, but has a kind or flag that this version does not know, is `NewerVersion`.
+    """
+    room = len(buffer) - offset - HEAD_BYTES
+    if room < 0:
+        return None
+    length, crc, kind, flags, reserved = _HEAD.unpack_from(buffer, offset)
+    if kind == 0 or length > room or length > MAX_PAYLOAD:
+        return None
+    start = offset + HEAD_BYTES
+    payload = buffer[start : start + length]
+    if checksum(salt, offset, buffer[offset:start], payload) != crc:
+        return None
+    if kind > Kind.SEAL or flags & ~DURABLE or reserved:
+        raise NewerVersion(
+            f"the block at byte {offset} has kind {kind}, flags {flags}, reserved {reserved}: written by a newer version of kvwal.",
+            hint="Open it with that version.",
+        )
+    return Block(offset, Kind(kind), flags, payload, crc, min(align(start + length), len(buffer)))
+
+
+def unpack_header(buffer: Buffer) -> tuple[Header, int] | None:
+    """The header of a segment and where its first block starts, or None. A format above ours is `NewerVersion`."""
+    block = _first_block(buffer)
+    return (_decode_header(block.payload), block.end) if block else None
+
+
+def unpack_snapshot_header(buffer: Buffer) -> tuple[SnapshotHeader, int] | None:
+    """The same for a snapshot."""
+    block = _first_block(buffer)
+    return (_decode_snapshot(block.payload), block.end) if block else None
+
+
+def _first_block(buffer: Buffer) -> Block | None:
+    block = unpack_block(buffer, 0, 0)
+    if block is None or block.kind is not Kind.HEADER:
+        return None
+    written = _decode_format(block.payload).format
+    if written != FORMAT:
+        raise NewerVersion(
+            f"the file has format {written}, and this kvwal reads format {FORMAT}: written by a newer version.",
+            hint="Open it with that version.",
+        )
+    return block
+
+
+_CANDIDATE = re.compile(rb"[\x01-\x04][\x00\x01]\x00\x00", re.DOTALL)
+
+
+def find_blocks(buffer: Buffer, offset: int, salt: int) -> Iterator[Block]:
+    """Every block that verifies at or behind `offset`, wherever it starts: what a scan past damage can still see."""
+    position = offset
+    while match := _CANDIDATE.search(buffer, position + 8):
+        start = match.start() - 8
+        position = start + 1
+        if start % ALIGNMENT:
+            continue
+        block = unpack_block(buffer, start, salt)
+        if block is not None:
+            yield block
+            position = block.end

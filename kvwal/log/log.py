@@ -1,0 +1,200 @@
+"""One log, open for writing: its lock, its recovery, its ring and its writer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from archive.layout import Place
+from kvwal.config import Flush, Settings
+from kvwal.entry import TIMESTAMP_SHIFT, Entry
+from kvwal.errors import ClockSkew, ConfigError, StoreLocked
+from kvwal.hlc import HybridClock, to_text
+from kvwal.log.appender import Appender
+from kvwal.log.format import Header
+from kvwal.log.names import LOCK, log_folder
+from kvwal.log.reader import Progress, entry_decoder
+from kvwal.log.recovery import Recovered, Target, recover
+from kvwal.log.ring import Ring, Submission
+from kvwal.log.segment import SealedSegment
+from kvwal.log.writer import Memory, Writer
+from kvwal.ports import tasks
+from kvwal.ports.clock import Clock
+from kvwal.ports.disk import Disk, Lock
+from kvwal.ports.tasks import Workers
+
+
+class Ports:
+    """The doors that a log uses: a disk, a clock, and workers for calls that block."""
+
+    def __init__(self, disk: Disk, clock: Clock, workers: Workers) -> None:
+        self.disk = disk
+        self.clock = clock
+        self.workers = workers
+
+
+class Log:
+    """Made by `open_log`. `submit` may be called from any thread, everything else from the log's event loop.
+
+    `covered` is the last sequence that a durable snapshot holds, `recovered` what was found at opening.
+    """
+
+    def __init__(self, ports: Ports, folder: Path, place: Place, recovered: Recovered, hybrid: HybridClock, lock: Lock) -> None:
+        self.place = place
+        self.folder = folder
+        self.recovered = recovered
+        self.hybrid = hybrid
+        self.covered = recovered.snapshot.number if recovered.snapshot else 0
+        self._ports = ports
+        self._lock = lock
+        self.ring: Ring
+        self.appender: Appender
+        self.writer: Writer
+        self._task: asyncio.Task[None]
+
+    @property
+    def log_id(self) -> str:
+        """The random name that the log got when its folder was made."""
+        return self.appender.header.log_id
+
+    @property
+    def sealed(self) -> list[SealedSegment]:
+        """Segments that are done and still here, oldest first."""
+        return list(self.appender.sealed)
+
+    def now_ms(self) -> int:
+        """The present by the log's hybrid clock, in unix ms."""
+        return self.hybrid.now_ms(self._ports.clock.wall_ms())
+
+    def submit(self, submission: Submission) -> None:
+        """Hand over a transaction from another thread. Waits while the ring is full."""
+        self.ring.put(submission)
+
+    async def submit_soon(self, submission: Submission) -> None:
+        """Hand over a transaction from a task of the log's loop. Waits while the ring is full."""
+        await self.ring.put_soon(submission)
+
+    async def rotate(self) -> None:
+        """Seal what is there, so that it can be archived and checkpointed."""
+        await self.ring.order(self.writer.rotate)
+
+    async def flush(self) -> None:
+        """Return when everything acknowledged so far survives a power cut."""
+        await self.ring.order(self.writer.flush)
+
+    async def drop(self, upto: int) -> None:
+        """Let go of segments that end at or before `upto`: a snapshot and the archive have what they hold."""
+
+        def recycle() -> None:
+            sealed = self.appender.sealed
+            while sealed and sealed[0].last <= upto:
+                self.appender.spares.recycle(sealed[0].path)
+                sealed.pop(0)
+
+        async def action() -> None:
+            await self._ports.workers.run(recycle)
+
+        await self.ring.order(action)
+
+    async def close(self) -> None:
+        """Write what waits, end the log as a clean close does, and let go of the lock."""
+        await self.ring.order(self.writer.close)
+        await self.ring.close()
+        await self._task
+        self._lock.release()
+
+    def _start(self, settings: Settings, memory: Memory, flush: Flush, header: Header, on_group: Callable[[], None]) -> None:
+        ports = self._ports
+        self.ring = Ring(settings.ring_slots, settings.ring_bytes)
+        self.appender = Appender(ports.disk, ports.clock, self.folder, header, settings, self.recovered.sealed)
+        self.writer = Writer(
+            self.ring, self.appender, memory, self.hybrid,
+            clock=ports.clock, workers=ports.workers, flush=flush, on_group=on_group,
+        )  # fmt: skip
+        self._task = asyncio.get_running_loop().create_task(self.writer.run())
+
+
+async def open_log(
+    ports: Ports,
+    root: Path,
+    place: Place,
+    *,
+    settings: Settings,
+    flush: Flush,
+    target: Target,
+    lookup: Callable[[str, bytes], Entry | None],
+    hybrid: HybridClock,
+    accept_clock: bool = False,
+    progress: Progress | None = None,
+    on_group: Callable[[], None],
+) -> Log:
+    """Lock the log of `place`, recover it into `target`, and begin a new segment.
+
+    `StoreLocked` names the holder; `CorruptLog` and `ClockSkew` leave everything as it is.
+    """
+    folder = log_folder(root, place)
+    lock = await ports.workers.run(lambda: _take_lock(ports, root, folder))
+    try:
+        recovered = await ports.workers.run(
+            lambda: recover(ports.disk, folder, target, entry_decoder(), progress)
+        )
+        _check_identity(folder, place, recovered)
+        if not accept_clock:
+            _check_clock(folder, recovered, ports.clock.wall_ms(), settings)
+        hybrid.advance(recovered.last_timestamp)
+        log = Log(ports, folder, place, recovered, hybrid, lock)
+        header = _next_header(ports.clock, place, recovered)
+        log._start(settings, Memory(lookup, target.apply), flush, header, on_group)
+    except BaseException:
+        lock.release()
+        raise
+    return log
+
+
+def _take_lock(ports: Ports, root: Path, folder: Path) -> Lock:
+    try:
+        ports.disk.make_folders(folder)
+        lock = ports.disk.lock(folder / LOCK, tasks.whoami())
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ConfigError(f"{root}: something on the way to {folder} is a file, not a folder.", hint="Choose another root.") from error
+    except PermissionError as error:
+        raise ConfigError(f"{folder}: not allowed to write here ({error.strerror}).", hint="Choose another root, or mend its owner and mode.") from error
+    except OSError as error:
+        raise ConfigError(f"{folder}: the root cannot be used ({error.strerror}).", hint="Choose another root.") from error
+    if isinstance(lock, str):
+        raise StoreLocked(
+            f"{folder}: the log is held by {lock}.",
+            hint="Stop that process, or choose another node. Reading works without the lock: read_only=True.",
+        )
+    return lock
+
+
+def _check_identity(folder: Path, place: Place, recovered: Recovered) -> None:
+    header = recovered.header
+    if header is None:
+        return
+    written = Place(header.namespace, header.cluster, header.business, header.node)
+    if written != place:
+        raise ConfigError(
+            f"{folder}: its files were written as {'/'.join(written)}.", hint="A log cannot be renamed by moving its folder: move it back."
+        )
+
+
+def _check_clock(folder: Path, recovered: Recovered, wall_ms: int, settings: Settings) -> None:
+    ahead_ms = (recovered.last_timestamp >> TIMESTAMP_SHIFT) - wall_ms
+    if ahead_ms > settings.max_skew_seconds * 1000:
+        raise ClockSkew(
+            f"{folder}: the last entry is from {to_text(recovered.last_timestamp)}, {ahead_ms / 1000:.1f} s ahead of this machine's clock.",
+            hint="Mend the clock; or accept it (accept_clock=True, --accept-clock): new entries then continue from that time.",
+        )
+
+
+def _next_header(clock: Clock, place: Place, recovered: Recovered) -> Header:
+    log_id = recovered.header.log_id if recovered.header else f"{clock.random_bits(128):032x}"
+    return Header(
+        log_id=log_id, namespace=place.namespace, cluster=place.cluster, business=place.business, node=place.node,
+        epoch=recovered.epoch, first_sequence=recovered.next_sequence, previous_crc=recovered.previous_crc,
+        salt=0, created_ms=0,
+    )  # fmt: skip
+

@@ -1,0 +1,159 @@
+"""Reading a log's files: blocks in order, checked, with what stands behind the last good one told apart.
+
+This room is light on purpose (no asyncio, no Arrow): `kvwal get` imports it and nothing heavier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+from kvwal.codecs import registry
+from kvwal.entry import Decode, Entry, make_decoder
+from kvwal.errors import CorruptLog
+from kvwal.log.format import (
+    DURABLE,
+    HEAD_BYTES,
+    Block,
+    Header,
+    Kind,
+    Seal,
+    SnapshotHeader,
+    decode_seal,
+    find_blocks,
+    unpack_block,
+    unpack_header,
+    unpack_snapshot_header,
+)
+from kvwal.log.names import FileKind, LogFile, parse_name
+from kvwal.ports.disk import Buffer, Disk
+
+Progress = Callable[[int, int, str], None]
+"""Called with bytes done, bytes in all, and what is being done."""
+
+
+class End(Enum):
+    """What stands behind the last block that verifies."""
+
+    SEALED = "sealed"
+    TORN = "torn"
+    DAMAGED = "damaged"
+
+
+def entry_decoder() -> Decode:
+    """A decoder for entries blocks that knows the codecs registered now."""
+    return make_decoder(registry.by_name)
+
+
+class SegmentReader:
+    """One segment or snapshot, from its first block to the last that verifies.
+
+    `header` is read at once (a file without a valid one is `CorruptLog`: a segment gets its name only after its header is
+    durable). After `entries` has been used up, `end` is the offset behind the last good block, `count` the entries before it,
+    and `seal`/`seal_crc` are set if the file is sealed.
+    """
+
+    def __init__(self, path: Path, buffer: Buffer, *, snapshot: bool = False) -> None:
+        self.path = path
+        self._buffer = buffer
+        unpacked = unpack_snapshot_header(buffer) if snapshot else unpack_header(buffer)
+        if unpacked is None:
+            raise CorruptLog("the header does not verify: this is no segment of kvwal, or it is damaged.", path=path, offset=0)
+        self.header: Header | SnapshotHeader = unpacked[0]
+        self.start = self.end = unpacked[1]
+        self.count = 0
+        self.seal: Seal | None = None
+        self.seal_crc = 0
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence of the entry behind the last good block."""
+        return self.header.first_sequence + self.count
+
+    def blocks(self) -> Iterator[Block]:
+        """Entries blocks in order, until something else stands there. Ends at the seal, which must fit what came before."""
+        while (block := unpack_block(self._buffer, self.end, self.header.salt)) is not None:
+            if block.kind is Kind.SEAL:
+                self._check_seal(block)
+                return
+            if block.kind is not Kind.ENTRIES:
+                raise self._corrupt(f"a block of kind {block.kind.name} does not belong here.", block.offset)
+            self.end = block.end
+            yield block
+
+    def entries(self, decode: Decode) -> Iterator[list[Entry]]:
+        """The entries of each block."""
+        for block in self.blocks():
+            try:
+                entries = decode(block.payload)
+            except msgspec.DecodeError as error:
+                raise self._corrupt(f"the block verifies, but holds no entries ({error}).", block.offset) from error
+            self.count += len(entries)
+            yield entries
+
+    def ending(self) -> End:
+        """What stands behind `end`, once `entries` was used up.
+
+        Damaged: a later block verifies and says that everything before it had been durable. Torn: anything else, which is
+        what a crash leaves.
+        """
+        if self.seal is not None:
+            return End.SEALED
+        later = find_blocks(self._buffer, self.end, self.header.salt)
+        return End.DAMAGED if any(block.flags & DURABLE for block in later) else End.TORN
+
+    def torn_bytes(self) -> int:
+        """How many bytes behind `end` may be of a torn group: 0 if the end mark stands there and no later block verifies."""
+        marked = not any(self._buffer[self.end : self.end + HEAD_BYTES])
+        if marked and next(find_blocks(self._buffer, self.end, self.header.salt), None) is None:
+            return 0
+        return len(bytes(self._buffer[self.end :]).rstrip(b"\x00"))
+
+    def damage(self) -> CorruptLog:
+        """The error for a file that is not whole up to its seal."""
+        return self._corrupt("the block here does not verify, and what comes behind it had been durable.", self.end)
+
+    def _check_seal(self, block: Block) -> None:
+        seal = decode_seal(block.payload)
+        last = self.header.first_sequence + self.count - 1
+        if (seal.entries, seal.bytes) != (self.count, block.offset) or seal.last_sequence != last:
+            raise self._corrupt(
+                f"the seal speaks of {seal.entries} entries up to sequence {seal.last_sequence}, and {self.count} up to {last} are here.",
+                block.offset,
+            )
+        self.seal, self.seal_crc = seal, block.crc
+
+    def _corrupt(self, what: str, offset: int) -> CorruptLog:
+        return CorruptLog(what, path=self.path, offset=offset, sequence=self.next_sequence)
+
+
+class SnapshotReader(SegmentReader):
+    """A snapshot: its entries stand in the order of identity, and its header says where the log goes on."""
+
+    header: SnapshotHeader
+
+    def __init__(self, path: Path, buffer: Buffer) -> None:
+        super().__init__(path, buffer, snapshot=True)
+
+    def _check_seal(self, block: Block) -> None:
+        seal = decode_seal(block.payload)
+        if (seal.entries, seal.bytes, seal.last_sequence) != (self.count, block.offset, self.header.last_sequence):
+            raise self._corrupt("the seal does not fit the snapshot before it.", block.offset)
+        self.seal, self.seal_crc = seal, block.crc
+
+    def whole(self, decode: Decode) -> Iterator[list[Entry]]:
+        """The entries, as `entries`; if the file does not end with its seal, `CorruptLog`."""
+        yield from self.entries(decode)
+        if self.seal is None:
+            raise self._corrupt("the snapshot is not whole: a block does not verify.", self.end)
+
+
+def log_files(disk: Disk, folder: Path) -> tuple[list[LogFile], list[LogFile]]:
+    """Segments and snapshots of a log, each in the order of their sequences."""
+    files = [parse_name(name) for name in disk.names(folder)]
+    segments = [file for file in files if file.kind is FileKind.SEGMENT]
+    snapshots = [file for file in files if file.kind is FileKind.SNAPSHOT]
+    return segments, snapshots

@@ -1,0 +1,242 @@
+"""Opening a log: what a crash can leave behind, and what is done about each. Nothing is ever deleted that held an entry.
+
+States of the last segment (only the last may lack a seal):
+
+ 1. clean        it ends with its seal: the log was closed.
+ 2. only_header  nothing behind the header: the log was opened and not written to. The next segment takes its name.
+ 3. unsealed     whole blocks, then zeros or stale bytes of a recycled file: the process was killed. Sealed by copying.
+ 4. torn_block   a block that does not verify, no later block that says it was durable: power was lost in the middle of a
+                 group that nobody was told about. Cut there; the file as it was stays as `.torn`, and is reported.
+ 5. torn_group   the same, with whole later blocks of the same group, or, under `interval` and `os`, of groups that were not
+                 synced. Cut at the first that does not verify.
+ 6. torn_seal    all blocks whole, the seal not: killed while closing. Sealed again.
+ 7. damaged      a block does not verify, and a later one says that it had been durable: `CorruptLog`, nothing is touched.
+
+Anywhere else:
+
+ 8. partial      `*.partial`: a segment, spare or snapshot that was not finished. Deleted: nothing points to it.
+ 9. missing      a segment that the chain of seals needs is not there, or another one stands in its place: `CorruptLog`.
+10. damaged_middle   a segment that is not the last has no seal, or a block in it does not verify: `CorruptLog`.
+11. damaged_snapshot the newest snapshot does not verify: the one before is used if segments reach back to it, else `CorruptLog`.
+12. bad_header   a segment whose header does not verify: it got its name only after the header was durable, so `CorruptLog`.
+13. newer        any of them in a format that this version does not know: `NewerVersion`.
+
+An unsealed segment is not sealed in place: after a failed fsync the page cache may be younger than the disk, so its whole
+blocks are copied into a new file, which is made durable and renamed over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from kvwal.entry import Decode, Entry
+from kvwal.errors import CorruptLog
+from kvwal.log.format import Header, Seal, align, pack_seal
+from kvwal.log.names import FileKind, LogFile, parse_name, partial_name, torn_name
+from kvwal.log.reader import End, Progress, SegmentReader, SnapshotReader, log_files
+from kvwal.log.segment import SealedSegment
+from kvwal.ports.disk import Buffer, Disk
+
+
+class Torn(NamedTuple):
+    """A tail that was cut: where it stood, how many bytes were not zero, and the file that keeps them."""
+
+    path: Path
+    offset: int
+    bytes: int
+    evidence: Path
+
+
+class Recovered(NamedTuple):
+    """A log as it was found. `header` is that of its last file, None for a new log; `sealed` are its segments, oldest first."""
+
+    header: Header | None
+    epoch: int
+    next_sequence: int
+    previous_crc: int
+    last_timestamp: int
+    snapshot: LogFile | None
+    sealed: list[SealedSegment]
+    torn: Torn | None
+
+
+class Target(NamedTuple):
+    """Where entries go, in log order; `clear` forgets them all (a snapshot turned out to be damaged half-way)."""
+
+    apply: Callable[[list[Entry]], None]
+    clear: Callable[[], None]
+
+
+def recover(disk: Disk, folder: Path, target: Target, decode: Decode, progress: Progress | None = None) -> Recovered:
+    """Read the log in `folder` into `target` and leave it so that a new segment can follow. The caller holds its lock."""
+    _delete_partials(disk, folder)
+    return _Recovery(disk, folder, target, decode, progress).run()
+
+
+def _delete_partials(disk: Disk, folder: Path) -> None:
+    for name in disk.names(folder):
+        if parse_name(name).kind is FileKind.PARTIAL:
+            disk.unlink(folder / name)
+
+
+class _Recovery:
+    """One run. Fields are filled from top to bottom."""
+
+    def __init__(self, disk: Disk, folder: Path, target: Target, decode: Decode, progress: Progress | None) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._target = target
+        self._decode = decode
+        self._progress = progress
+        self._segments, self._snapshots = log_files(disk, folder)
+        self._total = sum(disk.size(folder / file.name) for file in (*self._segments, *self._snapshots[-1:]))
+        self._done = 0
+        self._sealed: list[SealedSegment] = []
+        self._torn: Torn | None = None
+        self._header: Header | None = None
+        self._epoch = 0
+        self._next = 1
+        self._crc = 0
+        self._timestamp = 0
+
+    def run(self) -> Recovered:
+        snapshot = self._read_snapshots()
+        first_needed = self._next
+        self._check_start(first_needed)
+        for index, file in enumerate(self._segments):
+            last = index == len(self._segments) - 1
+            if file.number >= first_needed:
+                self._read_segment(file, last=last)
+            else:
+                self._pass_over(file, self._segments[index + 1] if not last else None, first_needed)
+        return Recovered(
+            self._header, self._epoch + 1, self._next, self._crc, self._timestamp,
+            snapshot, self._sealed, self._torn,
+        )  # fmt: skip
+
+    def _read_snapshots(self) -> LogFile | None:
+        """The newest snapshot that is whole. An older one serves only if the segments behind it are still there."""
+        failure: CorruptLog | None = None
+        for file in reversed(self._snapshots):
+            if failure is not None and not self._reaches(file.number):
+                break
+            try:
+                self._read_snapshot(file)
+            except CorruptLog as error:
+                failure = failure or error
+                self._target.clear()
+            else:
+                return file
+        if failure is not None and not (self._segments and self._segments[0].number == 1):
+            raise failure
+        return None
+
+    def _reaches(self, sequence: int) -> bool:
+        return any(file.number == sequence + 1 for file in self._segments)
+
+    def _read_snapshot(self, file: LogFile) -> None:
+        path = self._folder / file.name
+        with self._disk.view(path) as buffer:
+            reader = SnapshotReader(path, buffer)
+            for entries in reader.whole(self._decode):
+                self._target.apply(entries)
+                self._report(reader.end)
+            header = reader.header
+        self._header = header
+        self._epoch = header.epoch
+        self._next = header.last_sequence + 1
+        self._crc = header.last_crc
+        self._timestamp = header.last_timestamp
+        self._done += reader.end
+
+    def _check_start(self, first_needed: int) -> None:
+        later = [file for file in self._segments if file.number >= first_needed]
+        if later and later[0].number != first_needed:
+            raise self._missing(self._folder / later[0].name, later[0].number, first_needed)
+
+    def _pass_over(self, file: LogFile, following: LogFile | None, first_needed: int) -> None:
+        """A segment that a snapshot covers: it waits for the archive. Its seal is in the header of the next one."""
+        path = self._folder / file.name
+        with self._disk.view(path) as buffer:
+            header = SegmentReader(path, buffer).header
+        if following is None:
+            last, crc = first_needed - 1, self._crc
+        else:
+            following_path = self._folder / following.name
+            with self._disk.view(following_path) as buffer:
+                crc = SegmentReader(following_path, buffer).header.previous_crc
+            last = following.number - 1
+        self._sealed.append(SealedSegment(path, file.number, last, header.previous_crc, crc, self._disk.size(path)))
+
+    def _read_segment(self, file: LogFile, *, last: bool) -> None:
+        path = self._folder / file.name
+        with self._disk.view(path) as buffer:
+            reader = SegmentReader(path, buffer)
+            self._check_chain(reader)
+            for entries in reader.entries(self._decode):
+                self._target.apply(entries)
+                self._timestamp = max(self._timestamp, entries[-1].timestamp if entries else 0)
+                self._report(reader.end)
+            ending = reader.ending()
+            if ending is End.DAMAGED or (ending is End.TORN and not last):
+                raise reader.damage()
+            self._header = reader.header
+            self._epoch = max(self._epoch, reader.header.epoch)
+            if ending is End.TORN:
+                self._cut(reader, buffer)
+                return
+            self._keep(path, reader, reader.seal_crc, len(buffer))
+        self._done += reader.end
+
+    def _check_chain(self, reader: SegmentReader) -> None:
+        header = reader.header
+        if header.first_sequence != self._next:
+            raise self._missing(reader.path, header.first_sequence, self._next)
+        if header.previous_crc != self._crc:
+            raise CorruptLog(
+                "the chain of seals is broken: this segment does not follow the one before it.",
+                path=reader.path, offset=0, sequence=self._next,
+            )  # fmt: skip
+
+    def _missing(self, path: Path, found: int, wanted: int) -> CorruptLog:
+        return CorruptLog(
+            f"the log goes on with sequence {found}, and {wanted} is missing.", path=path, offset=0, sequence=wanted
+        )
+
+    def _keep(self, path: Path, reader: SegmentReader, crc: int, size: int) -> None:
+        last = reader.next_sequence - 1
+        self._sealed.append(SealedSegment(path, reader.header.first_sequence, last, reader.header.previous_crc, crc, size))
+        self._next = last + 1
+        self._crc = crc
+
+    def _cut(self, reader: SegmentReader, buffer: Buffer) -> None:
+        """End the last segment behind its last whole block."""
+        lost = reader.torn_bytes()
+        if lost:
+            evidence = self._folder / torn_name(reader.path.name, self._epoch)
+            self._write(evidence, [bytes(buffer[: reader.end + lost])])
+            self._torn = Torn(reader.path, reader.end, lost, evidence)
+        if reader.count:
+            seal = Seal(last_sequence=reader.next_sequence - 1, entries=reader.count, bytes=align(reader.end))
+            parts, crc = pack_seal(seal, salt=reader.header.salt)
+            whole = bytes(buffer[: reader.end]).ljust(seal.bytes, b"\x00")
+            self._write(reader.path, [whole, *parts])
+            self._keep(reader.path, reader, crc, seal.bytes + sum(map(len, parts)))
+
+    def _write(self, path: Path, parts: list[bytes]) -> None:
+        partial = self._folder / partial_name(path.name)
+        self._disk.unlink(partial)
+        file = self._disk.create(partial)
+        try:
+            file.write_at(0, parts)
+            file.datasync()
+        finally:
+            file.close()
+        self._disk.rename(partial, path)
+        self._disk.sync_folder(self._folder)
+
+    def _report(self, done: int) -> None:
+        if self._progress is not None:
+            self._progress(self._done + done, self._total, "recovering")

@@ -1,0 +1,216 @@
+"""The ring: many producers, threads and tasks, hand transactions to the single log writer.
+
+A bounded janus queue. What bounds it are slots and bytes: 1,024 waiting values of 1 MB must not eat the memory. One slot
+carries all that one call, or one tick of an event loop, submits: a slot costs some microseconds, a transaction in it nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Any, TypeAlias
+
+import janus
+
+from kvwal.entry import Entry
+from kvwal.errors import StoreClosed
+
+ENTRY_BYTES = 64
+"""What an entry costs in the ring besides its key and value."""
+
+Lookup: TypeAlias = Callable[[str, bytes], Entry | None]
+"""The latest entry of an identity, as of all transactions before this one; None if it is absent, deleted or expired."""
+Decide: TypeAlias = Callable[[Lookup], list[Entry]]
+"""What a conditional write does: the entries to log, none if its condition does not hold."""
+
+
+class Submission:
+    """A transaction on its way: entries that wait for their timestamp, or a condition that the writer will decide.
+
+    `future` gets the timestamp of the transaction, or, of a condition, whether it held.
+    """
+
+    __slots__ = ("answer", "decide", "entries", "future", "size", "sync")
+
+    def __init__(
+        self,
+        entries: list[Entry],
+        future: Future[Any] | asyncio.Future[Any],
+        *,
+        decide: Decide | None = None,
+        sync: bool = False,
+    ) -> None:
+        self.entries = entries
+        self.future = future
+        self.decide = decide
+        self.sync = sync
+        self.size = size_of(entries)
+        self.answer: int | bool = False
+
+    def begin(self) -> bool:
+        """Whether it is to be written: a caller that cancelled before the writer took it wants nothing written."""
+        future = self.future
+        if isinstance(future, Future):
+            return future.set_running_or_notify_cancel()
+        return not future.cancelled()
+
+    def resolve(self) -> None:
+        """Acknowledge."""
+        if not self.future.done():
+            self.future.set_result(self.answer)
+
+    def fail(self, error: BaseException) -> None:
+        """Tell the caller that it was not, or perhaps not, written."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class Order:
+    """Something that the writer does between two groups: rotate, flush, close. `future` gets its result."""
+
+    __slots__ = ("action", "future")
+
+    def __init__(self, action: Callable[[], Awaitable[Any]], future: asyncio.Future[Any]) -> None:
+        self.action = action
+        self.future = future
+
+
+Slot: TypeAlias = list[Submission] | Order
+
+
+def size_of(entries: list[Entry]) -> int:
+    """About how many bytes these entries take in the ring and in the log."""
+    return sum([len(entry.key) + len(entry.value) for entry in entries], ENTRY_BYTES * len(entries))
+
+
+class _BoundedQueue(janus.Queue[Slot]):
+    """A janus queue that is also full when what waits in it has `limit` bytes."""
+
+    def __init__(self, slots: int, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0
+        super().__init__(slots)
+
+    def _init(self, maxsize: int) -> None:
+        self._queue: deque[Slot] = deque()
+
+    def _qsize(self) -> int:
+        waiting = len(self._queue)
+        return waiting if self.bytes < self.limit else max(waiting, self.maxsize)
+
+    def _put(self, item: Slot) -> None:
+        self._queue.append(item)
+        self.bytes += _slot_bytes(item)
+
+    def _get(self) -> Slot:
+        item = self._queue.popleft()
+        self.bytes -= _slot_bytes(item)
+        return item
+
+
+def _slot_bytes(slot: Slot) -> int:
+    return 0 if isinstance(slot, Order) else sum([submission.size for submission in slot])
+
+
+class Ring:
+    """The queue between producers and the one consumer. Made on the consumer's event loop."""
+
+    def __init__(self, slots: int, limit: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue = _BoundedQueue(slots, limit)
+        self._tick: list[Submission] = []
+        self._waiting: asyncio.Task[None] | None = None
+
+    @property
+    def slots(self) -> int:
+        """Slots that wait now."""
+        return len(self._queue._queue)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that wait now."""
+        return self._queue.bytes
+
+    def put(self, submission: Submission) -> None:
+        """Hand over a transaction from any thread but the loop's. Waits while the ring is full."""
+        try:
+            self._queue.sync_q.put([submission])
+        except janus.SyncQueueShutDown:
+            raise _closed() from None
+
+    async def put_soon(self, submission: Submission) -> None:
+        """Hand over a transaction from a task of the loop. Waits while the ring is full; does not wait for the writer."""
+        while self._waiting is not None:
+            await asyncio.shield(self._waiting)
+        if self._queue.closed:
+            raise _closed()
+        self._tick.append(submission)
+        if len(self._tick) == 1:
+            self._loop.call_soon(self._end_tick)
+
+    def _end_tick(self) -> None:
+        """All that tasks submitted in this round of the loop goes into one slot."""
+        tick, self._tick = self._tick, []
+        try:
+            self._queue.async_q.put_nowait(tick)
+        except janus.AsyncQueueFull:
+            self._waiting = self._loop.create_task(self._put_when_room(tick))
+        except janus.AsyncQueueShutDown:
+            _refuse(tick)
+
+    async def _put_when_room(self, tick: list[Submission]) -> None:
+        try:
+            await self._queue.async_q.put(tick)
+        except janus.AsyncQueueShutDown:
+            _refuse(tick)
+        finally:
+            self._waiting = None
+
+    async def order(self, action: Callable[[], Awaitable[Any]]) -> Any:
+        """Have the writer do `action` between two groups, behind all that waits, and return its result."""
+        order = Order(action, self._loop.create_future())
+        try:
+            await self._queue.async_q.put(order)
+        except janus.AsyncQueueShutDown:
+            raise _closed() from None
+        return await order.future
+
+    async def take(self, most_bytes: int) -> tuple[list[Submission], Order | None]:
+        """Wait for something, then take all that waits, up to an order or about `most_bytes`."""
+        queue = self._queue.async_q
+        slot = await queue.get()
+        taken: list[Submission] = []
+        size = 0
+        while True:
+            if isinstance(slot, Order):
+                return taken, slot
+            taken += slot
+            size += _slot_bytes(slot)
+            if size >= most_bytes:
+                return taken, None
+            try:
+                slot = queue.get_nowait()
+            except janus.AsyncQueueEmpty:
+                return taken, None
+
+    async def close(self) -> None:
+        """Take nothing more, and refuse what still waits."""
+        self._queue.shutdown(immediate=False)
+        while not self._queue.async_q.empty():
+            slot = self._queue.async_q.get_nowait()
+            if isinstance(slot, Order):
+                slot.future.set_exception(_closed())
+            else:
+                _refuse(slot)
+        await self._queue.aclose()
+
+
+def _refuse(submissions: list[Submission]) -> None:
+    for submission in submissions:
+        submission.fail(_closed())
+
+
+def _closed() -> StoreClosed:
+    return StoreClosed("the store is closed; nothing was written.", hint="Open it again.")

@@ -1,0 +1,55 @@
+"""Writing a snapshot: the latest entry of every identity, sorted, in the blocks of a segment.
+
+A snapshot is never adopted half: it is `.partial` until it is whole and durable, and the one before stays until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kvwal.entry import encode_entries
+from kvwal.log.format import Kind, Seal, SnapshotHeader, block_size, pack_block, pack_header, pack_seal
+from kvwal.log.names import partial_name, snapshot_name
+from kvwal.ports.clock import Clock
+from kvwal.ports.disk import Disk
+
+BLOCK_ENTRIES = 1000
+"""Entries in a block of a snapshot, unless they are large."""
+_WRITE_BYTES = 1 << 20
+
+
+def write_snapshot(
+    disk: Disk, clock: Clock, folder: Path, header: SnapshotHeader, blocks: Iterable[Sequence[Any]]
+) -> Path:
+    """Write entries (stored ones, or tuples of the same values), already sorted by identity, and return the durable file.
+
+    Each item of `blocks` becomes one block. The header's salt and time are drawn here.
+    """
+    header = msgspec.structs.replace(header, salt=clock.random_bits(32), created_ms=clock.wall_ms())
+    name = snapshot_name(header.last_sequence)
+    partial = folder / partial_name(name)
+    disk.unlink(partial)
+    file = disk.create(partial)
+    try:
+        parts = pack_header(header)
+        start, position, count = 0, sum(map(len, parts)), 0
+        for entries in blocks:
+            payload = encode_entries(entries)
+            parts += pack_block(Kind.ENTRIES, payload, salt=header.salt, offset=position)[0]
+            position += block_size(len(payload))
+            count += len(entries)
+            if position - start >= _WRITE_BYTES:
+                file.write_at(start, parts)
+                start, parts = position, []
+        seal = Seal(last_sequence=header.last_sequence, entries=count, bytes=position)
+        file.write_at(start, [*parts, *pack_seal(seal, salt=header.salt)[0]])
+        file.datasync()
+    finally:
+        file.close()
+    disk.rename(partial, folder / name)
+    disk.sync_folder(folder)
+    return folder / name

@@ -1,0 +1,261 @@
+"""The single consumer of the ring: takes all that waits as one group, and keeps the promises about it.
+
+    decide → stamp → encode → one write → one fdatasync → apply to memory → acknowledge
+
+Memory changes only after the log did, and an answer of any kind leaves only after what it was judged on is as durable as the
+flush policy says. One group is under way at a time, so whatever memory holds when a group is formed has been through that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from kvwal.config import Flush, Interval
+from kvwal.entry import Entry, encode_entries
+from kvwal.errors import CommitUnknown, KvwalError, LogFailed, StorageFull
+from kvwal.hlc import HybridClock
+from kvwal.log.appender import Appender
+from kvwal.log.ring import Lookup, Order, Ring, Submission
+from kvwal.ports.clock import Clock
+from kvwal.ports.tasks import Workers
+
+GROUP_BYTES = 8 << 20
+"""About what one group takes from the ring at most: it bounds memory, and the wait of those in it."""
+BLOCK_BYTES = 4 << 20
+"""A group above this is split into blocks, between transactions."""
+
+
+class Memory:
+    """What the writer needs to know of the structure above it. Called on the loop's thread only."""
+
+    def __init__(self, lookup: Callable[[str, bytes], Entry | None], apply: Callable[[list[Entry]], None]) -> None:
+        self.lookup = lookup
+        self.apply = apply
+
+
+class Group(NamedTuple):
+    """What goes to the disk together. `payloads` are the blocks; `submissions` wait for their answers."""
+
+    submissions: list[Submission]
+    entries: list[Entry]
+    payloads: list[bytes]
+    sync: bool
+
+
+class Writer:
+    """One task of the loop. `failed` is set once, when the log is poisoned, and never cleared."""
+
+    def __init__(
+        self,
+        ring: Ring,
+        appender: Appender,
+        memory: Memory,
+        hybrid: HybridClock,
+        *,
+        clock: Clock,
+        workers: Workers,
+        flush: Flush,
+        on_group: Callable[[], None],
+    ) -> None:
+        self._ring = ring
+        self._appender = appender
+        self._memory = memory
+        self._hybrid = hybrid
+        self._clock = clock
+        self._workers = workers
+        self._flush = flush
+        self._on_group = on_group
+        self._timer: asyncio.TimerHandle | None = None
+        self._flushing: asyncio.Task[Any] | None = None
+        self._preparing: asyncio.Task[None] | None = None
+        self.failed: BaseException | None = None
+        self.groups = 0
+
+    async def run(self) -> None:
+        """Serve the ring until an order closes it."""
+        closed = False
+        while not closed:
+            submissions, order = await self._ring.take(GROUP_BYTES)
+            if submissions:
+                await self._serve(submissions)
+            if order is not None:
+                closed = await self._obey(order)
+
+    async def close(self) -> None:
+        """An order: end as a clean close does. A poisoned log is left as it is, for recovery."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._preparing is not None:
+            await self._preparing
+        seal = self.failed is None
+        await self._workers.run(partial(self._appender.close, seal=seal))
+
+    async def rotate(self) -> None:
+        """An order: seal the segment, if it has entries."""
+        self._refuse_if_failed()
+        await self._guarded(self._appender.rotate)
+
+    async def flush(self) -> None:
+        """An order: fdatasync what is not yet."""
+        self._timer = None
+        self._refuse_if_failed()
+        await self._guarded(self._appender.sync)
+
+    async def _obey(self, order: Order) -> bool:
+        try:
+            order.future.set_result(await order.action())
+        except (KvwalError, OSError) as error:
+            order.future.set_exception(error)
+        return order.action == self.close
+
+    async def _guarded(self, call: Callable[[], None]) -> None:
+        """Run a call that writes. If it fails, the log is poisoned, unless it says that nothing was written."""
+        try:
+            await self._workers.run(call)
+        except StorageFull:
+            raise
+        except OSError as error:
+            self._poison(error)
+            raise self._failure() from error
+
+    async def _serve(self, submissions: list[Submission]) -> None:
+        if self.failed is not None:
+            _fail(submissions, self._failure())
+            return
+        group = self._form(submissions)
+        try:
+            await self._write(group)
+        except StorageFull as error:
+            _fail(group.submissions, error)
+            return
+        except OSError as error:
+            self._poison(error)
+            _fail(group.submissions, _unknown(error))
+            return
+        self._memory.apply(group.entries)
+        for submission in group.submissions:
+            submission.resolve()
+        self.groups += 1
+        self._after_group()
+
+    def _form(self, submissions: list[Submission]) -> Group:
+        """Decide, stamp and encode, in the order of the ring."""
+        wall = self._clock.wall_ms()
+        stamp = self._hybrid.stamp
+        conditions = any(submission.decide is not None for submission in submissions)
+        overlay = _Overlay(self._memory.lookup) if conditions else None
+        taken: list[Submission] = []
+        entries: list[Entry] = []
+        payloads: list[bytes] = []
+        begin, size = 0, 0
+        sync = self._flush == "sync"
+        for submission in submissions:
+            if not submission.begin():
+                continue
+            taken.append(submission)
+            sync = sync or submission.sync
+            mine = self._decide(submission, overlay)
+            if not mine:
+                continue
+            timestamp = stamp(wall)
+            for entry in mine:
+                entry.timestamp = timestamp
+            if submission.decide is None:
+                submission.answer = timestamp
+            if overlay is not None:
+                overlay.add(mine)
+            if size and size + submission.size > BLOCK_BYTES:
+                payloads.append(encode_entries(entries[begin:]))
+                begin, size = len(entries), 0
+            entries += mine
+            size += submission.size
+        if len(entries) > begin:
+            payloads.append(encode_entries(entries[begin:]))
+        if isinstance(self._flush, Interval) and self._appender.unsynced + sum(map(len, payloads)) >= self._flush.bytes:
+            sync = True
+        return Group(taken, entries, payloads, sync)
+
+    def _decide(self, submission: Submission, overlay: _Overlay | None) -> list[Entry]:
+        if submission.decide is None or overlay is None:
+            return submission.entries
+        entries = submission.decide(overlay.lookup)
+        submission.answer = bool(entries)
+        return entries
+
+    async def _write(self, group: Group) -> None:
+        if group.payloads:
+            call = partial(self._appender.append, group.payloads, len(group.entries), sync=group.sync)
+            await self._workers.run(call)
+        elif group.sync and not self._appender.clean:
+            await self._workers.run(self._appender.sync)
+
+    def _after_group(self) -> None:
+        if isinstance(self._flush, Interval) and self._timer is None and not self._appender.clean:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._flush.ms / 1000, self._flush_later)
+        if self._preparing is None and (size := self._appender.wants_spare()):
+            self._preparing = asyncio.get_running_loop().create_task(self._prepare(size))
+        self._on_group()
+
+    def _flush_later(self) -> None:
+        self._flushing = asyncio.get_running_loop().create_task(self._ring.order(self.flush))
+        self._flushing.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def _prepare(self, size: int) -> None:
+        """Prepare a spare. A disk too full for it is no error: the next segment grows instead."""
+        try:
+            await self._workers.run(partial(self._appender.spares.prepare, size))
+        except OSError:
+            return
+        finally:
+            self._preparing = None
+
+    def _poison(self, error: OSError) -> None:
+        self.failed = error
+
+    def _refuse_if_failed(self) -> None:
+        if self.failed is not None:
+            raise self._failure()
+
+    def _failure(self) -> LogFailed:
+        failure = LogFailed(
+            f"{self._appender.header.business}: the log failed earlier ({self.failed}); nothing was written.",
+            hint="Reading goes on. Mend the disk, then reopen the store: every acknowledged write is recovered.",
+        )
+        failure.__cause__ = self.failed
+        return failure
+
+
+class _Overlay:
+    """Memory as it will be after the transactions of the group so far."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._below = lookup
+        self._changed: dict[tuple[str, bytes], Entry] = {}
+
+    def add(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            self._changed[entry.key_class, entry.key] = entry
+
+    def lookup(self, key_class: str, key: bytes) -> Entry | None:
+        entry = self._changed.get((key_class, key))
+        if entry is None:
+            return self._below(key_class, key)
+        return None if entry.deleted else entry
+
+
+def _fail(submissions: list[Submission], error: KvwalError) -> None:
+    for submission in submissions:
+        submission.fail(error)
+
+
+def _unknown(error: OSError) -> CommitUnknown:
+    unknown = CommitUnknown(
+        f"the disk failed while this write was on its way ({error}).",
+        hint="Reopen the store: the write is there whole, or not at all.",
+    )
+    unknown.__cause__ = error
+    return unknown

@@ -1,0 +1,104 @@
+"""From calls to transactions: what a put, a delete or a condition means as entries. No I/O, no waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kvwal.entry import Entry, make_entry
+from kvwal.errors import CodecError, TooLarge
+from kvwal.log.ring import Decide, Lookup, size_of
+from kvwal.structures.business import Business
+
+Found = Callable[[Entry], None]
+
+
+class Changes:
+    """Builds transactions for one business. Every method raises `CodecError` before anything is sent."""
+
+    def __init__(self, business: Business) -> None:
+        self._business = business
+        self._codecs = business.codecs
+
+    def put(self, key: Any, value: Any, ttl: float | None = None) -> list[Entry]:
+        """A put; with `ttl` (seconds) it expires."""
+        key_bytes, key_class = self._codecs.encode_key(key)
+        value_bytes, value_class = self._codecs.encode_value(value)
+        if ttl is None:
+            return [Entry(key_bytes, key_class, value_bytes, value_class, False, 0)]
+        return [make_entry(key_bytes, key_class, value_bytes, value_class, False, 0, self._end(ttl))]
+
+    def put_all(self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> list[Entry]:
+        """A put of each item."""
+        pairs = items.items() if isinstance(items, Mapping) else items
+        encode_key, encode_value = self._codecs.encode_key, self._codecs.encode_value
+        return [Entry(*encode_key(key), *encode_value(value), False, 0) for key, value in pairs]
+
+    def delete(self, key: Any) -> list[Entry]:
+        """A delete, whether the key is there or not."""
+        key_bytes, key_class = self._codecs.encode_key(key)
+        return [Entry(key_bytes, key_class, b"", "", True, 0)]
+
+    def put_if_absent(self, key: Any, value: Any, ttl: float | None = None) -> tuple[list[Entry], Decide]:
+        """A put that happens only if the key is absent."""
+        entries = self.put(key, value, ttl)
+        identity = (entries[0].key_class, entries[0].key)
+        return entries, lambda lookup: entries if lookup(*identity) is None else []
+
+    def replace(self, key: Any, expected: Any, value: Any) -> tuple[list[Entry], Decide]:
+        """A put that happens only if the key's value equals `expected` and is of its type."""
+        return self._if_equal(self.put(key, value), expected)
+
+    def remove(self, key: Any, expected: Any) -> tuple[list[Entry], Decide]:
+        """A delete that happens only if the key's value equals `expected` and is of its type."""
+        return self._if_equal(self.delete(key), expected)
+
+    def discard(self, key: Any, found: Found) -> tuple[list[Entry], Decide]:
+        """A delete that happens only if the key is there; `found` is called with the entry that it ends."""
+        entries = self.delete(key)
+        identity = (entries[0].key_class, entries[0].key)
+
+        def decide(lookup: Lookup) -> list[Entry]:
+            entry = lookup(*identity)
+            if entry is None:
+                return []
+            found(entry)
+            return entries
+
+        return entries, decide
+
+    def check_size(self, entries: list[Entry]) -> list[Entry]:
+        """`entries`, if they fit into one transaction; else `TooLarge`."""
+        size = size_of(entries)
+        if size > self._business.overflow_bytes:
+            raise TooLarge(
+                f"{self._business.name}: a transaction of {len(entries)} entries and {size} bytes is above the limit of {self._business.overflow_bytes}.",
+                hint="Nothing was written. Split it into smaller transactions, or keep large values elsewhere and store where they are.",
+            )
+        return entries
+
+    def _end(self, ttl: float) -> int:
+        if not ttl > 0:
+            raise CodecError(f"ttl={ttl!r} must be a number of seconds above 0.")
+        return self._business.now_ms() + max(1, round(ttl * 1000))
+
+    def _if_equal(self, entries: list[Entry], expected: Any) -> tuple[list[Entry], Decide]:
+        wanted, wanted_class = self._codecs.encode_value(expected)
+        identity = (entries[0].key_class, entries[0].key)
+        decode = self._codecs.decode
+
+        def decide(lookup: Lookup) -> list[Entry]:
+            entry = lookup(*identity)
+            if entry is None or entry.value_class != wanted_class:
+                return []
+            # A dict encodes in the order of its keys, so other bytes may still be an equal value.
+            equal = entry.value == wanted or decode(entry.value, wanted_class) == decode(wanted, wanted_class)
+            return entries if equal else []
+
+        return entries, decide
+
+
+def latest_of_each(entries: list[Entry]) -> list[Entry]:
+    """A transaction that touches an identity twice logs its last state."""
+    latest = {(entry.key_class, entry.key): entry for entry in entries}
+    return entries if len(latest) == len(entries) else list(latest.values())

@@ -1,0 +1,97 @@
+"""A read-only mapping over memory: what every map can answer without asking anyone."""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from typing import Any
+
+from kvwal.codecs import Codecs
+from kvwal.entry import DataEntry, Entry
+from kvwal.errors import CodecError
+from kvwal.structures.state import State
+
+
+class MapReads(Mapping[Any, Any]):
+    """Keys to values, decoded anew at every read, so that no caller can change what is stored.
+
+    Iteration is in the order of identity: by class of key, then by key. An iterator shows the moment at which it was made.
+    """
+
+    def __init__(self, state: State, codecs: Codecs) -> None:
+        self._state = state
+        self._codecs = codecs
+
+    def __getitem__(self, key: Any) -> Any:
+        """The value of `key`; `KeyError` if it is absent, deleted or expired."""
+        entry = self._find(key)
+        if entry is None:
+            raise KeyError(key)
+        return self._codecs.decode(entry.value, entry.value_class)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value of `key`, or `default`."""
+        entry = self._find(key)
+        return default if entry is None else self._codecs.decode(entry.value, entry.value_class)
+
+    def __contains__(self, key: object) -> bool:
+        return self._find(key) is not None
+
+    def __len__(self) -> int:
+        return self._state.count()
+
+    def __iter__(self) -> Iterator[Any]:
+        for entry in self._all():
+            yield self._codecs.decode(entry.key, entry.key_class)
+
+    def items(self) -> ItemsView[Any, Any]:
+        """A view of keys and values; iterating it shows one moment."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[Any]:
+        """A view of values; iterating it shows one moment."""
+        return _Values(self)
+
+    def entry(self, key: Any) -> DataEntry | None:
+        """The latest entry of `key` with its raw bytes, None if it is absent. Needs no codec for the value."""
+        entry = self._find(key)
+        return None if entry is None else entry.public()
+
+    def entries(self, prefix: str | bytes | None = None) -> Iterator[DataEntry]:
+        """Live entries in key order: all of them, or those whose str (or bytes) key begins with `prefix`."""
+        return (entry.public() for entry in self._scan(prefix))
+
+    def scan(self, prefix: str | bytes | None = None) -> Iterator[tuple[Any, Any]]:
+        """Keys and values in key order: all of them, or those whose str (or bytes) key begins with `prefix`."""
+        decode = self._codecs.decode
+        for entry in self._scan(prefix):
+            yield decode(entry.key, entry.key_class), decode(entry.value, entry.value_class)
+
+    def _find(self, key: Any) -> Entry | None:
+        data, key_class = self._codecs.encode_key(key)
+        return self._state.lookup(key_class, data)
+
+    def _scan(self, prefix: str | bytes | None) -> Iterator[Entry]:
+        if prefix is None:
+            return self._all()
+        if not isinstance(prefix, str | bytes):
+            raise CodecError(f"a prefix is str or bytes, not {type(prefix).__name__}.")
+        data, key_class = self._codecs.encode_key(prefix)
+        return self._state.ordered(key_class, data)
+
+    def _all(self) -> Iterator[Entry]:
+        for key_class in self._state.classes():
+            yield from self._state.ordered(key_class)
+
+
+class _Items(ItemsView[Any, Any]):
+    _mapping: MapReads
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return self._mapping.scan()
+
+
+class _Values(ValuesView[Any]):
+    _mapping: MapReads
+
+    def __iter__(self) -> Iterator[Any]:
+        return (value for _, value in self._mapping.scan())
