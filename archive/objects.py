@@ -146,10 +146,16 @@ class LocalObjects(Objects):
         """See Objects.put_if_absent."""
         path = self._root / key
         with self._faults("put", key):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            self._make_folder(path.parent)
             fresh = self._link_new(path, data)
             self._sync_folders(path)
         return fresh
+
+    def _make_folder(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
 
     def _link_new(self, path: Path, data: bytes) -> bool:
         if path.exists():
@@ -169,16 +175,19 @@ class LocalObjects(Objects):
 
     def _sync_folders(self, path: Path) -> None:
         """Makes the name durable. Always the whole way up: a folder that is there may have been made by a process
-        that was killed before its own fsync.
+        that was killed before its own fsync. A folder above the archive that may not be opened was not made by one.
         """
         for folder in path.parents:
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            except PermissionError:
+                if folder in self._root.parents:
+                    return
+                raise
             try:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            if folder == self._root.parent:
-                return
 
     def read(self, key: str) -> bytes:
         """See Objects.read."""
@@ -247,9 +256,8 @@ class RemoteObjects(Objects):
         options = _s3_options(storage_options) if self._is_s3 else dict(storage_options)
         self._fs, self._root = _filesystem(url, self.url, options)
         if self._is_s3:
-            self._fs.retries = (
-                1  # `_call` tries again; twice nested, a silent endpoint would hold a caller for many minutes
-            )
+            # `_call` tries again; twice nested, a silent endpoint would hold a caller for many minutes.
+            self._fs.retries = 1
 
     def list(self, prefix: str) -> Listing:
         """See Objects.list."""
@@ -266,9 +274,8 @@ class RemoteObjects(Objects):
     def put_if_absent(self, key: str, data: bytes) -> bool:
         """See Objects.put_if_absent."""
         try:
-            self._call(
-                "put", key, lambda: self._fs.pipe_file(self._path(key), data, mode="create", **self._limit(data))
-            )
+            options = {"mode": "create", **self._limit(data)}
+            self._call("put", key, lambda: self._fs.pipe_file(self._path(key), data, **options))
         except KeyTaken:
             return False
         except ObjectMissing:
@@ -332,11 +339,11 @@ class RemoteObjects(Objects):
         return f"{self._root}/{key}"
 
     def _call(self, verb: str, key: str, action: Callable[[], T]) -> T:
-        from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
+        from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
         retrying = Retrying(
             stop=stop_after_attempt(ATTEMPTS),
-            wait=wait_exponential_jitter(initial=0.1, max=2),
+            wait=wait_random_exponential(multiplier=0.1, max=2),
             retry=retry_if_exception(may_pass),
             reraise=True,
         )
