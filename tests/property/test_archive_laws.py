@@ -1,0 +1,196 @@
+"""Laws of the archive, on random histories: the merge is a join, its two forms agree, and rewriting changes no answer."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from itertools import chain, pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archive import registry
+from archive.errors import InvalidName
+from archive.layout import (
+    MAX_NUMBER,
+    Place,
+    Span,
+    check_name,
+    object_key,
+    parse_object_key,
+    parse_registration_key,
+    registration_key,
+)
+from archive.merge import Row, Source, latest_plain, latest_table
+from archive.objects import open_objects
+from archive.reader import live_objects, unsuperseded
+from archive.rewrite import gc, rewrite, thin_out
+from archive.rows import schema, sorted_rows
+from archive.verify import verify
+from archive.view import history, latest
+from archive.writer import put_segment
+from tests.support.history import LOG, PLACE, from_table, merged, place, table
+
+NAME = st.from_regex(r"[A-Za-z0-9%@+][A-Za-z0-9._%@+-]{0,127}", fullmatch=True)
+PLACES = st.builds(Place, NAME, NAME, NAME, NAME)
+NUMBER = st.integers(1, MAX_NUMBER)
+SPANS = st.tuples(NUMBER, NUMBER, st.integers(0, MAX_NUMBER)).map(lambda n: Span(min(n[:2]), max(n[:2]), n[2]))
+NODES = ("a", "b", "c")
+
+
+@st.composite
+def logs(draw: st.DrawFn, node: str) -> list[Row]:
+    """The log of one node: sequences from 1, transactions of one to three entries that share a timestamp, a greater one each."""
+    found: list[Row] = []
+    timestamp = draw(st.integers(1, 5))
+    for size in draw(st.lists(st.integers(1, 3), max_size=8)):
+        found += [draw(entries(node, timestamp, len(found) + 1 + number)) for number in range(size)]
+        timestamp += draw(st.integers(1, 4))
+    return found
+
+
+def entries(node: str, timestamp: int, sequence: int) -> st.SearchStrategy[Row]:
+    kinds = st.sampled_from(["str", "int", "bytes"])
+    keys = st.sampled_from([b"", b"k", b"k\0", b"\xff"])
+    values = st.one_of(st.just(None), st.binary(max_size=3))
+    return st.builds(
+        lambda kind, key, value, expires: Row(
+            kind, key, value or b"", "" if value is None else "bytes", value is None, timestamp, expires, node, sequence
+        ),
+        kinds,
+        keys,
+        values,
+        st.sampled_from([0, 7]),
+    )
+
+
+HISTORIES = st.tuples(*(logs(node) for node in NODES))
+
+
+@st.composite
+def mixes(draw: st.DrawFn) -> list[list[Row]]:
+    """Three inputs of a merge: rows of three nodes' logs, in any order, repeated and overlapping."""
+    found = list(chain.from_iterable(draw(HISTORIES)))
+    part = st.lists(st.sampled_from(found), max_size=12) if found else st.just([])
+    return [draw(part) for _ in range(3)]
+
+
+def merge(*parts: Sequence[Row]) -> list[Row]:
+    return latest_plain(row for part in parts for row in part)
+
+
+@given(mixes())
+def test_merging_is_commutative_associative_and_idempotent(parts: list[list[Row]]) -> None:
+    a, b, c = parts
+    assert merge(a, b) == merge(b, a)
+    assert merge(merge(a, b), c) == merge(a, merge(b, c)) == merge(a, b, c)
+    assert merge(merge(a), a) == merge(a, a) == merge(a)
+
+
+@settings(max_examples=60)
+@given(HISTORIES, st.one_of(st.none(), st.integers(0, 30)), st.integers(0, 25))
+def test_the_plain_and_the_vectorised_form_agree(found: tuple[list[Row], ...], at: int | None, up_to: int) -> None:
+    sources = [
+        Source(node, table(rows), up_to if node == "b" else None) for node, rows in zip(NODES, found, strict=True)
+    ]
+    counted = [row for rows in found for row in rows if row.node != "b" or row.sequence <= up_to]
+    assert from_table(latest_table(sources, at)) == latest_plain(counted, at)
+    assert from_table(latest_table([*sources, *sources], at)) == latest_plain(counted, at)
+
+
+@given(logs("a"), st.integers(0, 40), st.integers(0, 40))
+def test_thinning_out_keeps_every_answer_from_the_horizon_on(found: list[Row], horizon: int, later: int) -> None:
+    if not found:
+        return
+    kept = thin_out(sorted_rows(table(found)), horizon)
+    back = [row for row in found if row.sequence in set(kept.column("sequence").to_pylist())]
+    for at in range(horizon, 45):
+        assert latest_plain(back, at) == latest_plain(found, at)
+    assert [row for row in found if row.timestamp >= horizon] == [row for row in back if row.timestamp >= horizon]
+    once, twice = thin_out(kept, max(horizon, later)), thin_out(sorted_rows(table(found)), max(horizon, later))
+    assert once.equals(twice)
+
+
+@st.composite
+def archives(draw: st.DrawFn) -> tuple[list[Row], list[int], list[tuple[int, int]]]:
+    """A log, where it is cut into objects, and rewrites as (after how many objects, with which horizon in ms)."""
+    found = draw(logs("a").filter(lambda rows: len(rows) > 1))
+    cuts = sorted(draw(st.sets(st.integers(1, len(found) - 1), max_size=6)) | {0, len(found)})
+    rewrites = draw(st.lists(st.tuples(st.integers(0, len(cuts)), st.integers(0, 40)), max_size=3))
+    return [row._replace(node=PLACE.node, timestamp=row.timestamp << 16) for row in found], cuts, rewrites
+
+
+@settings(max_examples=40)
+@given(archives(), logs("z"), st.booleans())
+def test_rewriting_and_collecting_in_any_order_change_no_answer(
+    archive: tuple[list[Row], list[int], list[tuple[int, int]]], other: list[Row], collect: bool
+) -> None:
+    found, cuts, rewrites = archive
+    objects = open_objects(f"memory://{uuid.uuid4().hex}")
+    registry.register(objects, PLACE, LOG)
+    highest = 0
+    for number, (start, end) in enumerate(pairwise(cuts)):
+        rows = table(found[start:end])
+        put_segment(objects, PLACE, Span(start + 1, end), rows, log_id=LOG, previous_crc=start, seal_crcs=[end])
+        for horizon in (ms for after, ms in rewrites if after == number):
+            rewrite(objects, PLACE, now_ms=horizon, history_ms=0, force=True)
+            highest = max(highest, horizon)
+            if collect:
+                gc(objects, PLACE, now_ms=1 << 48, grace_ms=0)
+    where = (PLACE.namespace, PLACE.cluster, PLACE.business)
+    tails = [("z", table(other))]
+    for at in (None, highest << 16, 45 << 16):
+        assert latest(objects, *where, at=at, tails=tails).equals(merged(latest_plain(found + other, at)))
+    key = found[-1].identity
+    kept = from_table(history(objects, *where, key_class=key[0], key=key[1]))
+    assert [row for row in kept if row.timestamp >= highest << 16] == [
+        row for row in reversed(found) if row.identity == key and row.timestamp >= highest << 16
+    ]
+    assert verify(objects).findings == []
+    assert live_objects(objects, PLACE)[0].span.first == 1
+
+
+@given(PLACES, SPANS)
+def test_object_names_round_trip(where: Place, span: Span) -> None:
+    assert parse_object_key(object_key(where, span)) == (where, span)
+    assert parse_registration_key(object_key(where, span)) is None
+
+
+@given(PLACES, st.integers(1, 10**9 - 1))
+def test_registration_names_round_trip(where: Place, number: int) -> None:
+    assert parse_registration_key(registration_key(where, number)) == (where, number)
+    assert parse_object_key(registration_key(where, number)) is None
+
+
+@given(st.one_of(st.text(), st.text(st.sampled_from("a/_.-%20\\\0\n"), max_size=12)))
+def test_a_name_is_legal_and_harmless_or_refused(name: str) -> None:
+    try:
+        check_name("node", name)
+    except InvalidName:
+        return
+    assert name
+    assert name[0] not in "._-"
+    assert not set(name) & set("/\\\0\n ")
+    assert object_key(place(name), Span(1, 1)).split("/")[3] == name
+
+
+@given(st.text(st.sampled_from("ab/_.-0123456789parquetlog"), max_size=60))
+def test_whatever_parses_is_what_would_be_built(key: str) -> None:
+    if parsed := parse_object_key(key):
+        assert object_key(*parsed) == key
+    if registration := parse_registration_key(key):
+        assert registration_key(*registration) == key
+
+
+@given(st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12), st.integers(0, 2)), max_size=10))
+def test_exactly_what_another_span_supersedes_is_left_out(numbers: list[tuple[int, int, int]]) -> None:
+    spans = {Span(min(a, b), max(a, b), horizon) for a, b, horizon in numbers}
+    live = unsuperseded(spans)
+    assert set(live) == {span for span in spans if not any(other.supersedes(span) for other in spans)}
+    assert [span.first for span in live] == sorted(span.first for span in live)
+
+
+@pytest.mark.parametrize("name", schema().names)
+def test_no_column_may_hold_nothing(name: str) -> None:
+    assert not schema().field(name).nullable
