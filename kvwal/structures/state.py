@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from sortedcontainers import SortedDict, SortedSet
 
 from kvwal.entry import Entry
-from kvwal.ports.tasks import Lock
+from kvwal.ports.locks import Lock
 
 Now = Callable[[], int]
 """The present by the hybrid clock, in unix ms: what expiry is judged by."""
