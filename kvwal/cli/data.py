@@ -142,7 +142,7 @@ def scan(
 
 def scanned(where: Where, business: str, prefix: str, form: Format) -> Iterator[tuple[Any, ...]]:
     """(namespace, key, value) of each entry; without a prefix keys of every class, with one only text."""
-    for namespace in where.namespaces():
+    for namespace in where.namespaces(business):
         with where._replace(namespace=namespace).open(read_only=True) as store:
             for entry in store.map(business).entries(prefix or None):
                 found = as_json(entry)

@@ -140,7 +140,7 @@ def check_log(root: Path, log: Log) -> Iterator[Finding]:
     yield from check_leftovers(root, log)
     ahead = log.newest_ms / 1000 - time.time()
     if ahead > kvwal.Settings().max_skew_seconds:
-        todo = "Mend the clock of this machine, or open with accept_clock=True if it is right."
+        todo = "Mend the clock of this machine, or accept it once with --accept-clock."
         yield Finding("problem", about, f"its last entry lies {ahead:,.0f} s in the future.", todo)
 
 

@@ -9,9 +9,15 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from pathlib import Path
 from types import TracebackType
 
+from kvwal.cli.text import shown
+from kvwal.codecs import registry
 from kvwal.errors import Kind, KvwalError
+from kvwal.ports.clock import SYSTEM
+from kvwal.ports.disk import OS_DISK
+from kvwal.reading import live_entry
 
 EXIT_CODES = {Kind.CALLER: 2, Kind.RETRY: 3, Kind.DAMAGE: 4, Kind.BUG: 70}
 INTERRUPTED = 130
@@ -21,6 +27,8 @@ def main() -> None:
     """Run the command that was typed, and leave with its exit code."""
     sys.excepthook = report_bug
     try:
+        if is_plain_get(sys.argv[1:]) and answer(*sys.argv[2:]):
+            return
         from kvwal.cli.app import app
 
         app()
@@ -30,6 +38,23 @@ def main() -> None:
         sys.exit(EXIT_CODES[error.kind])
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+
+
+def is_plain_get(typed: list[str]) -> bool:
+    """Whether this is `get ROOT BUSINESS KEY` and nothing else."""
+    return len(typed) == 4 and typed[0] == "get" and not any(word.startswith("-") for word in typed)
+
+
+def answer(root: str, business: str, key: str) -> bool:
+    """Print the value of a text key over all nodes, in the default namespace and cluster; False if there is none to print."""
+    data, key_class = registry.encode_key(key)
+    now_ms = SYSTEM.wall_ms()
+    entry = live_entry(OS_DISK, Path(root), "default", "local", business, None, (key_class, data), now_ms)
+    if entry is None:
+        return False
+    sys.stdout.buffer.write(shown(entry.value, entry.value_class) + b"\n")
+    sys.stdout.buffer.flush()
+    return True
 
 
 def report_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

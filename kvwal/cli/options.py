@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
 import kvwal
 from archive.layout import Place
+from kvwal.cli import show
 from kvwal.errors import ConfigError
 from kvwal.log.names import find_places
 from kvwal.ports.disk import OS_DISK
@@ -63,13 +66,24 @@ class Where(NamedTuple):
     node: str | None = None
     archive: str | None = None
 
-    def open(self, *, read_only: bool = False, **more: Any) -> kvwal.Store:
-        """The store, for one command."""
-        if self.archive is not None:
-            more["archive"] = None if self.archive == "none" else self.archive
-        return kvwal.open(
-            self.root, namespace=self.namespace, cluster=self.cluster, node=self.node, read_only=read_only, **more
-        )
+    @contextmanager
+    def open(self, *, read_only: bool = False, accept_clock: bool = False) -> Iterator[kvwal.Store]:
+        """The store, for one command, with a bar while logs are recovered."""
+        more = {} if self.archive is None else {"archive": None if self.archive == "none" else self.archive}
+        with (
+            show.progress() as report,
+            kvwal.open(
+                self.root,
+                namespace=self.namespace,
+                cluster=self.cluster,
+                node=self.node,
+                read_only=read_only,
+                accept_clock=accept_clock,
+                progress=report,
+                **more,
+            ) as store,
+        ):
+            yield store
 
     def namespaces(self) -> list[str]:
         """The namespace, or, for '*', every one under the root."""

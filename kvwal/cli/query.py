@@ -17,25 +17,31 @@ from archive.layout import Place
 from archive.merge import Source, all_rows
 from archive.objects import open_objects, scratch
 from archive.reader import checked_file
-from archive.rows import schema
 from archive.view import parts
 from kvwal.cli import show
-from kvwal.cli.examine import dump
 from kvwal.cli.options import ALL, AnyNamespace, Archive, Cluster, Json, Node, Root, Where
 from kvwal.cli.show import Format
 from kvwal.cli.text import decoded, label, line
 from kvwal.errors import ConfigError
+from kvwal.past import to_table
 from kvwal.ports.disk import OS_DISK
+from kvwal.reading import read_local
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
 HISTORY = "_history"
-LATEST_COLUMNS = """
+_COLUMNS = """
     key, value::JSON AS value, key_class, value_class, timestamp, make_timestamp((timestamp >> 16) * 1000) AS time,
     CASE WHEN expires > 0 THEN make_timestamp(expires * 1000) END AS expires, raw"""
-HISTORY_COLUMNS = LATEST_COLUMNS + ", deleted, node, sequence"
+LATEST = _COLUMNS + ' FROM "{rows}"'
+# A snapshot and the archive may both hold an entry; only the archive knows its sequence.
+CHANGES = (
+    _COLUMNS
+    + """, deleted, node, nullif(sequence, 0) AS sequence FROM "{rows}"
+    QUALIFY row_number() OVER (PARTITION BY node, key_class, key, timestamp ORDER BY "{rows}".sequence DESC) = 1"""
+)
 
 
 def query(
@@ -74,10 +80,10 @@ def load_tables(connection: duckdb.DuckDBPyConnection, where: Where, businesses:
     """Make the tables that the SQL names."""
     for business in businesses:
         if mentions(sql, business):
-            make_table(connection, business, LATEST_COLUMNS, latest(where, business))
+            make_table(connection, business, LATEST, latest(where, business))
         history = business + HISTORY
         if history not in businesses and mentions(sql, history):
-            make_table(connection, history, HISTORY_COLUMNS, history_of(where, business))
+            make_table(connection, history, CHANGES, history_of(where, business))
 
 
 def mentions(sql: str, name: str) -> bool:
@@ -91,16 +97,15 @@ def make_table(
     """One table of DuckDB from the rows of each namespace."""
     selects = []
     for number, (namespace, rows) in enumerate(found):
-        part = f"part_{len(name)}_{number}_{namespace}"
-        connection.register(part, rows)
+        connection.register(f"part {number} of {name}", rows)
         prefix = f"'{namespace}' AS namespace, " if namespace else ""
-        selects.append(f'SELECT {prefix}{columns} FROM "{part}"')
+        selects.append(f"SELECT {prefix}{columns.format(rows=f'part {number} of {name}')}")
     connection.execute(f'CREATE TABLE "{name}" AS {" UNION ALL ".join(selects)}')
 
 
 def latest(where: Where, business: str) -> Iterator[tuple[str, pa.Table]]:
     """The live entries of a business, for each namespace; the namespace is empty where only one is meant."""
-    for namespace in where.namespaces():
+    for namespace in where.namespaces(business):
         with where._replace(namespace=namespace).open(read_only=True) as store:
             entries = store.map(business).entries()
             names = ("key", "key_class", "value", "value_class", "timestamp", "expires")
@@ -111,7 +116,7 @@ def latest(where: Where, business: str) -> Iterator[tuple[str, pa.Table]]:
 
 def history_of(where: Where, business: str) -> Iterator[tuple[str, pa.Table]]:
     """Every change of a business that the nodes' logs and the archive hold, newest first, for each namespace."""
-    for namespace in where.namespaces():
+    for namespace in where.namespaces(business):
         places = where._replace(namespace=namespace).places(business)
         with scratch() as folder:
             sources = [*archived(where, places, folder), *(logged(where.root, place) for place in places)]
@@ -133,14 +138,11 @@ def archived(where: Where, places: list[Place], folder: Path) -> list[Source]:
 
 
 def logged(root: Path, place: Place) -> Source:
-    """The rows of one log's own segments."""
-    import pyarrow as pa
-
-    found: dict[str, list[Any]] = {name: [] for name in schema().names}
-    for _, sequence, entry in dump(OS_DISK, root, place):
-        for name in found:
-            found[name].append(sequence if name == "sequence" else getattr(entry, name))
-    return Source(place.node, pa.table(found, schema=schema()))
+    """The rows of one log's own files. Of what only its snapshot holds the sequence is not known: 0."""
+    local = read_local(OS_DISK, root, place)
+    numbered = [(0, entry) for entry in local.snapshot] if local.tail.first > 1 else []
+    numbered += enumerate(local.tail.entries, local.tail.first)
+    return Source(place.node, to_table(numbered))
 
 
 def readable(found: dict[str, list[Any]]) -> pa.Table:

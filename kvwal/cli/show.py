@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TaskID,
     TaskProgressColumn,
     TextColumn,
@@ -20,6 +22,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from kvwal.cli.text import line
 
@@ -104,28 +107,60 @@ def size(count: float) -> str:
     return f"{count:.1f} TiB"
 
 
-@contextmanager
-def progress() -> Iterator[Report]:
-    """A bar with rate and time left, on a terminal only. What it yields is called with (done, total, what is being done)."""
-    console = Console(stderr=True)
-    bar = Progress(
+class Bars:
+    """Progress on a terminal, drawn from the first report until everything reported is done."""
+
+    def __init__(self) -> None:
+        self._bar: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+
+    def report(self, done: int, total: int, what: str) -> None:
+        """`done` of `total` (0: nobody knows) of `what`."""
+        if not sys.stderr.isatty():
+            return
+        if self._bar is None:
+            self._bar = new_bar()
+            self._bar.start()
+        if what not in self._tasks:
+            self._tasks[what] = self._bar.add_task(what, total=total or None)
+        self._bar.update(self._tasks[what], completed=done, total=total or None)
+        if self._bar.finished:
+            self.stop()
+
+    def stop(self) -> None:
+        """Clear the terminal of it; a later report draws anew."""
+        if self._bar is not None:
+            self._bar.stop()
+        self._bar = None
+        self._tasks.clear()
+
+
+class Rate(ProgressColumn):
+    """How many a second, once that is known."""
+
+    def render(self, task: Task) -> Text:
+        """One cell."""
+        return Text(f"{task.speed:,.0f}/s" if task.speed else "")
+
+
+def new_bar() -> Progress:
+    """What is being done, how far it is, its rate, the time gone and the time left."""
+    columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TaskProgressColumn(show_speed=True),
-        TextColumn("{task.fields[rate]}"),
+        TaskProgressColumn(),
+        Rate(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
     )
-    tasks: dict[str, TaskID] = {}
+    return Progress(*columns, console=Console(stderr=True), transient=True)
 
-    def report(done: int, total: int, what: str) -> None:
-        if what not in tasks:
-            tasks[what] = bar.add_task(what, total=total or None, rate="")
-        speed = bar.tasks[list(tasks).index(what)].speed
-        bar.update(tasks[what], completed=done, total=total or None, rate=f"{speed:,.0f}/s" if speed else "")
 
-    with bar:
-        yield report
+@contextmanager
+def progress() -> Iterator[Report]:
+    """What it yields is called with (done, total, what is being done) and draws bars, on a terminal only."""
+    bars = Bars()
+    try:
+        yield bars.report
+    finally:
+        bars.stop()
