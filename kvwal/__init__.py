@@ -1,0 +1,105 @@
+"""kvwal: an in-memory key-value store whose truth is a write-ahead log, an archive in object storage, and a merge.
+
+    import kvwal
+    with kvwal.open("data") as store:
+        jobs = store.map("jobs")
+        jobs["job-1"] = {"state": "RUNNING"}      # returns when it is durable
+
+Names are imported when they are first used: a command that only reads must not wait for an event loop.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kvwal import aio, codecs, errors, spark
+    from kvwal.config import Interval, Settings
+    from kvwal.entry import DataEntry
+    from kvwal.errors import (
+        ArchiveDamaged,
+        ArchiveError,
+        ArchiveGap,
+        ClockSkew,
+        CodecError,
+        CommitUnknown,
+        ConfigError,
+        CorruptLog,
+        InvalidName,
+        Kind,
+        KvwalError,
+        LogFailed,
+        NewerVersion,
+        NotRecovered,
+        StorageFull,
+        StoreClosed,
+        StoreLocked,
+        TooLarge,
+    )
+    from kvwal.restoring import RestoreReport, restore
+    from kvwal.store import Store
+    from kvwal.store import open_store as open
+    from kvwal.structures.map import Map
+
+_PLACES = {
+    "DataEntry": "kvwal.entry:DataEntry",
+    "Interval": "kvwal.config:Interval",
+    "Map": "kvwal.structures.map:Map",
+    "RestoreReport": "kvwal.restoring:RestoreReport",
+    "Settings": "kvwal.config:Settings",
+    "Store": "kvwal.store:Store",
+    "aio": "kvwal.aio",
+    "codecs": "kvwal.codecs",
+    "errors": "kvwal.errors",
+    "open": "kvwal.store:open_store",
+    "restore": "kvwal.restoring:restore",
+    "spark": "kvwal.spark",
+}
+
+__all__ = [
+    "ArchiveDamaged",
+    "ArchiveError",
+    "ArchiveGap",
+    "ClockSkew",
+    "CodecError",
+    "CommitUnknown",
+    "ConfigError",
+    "CorruptLog",
+    "DataEntry",
+    "Interval",
+    "InvalidName",
+    "Kind",
+    "KvwalError",
+    "LogFailed",
+    "Map",
+    "NewerVersion",
+    "NotRecovered",
+    "RestoreReport",
+    "Settings",
+    "StorageFull",
+    "Store",
+    "StoreClosed",
+    "StoreLocked",
+    "TooLarge",
+    "aio",
+    "codecs",
+    "errors",
+    "open",
+    "restore",
+    "spark",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module 'kvwal' has no attribute {name!r}")
+    module, _, attribute = _PLACES.get(name, f"kvwal.errors:{name}").partition(":")
+    found = import_module(module)
+    globals()[name] = thing = getattr(found, attribute) if attribute else found
+    return thing
+
+
+def __dir__() -> list[str]:
+    return __all__

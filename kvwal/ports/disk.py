@@ -73,6 +73,10 @@ class Disk(Protocol):
         """Names in a folder, sorted; empty if there is no such folder."""
         ...
 
+    def exists(self, path: Path) -> bool:
+        """Whether there is anything at `path`."""
+        ...
+
     def is_folder(self, path: Path) -> bool:
         """Whether `path` is a folder."""
         ...
@@ -87,6 +91,10 @@ class Disk(Protocol):
 
     def unlink(self, path: Path) -> None:
         """Delete a file. It is no error if it is gone. Durable after `sync_folder`."""
+        ...
+
+    def remove_tree(self, folder: Path) -> None:
+        """Delete a folder and all in it. It is no error if it is gone."""
         ...
 
     def sync_folder(self, folder: Path) -> None:
@@ -199,6 +207,10 @@ class OsDisk:
         except FileNotFoundError:
             return []
 
+    def exists(self, path: Path) -> bool:
+        """See `Disk.exists`."""
+        return path.exists()
+
     def is_folder(self, path: Path) -> bool:
         """See `Disk.is_folder`."""
         return path.is_dir()
@@ -222,6 +234,11 @@ class OsDisk:
     def unlink(self, path: Path) -> None:
         """See `Disk.unlink`."""
         path.unlink(missing_ok=True)
+
+    def remove_tree(self, folder: Path) -> None:
+        """See `Disk.remove_tree`."""
+        if folder.exists():
+            shutil.rmtree(folder)
 
     def sync_folder(self, folder: Path) -> None:
         """See `Disk.sync_folder`."""

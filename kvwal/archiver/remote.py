@@ -1,0 +1,54 @@
+"""The parent's end of the archiver process: started when first needed, started again when it died."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from kvwal.archiver.jobs import Answer, Failed, Job, decode_answer, encode
+from kvwal.errors import ArchiveError
+from kvwal.ports.tasks import Child, Workers
+
+MODULE = "kvwal.archiver"
+T = TypeVar("T", bound=Answer)
+
+
+class Archiver:
+    """One job at a time. `start` makes the child; `workers` is where waiting for it happens."""
+
+    def __init__(self, workers: Workers, start: Callable[[], Child] = lambda: Child(MODULE)) -> None:
+        self._workers = workers
+        self._start = start
+        self._child: Child | None = None
+        self._turn = asyncio.Lock()
+
+    async def do(self, job: Job, expected: type[T]) -> T:
+        """Have a job done. Raises what the job raised; `ArchiveError` if the process died over it."""
+        async with self._turn:
+            answer = await self._workers.run(lambda: self._ask(job))
+        if isinstance(answer, Failed):
+            raise answer.exception()
+        if not isinstance(answer, expected):
+            raise ArchiveError(f"the archiver answered {type(answer).__name__} to {type(job).__name__}.")
+        return answer
+
+    def _ask(self, job: Job) -> Answer:
+        if self._child is None:
+            self._child = self._start()
+        try:
+            return decode_answer(self._child.ask(encode(job)))
+        except EOFError as error:
+            self._child.close()
+            self._child = None
+            raise ArchiveError(
+                f"the archiver process died while it did a {type(job).__name__.lower()}: {error}.",
+                hint="Nothing is lost: the job is done again by a new process.",
+            ) from error
+
+    async def close(self) -> None:
+        """Let the job under way end, and the process with it."""
+        async with self._turn:
+            if self._child is not None:
+                await self._workers.run(self._child.close)
+                self._child = None

@@ -1,0 +1,304 @@
+"""One business, open for writing: its memory, its log, and what has to be done for them from time to time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import structlog
+
+from archive.layout import Place
+from archive.objects import Objects, open_objects
+from kvwal.archiver.jobs import Archive, Archived, Checkpoint, Checkpointed, Kept, SegmentRef, Target, Upkeep
+from kvwal.archiver.remote import Archiver
+from kvwal.codecs import registry
+from kvwal.config import Flush, Settings
+from kvwal.entry import DataEntry, Entry
+from kvwal.errors import KvwalError, StoreClosed
+from kvwal.hlc import HybridClock
+from kvwal.log import recovery
+from kvwal.log.log import Log, Ports, open_log
+from kvwal.log.names import find_places
+from kvwal.log.reader import Progress
+from kvwal.log.ring import Lookup, Submission
+from kvwal.past import Past
+from kvwal.structures.state import State
+
+_SWEEP_AT_ONCE = 1000
+_UPKEEP_SECONDS = 600.0
+_WORTH_FRACTION = 10
+"""By the timer, a checkpoint is worth it when the new log is at least this fraction of the snapshot it would write anew."""
+
+
+class Surroundings(NamedTuple):
+    """What all businesses of a store share."""
+
+    ports: Ports
+    root: Path
+    settings: Settings
+    archiver: Archiver
+    archive_url: str | None
+    options: dict[str, Any]
+    accept_clock: bool
+    progress: Progress | None
+    logger: structlog.stdlib.BoundLogger
+
+
+class OpenBusiness:
+    """Made by `open_business`, on the store's event loop; `submit`, `history` and `as_of` are for any other thread.
+
+    `archived` is the last sequence that the archive was seen to hold, `archive_error` why it was not reached at the last try.
+    """
+
+    def __init__(self, place: Place, flush: Flush, around: Surroundings) -> None:
+        self.place = place
+        self.name = place.business
+        self.flush = flush
+        self.codecs = registry
+        self.overflow_bytes = around.settings.overflow_bytes
+        self.hybrid = HybridClock()
+        self.state = State(self.now_ms)
+        self.archived = 0
+        self.archive_error: KvwalError | None = None
+        self._archived_timestamp = 0
+        self._archive_nodes: list[str] = []
+        self._around = around
+        self._turn = asyncio.Lock()
+        self._running: asyncio.Task[None] | None = None
+        self._closed = False
+        now = around.ports.clock.elapsed()
+        self._archive_due = self._checkpoint_due = now
+        self._upkeep_due = now + _UPKEEP_SECONDS
+        self.touched = True
+        self.log: Log
+
+    def now_ms(self) -> int:
+        """The present by this log's hybrid clock."""
+        return self.hybrid.now_ms(self._around.ports.clock.wall_ms())
+
+    def submit(self, submission: Submission) -> None:
+        """See `structures.business.Business.submit`."""
+        if self._closed:
+            raise self._is_closed()
+        self.log.submit(submission)
+
+    async def submit_soon(self, submission: Submission) -> None:
+        """See `structures.business.Business.submit_soon`."""
+        if self._closed:
+            raise self._is_closed()
+        await self.log.submit_soon(submission)
+
+    def history(self, key_class: str, key: bytes) -> list[DataEntry]:
+        """See `structures.business.Business.history`."""
+        return self._past().history(key_class, key)
+
+    def as_of(self, timestamp: int) -> State:
+        """See `structures.business.Business.as_of`."""
+        return self._past().as_of(timestamp)
+
+    def _past(self) -> Past:
+        around = self._around
+        objects: Objects | None = None
+        if around.archive_url is not None:
+            objects = open_objects(around.archive_url, around.options)
+        return Past(around.ports.disk, around.root, [self.place], objects, all_nodes=False)
+
+    async def archive(self) -> None:
+        """Seal what is there, archive it, and return when it is confirmed."""
+        await self.log.rotate()
+        async with self._turn:
+            await self._archive()
+
+    async def checkpoint(self) -> None:
+        """Seal what is there, and return when a snapshot holds it."""
+        await self.log.rotate()
+        async with self._turn:
+            await self._checkpoint()
+
+    async def tick(self) -> None:
+        """What is due now: called about every second."""
+        await self._sweep()
+        if self._running is not None and not self._running.done():
+            return
+        work = self._due(self._around.ports.clock.elapsed())
+        if work is not None:
+            self._running = asyncio.get_running_loop().create_task(self._in_background(work))
+
+    def _due(self, now: float) -> Callable[[], Coroutine[Any, Any, None]] | None:
+        settings = self._around.settings
+        appender = self.log.appender
+        if self.log.writer.failed is not None:
+            return None
+        if self._around.archive_url is not None and now >= self._archive_due:
+            old = appender.entries and now - appender.began >= settings.archive_seconds
+            if old or self._lag_segments():
+                self._archive_due = now + (settings.archive_seconds if self.archive_error else 0)
+                return self.archive if old else self._archive_sealed
+        if self._checkpoint_is_due(now):
+            self._checkpoint_due = now + settings.checkpoint_seconds
+            return self.checkpoint
+        if self._around.archive_url is not None and now >= self._upkeep_due:
+            self._upkeep_due = now + _UPKEEP_SECONDS
+            return self._upkeep
+        return None
+
+    def _checkpoint_is_due(self, now: float) -> bool:
+        settings = self._around.settings
+        size = self.log.appender.size if self.log.appender.entries else 0
+        size += sum(segment.size for segment in self.log.sealed if segment.last > self.log.covered)
+        if size >= settings.checkpoint_bytes:
+            return True
+        return bool(size) and now >= self._checkpoint_due + settings.checkpoint_seconds and size * _WORTH_FRACTION >= self._snapshot_size()
+
+    def _snapshot_size(self) -> int:
+        return sum(len(entry.value) for table in list(self.state.tables.values())[:1] for entry in list(table.values())[:1]) * self.state.count()
+
+    async def _in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do what is due. A failure is logged and kept for `stats`: writes go on, nothing is dropped, it is tried again."""
+        try:
+            await work()
+        except KvwalError as error:
+            self._around.logger.warning("upkeep failed", business=self.name, node=self.place.node, error=str(error))
+
+    async def _archive_sealed(self) -> None:
+        async with self._turn:
+            await self._archive()
+
+    async def _archive(self) -> None:
+        segments = [segment for segment in self.log.sealed if segment.last > self.archived]
+        target = self._target()
+        if target is None or not segments:
+            return
+        job = Archive(target, str(self.log.folder), [SegmentRef.of(segment) for segment in segments])
+        try:
+            done = await self._around.archiver.do(job, Archived)
+        except KvwalError as error:
+            self.archive_error = error
+            raise
+        self.archive_error = None
+        self.archived = done.last_sequence
+        self._archived_timestamp = done.timestamp
+        self._archive_nodes = done.nodes
+        await self._drop()
+
+    async def _checkpoint(self) -> None:
+        segments = [segment for segment in self.log.sealed if segment.last > self.log.covered]
+        if not segments:
+            return
+        before = await self._around.ports.workers.run(self._tombstones_before)
+        job = Checkpoint(str(self.log.folder), [SegmentRef.of(segment) for segment in segments], before)
+        done = await self._around.archiver.do(job, Checkpointed)
+        self.log.covered = max(self.log.covered, done.last_sequence)
+        await self._drop()
+
+    async def _upkeep(self) -> None:
+        target = self._target()
+        settings = self._around.settings
+        if target is not None and self.archived:
+            job = Upkeep(target, int(settings.history_seconds * 1000), int(settings.gc_grace_seconds * 1000))
+            await self._around.archiver.do(job, Kept)
+
+    def _tombstones_before(self) -> int:
+        """Tombstones up to this timestamp may go: nobody else has entries that they hold down, and the archive has passed them."""
+        places = find_places(
+            self._around.ports.disk, self._around.root, self.place.namespace, self.place.cluster, self.name
+        )
+        alone = places == [self.place] and set(self._archive_nodes) <= {self.place.node}
+        return self._archived_timestamp if alone else 0
+
+    async def _drop(self) -> None:
+        """Let go of segments that a durable snapshot covers and, where there is an archive, that are confirmed there."""
+        upto = self.log.covered
+        if self._around.archive_url is not None:
+            upto = min(upto, self.archived)
+        if any(segment.last <= upto for segment in self.log.sealed):
+            await self.log.drop(upto)
+
+    async def _sweep(self) -> None:
+        """Append a real delete for what has expired, unless it was changed meanwhile."""
+        if self.log.writer.failed is not None:
+            return
+        for entry in self.state.expired(_SWEEP_AT_ONCE):
+            delete = Entry(entry.key, entry.key_class, b"", "", True, 0)
+            future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            future.add_done_callback(lambda done: done.cancelled() or done.exception())
+            await self.log.submit_soon(Submission([delete], future, decide=self._if_still(entry, delete)))
+
+    def _if_still(self, expired: Entry, delete: Entry) -> Callable[[Lookup], list[Entry]]:
+        def decide(lookup: Lookup) -> list[Entry]:
+            now_there = self.state.tables[expired.key_class].get(expired.key)
+            same = now_there is not None and now_there.timestamp == expired.timestamp
+            return [delete] if same and lookup(expired.key_class, expired.key) is None else []
+
+        return decide
+
+    def _target(self) -> Target | None:
+        around = self._around
+        if around.archive_url is None:
+            return None
+        return Target(around.archive_url, tuple(self.place), self.log.log_id, around.options)
+
+    def _lag_segments(self) -> bool:
+        return any(segment.last > self.archived for segment in self.log.sealed)
+
+    def stats(self) -> dict[str, Any]:
+        """Numbers about this business; sequences count entries from 1, sizes are bytes."""
+        log, appender = self.log, self.log.appender
+        last = appender.next_sequence - 1
+        archiving = self._around.archive_url is not None
+        return {
+            "entries": self.state.count(),
+            "last_sequence": last,
+            "log_bytes": appender.size + sum(segment.size for segment in log.sealed),
+            "segments": len(log.sealed) + 1,
+            "snapshot_sequence": log.covered,
+            "archived_sequence": self.archived if archiving else None,
+            "archive_lag_entries": last - self.archived if archiving else None,
+            "archive_error": str(self.archive_error) if self.archive_error else None,
+            "flush": self.flush if isinstance(self.flush, str) else f"interval({self.flush.ms} ms, {self.flush.bytes} bytes)",
+            "groups": log.writer.groups,
+            "ring_slots": log.ring.slots,
+            "ring_bytes": log.ring.bytes,
+            "epoch": log.recovered.epoch,
+            "torn": log.recovered.torn._asdict() | {"path": str(log.recovered.torn.path), "evidence": str(log.recovered.torn.evidence)}
+            if log.recovered.torn
+            else None,
+            "failed": str(log.writer.failed) if log.writer.failed else None,
+        }  # fmt: skip
+
+    async def close(self, *, archive: bool) -> None:
+        """Write what waits and end the log; with `archive`, its tail is archived first, if the archive can be reached."""
+        self._closed = True
+        if self._running is not None:
+            await self._running
+        if archive and self.log.writer.failed is None:
+            await self._in_background(self.archive)
+        await self.log.close()
+
+    def _is_closed(self) -> StoreClosed:
+        return StoreClosed(f"{self.name}: the store is closed; nothing was written.", hint="Open it again.")
+
+
+async def open_business(place: Place, flush: Flush, around: Surroundings) -> OpenBusiness:
+    """Lock, recover and open the log of a business. Errors are those of `open_log`."""
+    business = OpenBusiness(place, flush, around)
+
+    def touch() -> None:
+        business.touched = True
+
+    business.log = await open_log(
+        around.ports, around.root, place,
+        settings=around.settings, flush=flush,
+        target=recovery.Target(business.state.apply, business.state.clear),
+        lookup=business.state.lookup, hybrid=business.hybrid,
+        accept_clock=around.accept_clock, progress=around.progress, on_group=touch,
+    )  # fmt: skip
+    torn = business.log.recovered.torn
+    if torn is not None:
+        around.logger.warning(
+            "cut a torn tail, as a crash leaves it", path=str(torn.path), offset=torn.offset, bytes=torn.bytes,
+            kept=str(torn.evidence),
+        )  # fmt: skip
+    return business

@@ -1,0 +1,177 @@
+"""The asyncio core of a store: its businesses, its archiver, and the clock that tells them what is due.
+
+Both faces (`store.Store`, `aio.Store`) are thin: they choose the loop that this runs on, and wait in their own way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from archive.layout import Place, check_name
+from kvwal.archiver.remote import Archiver
+from kvwal.business import OpenBusiness, Surroundings, open_business
+from kvwal.config import Flush, Settings, check_flush
+from kvwal.errors import ConfigError, StoreClosed
+from kvwal.log.log import Ports
+from kvwal.log.names import choose_node, find_places
+from kvwal.log.reader import Progress
+from kvwal.ports.clock import SYSTEM
+from kvwal.ports.disk import OS_DISK
+from kvwal.ports.tasks import ThreadWorkers
+
+ARCHIVE_FOLDER = "_archive"
+TICK_SECONDS = 1.0
+
+
+class Default(Enum):
+    """Stands for an argument that was not given, where None means something else."""
+
+    ARCHIVE = "the folder _archive under the root"
+
+
+class Options:
+    """What `open` was called with, checked."""
+
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        namespace: str,
+        cluster: str,
+        node: str | None,
+        archive: str | Path | None | Default,
+        flush: Flush,
+        storage_options: dict[str, Any] | None,
+        settings: Settings | None,
+        accept_clock: bool,
+        progress: Progress | None,
+    ) -> None:
+        self.root = Path(root).absolute()
+        self.namespace = check_name("namespace", namespace)
+        self.cluster = check_name("cluster", cluster)
+        self.named_node = node
+        self.archive_named = archive is not Default.ARCHIVE and archive is not None
+        self.archive_url = self._archive_url(archive)
+        self.flush = check_flush(flush)
+        self.storage_options = dict(storage_options or {})
+        self.settings = settings or Settings()
+        self.accept_clock = accept_clock
+        self.progress = progress
+        if OS_DISK.exists(self.root) and not OS_DISK.is_folder(self.root):
+            raise ConfigError(f"{self.root} is a file, and a root is a folder.", hint="Choose another root.")
+
+    def node(self) -> str:
+        """The node that is meant; several without a choice are a `ConfigError`."""
+        return choose_node(OS_DISK, self.root, self.namespace, self.cluster, self.named_node)
+
+    def places(self) -> list[Place]:
+        """The logs under the root that a reader means: of one node, or of all."""
+        found = find_places(OS_DISK, self.root, self.namespace, self.cluster)
+        return [place for place in found if self.named_node in (None, place.node)]
+
+    def _archive_url(self, archive: str | Path | None | Default) -> str | None:
+        if archive is None:
+            return None
+        if isinstance(archive, Default):
+            return str(self.root / ARCHIVE_FOLDER)
+        return str(archive)
+
+
+class Engine:
+    """Used on one event loop. `businesses` are the open ones."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.node = options.node()
+        self.businesses: dict[str, OpenBusiness] = {}
+        self._logger = structlog.get_logger("kvwal")
+        self._archive_workers = ThreadWorkers("kvwal-archiver", 1)
+        self._around = Surroundings(
+            ports=Ports(OS_DISK, SYSTEM, ThreadWorkers("kvwal-disk")),
+            root=options.root,
+            settings=options.settings,
+            archiver=Archiver(self._archive_workers),
+            archive_url=options.archive_url,
+            options=options.storage_options,
+            accept_clock=options.accept_clock,
+            progress=options.progress,
+            logger=self._logger,
+        )
+        self._opening = asyncio.Lock()
+        self._closed = False
+        self._ticker = asyncio.get_running_loop().create_task(self._tick())
+
+    async def business(self, name: str, flush: Flush | None = None) -> OpenBusiness:
+        """The business of that name, opened (locked, recovered) at first use. `flush` overrides the store's policy for it."""
+        async with self._opening:
+            self._check_open()
+            found = self.businesses.get(name)
+            if found is None:
+                policy = self.options.flush if flush is None else check_flush(flush)
+                found = await open_business(self._place(check_name("business", name)), policy, self._around)
+                self.businesses[name] = found
+            elif flush is not None and flush != found.flush:
+                raise ConfigError(f"{name} is open with flush={found.flush!r}.", hint="A business has one policy at a time.")
+            return found
+
+    async def archive(self) -> None:
+        """Archive every business of this node, and return when all of it is confirmed."""
+        if self.options.archive_url is None:
+            raise ConfigError("the store was opened with archive=None.", hint="Open it with an archive.")
+        for name in self.names():
+            await (await self.business(name)).archive()
+
+    async def checkpoint(self) -> None:
+        """Checkpoint every business of this node."""
+        for name in self.names():
+            await (await self.business(name)).checkpoint()
+
+    def names(self) -> list[str]:
+        """Businesses of this node, open or not, sorted."""
+        places = find_places(OS_DISK, self.options.root, self.options.namespace, self.options.cluster)
+        return sorted({place.business for place in places if place.node == self.node} | set(self.businesses))
+
+    def stats(self) -> dict[str, Any]:
+        """Numbers about the store and its open businesses; JSON can hold them."""
+        return {
+            "root": str(self.options.root),
+            "namespace": self.options.namespace,
+            "cluster": self.options.cluster,
+            "node": self.node,
+            "archive": self.options.archive_url,
+            "disk_free_bytes": OS_DISK.free(self.options.root) if OS_DISK.exists(self.options.root) else None,
+            "businesses": {name: business.stats() for name, business in sorted(self.businesses.items())},
+        }
+
+    async def close(self, *, archive: bool) -> None:
+        """Close every business, cleanly, and let go of everything. Again is no error."""
+        async with self._opening:
+            if self._closed:
+                return
+            self._closed = True
+        self._ticker.cancel()
+        await asyncio.gather(self._ticker, return_exceptions=True)
+        for business in self.businesses.values():
+            await business.close(archive=archive)
+        await self._around.archiver.close()
+        self._archive_workers.close()
+        self._around.ports.workers.close()
+
+    async def _tick(self) -> None:
+        """Every second, see what is due. A business that nobody writes to and that owes nothing costs nothing."""
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            for business in list(self.businesses.values()):
+                await business.tick()
+
+    def _place(self, business: str) -> Place:
+        return Place(self.options.namespace, self.options.cluster, business, self.node)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed("the store is closed.", hint="Open it again.")

@@ -1,0 +1,94 @@
+"""A store that only reads: no lock, no recovery, the logs of all nodes merged. Another process may be writing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from archive.layout import Place
+from archive.objects import open_objects
+from kvwal.codecs import registry
+from kvwal.config import Settings
+from kvwal.engine import Options
+from kvwal.entry import DataEntry
+from kvwal.errors import ConfigError
+from kvwal.log.ring import Submission
+from kvwal.past import Past
+from kvwal.ports.clock import SYSTEM
+from kvwal.ports.disk import OS_DISK
+from kvwal.reading import merged_entries, read_local, to_state
+from kvwal.structures.state import State
+
+
+class ReadOnlyBusiness:
+    """A business as its files were when this was made."""
+
+    def __init__(self, name: str, places: list[Place], options: Options) -> None:
+        self.name = name
+        self.codecs = registry
+        self.overflow_bytes = Settings().overflow_bytes
+        self._places = places
+        self._options = options
+        self.state = to_state(merged_entries(OS_DISK, options.root, places).values(), self.now_ms)
+
+    def now_ms(self) -> int:
+        """The wall clock: a reader has no log of its own."""
+        return SYSTEM.wall_ms()
+
+    def submit(self, submission: Submission) -> None:
+        """Refuse."""
+        raise _refusal()
+
+    async def submit_soon(self, submission: Submission) -> None:
+        """Refuse."""
+        raise _refusal()
+
+    def history(self, key_class: str, key: bytes) -> list[DataEntry]:
+        """See `structures.business.Business.history`."""
+        return self._past().history(key_class, key)
+
+    def as_of(self, timestamp: int) -> State:
+        """See `structures.business.Business.as_of`."""
+        return self._past().as_of(timestamp)
+
+    def _past(self) -> Past:
+        options = self._options
+        objects = None
+        if options.archive_url is not None:
+            objects = open_objects(options.archive_url, options.storage_options)
+        all_nodes = options.named_node is None
+        return Past(OS_DISK, options.root, self._places, objects, all_nodes=all_nodes)
+
+
+def _refusal() -> ConfigError:
+    return ConfigError("the store was opened with read_only=True; nothing was written.", hint="Open it for writing.")
+
+
+def open_read_only(name: str, options: Options) -> ReadOnlyBusiness:
+    """The business of that name, over the nodes that are meant; `ConfigError` if there is none, naming those there are."""
+    places = [place for place in options.places() if place.business == name]
+    if not places:
+        there = ", ".join(sorted({place.business for place in options.places()})) or "none"
+        raise ConfigError(
+            f"{options.root}: {options.namespace}/{options.cluster} has no business {name!r} (there are: {there}).",
+            hint="Check the name, --namespace, --cluster and --node.",
+        )
+    return ReadOnlyBusiness(name, places, options)
+
+
+def read_only_stats(options: Options) -> dict[str, Any]:
+    """What can be said of a store without its lock."""
+    businesses: dict[str, dict[str, Any]] = {}
+    for place in options.places():
+        local = read_local(OS_DISK, options.root, place)
+        businesses.setdefault(place.business, {})[place.node] = {
+            "last_sequence": local.tail.first + len(local.tail.entries) - 1,
+            "snapshot_sequence": local.snapshot_last,
+            "log_entries": len(local.tail.entries),
+        }
+    return {
+        "root": str(options.root),
+        "namespace": options.namespace,
+        "cluster": options.cluster,
+        "archive": options.archive_url,
+        "businesses": businesses,
+    }

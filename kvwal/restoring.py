@@ -1,0 +1,190 @@
+"""A fresh root from the archive alone.
+
+Under a new node's name the latest entries of all nodes are written as a log, in the order of their timestamps: it opens,
+archives and merges like any other, in the same archive or in another one. With `take_over` a node's own log goes on behind
+its last archived sequence, under a new log_id; the old log is fenced.
+
+Everything is built in `<root>/_restoring` and gets its name with one rename: a restore that is killed is simply run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from archive.layout import Place, check_name
+from archive.objects import Objects, open_objects
+from archive.reader import live_objects
+from archive.registry import registered, take_over as fence
+from archive.restore import RestoreResult, businesses, restore_batches
+from kvwal.config import Settings
+from kvwal.entry import encode_entries
+from kvwal.errors import ArchiveError, ConfigError
+from kvwal.hlc import to_timestamp
+from kvwal.log.appender import Appender
+from kvwal.log.format import Header, SnapshotHeader
+from kvwal.log.names import find_places
+from kvwal.log.snapshot import write_snapshot
+from kvwal.ports.clock import SYSTEM
+from kvwal.ports.disk import OS_DISK
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DEFAULT_NODE = "restored"
+STAGE = "_restoring"
+BLOCK_ENTRIES = 5000
+_COLUMNS = ("key", "key_class", "value", "value_class", "deleted", "timestamp", "expires")
+
+
+class RestoreReport(msgspec.Struct, frozen=True):
+    """What a restore brought back: under which node, entries by business (deletes included), and up to which sequence of
+    which node each business was read.
+    """
+
+    root: str
+    node: str
+    entries: dict[str, int]
+    positions: dict[str, dict[str, int]]
+
+
+def restore(
+    archive: str | Path,
+    root: str | Path,
+    *,
+    namespace: str = "default",
+    cluster: str = "local",
+    node: str | None = None,
+    at: int | datetime | None = None,
+    take_over: bool = False,
+    storage_options: dict[str, Any] | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> RestoreReport:
+    """Make the folder `root` hold the latest value of every key in the archive, or what it was `at` a moment.
+
+    `node` is the name of the restored node, `restored` by default; it must be new to the archive, unless `take_over`: then it
+    is the node whose log goes on (by default the only one), without the entries of others. `progress` is called with
+    businesses done, in all, and the name of one. Raises `ConfigError` if the root has entries of this cluster already,
+    `ArchiveGap` if a range is missing or `at` lies before the history, `ArchiveError` if there is nothing or no answer.
+    """
+    objects = open_objects(str(archive), storage_options)
+    check_name("namespace", namespace)
+    check_name("cluster", cluster)
+    target = Path(root).absolute()
+    _check_fresh(target, namespace, cluster)
+    names = businesses(objects, namespace, cluster)
+    if not names:
+        raise ArchiveError(f"{archive}: there is nothing of {namespace}/{cluster} here.", hint="Check the URL, --namespace and --cluster.")
+    chosen = _choose_node(objects, namespace, cluster, node, take_over)
+    if take_over and at is not None:
+        raise ConfigError("take_over goes on with the whole log, and `at` would leave out its end.", hint="Choose one of them.")
+    moment = None if at is None else to_timestamp(at)
+    stage = target / STAGE
+    OS_DISK.remove_tree(stage)
+    done = RestoreReport(root=str(target), node=chosen, entries={}, positions={})
+    for index, business in enumerate(names):
+        if progress is not None:
+            progress(index, len(names), business)
+        place = Place(namespace, cluster, business, chosen)
+        nodes = {chosen: None} if take_over else None
+        found = restore_batches(objects, namespace, cluster, business, nodes=nodes, at=moment)
+        folder = stage / business / chosen
+        OS_DISK.make_folders(folder)
+        write = _continue_log if take_over else _write_log
+        done.entries[business] = write(objects, folder, place, found)
+        done.positions[business] = found.positions
+    _give_name(target, namespace, cluster)
+    return done
+
+
+def _check_fresh(root: Path, namespace: str, cluster: str) -> None:
+    if OS_DISK.exists(root) and not OS_DISK.is_folder(root):
+        raise ConfigError(f"{root} is a file, and a root is a folder.", hint="Choose another root.")
+    if find_places(OS_DISK, root, namespace, cluster):
+        raise ConfigError(
+            f"{root} has entries of {namespace}/{cluster} already; nothing was changed.", hint="Restore into a folder that is new."
+        )
+
+
+def _choose_node(objects: Objects, namespace: str, cluster: str, node: str | None, take_over: bool) -> str:
+    known = sorted({place.node for place in registered(objects, namespace, cluster)})
+    if not take_over:
+        chosen = check_name("node", node or DEFAULT_NODE)
+        if chosen in known:
+            raise ConfigError(
+                f"{objects.url}: the node {chosen!r} has a log in this archive.",
+                hint="Choose a new node name, or take_over=True (--take-over) to go on with that log and fence the old one.",
+            )
+        return chosen
+    if node is None and len(known) == 1:
+        return known[0]
+    if node not in known:
+        raise ConfigError(f"{objects.url}: which node is to be taken over? There are: {', '.join(known)}.", hint="Say it with node=… (--node).")
+    return node
+
+
+def _give_name(root: Path, namespace: str, cluster: str) -> None:
+    OS_DISK.make_folders(root / namespace)
+    OS_DISK.rename(root / STAGE, root / namespace / cluster)
+    OS_DISK.sync_folder(root / namespace)
+    OS_DISK.sync_folder(root)
+
+
+def _write_log(objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
+    """The rows as a log of its own, in the order of their timestamps."""
+    import pyarrow as pa
+    from archive import rows
+
+    table = pa.Table.from_batches(list(found.batches), schema=rows.node_schema()).sort_by("timestamp")
+    settings = Settings()
+    appender = Appender(OS_DISK, SYSTEM, folder, _header(place, 1, 0), settings, [])
+    for block in _blocks(table.to_batches(max_chunksize=BLOCK_ENTRIES)):
+        appender.append([encode_entries(block)], len(block), sync=False)
+    appender.close(seal=True)
+    OS_DISK.sync_folder(folder)
+    return int(table.num_rows)
+
+
+def _continue_log(objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
+    """The rows as the snapshot behind which the node's log goes on; its old log is fenced in the archive."""
+    last = found.positions[place.node]
+    seal = next(info.footer.seal_crcs[-1] for info in live_objects(objects, place) if info.span.last == last)
+    header = _header(place, 1, 0)
+    count = 0
+
+    def blocks() -> Iterator[list[Any]]:
+        nonlocal count
+        for block in _blocks(found.batches):
+            count += len(block)
+            yield block
+
+    snapshot = SnapshotHeader(
+        **{**msgspec.structs.asdict(header), "last_sequence": last, "last_crc": seal, "last_timestamp": found.max_timestamp}
+    )
+    write_snapshot(OS_DISK, SYSTEM, folder, snapshot, blocks())
+    fence(objects, place, header.log_id, last + 1)
+    return count
+
+
+def _header(place: Place, first_sequence: int, previous_crc: int) -> Header:
+    return Header(
+        log_id=f"{SYSTEM.random_bits(128):032x}", namespace=place.namespace, cluster=place.cluster,
+        business=place.business, node=place.node, epoch=0, first_sequence=first_sequence, previous_crc=previous_crc,
+        salt=0, created_ms=0,
+    )  # fmt: skip
+
+
+def _blocks(batches: Any) -> Iterator[list[Any]]:
+    """Rows as the values of stored entries, a list a block: six values, seven where one expires."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, BLOCK_ENTRIES):
+            part: pa.RecordBatch = batch.slice(start, BLOCK_ENTRIES)
+            columns = [part.column(name).to_pylist() for name in _COLUMNS]
+            if any(columns[-1]):
+                yield [row if row[-1] else row[:-1] for row in zip(*columns, strict=True)]
+            else:
+                yield list(zip(*columns[:-1], strict=True))

@@ -1,0 +1,177 @@
+"""The synchronous face: `kvwal.open`. The core runs on an event loop on a thread of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from kvwal.config import Flush, Settings
+from kvwal.engine import Default, Engine, Options
+from kvwal.errors import ConfigError
+from kvwal.log.reader import Progress
+from kvwal.ports.tasks import LoopThread
+from kvwal.readonly import open_read_only, read_only_stats
+from kvwal.structures.map import Map
+
+
+class Store:
+    """An open store. Any number of threads may use it; leaving the `with` block closes it."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self.root = options.root
+        self.namespace = options.namespace
+        self.cluster = options.cluster
+
+    @property
+    def node(self) -> str | None:
+        """The node whose log this is; None where all are read."""
+        return self._options.named_node
+
+    def map(self, name: str, flush: Flush | None = None) -> Map:
+        """The map of the business `name`, which is opened at first use: locked and recovered.
+
+        `flush` overrides the store's flush policy for it. Raises `InvalidName`, `StoreLocked`, `CorruptLog`, `ClockSkew`.
+        """
+        raise NotImplementedError
+
+    def businesses(self) -> list[str]:
+        """Names of the businesses that are there, sorted."""
+        raise NotImplementedError
+
+    def checkpoint(self) -> None:
+        """Bring the snapshot of every business up to now. Writes go on meanwhile."""
+        raise NotImplementedError
+
+    def archive(self) -> None:
+        """Seal what is there, archive it, and return when it is confirmed. `ArchiveError` if the archive cannot be reached."""
+        raise NotImplementedError
+
+    def stats(self) -> dict[str, Any]:
+        """Numbers about the store and each open business, such as JSON can hold."""
+        raise NotImplementedError
+
+    def close(self, *, archive: bool | None = None) -> None:
+        """Write what waits, end the logs cleanly, let go of the locks. Calling it again does nothing.
+
+        An archive that was named when the store was opened gets the tail first (`archive=False`: it does not).
+        """
+        raise NotImplementedError
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class WritableStore(Store):
+    """A store that holds the locks of the businesses it uses."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._thread = LoopThread("kvwal")
+        self._is_open = True
+        try:
+            self._engine = self._thread.run(self._start())
+        except BaseException:
+            self._thread.close()
+            raise
+
+    async def _start(self) -> Engine:
+        return Engine(self._options)
+
+    @property
+    def node(self) -> str:
+        """The node whose log this is."""
+        return self._engine.node
+
+    def map(self, name: str, flush: Flush | None = None) -> Map:
+        """See `Store.map`."""
+        return Map(self._thread.run(self._engine.business(name, flush)))
+
+    def businesses(self) -> list[str]:
+        """See `Store.businesses`."""
+        return self._engine.names()
+
+    def checkpoint(self) -> None:
+        """See `Store.checkpoint`."""
+        self._thread.run(self._engine.checkpoint())
+
+    def archive(self) -> None:
+        """See `Store.archive`."""
+        self._thread.run(self._engine.archive())
+
+    def stats(self) -> dict[str, Any]:
+        """See `Store.stats`."""
+        return self._engine.stats()
+
+    def close(self, *, archive: bool | None = None) -> None:
+        """See `Store.close`."""
+        if self._is_open:
+            self._is_open = False
+            self._thread.run(self._engine.close(archive=self._options.archive_named if archive is None else archive))
+            self._thread.close()
+
+
+class ReadOnlyStore(Store):
+    """A store that reads what is there; each `map` shows the moment at which it was asked for."""
+
+    def map(self, name: str, flush: Flush | None = None) -> Map:
+        """The map as the files are now, merged over all nodes unless one was named."""
+        return Map(open_read_only(name, self._options))
+
+    def businesses(self) -> list[str]:
+        """See `Store.businesses`."""
+        return sorted({place.business for place in self._options.places()})
+
+    def checkpoint(self) -> None:
+        """Refuse."""
+        raise self._refusal()
+
+    def archive(self) -> None:
+        """Refuse."""
+        raise self._refusal()
+
+    def stats(self) -> dict[str, Any]:
+        """What can be said without the locks."""
+        return read_only_stats(self._options)
+
+    def close(self, *, archive: bool | None = None) -> None:
+        """Nothing to do."""
+
+    def _refusal(self) -> ConfigError:
+        return ConfigError("the store was opened with read_only=True.", hint="Open it for writing.")
+
+
+def open_store(
+    root: str | Path,
+    *,
+    namespace: str = "default",
+    cluster: str = "local",
+    node: str | None = None,
+    archive: str | Path | None | Default = Default.ARCHIVE,
+    flush: Flush = "sync",
+    read_only: bool = False,
+    storage_options: dict[str, Any] | None = None,
+    settings: Settings | None = None,
+    accept_clock: bool = False,
+    progress: Progress | None = None,
+) -> Store:
+    """Open the store in the folder `root`, which is created if need be.
+
+    `node` defaults to the only one under the root, else `local`. `archive` is a folder or any fsspec URL (`storage_options`
+    go to it), by default the folder `_archive` under the root, which does not survive the disk; None turns it off. `flush` is
+    `"sync"`, `"os"` or `Interval(...)`. `read_only=True` needs no lock, and without `node` reads the merge of all nodes.
+    `progress(done, total, what)` is called while logs are recovered, with bytes.
+
+    Raises `ConfigError`; what is wrong with a log is raised when it is first used.
+    """
+    options = Options(
+        root, namespace=namespace, cluster=cluster, node=node, archive=archive, flush=flush,
+        storage_options=storage_options, settings=settings, accept_clock=accept_clock, progress=progress,
+    )  # fmt: skip
+    return ReadOnlyStore(options) if read_only else WritableStore(options)
