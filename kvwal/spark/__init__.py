@@ -1,0 +1,24 @@
+"""Metadata of Spark jobs in a store: from running applications (`JobRecorder`, `record`) and from event logs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kvwal.spark.reading import record_event_logs as record_event_logs
+    from kvwal.spark.recorder import JobRecorder as JobRecorder
+    from kvwal.spark.recorder import record as record
+
+_WHERE = {"JobRecorder": "recorder", "record": "recorder", "record_event_logs": "reading"}
+__all__ = sorted(_WHERE)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

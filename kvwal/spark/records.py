@@ -1,0 +1,340 @@
+"""What is kept of a Spark application: one record a key, each a JSON object (docs/spark-metadata.md is the schema).
+
+    <app>/app                       Application        <app>/sql/<id>                  Sql
+    <app>/env                       Environment        <app>/stream/<query>            Stream
+    <app>/executor/<id>             Executor           <app>/stream/<query>/<batch>    Batch
+    <app>/job/<id>                  Job                <app>/log                       Position
+    <app>/stage/<id>/<attempt>      Stage              <app>/damage/<roll>/<event>     Damage
+
+`<app>` is the application's id, with `/<attempt>` behind it where the cluster manager counts attempts. Numbers are padded
+with zeros, so that keys sort as the numbers do. Moments are Unix milliseconds (0: not known), `*_ms` are durations.
+
+A record is also all the state there is: whoever reads on from a position loads the records it touches and goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+MAX_MESSAGE = 4_000
+MAX_STACK = 8_000
+MAX_PLAN = 60_000
+MAX_TEXT = 1_000
+_CUT = " … cut … "
+
+
+def cut(text: str | None, limit: int = MAX_TEXT) -> str:
+    """`text`, at most `limit` characters long: head and tail, where the cause usually stands at one of the two ends."""
+    if not text or len(text) <= limit:
+        return text or ""
+    head = limit * 2 // 3
+    return text[:head] + _CUT + text[len(text) - (limit - head - len(_CUT)) :]
+
+
+def app_prefix(app: str, attempt: str = "") -> str:
+    """What the keys of an application begin with, without the last slash."""
+    return "/".join(quote(part, safe="@+:") for part in (app, attempt) if part)
+
+
+def job_key(prefix: str, job: int) -> str:
+    """The key of a job."""
+    return f"{prefix}/job/{job:010d}"
+
+
+def stage_key(prefix: str, stage: int, attempt: int) -> str:
+    """The key of one attempt at a stage."""
+    return f"{prefix}/stage/{stage:010d}/{attempt:04d}"
+
+
+def sql_key(prefix: str, execution: int) -> str:
+    """The key of an SQL execution."""
+    return f"{prefix}/sql/{execution:010d}"
+
+
+def executor_key(prefix: str, executor: str) -> str:
+    """The key of an executor."""
+    return f"{prefix}/executor/{executor.zfill(6) if executor.isdecimal() else quote(executor, safe='')}"
+
+
+def stream_key(prefix: str, query: str, batch: int | None = None) -> str:
+    """The key of a streaming query, or of one of its batches."""
+    key = f"{prefix}/stream/{quote(query, safe='')}"
+    return key if batch is None else f"{key}/{batch:012d}"
+
+
+def damage_key(prefix: str, roll: int, event: int) -> str:
+    """The key of a line that could not be read: the `event`-th (from 1) of the `roll`-th file."""
+    return f"{prefix}/damage/{roll:06d}/{event:012d}"
+
+
+class Totals(msgspec.Struct, kw_only=True):
+    """Sums over tasks. `tasks` counts those that ended, `failed` and `killed` are among them."""
+
+    tasks: int = 0
+    failed: int = 0
+    killed: int = 0
+    run_ms: int = 0
+    cpu_ms: float = 0.0
+    gc_ms: int = 0
+    input_bytes: int = 0
+    input_rows: int = 0
+    output_bytes: int = 0
+    output_rows: int = 0
+    shuffle_read_bytes: int = 0
+    shuffle_read_rows: int = 0
+    shuffle_wait_ms: int = 0
+    shuffle_write_bytes: int = 0
+    shuffle_write_rows: int = 0
+    spill_memory_bytes: int = 0
+    spill_disk_bytes: int = 0
+    peak_memory_bytes: int = 0
+
+
+class Error(msgspec.Struct):
+    """A failure: what was said, and the stack, both bounded."""
+
+    message: str
+    stack: str = ""
+
+
+class Application(Totals, tag_field="kind", tag="app"):
+    """One application, or one attempt at it. `status`: RUNNING, SUCCEEDED, FAILED or DETACHED (the recorder left first)."""
+
+    id: str = ""
+    attempt: str = ""
+    name: str = ""
+    user: str = ""
+    spark_version: str = ""
+    status: str = "RUNNING"
+    started: int = 0
+    ended: int = 0
+    duration_ms: int = 0
+    last_event: int = 0
+    exit_code: int | None = None
+    error: Error | None = None
+    jobs: int = 0
+    jobs_failed: int = 0
+    stages: int = 0
+    stages_failed: int = 0
+    sql: int = 0
+    sql_failed: int = 0
+    damaged: int = 0
+    dropped: int = 0
+
+
+class Environment(msgspec.Struct, kw_only=True, tag_field="kind", tag="env"):
+    """Settings; whatever looks like a secret is redacted."""
+
+    jvm: dict[str, str] = {}
+    spark: dict[str, str] = {}
+
+
+class Executor(Totals, tag_field="kind", tag="executor"):
+    """A process that ran tasks. `removed` is 0 while it is there."""
+
+    id: str = ""
+    host: str = ""
+    cores: int = 0
+    added: int = 0
+    removed: int = 0
+    reason: str = ""
+
+
+class Job(Totals, tag_field="kind", tag="job"):
+    """A job. `status`: RUNNING, SUCCEEDED, FAILED. `stages` are those it needs, `ran` those that were not there already."""
+
+    id: int = 0
+    name: str = ""
+    description: str = ""
+    group: str = ""
+    sql: int | None = None
+    stream: str = ""
+    batch: int | None = None
+    status: str = "RUNNING"
+    started: int = 0
+    ended: int = 0
+    duration_ms: int = 0
+    stages: list[int] = []
+    ran: list[int] = []
+    error: Error | None = None
+
+
+class Slowest(msgspec.Struct):
+    """The task of a stage that took longest, for asking why."""
+
+    ms: int = 0
+    task: int = -1
+    index: int = -1
+    partition: int = -1
+    executor: str = ""
+    host: str = ""
+    input_bytes: int = 0
+    shuffle_read_bytes: int = 0
+
+
+class TaskFailure(msgspec.Struct):
+    """Tasks that failed in the same way: how many, and the first of them."""
+
+    message: str
+    stack: str = ""
+    count: int = 0
+    task: int = -1
+    executor: str = ""
+    host: str = ""
+
+
+class Stage(Totals, tag_field="kind", tag="stage"):
+    """One attempt at a stage. `status`: RUNNING, SUCCEEDED, FAILED. The quantiles are of successful tasks, within 1 %.
+
+    `skew` is the slowest task over the median. `buckets` is the histogram behind the quantiles and `seen` the tasks counted,
+    as ranges: what a reader needs to go on.
+    """
+
+    id: int = 0
+    attempt: int = 0
+    job: int | None = None
+    name: str = ""
+    status: str = "RUNNING"
+    started: int = 0
+    ended: int = 0
+    duration_ms: int = 0
+    planned: int = 0
+    parents: list[int] = []
+    task_min_ms: int = 0
+    task_p25_ms: int = 0
+    task_median_ms: int = 0
+    task_p75_ms: int = 0
+    task_p95_ms: int = 0
+    task_max_ms: int = 0
+    skew: float = 0.0
+    slowest: Slowest | None = None
+    failures: list[TaskFailure] = []
+    error: Error | None = None
+    buckets: dict[str, int] = {}
+    seen: list[list[int]] = []
+
+
+class Access(msgspec.Struct):
+    """Something that a plan reads or writes, at the plan's `node`. -1: the counters of that node do not say."""
+
+    what: str
+    where: str = ""
+    node: str = ""
+    rows: int = -1
+    bytes: int = -1
+    files: int = -1
+
+
+class Metric(msgspec.Struct):
+    """A counter of a plan's node (its number in the plan, and its name). `value` is None until something was counted."""
+
+    node: str
+    name: str
+    type: str
+    id: int
+    value: int | None = None
+
+
+class Sql(msgspec.Struct, kw_only=True, tag_field="kind", tag="sql"):
+    """An SQL execution. `status`: RUNNING, SUCCEEDED, FAILED. `root` is the execution it is a part of, itself if none.
+
+    Of a streaming query's batches only the first and those that fail keep plan and metrics: the others' are the same again.
+    """
+
+    id: int = 0
+    root: int = 0
+    description: str = ""
+    call_site: str = ""
+    stream: str = ""
+    batch: int | None = None
+    status: str = "RUNNING"
+    started: int = 0
+    ended: int = 0
+    duration_ms: int = 0
+    jobs: list[int] = []
+    reads: list[Access] = []
+    writes: list[Access] = []
+    error: Error | None = None
+    plan: str = ""
+    metrics: list[Metric] = []
+
+
+class Stream(msgspec.Struct, kw_only=True, tag_field="kind", tag="stream"):
+    """A streaming query. `status`: RUNNING, SUCCEEDED (stopped), FAILED. Sums are over the batches recorded."""
+
+    id: str = ""
+    run: str = ""
+    name: str = ""
+    status: str = "RUNNING"
+    started: str = ""
+    last_batch: int = -1
+    batches: int = 0
+    input_rows: int = 0
+    watermark: str = ""
+    error: Error | None = None
+
+
+class Batch(msgspec.Struct, kw_only=True, tag_field="kind", tag="batch"):
+    """One batch of a streaming query: where it stood, how fast it was, what it keeps."""
+
+    query: str = ""
+    run: str = ""
+    name: str = ""
+    batch: int = 0
+    at: str = ""
+    duration_ms: int = 0
+    steps_ms: dict[str, int] = {}
+    input_rows: int = 0
+    input_rows_per_second: float = 0.0
+    processed_rows_per_second: float = 0.0
+    watermark: str = ""
+    event_time_max: str = ""
+    state_rows: int = 0
+    state_bytes: int = 0
+    late_rows: int = 0
+    sources: list[dict[str, Any]] = []
+    sink: str = ""
+    output_rows: int = -1
+
+
+class Position(msgspec.Struct, kw_only=True, tag_field="kind", tag="log"):
+    """How far the log of an application was read: `event` lines of its `roll`-th file (0: the log is one file).
+
+    `running` are the jobs that had begun and not ended. `complete`: read to its end, and nobody writes to it any more.
+    """
+
+    roll: int = 0
+    event: int = 0
+    events: int = 0
+    damaged: int = 0
+    path: str = ""
+    complete: bool = False
+    running: list[int] = []
+
+
+class Damage(msgspec.Struct, kw_only=True, tag_field="kind", tag="damage"):
+    """A line kept aside: where it stood, what is wrong with it, and its beginning and end."""
+
+    path: str = ""
+    roll: int = 0
+    event: int = 0
+    problem: str = ""
+    text: str = ""
+
+
+Record = Application | Environment | Executor | Job | Stage | Sql | Stream | Batch | Position | Damage
+
+
+def to_value(record: Record) -> dict[str, Any]:
+    """A record as the JSON object that is stored."""
+    value: dict[str, Any] = msgspec.to_builtins(record)
+    return value
+
+
+def from_value(value: Any) -> Record:
+    """The record that a stored object is. Raises `msgspec.ValidationError` on anything else."""
+    record: Record = msgspec.convert(value, Record)
+    return record
