@@ -121,7 +121,8 @@ def archive_verify(
             result = verify(objects, place, progress=report)
             findings += result.findings
             checked, counted = checked + result.objects_checked, counted + result.rows
-    show.rows(["kind", "key", "finding"], findings, Format.json if json else Format.table)
+    if findings or json:
+        show.rows(["kind", "key", "finding"], findings, Format.json if json else Format.table)
     if not json:
         show.say(f"{checked:,} objects with {counted:,} rows were read; {len(findings)} findings.")
     if findings:
@@ -148,7 +149,7 @@ def archive_rewrite(
             history_ms = int(history * 86_400_000)
             stored = rewrite(objects, place, now_ms=now_ms(), history_ms=history_ms, force=force, progress=report)
             lines += [(one.key, one.rows, one.size) for one in stored]
-    show.rows(["object", "rows", "bytes"], lines, Format.json if json else Format.table)
+    show.outcome(["object", "rows", "bytes"], lines, json, "Nothing is worth a rewrite.")
 
 
 @archive_app.command("gc")
@@ -170,7 +171,7 @@ def archive_gc(
         for place in places_of(objects, namespace, cluster, node):
             deleted = gc(objects, place, now_ms=now_ms(), grace_ms=int(grace * 1000), progress=report)
             lines += [(key,) for key in deleted]
-    show.rows(["deleted"], lines, Format.json if json else Format.table)
+    show.outcome(["deleted"], lines, json, "Nothing is superseded and old enough.")
 
 
 def restore(
@@ -201,12 +202,15 @@ def restore(
             take_over=take_over,
             progress=report,
         )
-    show_report(done, root, json)
-
-
-def show_report(done: kvwal.RestoreReport, root: Path, json: bool) -> None:
-    """What a restore brought back."""
     if json:
-        show.json_line(done._asdict())
-    else:
-        show.say(f"{root}: {done}")
+        show.json_line({"root": done.root, "node": done.node, "entries": done.entries, "positions": done.positions})
+        return
+    show.say(f"{root}: restored as node {done.node}.")
+    show.table(
+        ["business", "entries", "up to"], [(name, count, reached(done, name)) for name, count in done.entries.items()]
+    )
+
+
+def reached(done: kvwal.Restored, business: str) -> str:
+    """Up to which sequence of which node a business was read."""
+    return ", ".join(f"{node} {last:,}" for node, last in sorted(done.positions[business].items()))

@@ -127,15 +127,15 @@ def check_disk(root: Path) -> Iterator[Finding]:
 def check_log(root: Path, log: Log) -> Iterator[Finding]:
     """One log: who holds it, its files, what a crash left, and its clock."""
     about = name_of(log.place)
-    entries = sum(file.entries for file in log.files)
+    last = max((file.last for file in log.files), default=0)
     total = show.size(sum(file.bytes for file in log.files))
     holder = f"held by {log.holder}" if log.holder else "held by nobody"
-    yield Finding("ok", about, f"{len(log.files)} files, {entries:,} entries, {total}; {holder}.")
+    yield Finding("ok", about, f"{last:,} entries were logged; {len(log.files)} files, {total}; {holder}.")
     for file in log.files:
         if file.problem:
             todo = "Nothing was changed. Keep a copy of the folder; `kvwal restore` brings back what the archive has."
             yield Finding("problem", about, f"{file.path.name}: {file.problem}", todo)
-    if log.files and log.files[-1].state != "sealed" and not log.files[-1].problem and not log.holder:
+    if log.files and log.files[-1].state in ("open", "torn") and log.files[-1].entries and not log.holder:
         yield Finding("note", about, "it was not closed.", "Nothing: the next open recovers it.")
     yield from check_leftovers(root, log)
     ahead = log.newest_ms / 1000 - time.time()

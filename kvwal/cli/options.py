@@ -12,6 +12,7 @@ import typer
 import kvwal
 from archive.layout import Place
 from kvwal.cli import show
+from kvwal.engine import Default
 from kvwal.errors import ConfigError
 from kvwal.log.names import find_places
 from kvwal.ports.disk import OS_DISK
@@ -69,7 +70,6 @@ class Where(NamedTuple):
     @contextmanager
     def open(self, *, read_only: bool = False, accept_clock: bool = False) -> Iterator[kvwal.Store]:
         """The store, for one command, with a bar while logs are recovered."""
-        more = {} if self.archive is None else {"archive": None if self.archive == "none" else self.archive}
         with (
             show.progress() as report,
             kvwal.open(
@@ -77,23 +77,28 @@ class Where(NamedTuple):
                 namespace=self.namespace,
                 cluster=self.cluster,
                 node=self.node,
+                archive=self.archive_to_open(),
                 read_only=read_only,
                 accept_clock=accept_clock,
                 progress=report,
-                **more,
             ) as store,
         ):
             yield store
 
-    def namespaces(self) -> list[str]:
-        """The namespace, or, for '*', every one under the root."""
+    def archive_to_open(self) -> str | Default | None:
+        """What `kvwal.open` takes for `--archive`."""
+        if self.archive is None:
+            return Default.ARCHIVE
+        return None if self.archive == "none" else self.archive
+
+    def namespaces(self, business: str) -> list[str]:
+        """The namespace, or, for '*', every one under the root that has this business."""
         if self.namespace != ALL:
             return [self.namespace]
-        found = sorted({place.namespace for place in self.places()})
+        found = sorted({place.namespace for place in self.places(business)})
         if not found:
-            raise ConfigError(
-                f"{self.root} holds no store.", hint="Name the folder that was given to kvwal.open or kvwal put."
-            )
+            hint = "See what is there with kvwal doctor."
+            raise ConfigError(f"{self.root}: no namespace has a business {business!r}.", hint=hint)
         return found
 
     def places(self, business: str | None = None) -> list[Place]:

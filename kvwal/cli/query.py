@@ -73,7 +73,7 @@ def query(
                 show.rows(answer.columns, rows, form)
     except duckdb.Error as error:
         tables = ", ".join(businesses) or "none"
-        raise ConfigError(f"{str(error).strip()}", hint=f"The businesses here: {tables}.") from error
+        raise ConfigError(f"{str(error).splitlines()[0]}", hint=f"The businesses here: {tables}.") from error
 
 
 def load_tables(connection: duckdb.DuckDBPyConnection, where: Where, businesses: list[str], sql: str) -> None:

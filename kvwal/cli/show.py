@@ -67,7 +67,7 @@ def rows(names: Sequence[str], found: Iterable[Sequence[Any]], form: Format) -> 
     elif form is Format.csv:
         writer = csv.writer(sys.stdout)
         writer.writerow(names)
-        writer.writerows(["" if value is None else value for value in row] for row in found)
+        writer.writerows([csv_cell(value) for value in row] for row in found)
     else:
         table(names, found)
 
@@ -87,6 +87,14 @@ def table(names: Sequence[str], found: Iterable[Sequence[Any]]) -> None:
     console.print(drawn)
 
 
+def outcome(names: Sequence[str], found: Sequence[Sequence[Any]], json: bool, nothing: str) -> None:
+    """Rows as JSON or as a table; for people, a sentence where there are none."""
+    if found or json:
+        rows(names, found, Format.json if json else Format.table)
+    else:
+        say(nothing)
+
+
 def cell(value: Any) -> str:
     """A value in a table."""
     if value is None:
@@ -96,6 +104,13 @@ def cell(value: Any) -> str:
     if isinstance(value, dict | list):
         return line(value).decode()
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def csv_cell(value: Any) -> Any:
+    """A value in CSV: nothing for None, JSON for what only JSON can say."""
+    if value is None:
+        return ""
+    return line(value).decode() if isinstance(value, bool | dict | list) else value
 
 
 def size(count: float) -> str:
