@@ -313,7 +313,7 @@ class SqlStart(_Event, rename="camel"):
     description: str = ""
     details: str = ""
     physical_plan_description: str = ""
-    spark_plan_info: PlanNode = msgspec.field(name="sparkPlanInfo", default_factory=PlanNode)
+    spark_plan_info: PlanNode = msgspec.field(default_factory=PlanNode)
     time: Int = 0
     root_execution_id: Int | None = None
 
@@ -323,7 +323,7 @@ class SqlPlan(_Event, rename="camel"):
 
     execution_id: Int
     physical_plan_description: str = ""
-    spark_plan_info: PlanNode = msgspec.field(name="sparkPlanInfo", default_factory=PlanNode)
+    spark_plan_info: PlanNode = msgspec.field(default_factory=PlanNode)
 
 
 class SqlMetrics(_Event, rename="camel"):
