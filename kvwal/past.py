@@ -15,8 +15,8 @@ from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_entry
 from kvwal.errors import ArchiveGap
 from kvwal.hlc import to_text
 from kvwal.ports.disk import Disk
-from kvwal.reading import Local, read_local, to_state
-from kvwal.structures.state import State
+from kvwal.reading import Local, read_local
+from kvwal.structures.state import State, to_state
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,7 +18,6 @@ from kvwal.errors import CorruptLog
 from kvwal.log.names import LogFile, find_places, log_folder
 from kvwal.log.reader import End, SegmentReader, SnapshotReader, entry_decoder, log_files
 from kvwal.ports.disk import Disk
-from kvwal.structures.state import State
 
 T = TypeVar("T")
 _LOOKS = 10
@@ -82,13 +81,6 @@ def live_entry(
     entry = merged_entries(disk, root, places).get(identity)
     gone = entry is None or entry.deleted or 0 < entry.expires <= now_ms
     return None if gone else entry
-
-
-def to_state(entries: Iterable[Entry], now: Callable[[], int]) -> State:
-    """Memory that holds these entries, deletes dropped; expiry is judged by `now` (unix ms)."""
-    state = State(now)
-    state.apply([entry for entry in entries if not entry.deleted])
-    return state
 
 
 def _read_latest(disk: Disk, folder: Path, decode: Decode) -> dict[Identity, Entry]:

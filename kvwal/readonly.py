@@ -15,8 +15,8 @@ from kvwal.log.ring import Submission
 from kvwal.past import Past
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
-from kvwal.reading import merged_entries, read_local, to_state
-from kvwal.structures.state import State
+from kvwal.reading import merged_entries, read_local
+from kvwal.structures.state import State, to_state
 
 
 class ReadOnlyBusiness:
@@ -35,6 +35,10 @@ class ReadOnlyBusiness:
         return SYSTEM.wall_ms()
 
     def submit(self, submission: Submission) -> None:
+        """Refuse."""
+        raise _refusal()
+
+    def offer(self, submission: Submission) -> bool:
         """Refuse."""
         raise _refusal()
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
+import time
 from pathlib import Path
 from types import TracebackType
 
 from kvwal.cli.text import shown
 from kvwal.codecs import registry
 from kvwal.errors import Kind, KvwalError
-from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
 from kvwal.reading import live_entry
 
@@ -38,6 +37,8 @@ def main() -> None:
         sys.exit(EXIT_CODES[error.kind])
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # whoever read our output has seen enough; nothing may be flushed to it at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def is_plain_get(typed: list[str]) -> bool:
@@ -48,7 +49,7 @@ def is_plain_get(typed: list[str]) -> bool:
 def answer(root: str, business: str, key: str) -> bool:
     """Print the value of a text key over all nodes, in the default namespace and cluster; False if there is none to print."""
     data, key_class = registry.encode_key(key)
-    now_ms = SYSTEM.wall_ms()
+    now_ms = time.time_ns() // 1_000_000
     entry = live_entry(OS_DISK, Path(root), "default", "local", business, None, (key_class, data), now_ms)
     if entry is None:
         return False
@@ -59,7 +60,7 @@ def answer(root: str, business: str, key: str) -> bool:
 
 def report_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """An error that nobody foresaw: the trace is what a report needs, and the exit code says whose fault it is."""
-    traceback.print_exception(kind, error, trace)
+    sys.__excepthook__(kind, error, trace)
     print(
         "kvwal: this is a bug; please report it with the lines above. What was acknowledged is safe.", file=sys.stderr
     )

@@ -6,7 +6,7 @@ whatever walks over many entries takes `lock`, under which a group is applied, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from sortedcontainers import SortedDict, SortedSet
 
@@ -123,3 +123,10 @@ def _behind(prefix: bytes) -> bytes | None:
     """The first key behind all that begin with `prefix`; None if there is no such key."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+
+
+def to_state(entries: Iterable[Entry], now: Now) -> State:
+    """Memory that holds these entries, deletes dropped; expiry is judged by `now` (unix ms)."""
+    state = State(now)
+    state.apply([entry for entry in entries if not entry.deleted])
+    return state
