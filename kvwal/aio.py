@@ -7,7 +7,7 @@ can have the same face.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +21,7 @@ from kvwal.hlc import to_timestamp
 from kvwal.log.reader import Progress
 from kvwal.log.ring import Decide, Submission
 from kvwal.structures.business import Business
-from kvwal.structures.changes import Changes, latest_of_each
+from kvwal.structures.changes import Changes
 from kvwal.structures.reads import MapReads
 
 T = TypeVar("T")
@@ -42,16 +42,17 @@ class Map:
         self._business: Business | None = None
         self._reads: MapReads | None = None
         self._changes: Changes | None = None
+        self._loop = asyncio.get_running_loop()
 
     async def put(self, key: Any, value: Any, ttl: float | None = None, *, sync: bool = False) -> int:
         """Put, and return the timestamp. After `ttl` seconds the key counts as absent."""
         changes = self._changes or await self._open()
-        return await self._commit(changes.put(key, value, ttl), sync)
+        return await self._commit(changes, changes.put(key, value, ttl), sync)
 
     async def put_many(self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]], *, sync: bool = False) -> int:
         """Put all items in one transaction, and return its timestamp. `TooLarge` above 5 MiB."""
         changes = self._changes or await self._open()
-        return await self._commit(changes.put_all(items), sync)
+        return await self._commit(changes, changes.put_all(items), sync)
 
     def transaction(self) -> Transaction:
         """`async with jobs.transaction() as t: t["a"] = 1; del t["b"]`: all of it at the end of the block, or nothing."""
@@ -60,28 +61,28 @@ class Map:
     async def delete(self, key: Any, *, sync: bool = False) -> int:
         """Delete, whether the key is there or not, and return the timestamp."""
         changes = self._changes or await self._open()
-        return await self._commit(changes.delete(key), sync)
+        return await self._commit(changes, changes.delete(key), sync)
 
     async def put_if_absent(self, key: Any, value: Any, ttl: float | None = None) -> bool:
         """Put only if the key is absent, decided in the order of the log. Whether it was."""
         changes = self._changes or await self._open()
-        return await self._decide(*changes.put_if_absent(key, value, ttl))
+        return await self._decide(changes, *changes.put_if_absent(key, value, ttl))
 
     async def replace(self, key: Any, expected: Any, value: Any) -> bool:
         """Put only if the key's value equals `expected` and is of its type. Whether it did."""
         changes = self._changes or await self._open()
-        return await self._decide(*changes.replace(key, expected, value))
+        return await self._decide(changes, *changes.replace(key, expected, value))
 
     async def remove(self, key: Any, expected: Any) -> bool:
         """Delete only if the key's value equals `expected` and is of its type. Whether it did."""
         changes = self._changes or await self._open()
-        return await self._decide(*changes.remove(key, expected))
+        return await self._decide(changes, *changes.remove(key, expected))
 
     async def pop(self, key: Any, default: Any = _MISSING) -> Any:
         """Delete, and return the value that this very delete ended; `default`, or `KeyError`, if the key was absent."""
         changes = self._changes or await self._open()
         ended: list[Entry] = []
-        if await self._decide(*changes.discard(key, ended.append)):
+        if await self._decide(changes, *changes.discard(key, ended.append)):
             return self._opened().codecs.decode(ended[0].value, ended[0].value_class)
         if default is _MISSING:
             raise KeyError(key)
@@ -141,17 +142,21 @@ class Map:
             raise StoreClosed(f"{self._name} is not open yet.", hint="Await one of its methods first.")
         return self._business
 
-    async def _commit(self, entries: list[Entry], sync: bool) -> int:
-        changes = self._changes or await self._open()
-        entries = changes.check_size(latest_of_each(entries))
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        await self._opened().submit_soon(Submission(entries, future, sync=sync))
-        return await future
+    def _commit(self, changes: Changes, entries: list[Entry], sync: bool) -> Awaitable[int]:
+        future: asyncio.Future[int] = self._loop.create_future()
+        return self._sent(changes.submission(entries, future, None, sync), future)
 
-    async def _decide(self, entries: list[Entry], decide: Decide) -> bool:
-        changes = self._changes or await self._open()
-        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        await self._opened().submit_soon(Submission(changes.check_size(entries), future, decide=decide))
+    def _decide(self, changes: Changes, entries: list[Entry], decide: Decide) -> Awaitable[bool]:
+        future: asyncio.Future[bool] = self._loop.create_future()
+        return self._sent(changes.submission(entries, future, decide), future)
+
+    def _sent(self, submission: Submission, future: asyncio.Future[T]) -> Awaitable[T]:
+        """Hand over at once if there is room, without a coroutine: what is awaited is the answer itself."""
+        business = self._opened()
+        return future if business.offer(submission) else self._sent_when_room(business, submission, future)
+
+    async def _sent_when_room(self, business: Business, submission: Submission, future: asyncio.Future[T]) -> T:
+        await business.submit_soon(submission)
         return await future
 
 
@@ -184,7 +189,7 @@ class Transaction:
     ) -> None:
         """Commit, unless the block raised. `timestamp` is the transaction's afterwards."""
         if kind is None and self._entries:
-            self.timestamp = await self._map._commit(self._entries, False)
+            self.timestamp = await self._map._commit(self._ready(), self._entries, False)
 
     def _ready(self) -> Changes:
         return self._map._changes or Changes(self._map._opened())
@@ -219,7 +224,7 @@ class Store:
             await self._engine.close(archive=self._options.archive_named if archive is None else archive)
 
     async def __aenter__(self) -> Store:
-        self._engine = Engine(self._options)
+        self._engine = Engine(self._options, own_loop=False)
         return self
 
     async def __aexit__(

@@ -22,7 +22,7 @@ from kvwal.log import recovery
 from kvwal.log.log import Log, Ports, open_log
 from kvwal.log.names import find_places
 from kvwal.log.reader import Progress
-from kvwal.log.ring import Lookup, Submission
+from kvwal.log.ring import Lookup, Submission, size_of
 from kvwal.past import Past
 from kvwal.structures.state import State
 
@@ -82,13 +82,19 @@ class OpenBusiness:
         """See `structures.business.Business.submit`."""
         if self._closed:
             raise self._is_closed()
-        self.log.submit(submission)
+        self.log.ring.put(submission)
+
+    def offer(self, submission: Submission) -> bool:
+        """See `structures.business.Business.offer`."""
+        if self._closed:
+            raise self._is_closed()
+        return self.log.ring.offer(submission)
 
     async def submit_soon(self, submission: Submission) -> None:
         """See `structures.business.Business.submit_soon`."""
         if self._closed:
             raise self._is_closed()
-        await self.log.submit_soon(submission)
+        await self.log.ring.put_soon(submission)
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """See `structures.business.Business.history`."""
@@ -224,7 +230,8 @@ class OpenBusiness:
             delete = Entry(entry.key, entry.key_class, b"", "", True, 0)
             future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
             future.add_done_callback(lambda done: done.cancelled() or done.exception())
-            await self.log.submit_soon(Submission([delete], future, decide=self._if_still(entry, delete)))
+            submission = Submission([delete], size_of([delete]), future, self._if_still(entry, delete))
+            await self.log.ring.put_soon(submission)
 
     def _if_still(self, expired: Entry, delete: Entry) -> Callable[[Lookup], list[Entry]]:
         def decide(lookup: Lookup) -> list[Entry]:

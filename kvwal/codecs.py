@@ -60,6 +60,11 @@ def _encode_float(number: float) -> bytes:
     return _DOUBLE.pack(bits ^ 0xFFFFFFFFFFFFFFFF if bits >> 63 else bits | 1 << 63)
 
 
+def _encode_float_key(number: float) -> bytes:
+    """-0.0 equals 0.0, so they are one key."""
+    return _encode_float(number or 0.0)
+
+
 def _decode_float(data: bytes) -> float:
     (bits,) = _DOUBLE.unpack(data)
     bits = bits ^ 1 << 63 if bits >> 63 else bits ^ 0xFFFFFFFFFFFFFFFF
@@ -136,6 +141,8 @@ class Codecs:
     def __init__(self) -> None:
         self.by_type: dict[type, Codec] = {kind: codec for kinds, codec in _BUILTIN for kind in kinds}
         self.by_name: dict[str, Codec] = {codec.name: codec for _, codec in _BUILTIN}
+        self._keys = {kind: codec for kind, codec in self.by_type.items() if codec.keys}
+        self._keys[float] = Codec("float", _encode_float_key, _decode_float, keys=True)
 
     def register(
         self,
@@ -159,6 +166,8 @@ class Codecs:
             encode, decode = _record_codec(kind)
         self._add(Codec(name, encode, decode, keys))
         self.by_type[kind] = self.by_name[name]
+        if keys:
+            self._keys[kind] = self.by_name[name]
 
     def register_old(self, name: str, decode: Callable[[bytes], Any]) -> None:
         """Keep values that were written under `name` readable, without writing new ones."""
@@ -177,25 +186,29 @@ class Codecs:
 
     def encode_key(self, key: Any) -> tuple[bytes, str]:
         """The bytes and class of a key."""
-        codec = self.by_type.get(type(key))
-        if codec is None or not codec.keys:
+        codec = self._keys.get(key.__class__)
+        if codec is None:
             raise CodecError(
                 f"{_describe(key)} cannot be a key ({key!r:.80}).",
                 hint="Keys are str, int, float, bool, bytes, None, or a type registered with keys=True.",
             )
-        if key.__class__ is float and key == 0.0:
-            key = 0.0  # -0.0 equals 0.0, so they are one key
-        return _encode(codec, key), codec.name
+        try:
+            return codec.encode(key), codec.name
+        except (ValueError, TypeError, OverflowError) as error:
+            raise _refused(codec, key, error) from error
 
     def encode_value(self, value: Any) -> tuple[bytes, str]:
         """The bytes and class of a value."""
-        codec = self.by_type.get(type(value))
+        codec = self.by_type.get(value.__class__)
         if codec is None:
             raise CodecError(
                 f"there is no codec for {_describe(value)} ({value!r:.80}).",
                 hint="Store str, int, float, bool, None, bytes, dict or list, or register the type: kvwal.codecs.register(Type, 'name').",
             )
-        return _encode(codec, value), codec.name
+        try:
+            return codec.encode(value), codec.name
+        except (ValueError, TypeError, OverflowError) as error:
+            raise _refused(codec, value, error) from error
 
     def decode(self, data: bytes, name: str) -> Any:
         """The value that `data` was made from. An unknown codec, or bytes that it cannot read, is a `CodecError`."""
@@ -213,13 +226,8 @@ class Codecs:
             raise CodecError(f"{len(data)} bytes are no {name!r}: {error}.", hint="Read the raw bytes with entry(key).") from error
 
 
-def _encode(codec: Codec, value: Any) -> bytes:
-    try:
-        return codec.encode(value)
-    except CodecError:
-        raise
-    except (ValueError, TypeError, OverflowError) as error:
-        raise CodecError(f"the codec {codec.name!r} cannot encode {value!r:.80}: {error}.") from error
+def _refused(codec: Codec, value: Any, error: Exception) -> CodecError:
+    return CodecError(f"the codec {codec.name!r} cannot encode {value!r:.80}: {error}.")
 
 
 def _record_codec(kind: type) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:

@@ -85,14 +85,16 @@ class Options:
 class Engine:
     """Used on one event loop. `businesses` are the open ones."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, *, own_loop: bool) -> None:
+        """`own_loop`: nobody but kvwal runs on this event loop."""
         self.options = options
         self.node = options.node()
         self.businesses: dict[str, OpenBusiness] = {}
         self._logger = structlog.get_logger("kvwal")
+        self._workers = ThreadWorkers("kvwal-disk", own_loop=own_loop)
         self._archive_workers = ThreadWorkers("kvwal-archiver", 1)
         self._around = Surroundings(
-            ports=Ports(OS_DISK, SYSTEM, ThreadWorkers("kvwal-disk")),
+            ports=Ports(OS_DISK, SYSTEM, self._workers),
             root=options.root,
             settings=options.settings,
             archiver=Archiver(self._archive_workers),
@@ -115,6 +117,7 @@ class Engine:
                 policy = self.options.flush if flush is None else check_flush(flush)
                 found = await open_business(self._place(check_name("business", name)), policy, self._around)
                 self.businesses[name] = found
+                self._workers.logs = len(self.businesses)
             elif flush is not None and flush != found.flush:
                 raise ConfigError(f"{name} is open with flush={found.flush!r}.", hint="A business has one policy at a time.")
             return found
@@ -160,7 +163,7 @@ class Engine:
             await business.close(archive=archive)
         await self._around.archiver.close()
         self._archive_workers.close()
-        self._around.ports.workers.close()
+        self._workers.close()
 
     async def _tick(self) -> None:
         """Every second, see what is due. A business that nobody writes to and that owes nothing costs nothing."""

@@ -82,7 +82,7 @@ class WritableStore(Store):
             raise
 
     async def _start(self) -> Engine:
-        return Engine(self._options)
+        return Engine(self._options, own_loop=True)
 
     @property
     def node(self) -> str:

@@ -16,7 +16,7 @@ from kvwal.log.format import Header
 from kvwal.log.names import LOCK, log_folder
 from kvwal.log.reader import Progress, entry_decoder
 from kvwal.log.recovery import Recovered, Target, recover
-from kvwal.log.ring import Ring, Submission
+from kvwal.log.ring import Ring
 from kvwal.log.segment import SealedSegment
 from kvwal.log.writer import Memory, Writer
 from kvwal.ports import tasks
@@ -35,7 +35,7 @@ class Ports:
 
 
 class Log:
-    """Made by `open_log`. `submit` may be called from any thread, everything else from the log's event loop.
+    """Made by `open_log`. `ring` takes transactions from any thread; everything else is for the log's event loop.
 
     `covered` is the last sequence that a durable snapshot holds, `recovered` what was found at opening.
     """
@@ -66,14 +66,6 @@ class Log:
     def now_ms(self) -> int:
         """The present by the log's hybrid clock, in unix ms."""
         return self.hybrid.now_ms(self._ports.clock.wall_ms())
-
-    def submit(self, submission: Submission) -> None:
-        """Hand over a transaction from another thread. Waits while the ring is full."""
-        self.ring.put(submission)
-
-    async def submit_soon(self, submission: Submission) -> None:
-        """Hand over a transaction from a task of the log's loop. Waits while the ring is full."""
-        await self.ring.put_soon(submission)
 
     async def rotate(self) -> None:
         """Seal what is there, so that it can be archived and checkpointed."""

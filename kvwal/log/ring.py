@@ -37,22 +37,23 @@ class Submission:
     def __init__(
         self,
         entries: list[Entry],
+        size: int,
         future: Future[Any] | asyncio.Future[Any],
-        *,
         decide: Decide | None = None,
         sync: bool = False,
     ) -> None:
+        """`size` is `size_of(entries)`."""
         self.entries = entries
+        self.size = size
         self.future = future
         self.decide = decide
         self.sync = sync
-        self.size = size_of(entries)
         self.answer: int | bool = False
 
     def begin(self) -> bool:
         """Whether it is to be written: a caller that cancelled before the writer took it wants nothing written."""
         future = self.future
-        if isinstance(future, Future):
+        if future.__class__ is Future:
             return future.set_running_or_notify_cancel()
         return not future.cancelled()
 
@@ -82,6 +83,8 @@ Slot: TypeAlias = list[Submission] | Order
 
 def size_of(entries: list[Entry]) -> int:
     """About how many bytes these entries take in the ring and in the log."""
+    if len(entries) == 1:
+        return len(entries[0].key) + len(entries[0].value) + ENTRY_BYTES
     return sum([len(entry.key) + len(entry.value) for entry in entries], ENTRY_BYTES * len(entries))
 
 
@@ -140,15 +143,23 @@ class Ring:
         except janus.SyncQueueShutDown:
             raise _closed() from None
 
+    def offer(self, submission: Submission) -> bool:
+        """Hand over a transaction from a task of the loop, if there is room now."""
+        if self._waiting is not None:
+            return False
+        tick = self._tick
+        if not tick:
+            if self._queue.closed:
+                raise _closed()
+            self._loop.call_soon(self._end_tick)
+        tick.append(submission)
+        return True
+
     async def put_soon(self, submission: Submission) -> None:
         """Hand over a transaction from a task of the loop. Waits while the ring is full; does not wait for the writer."""
-        while self._waiting is not None:
-            await asyncio.shield(self._waiting)
-        if self._queue.closed:
-            raise _closed()
-        self._tick.append(submission)
-        if len(self._tick) == 1:
-            self._loop.call_soon(self._end_tick)
+        while not self.offer(submission):
+            if self._waiting is not None:
+                await asyncio.shield(self._waiting)
 
     def _end_tick(self) -> None:
         """All that tasks submitted in this round of the loop goes into one slot."""

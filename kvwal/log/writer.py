@@ -188,9 +188,9 @@ class Writer:
     async def _write(self, group: Group) -> None:
         if group.payloads:
             call = partial(self._appender.append, group.payloads, len(group.entries), sync=group.sync)
-            await self._workers.run(call)
+            await self._workers.commit(call)
         elif group.sync and not self._appender.clean:
-            await self._workers.run(self._appender.sync)
+            await self._workers.commit(self._appender.sync)
 
     def _after_group(self) -> None:
         if isinstance(self._flush, Interval) and self._timer is None and not self._appender.clean:

@@ -26,6 +26,10 @@ class Business(Protocol):
         """Hand over a transaction from any thread but the loop's."""
         ...
 
+    def offer(self, submission: Submission) -> bool:
+        """Hand over a transaction from a task, if the ring has room now; whether it had."""
+        ...
+
     async def submit_soon(self, submission: Submission) -> None:
         """Hand over a transaction from a task."""
         ...

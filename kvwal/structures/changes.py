@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from typing import Any
 
 from kvwal.entry import Entry, make_entry
 from kvwal.errors import CodecError, TooLarge
-from kvwal.log.ring import Decide, Lookup, size_of
+from kvwal.log.ring import Decide, Lookup, Submission, size_of
 from kvwal.structures.business import Business
 
 _SEVERAL_ENCODINGS = ("json", "float")
@@ -70,15 +72,19 @@ class Changes:
 
         return entries, decide
 
-    def check_size(self, entries: list[Entry]) -> list[Entry]:
-        """`entries`, if they fit into one transaction; else `TooLarge`."""
+    def submission(
+        self, entries: list[Entry], future: Future[Any] | asyncio.Future[Any], decide: Decide | None = None, sync: bool = False
+    ) -> Submission:
+        """These entries as one transaction, which logs the last state of what it touches twice; `TooLarge` if it is."""
+        if len(entries) > 1:
+            entries = _latest_of_each(entries)
         size = size_of(entries)
         if size > self._business.overflow_bytes:
             raise TooLarge(
                 f"{self._business.name}: a transaction of {len(entries)} entries and {size} bytes is above the limit of {self._business.overflow_bytes}.",
                 hint="Nothing was written. Split it into smaller transactions, or keep large values elsewhere and store where they are.",
             )
-        return entries
+        return Submission(entries, size, future, decide, sync)
 
     def _end(self, ttl: float) -> int:
         if not ttl > 0:
@@ -102,7 +108,6 @@ class Changes:
         return entries, decide
 
 
-def latest_of_each(entries: list[Entry]) -> list[Entry]:
-    """A transaction that touches an identity twice logs its last state."""
+def _latest_of_each(entries: list[Entry]) -> list[Entry]:
     latest = {(entry.key_class, entry.key): entry for entry in entries}
     return entries if len(latest) == len(entries) else list(latest.values())

@@ -10,9 +10,9 @@ from typing import Any
 
 from kvwal.entry import DataEntry, Entry
 from kvwal.hlc import to_timestamp
-from kvwal.log.ring import Decide, Submission
+from kvwal.log.ring import Decide
 from kvwal.structures.business import Business
-from kvwal.structures.changes import Changes, latest_of_each
+from kvwal.structures.changes import Changes
 from kvwal.structures.reads import MapReads
 
 _MISSING = object()
@@ -119,8 +119,7 @@ class Map(MapReads, MutableMapping[Any, Any]):
 
     def _submit(self, entries: list[Entry], sync: bool = False) -> Future[int]:
         future: Future[int] = Future()
-        entries = self._changes.check_size(latest_of_each(entries))
-        self._business.submit(Submission(entries, future, sync=sync))
+        self._business.submit(self._changes.submission(entries, future, None, sync))
         return future
 
     def _commit(self, entries: list[Entry], sync: bool) -> int:
@@ -128,7 +127,7 @@ class Map(MapReads, MutableMapping[Any, Any]):
 
     def _decide(self, entries: list[Entry], decide: Decide) -> bool:
         future: Future[bool] = Future()
-        self._business.submit(Submission(self._changes.check_size(entries), future, decide=decide))
+        self._business.submit(self._changes.submission(entries, future, decide))
         return future.result()
 
 
