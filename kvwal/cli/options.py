@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 import kvwal
 from archive.layout import Place
 from kvwal.cli import show
-from kvwal.engine import Default
 from kvwal.errors import ConfigError
 from kvwal.log.names import find_places
 from kvwal.ports.disk import OS_DISK
@@ -70,6 +69,9 @@ class Where(NamedTuple):
     @contextmanager
     def open(self, *, read_only: bool = False, accept_clock: bool = False) -> Iterator[kvwal.Store]:
         """The store, for one command, with a bar while logs are recovered."""
+        more: dict[str, Any] = {}
+        if self.archive is not None:
+            more["archive"] = None if self.archive == "none" else self.archive
         with (
             show.progress() as report,
             kvwal.open(
@@ -77,19 +79,13 @@ class Where(NamedTuple):
                 namespace=self.namespace,
                 cluster=self.cluster,
                 node=self.node,
-                archive=self.archive_to_open(),
                 read_only=read_only,
                 accept_clock=accept_clock,
                 progress=report,
+                **more,
             ) as store,
         ):
             yield store
-
-    def archive_to_open(self) -> str | Default | None:
-        """What `kvwal.open` takes for `--archive`."""
-        if self.archive is None:
-            return Default.ARCHIVE
-        return None if self.archive == "none" else self.archive
 
     def namespaces(self, business: str) -> list[str]:
         """The namespace, or, for '*', every one under the root that has this business."""

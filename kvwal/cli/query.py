@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from archive.layout import Place
-from archive.merge import Source, all_rows
-from archive.objects import open_objects, scratch
-from archive.reader import checked_file
+from archive.merge import all_rows
+from archive.objects import open_objects
+from archive.reader import listed_again, read_rows
 from archive.view import parts
 from kvwal.cli import show
 from kvwal.cli.options import ALL, AnyNamespace, Archive, Cluster, Json, Node, Root, Where
@@ -118,31 +118,33 @@ def history_of(where: Where, business: str) -> Iterator[tuple[str, pa.Table]]:
     """Every change of a business that the nodes' logs and the archive hold, newest first, for each namespace."""
     for namespace in where.namespaces(business):
         places = where._replace(namespace=namespace).places(business)
-        with scratch() as folder:
-            sources = [*archived(where, places, folder), *(logged(where.root, place) for place in places)]
-            rows = all_rows(sources)
+        rows = all_rows([*archived(where, places), *((place.node, logged(where.root, place)) for place in places)])
         found = {name: rows.column(name).to_pylist() for name in rows.column_names}
         yield namespace if where.namespace == ALL else "", readable(found)
 
 
-def archived(where: Where, places: list[Place], folder: Path) -> list[Source]:
-    """The rows of these logs that are in the archive."""
+def archived(where: Where, places: list[Place]) -> list[tuple[str, pa.Table]]:
+    """The rows of these logs that are in the archive, each object's with its node."""
     default = where.root / "_archive"
     if not places or where.archive == "none" or (where.archive is None and not default.is_dir()):
         return []
     objects = open_objects(where.archive or str(default))
     first = places[0]
     nodes: dict[str, int | None] = {place.node: None for place in places}
-    found = parts(objects, first.namespace, first.cluster, first.business, nodes)
-    return [Source(part.place.node, [checked_file(objects, info, folder) for info in part.infos]) for part in found]
+
+    def read() -> list[tuple[str, pa.Table]]:
+        found = parts(objects, first.namespace, first.cluster, first.business, nodes)
+        return [(part.place.node, read_rows(objects, info)) for part in found for info in part.infos]
+
+    return listed_again(read)
 
 
-def logged(root: Path, place: Place) -> Source:
+def logged(root: Path, place: Place) -> pa.Table:
     """The rows of one log's own files. Of what only its snapshot holds the sequence is not known: 0."""
     local = read_local(OS_DISK, root, place)
     numbered = [(0, entry) for entry in local.snapshot] if local.tail.first > 1 else []
     numbered += enumerate(local.tail.entries, local.tail.first)
-    return Source(place.node, to_table(numbered))
+    return to_table(numbered)
 
 
 def readable(found: dict[str, list[Any]]) -> pa.Table:
