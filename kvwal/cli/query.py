@@ -39,7 +39,7 @@ LATEST = _COLUMNS + ' FROM "{rows}"'
 # A snapshot and the archive may both hold an entry; only the archive knows its sequence.
 CHANGES = (
     _COLUMNS
-    + """, deleted, node, nullif(sequence, 0) AS sequence FROM "{rows}"
+    + """, deleted, node, CASE WHEN sequence > 0 THEN sequence END AS sequence FROM "{rows}"
     QUALIFY row_number() OVER (PARTITION BY node, key_class, key, timestamp ORDER BY "{rows}".sequence DESC) = 1"""
 )
 
@@ -140,9 +140,9 @@ def archived(where: Where, places: list[Place]) -> list[tuple[str, pa.Table]]:
 
 
 def logged(root: Path, place: Place) -> pa.Table:
-    """The rows of one log's own files. Of what only its snapshot holds the sequence is not known: 0."""
+    """The rows of one log's own files. What only its snapshot holds has no sequence any more, and gets a negative number."""
     local = read_local(OS_DISK, root, place)
-    numbered = [(0, entry) for entry in local.snapshot] if local.tail.first > 1 else []
+    numbered = [(-1 - index, entry) for index, entry in enumerate(local.snapshot)] if local.tail.first > 1 else []
     numbered += enumerate(local.tail.entries, local.tail.first)
     return to_table(numbered)
 
