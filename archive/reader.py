@@ -179,11 +179,21 @@ def _body_crc(file: BinaryIO, key: str) -> int:
 
 def read_rows(objects: Objects, info: ObjectInfo) -> pa.Table:
     """All rows of an object, every byte of them checked. Raises ArchiveDamaged, ObjectMissing."""
-    import pyarrow.parquet as pq
+    return rows_of(read_whole(objects, info), info.key)
 
+
+def read_whole(objects: Objects, info: ObjectInfo) -> BinaryIO:
+    """An object in memory, every byte of its rows checked. Raises as `read_rows`."""
     file = io.BytesIO(objects.read(info.key))
     check_unchanged(read_footer(file, info.key, check_body=True), info)
-    with _as_damage(info.key):
+    return file
+
+
+def rows_of(file: BinaryIO, key: str) -> pa.Table:
+    """All rows of an open object, in its order."""
+    import pyarrow.parquet as pq
+
+    with _as_damage(key):
         return pq.read_table(file).cast(schema())
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from archive.errors import ArchiveDamaged
 from archive.faults import ObjectMissing
 from archive.layout import Place, parse_object_key, parse_registration_key
 from archive.objects import Listed, Objects
-from archive.reader import ObjectInfo, belongs, covered, read_info, read_rows, unsuperseded
+from archive.reader import ObjectInfo, belongs, covered, read_info, read_whole, rows_of, unsuperseded
 from archive.registry import Registration, owner
 from archive.rows import ORDER, Footer, NewerFormat, same_identity
 
@@ -72,7 +72,9 @@ def _check(objects: Objects, item: Listed) -> tuple[ObjectInfo | None, Finding |
         return None, Finding("unknown", item.key, "This is no name of the archive, and nothing reads it.")
     try:
         info = read_info(objects, item.key, item.size, item.modified_ms)
-        wrong = check_rows(read_rows(objects, info), info.footer)
+        file = read_whole(objects, info)
+        table = rows_of(file, info.key)
+        wrong = check_rows(table, info.footer) or check_statistics(file, table)
     except ObjectMissing:
         return None, None  # a gc removed it after the listing; what superseded it is checked in its stead
     except ArchiveDamaged as error:
@@ -97,6 +99,25 @@ def check_rows(table: pa.Table, footer: Footer) -> str:
         return f"It has {len(table)} rows for a range of {footer.last - footer.first + 1} sequences, and no horizon."
     if (times["min"], times["max"], identities) != (footer.min_timestamp, footer.max_timestamp, footer.identities):
         return "The timestamps or the number of identities in its footer are not those of its rows."
+    return ""
+
+
+def check_statistics(file: BinaryIO, table: pa.Table) -> str:
+    """Which column's statistics are not those of its rows, as a sentence, or "". Readers skip row groups by them."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    metadata = pq.read_metadata(file)
+    start = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        rows = table.slice(start, group.num_rows)
+        start += group.num_rows
+        for column in (group.column(index) for index in range(group.num_columns)):
+            claimed = column.statistics
+            found = pc.min_max(rows.column(column.path_in_schema)).as_py()
+            if claimed and claimed.has_min_max and (claimed.min, claimed.max) != (found["min"], found["max"]):
+                return f"The statistics of {column.path_in_schema} in row group {number} are not those of its rows."
     return ""
 
 

@@ -4,19 +4,18 @@ live tails.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.errors import ArchiveDamaged
 from archive.faults import ObjectMissing
 from archive.layout import Place
-from archive.merge import Source, all_rows, latest_reader
+from archive.merge import Source, all_rows, latest_batches
 from archive.objects import Objects, gone, scratch
 from archive.reader import ObjectInfo, checked_file, find_rows, listed_again, live_objects, without_gaps
 from archive.registry import registered
-from archive.rows import COLUMNS, IDENTITY
+from archive.rows import COLUMNS, IDENTITY, node_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,32 +72,37 @@ def latest(
     or `at` lies before the horizon.
     """
 
+    import pyarrow as pa
+
     def read() -> pa.Table:
         found = parts(objects, namespace, cluster, business, nodes, at)
         with scratch() as folder:
-            return latest_of(objects, found, folder, tails, at).read_all()
+            return pa.Table.from_batches(latest_of(objects, found, folder, tails, at), schema=node_schema())
 
     return listed_again(read)
 
 
 def latest_of(
     objects: Objects, found: Sequence[NodePart], folder: Path, tails: Tails = (), at: int | None = None
-) -> pa.RecordBatchReader:
-    """The merge of these objects and tails as a stream; `folder` takes copies and spilled rows until the stream has
-    ended.
+) -> Iterator[pa.RecordBatch]:
+    """The merge of these objects and tails as a stream; `folder` takes copies and spilled rows until it has ended.
 
-    Raises ObjectMissing if an object was removed since it was listed, ArchiveDamaged for one whose bytes are not what
-    was put.
+    Raises ObjectMissing if an object was removed since it was listed, ArchiveDamaged if its bytes are not what was put.
     """
-    files = {part.place.node: [checked_file(objects, info, folder) for info in part.infos] for part in found}
-    sources = [Source(part.place.node, files[part.place.node], part.up_to) for part in found]
-    sources += [Source(node, table.select(list(COLUMNS))) for node, table in tails]
+    sources = [_source(objects, part, info, folder) for part in found for info in part.infos]
+    files = [source.data for source in sources]
+    sources += [Source(node, table, row_bytes=table.nbytes // max(1, len(table)) + 1) for node, table in tails]
     try:
-        return latest_reader(sources, at, folder)
+        yield from latest_batches(sources, at, folder)
     except ArchiveDamaged as error:
-        if removed := gone(chain.from_iterable(files.values())):
+        if removed := gone(files):
             raise ObjectMissing(f"{objects.url}: removed while it was read: {', '.join(removed)}.") from error
         raise
+
+
+def _source(objects: Objects, part: NodePart, info: ObjectInfo, folder: Path) -> Source:
+    average = info.footer.data_bytes // info.footer.rows + 1
+    return Source(part.place.node, checked_file(objects, info, folder), part.up_to, average)
 
 
 def history(
@@ -121,13 +125,14 @@ def history(
 
     def read() -> pa.Table:
         found = parts(objects, namespace, cluster, business, nodes, at)
-        sources = [
-            Source(part.place.node, find_rows(objects, info, key_class, key), part.up_to)
-            for part in found
-            for info in part.infos
-        ]
-        sources += [Source(node, _of_identity(table, key_class, key)) for node, table in tails]
-        return all_rows(sources, at)
+        tables = [(part.place.node, _found(objects, part, info)) for part in found for info in part.infos]
+        return all_rows([*tables, *((node, _of_identity(table, key_class, key)) for node, table in tails)], at)
+
+    def _found(objects: Objects, part: NodePart, info: ObjectInfo) -> pa.Table:
+        import pyarrow.compute as pc
+
+        rows = find_rows(objects, info, key_class, key)
+        return rows if part.up_to is None else rows.filter(pc.less_equal(rows.column("sequence"), part.up_to))
 
     return listed_again(read)
 

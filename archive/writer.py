@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROW_GROUP_ROWS = 128 << 10
+WRITE_BATCH_ROWS = 1024
+PAGE_BYTES = 1 << 20
 
 
 class Stored(NamedTuple):
@@ -94,6 +96,7 @@ def encode(place: Place, span: Span, table: pa.Table, seals: Seals) -> tuple[Foo
     import pyarrow.parquet as pq
 
     times = pc.min_max(table.column("timestamp")).as_py()
+    data_bytes = sum(pc.sum(pc.binary_length(table.column(name))).as_py() for name in ("key", "value"))
     sink = io.BytesIO()
     with pq.ParquetWriter(
         sink,
@@ -101,6 +104,9 @@ def encode(place: Place, span: Span, table: pa.Table, seals: Seals) -> tuple[Foo
         compression="zstd",
         use_dictionary=["key_class", "value_class"],
         write_page_checksum=True,
+        # A page ends at the first look at its size: with large values that must not be a thousand rows away.
+        write_batch_size=max(1, min(WRITE_BATCH_ROWS, PAGE_BYTES * len(table) // (data_bytes + 1))),
+        data_page_size=PAGE_BYTES,
         store_schema=False,
     ) as writer:
         writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
@@ -111,7 +117,7 @@ def encode(place: Place, span: Span, table: pa.Table, seals: Seals) -> tuple[Foo
             **span._asdict(),
             rows=len(table),
             identities=len(table) - same_identity(table).true_count,
-            data_bytes=sum(pc.sum(pc.binary_length(table.column(name))).as_py() for name in ("key", "value")),
+            data_bytes=data_bytes,
             min_timestamp=times["min"],
             max_timestamp=times["max"],
             body_crc=google_crc32c.value(sink.getvalue()),
