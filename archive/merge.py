@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.errors import ArchiveDamaged, ArchiveError
 from archive.layout import MAX_NUMBER
-from archive.rows import COLUMNS, DAMAGED_HINT, IDENTITY, node_schema, same_identity, sorted_rows, with_node
+from archive.rows import COLUMNS, DAMAGED_HINT, IDENTITY, node_schema, same_as_before, sorted_rows, with_node
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -147,7 +147,7 @@ def _firsts(table: pa.Table, before: dict[str, Any]) -> pa.Table:
     import pyarrow.compute as pc
 
     first = table.select(list(IDENTITY)).slice(0, 1).to_pylist()[0]
-    return table.filter(pa.concat_arrays([pa.array([first != before]), pc.invert(same_identity(table))]))
+    return table.filter(pa.concat_arrays([pa.array([first != before]), pc.invert(same_as_before(table, IDENTITY))]))
 
 
 def _not_merged(why: str) -> ArchiveDamaged:
@@ -240,17 +240,19 @@ def _stream(source: Source) -> Iterator[pa.RecordBatch]:
 
 
 def all_rows(sources: Sequence[tuple[str, pa.Table]], at: int | None = None) -> pa.Table:
-    """Every row of these tables of a node, newest first; what stands in several of them only once."""
+    """Every row of these tables of a node, newest first; what stands in several of them only once.
+
+    The same row is one of the same identity, node and sequence: rows that came from a snapshot share its last sequence.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    order = ("timestamp", "node", "sequence")
+    order = ("timestamp", "node", "sequence", *IDENTITY)
     tables = [with_node(table, node) for node, table in sources] or [node_schema().empty_table()]
     found = pa.concat_tables(tables).sort_by([(name, "descending") for name in order])
     if at is not None:
         found = found.filter(pc.less_equal(found.column("timestamp"), at))
     if len(found) < 2:
         return found
-    columns = [found.column(name).combine_chunks() for name in ("node", "sequence")]
-    same = [pc.equal(column[1:], column[:-1]) for column in columns]
-    return found.filter(pa.concat_arrays([pa.array([True]), pc.invert(pc.and_(*same))]))
+    repeated = same_as_before(found, ("node", "sequence", *IDENTITY))
+    return found.filter(pa.concat_arrays([pa.array([True]), pc.invert(repeated)]))

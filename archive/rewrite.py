@@ -17,7 +17,7 @@ from archive.errors import ArchiveDamaged
 from archive.layout import Place, Span
 from archive.objects import Objects
 from archive.reader import ObjectInfo, list_spans, listed_again, live_objects, read_info, read_rows
-from archive.rows import same_identity, sorted_rows
+from archive.rows import IDENTITY, same_as_before, sorted_rows
 from archive.writer import Seals, Stored, put_object
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def thin_out(table: pa.Table, horizon: int) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    same = same_identity(table)
+    same = same_as_before(table, IDENTITY)
     sequence = table.column("sequence").combine_chunks()
     older = pc.less(table.column("timestamp").combine_chunks(), horizon)
     replaced = pc.and_(

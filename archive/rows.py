@@ -7,7 +7,8 @@ too.
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -136,13 +137,12 @@ def sorted_rows(table: pa.Table) -> pa.Table:
     return table.select(list(COLUMNS)).sort_by(list(ORDER)).cast(schema())
 
 
-def same_identity(table: pa.Table) -> pa.BooleanArray:
-    """For each row but the first, whether it has the identity of the row before it. `table` is sorted and not empty."""
+def same_as_before(table: pa.Table, columns: Sequence[str]) -> pa.BooleanArray:
+    """For each row but the first, whether it equals the row before it in these columns. `table` is not empty."""
     import pyarrow.compute as pc
 
-    columns = [table.column(name).combine_chunks() for name in IDENTITY]
-    same = [pc.equal(column[1:], column[:-1]) for column in columns]
-    return pc.and_(same[0], same[1])
+    arrays = [table.column(name).combine_chunks() for name in columns]
+    return reduce(pc.and_, [pc.equal(array[1:], array[:-1]) for array in arrays])
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from archive.layout import Place, parse_object_key, parse_registration_key
 from archive.objects import Listed, Objects
 from archive.reader import ObjectInfo, belongs, covered, read_info, read_whole, rows_of, unsuperseded
 from archive.registry import Registration, owner
-from archive.rows import ORDER, Footer, NewerFormat, same_identity
+from archive.rows import IDENTITY, ORDER, Footer, NewerFormat, same_as_before
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,7 +92,7 @@ def check_rows(table: pa.Table, footer: Footer) -> str:
         return "Its rows are not sorted by identity, newest first."
     sequences = pc.min_max(table.column("sequence")).as_py()
     times = pc.min_max(table.column("timestamp")).as_py()
-    identities = len(table) - same_identity(table).true_count
+    identities = len(table) - same_as_before(table, IDENTITY).true_count
     if not footer.first <= sequences["min"] <= sequences["max"] <= footer.last:
         return f"Its rows are of sequences {sequences['min']}–{sequences['max']}, outside the range in its name."
     if not footer.horizon and len(table) != footer.last - footer.first + 1:

@@ -14,7 +14,7 @@ from archive.layout import Place, Span, object_key
 from archive.objects import Objects
 from archive.reader import read_footer
 from archive.registry import require_owner
-from archive.rows import FOOTER_KEY, FORMAT, Footer, same_identity, schema, sorted_rows
+from archive.rows import FOOTER_KEY, FORMAT, IDENTITY, Footer, same_as_before, schema, sorted_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,7 +116,7 @@ def encode(place: Place, span: Span, table: pa.Table, seals: Seals) -> tuple[Foo
             **place._asdict(),
             **span._asdict(),
             rows=len(table),
-            identities=len(table) - same_identity(table).true_count,
+            identities=len(table) - same_as_before(table, IDENTITY).true_count,
             data_bytes=data_bytes,
             min_timestamp=times["min"],
             max_timestamp=times["max"],

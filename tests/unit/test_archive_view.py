@@ -10,7 +10,7 @@ import pytest
 from archive import registry
 from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap
 from archive.layout import Span
-from archive.merge import Row, Source, latest_plain, latest_table, newest_first
+from archive.merge import Row, Source, all_rows, latest_plain, latest_table, newest_first
 from archive.objects import Objects, open_objects
 from archive.restore import businesses, restore_batches
 from archive.rows import node_schema
@@ -151,6 +151,15 @@ def test_history_is_newest_first_over_all_nodes(objects: Objects) -> None:
     assert from_table(found) == wanted
     early = history(objects, *WHERE, key_class="str", key=b"key-002", at=1030 << 16, nodes={"a": 25, "b": None})
     assert from_table(early) == [r for r in wanted if r.timestamp <= 1030 << 16 and (r.node == "b" or r.sequence <= 25)]
+
+
+def test_rows_of_a_snapshot_share_a_sequence_and_are_all_kept(objects: Objects) -> None:
+    snapshot = [found._replace(sequence=20) for found in latest_plain(rows(1, 20))]
+    registry.register(objects, PLACE, LOG)
+    put_segment(objects, PLACE, Span(1, 20, 1020 << 16), table(snapshot), log_id=LOG, previous_crc=0, seal_crcs=[20])
+    assert from_table(latest(objects, *WHERE)) == snapshot
+    everything = all_rows([("node-1", table(snapshot)), ("node-1", table(snapshot)), ("node-2", table(snapshot))])
+    assert len(everything) == 2 * len(snapshot)
 
 
 def test_damage_in_an_object_is_found_by_every_reader(objects: Objects) -> None:
