@@ -12,11 +12,12 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import msgspec
 
+from kvwal.entry import Entry
 from kvwal.errors import CodecError, ConfigError
 
 _NAME = re.compile(r"[a-z][a-z0-9_.-]{0,62}(@[1-9][0-9]{0,5})?")
@@ -209,6 +210,26 @@ class Codecs:
             return codec.encode(value), codec.name
         except (ValueError, TypeError, OverflowError) as error:
             raise _refused(codec, value, error) from error
+
+    def encode_puts(self, pairs: Iterable[tuple[Any, Any]]) -> list[Entry]:
+        """A put of each pair. What `encode_key` and `encode_value` do, without looking a codec up for every entry."""
+        entries: list[Entry] = []
+        append = entries.append
+        key_type = value_type = None
+        for key, value in pairs:
+            try:
+                if key.__class__ is not key_type:
+                    key_class, encode_key = self._keys[key.__class__][:2]
+                    key_type = key.__class__
+                if value.__class__ is not value_type:
+                    value_class, encode_value = self.by_type[value.__class__][:2]
+                    value_type = value.__class__
+                append(Entry(encode_key(key), key_class, encode_value(value), value_class, False, 0))
+            except (LookupError, ValueError, TypeError, OverflowError):
+                self.encode_key(key)
+                self.encode_value(value)
+                raise
+        return entries
 
     def decode(self, data: bytes, name: str) -> Any:
         """The value that `data` was made from. An unknown codec, or bytes that it cannot read, is a `CodecError`."""

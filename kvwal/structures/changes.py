@@ -36,8 +36,7 @@ class Changes:
     def put_all(self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> list[Entry]:
         """A put of each item."""
         pairs = items.items() if isinstance(items, Mapping) else items
-        encode_key, encode_value = self._codecs.encode_key, self._codecs.encode_value
-        return [Entry(*encode_key(key), *encode_value(value), False, 0) for key, value in pairs]
+        return self._codecs.encode_puts(pairs)
 
     def delete(self, key: Any) -> list[Entry]:
         """A delete, whether the key is there or not."""
@@ -109,5 +108,7 @@ class Changes:
 
 
 def _latest_of_each(entries: list[Entry]) -> list[Entry]:
+    if len({entry.key for entry in entries}) == len(entries):
+        return entries
     latest = {(entry.key_class, entry.key): entry for entry in entries}
-    return entries if len(latest) == len(entries) else list(latest.values())
+    return list(latest.values())
