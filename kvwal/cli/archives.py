@@ -176,7 +176,9 @@ def archive_gc(
 
 def restore(
     archive: Annotated[str, typer.Argument(metavar="URL", help="The archive: a folder or a URL.", show_default=False)],
-    root: Annotated[Path, typer.Argument(help="The folder of the new store; it must be empty.", show_default=False)],
+    root: Annotated[
+        Path, typer.Argument(metavar="ROOT", help="The folder of the new store; it must be empty.", show_default=False)
+    ],
     at: Annotated[
         str | None,
         typer.Option(

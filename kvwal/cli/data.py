@@ -35,7 +35,9 @@ def put(
     root: Root,
     business: Business,
     key: Key,
-    value: Annotated[str, typer.Argument(help="JSON where it is JSON, else text.", show_default=False)],
+    value: Annotated[
+        str, typer.Argument(metavar="VALUE", help="JSON where it is JSON, else text.", show_default=False)
+    ],
     ttl: Annotated[float | None, typer.Option(help="Seconds after which the entry counts as absent.")] = None,
     key_class: KeyClass = "str",
     namespace: Namespace = "default",

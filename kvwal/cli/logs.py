@@ -20,7 +20,9 @@ log_app = typer.Typer(help="Look into the log's own files.", no_args_is_help=Tru
 
 OneBusiness = Annotated[
     str | None,
-    typer.Argument(help="Only this business.", show_default=False, autocompletion=complete_business),
+    typer.Argument(
+        metavar="[BUSINESS]", help="Only this business.", show_default=False, autocompletion=complete_business
+    ),
 ]
 
 

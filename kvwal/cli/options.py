@@ -31,11 +31,17 @@ def complete_business(context: typer.Context, incomplete: str) -> list[str]:
     ]
 
 
-Root = Annotated[Path, typer.Argument(help="The folder of the store.", show_default=False)]
+Root = Annotated[Path, typer.Argument(metavar="ROOT", help="The folder of the store.", show_default=False)]
 Business = Annotated[
-    str, typer.Argument(help="The business: one map and its log.", show_default=False, autocompletion=complete_business)
+    str,
+    typer.Argument(
+        metavar="BUSINESS",
+        help="The business: one map and its log.",
+        show_default=False,
+        autocompletion=complete_business,
+    ),
 ]
-Key = Annotated[str, typer.Argument(help="The key, as text (see --key-class).", show_default=False)]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="The key, as text (see --key-class).", show_default=False)]
 KeyClass = Annotated[str, typer.Option(help="What KEY stands for: str, int, float, bool, bytes or none.")]
 Namespace = Annotated[str, typer.Option(help="The namespace.", rich_help_panel="Which log")]
 AnyNamespace = Annotated[str, typer.Option(help="The namespace; '*' for all of them.", rich_help_panel="Which log")]

@@ -69,7 +69,10 @@ def flattened(found: dict[str, Any], above: str = "") -> list[tuple[str, Any]]:
 
 def bench(
     root: Annotated[
-        Path, typer.Argument(help="A folder on the disk that is meant; it is left as it was.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="ROOT", help="A folder on the disk that is meant; it is left as it was.", show_default=False
+        ),
     ],
     seconds: Annotated[float, typer.Option(help="How long each measurement takes.")] = 2.0,
     json: Json = False,

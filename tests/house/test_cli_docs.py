@@ -1,13 +1,15 @@
 """docs/cli.md has a heading and a run example for every command, and what it shows is what the commands print.
 
-The console blocks of the page are one session in an empty folder. `…` stands for anything on its line; times and timestamps may
-be any; `$ echo $?` shows the exit code of the command before it.
+The console blocks of the page are one session in a folder that has nothing but a Spark event log. `…` stands for anything on its
+line; times and timestamps may be any; `$ echo $?` shows the exit code of the command before it.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -55,7 +57,7 @@ def examples(page: str) -> Iterator[Example]:
 
 def pattern(printed: str) -> str:
     """A regular expression for what may be printed instead: columns may be wider or narrower where times or … stand in them."""
-    text = TIMESTAMP.sub("\0stamp\0", TIME.sub("\0time\0", printed.strip()))
+    text = TIMESTAMP.sub("\0stamp\0", TIME.sub("\0time\0", printed.strip("\n")))
     text = re.escape(text).replace("\\\0", "\0").replace("\\\n", "\n").replace("…", ".*?")
     text = re.sub(r"(?:\\ )+", r" +", text)
     return text.replace("\0time\0", TIME.pattern).replace("\0stamp\0", TIMESTAMP.pattern) + r"\s*"
@@ -72,6 +74,9 @@ def test_every_command_has_help_and_a_heading_with_an_example() -> None:
 def test_the_examples_print_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    shutil.copytree(ROOT / "tests" / "golden" / "event-log", "event-log")
     code = 0
     for example in examples(PAGE.read_text()):
         if example.typed == "echo $?":
@@ -81,7 +86,7 @@ def test_the_examples_print_what_the_page_shows(tmp_path: Path, monkeypatch: pyt
         assert program == "kvwal"
         ran = kvwal(*arguments)
         code = ran.code
-        printed = "\n".join(line.rstrip() for line in (ran.out + ran.err).strip().splitlines())
+        printed = "\n".join(line.rstrip() for line in (ran.out + ran.err).strip("\n").splitlines())
         assert re.fullmatch(pattern(example.printed), printed), (
             f"$ {example.typed}\n{printed}\n--- the page says\n{example.printed}"
         )
