@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 Records = Mapping[str, Any]
 
 _AGO = re.compile(r"([0-9]{1,9})([smhdw])")
+_RAISED = re.compile(r"^[ \t]*[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*", re.MULTILINE)
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "RUNNING": "yellow", "DETACHED": "cyan"}
+_COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "RUNNING": "yellow", "DETACHED": "cyan", "KILLED": "red"}
 SKEWED = 3.0
 _JOBS = ("", "status", "started", ">duration", ">stages", ">tasks", ">rows in", ">in", ">rows out", ">out", "what")
 
@@ -121,7 +122,7 @@ def show_failures(records: Records, prefix: str | None, since: int, json: bool) 
         return
     drawn = _table(("failed at", "application", "name", "what", "description", "message"))
     for one in found:
-        drawn.add_row(_time(one.at), one.prefix, one.app.name, one.what, one.title, _first_line(one.error.message))
+        drawn.add_row(_time(one.at), one.prefix, one.app.name, one.what, one.title, _gist(one.error.message))
     if found:
         _print(drawn)
     else:
@@ -204,6 +205,12 @@ def _ms(duration: int) -> str:
 
 def _first_line(text: str) -> str:
     return _plain(text.partition("\n")[0])
+
+
+def _gist(message: str) -> str:
+    """The line of a message that says what went wrong: the first, or the last line of a Python traceback."""
+    raised = _RAISED.findall(message) if "Traceback (most recent call last)" in message else []
+    return _plain(raised[-1].strip()) if raised else _first_line(message)
 
 
 def _indent(text: str) -> str:
@@ -296,8 +303,9 @@ def _stages_table(told: Detail) -> Table:
         "what",
     )
     drawn = _table(names, "Stages (skew: slowest task over the median)")
+    titles = {job.id: job.description for job in told.jobs}
     for stage in told.stages:
-        drawn.add_row(*_stage_row(stage))
+        drawn.add_row(*_stage_row(stage), _plain(titles.get(-1 if stage.job is None else stage.job) or stage.name))
     return drawn
 
 
@@ -318,7 +326,6 @@ def _stage_row(stage: Stage) -> tuple[str, ...]:
         *map(_ms, (stage.task_median_ms, stage.task_p95_ms, stage.task_max_ms)),
         f"[yellow]{skew}[/]" if stage.skew >= SKEWED else skew,
         *map(show.size, moved),
-        _plain(stage.name),
     )
 
 

