@@ -148,7 +148,7 @@ class Executor(Totals, tag_field="kind", tag="executor"):
 
 
 class Job(Totals, tag_field="kind", tag="job"):
-    """A job. `status`: RUNNING, SUCCEEDED, FAILED, KILLED. `stages` are those it needs, `ran` those that were not there already."""
+    """A job. `status`: RUNNING, SUCCEEDED, FAILED, KILLED. `stages` are those it needs, `ran` those that had to run for it."""
 
     id: int = 0
     name: str = ""

@@ -65,7 +65,8 @@ class Spool(NamedTuple):
         if identity is None:  # killed before it could say who it is
             self.remove(log)
             return None
-        add_roll(log, AFTER_SPARK, [{"Event": "kvwal.Detached", "Killed": True}])
+        if log.parts()[-1].roll != AFTER_SPARK:  # else the recorder left in order, and only could not store everything
+            add_roll(log, AFTER_SPARK, [{"Event": "kvwal.Detached", "Killed": True}])
         reader, size = LogReader(records, log, identity, position=POSITION), log.size()
         reader.advance(lambda done: progress(done, size, identity.app) if progress else None)
         reader.close()
