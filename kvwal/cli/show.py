@@ -75,7 +75,7 @@ def rows(names: Sequence[str], found: Iterable[Sequence[Any]], form: Format) -> 
 def table(names: Sequence[str], found: Iterable[Sequence[Any]]) -> None:
     """A table; numbers stand to the right. Whatever is in a cell is text, never markup. A pipe gets it unfolded."""
     body = [list(row) for row in found]
-    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    drawn = Table(box=None, pad_edge=False, header_style="bold", show_header=any(names))
     for column, name in enumerate(names):
         numeric = bool(body) and all(type(row[column]) in (int, float) for row in body)
         drawn.add_column(name, justify="right" if numeric else "left", overflow="fold")

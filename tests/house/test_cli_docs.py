@@ -86,7 +86,7 @@ def test_the_examples_print_what_the_page_shows(tmp_path: Path, monkeypatch: pyt
         assert program == "kvwal"
         ran = kvwal(*arguments)
         code = ran.code
-        printed = "\n".join(line.rstrip() for line in (ran.out + ran.err).strip("\n").splitlines())
+        printed = "\n".join(line.rstrip() for line in (ran.out + ran.err).splitlines()).strip("\n")
         assert re.fullmatch(pattern(example.printed), printed), (
             f"$ {example.typed}\n{printed}\n--- the page says\n{example.printed}"
         )
