@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from kvwal.config import Flush, Settings
 from kvwal.engine import Default, Engine, Options
@@ -180,7 +180,7 @@ class Transaction:
         """Put, at the end of the block."""
         self._entries += self._ready().put(key, value, ttl)
 
-    async def __aenter__(self) -> Transaction:
+    async def __aenter__(self) -> Self:
         await self._map._reading()
         return self
 
@@ -223,7 +223,7 @@ class Store:
         if self._engine is not None:
             await self._engine.close(archive=self._options.archive_named if archive is None else archive)
 
-    async def __aenter__(self) -> Store:
+    async def __aenter__(self) -> Self:
         self._engine = Engine(self._options, own_loop=False)
         return self
 
@@ -244,7 +244,7 @@ def open(
     namespace: str = "default",
     cluster: str = "local",
     node: str | None = None,
-    archive: str | Path | None | Default = Default.ARCHIVE,
+    archive: str | Path | Default | None = Default.ARCHIVE,
     flush: Flush = "sync",
     storage_options: dict[str, Any] | None = None,
     settings: Settings | None = None,

@@ -156,10 +156,11 @@ class OpenBusiness:
         size += sum(segment.size for segment in self.log.sealed if segment.last > self.log.covered)
         if size >= settings.checkpoint_bytes:
             return True
-        return bool(size) and now >= self._checkpoint_due + settings.checkpoint_seconds and size * _WORTH_FRACTION >= self._snapshot_size()
-
-    def _snapshot_size(self) -> int:
-        return sum(len(entry.value) for table in list(self.state.tables.values())[:1] for entry in list(table.values())[:1]) * self.state.count()
+        return (
+            bool(size)
+            and now >= self._checkpoint_due + settings.checkpoint_seconds
+            and size * _WORTH_FRACTION >= self.log.snapshot_bytes
+        )
 
     async def _in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do what is due. A failure is logged and kept for `stats`: writes go on, nothing is dropped, it is tried again."""
@@ -196,7 +197,8 @@ class OpenBusiness:
         before = await self._around.ports.workers.run(self._tombstones_before)
         job = Checkpoint(str(self.log.folder), [SegmentRef.of(segment) for segment in segments], before)
         done = await self._around.archiver.do(job, Checkpointed)
-        self.log.covered = max(self.log.covered, done.last_sequence)
+        if done.last_sequence:
+            self.log.covered, self.log.snapshot_bytes = done.last_sequence, done.size
         await self._drop()
 
     async def _upkeep(self) -> None:
@@ -207,7 +209,7 @@ class OpenBusiness:
             await self._around.archiver.do(job, Kept)
 
     def _tombstones_before(self) -> int:
-        """Tombstones up to this timestamp may go: nobody else has entries that they hold down, and the archive has passed them."""
+        """Tombstones up to this timestamp may go: the archive passed them, and nobody else has entries they hold down."""
         places = find_places(
             self._around.ports.disk, self._around.root, self.place.namespace, self.place.cluster, self.name
         )
@@ -245,7 +247,12 @@ class OpenBusiness:
         around = self._around
         if around.archive_url is None:
             return None
-        return Target(around.archive_url, tuple(self.place), self.log.log_id, around.options)
+        return Target(
+            around.archive_url,
+            (self.place.namespace, self.place.cluster, self.name, self.place.node),
+            self.log.log_id,
+            around.options,
+        )
 
     def _lag_segments(self) -> bool:
         return any(segment.last > self.archived for segment in self.log.sealed)
@@ -269,9 +276,7 @@ class OpenBusiness:
             "ring_slots": log.ring.slots,
             "ring_bytes": log.ring.bytes,
             "epoch": log.recovered.epoch,
-            "torn": log.recovered.torn._asdict() | {"path": str(log.recovered.torn.path), "evidence": str(log.recovered.torn.evidence)}
-            if log.recovered.torn
-            else None,
+            "torn": str(log.recovered.torn.evidence) if log.recovered.torn else None,
             "failed": str(log.writer.failed) if log.writer.failed else None,
         }  # fmt: skip
 

@@ -94,14 +94,18 @@ def _check_json(value: Any) -> None:
     if kind is dict:
         for key, item in value.items():
             if type(key) is not str:
-                raise CodecError(f"a key inside JSON must be a str, and {key!r} is {_describe(key)}: it would come back as text.")
+                raise CodecError(
+                    f"a key inside JSON must be a str, and {key!r} is {_describe(key)}: it would come back as text."
+                )
             _check_json(item)
     elif kind is list:
         for item in value:
             _check_json(item)
     elif kind is int:
         if not -(1 << 63) <= value < 1 << 64:
-            raise CodecError(f"the int {value} inside JSON has more than 64 bits: store it as text, or as a value of its own.")
+            raise CodecError(
+                f"the int {value} inside JSON has more than 64 bits: store it as text, or as a value of its own."
+            )
     elif kind is float:
         if not math.isfinite(value):
             raise CodecError(f"JSON has no {value}: store None, or text.")
@@ -180,9 +184,13 @@ class Codecs:
 
     def _add(self, codec: Codec) -> None:
         if not _NAME.fullmatch(codec.name):
-            raise ConfigError(f"{codec.name!r} is no codec name: lower-case letters, digits, '_', '.', '-', then '@2' for a version.")
+            raise ConfigError(
+                f"{codec.name!r} is no codec name: lower-case letters, digits, '_', '.', '-', then '@2' for a version."
+            )
         if codec.name in self.by_name:
-            raise ConfigError(f"the codec name {codec.name!r} is taken.", hint="A changed shape needs a new version: name@2.")
+            raise ConfigError(
+                f"the codec name {codec.name!r} is taken.", hint="A changed shape needs a new version: name@2."
+            )
         self.by_name[codec.name] = codec
 
     def encode_key(self, key: Any) -> tuple[bytes, str]:
@@ -204,7 +212,7 @@ class Codecs:
         if codec is None:
             raise CodecError(
                 f"there is no codec for {_describe(value)} ({value!r:.80}).",
-                hint="Store str, int, float, bool, None, bytes, dict or list, or register the type: kvwal.codecs.register(Type, 'name').",
+                hint="Store str, int, float, bool, None, bytes, dict, list, or a type given to kvwal.codecs.register.",
             )
         try:
             return codec.encode(value), codec.name
@@ -244,7 +252,9 @@ class Codecs:
         except CodecError:
             raise
         except (ValueError, LookupError, TypeError, struct.error) as error:
-            raise CodecError(f"{len(data)} bytes are no {name!r}: {error}.", hint="Read the raw bytes with entry(key).") from error
+            raise CodecError(
+                f"{len(data)} bytes are no {name!r}: {error}.", hint="Read the raw bytes with entry(key)."
+            ) from error
 
 
 def _refused(codec: Codec, value: Any, error: Exception) -> CodecError:
@@ -254,12 +264,14 @@ def _refused(codec: Codec, value: Any, error: Exception) -> CodecError:
 def _record_codec(kind: type) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
     if not (hasattr(kind, "__dataclass_fields__") or issubclass(kind, msgspec.Struct)):
         raise ConfigError(f"{kind.__qualname__} is neither a dataclass nor a msgspec Struct: give encode and decode.")
-    decode = msgspec.json.Decoder(kind).decode
+    decode: Callable[[bytes], Any] = msgspec.json.Decoder(kind).decode
 
     def encode(value: Any) -> bytes:
         data = _encode_json(value)
         if decode(data) != value:
-            raise CodecError(f"{value!r:.80} would not come back equal from JSON.", hint="Give the codec its own encode and decode.")
+            raise CodecError(
+                f"{value!r:.80} would not come back equal from JSON.", hint="Give the codec its own encode and decode."
+            )
         return data
 
     return encode, decode

@@ -73,4 +73,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         if self.segment_bytes < 64 * KIB:
             raise ConfigError(f"settings: segment_bytes={self.segment_bytes} is below 64 KiB.")
         if self.overflow_bytes > 5 * MIB:
-            raise ConfigError(f"settings: overflow_bytes={self.overflow_bytes} is above 5 MiB, which one block can hold.")
+            raise ConfigError(
+                f"settings: overflow_bytes={self.overflow_bytes} is above 5 MiB, which one block can hold."
+            )

@@ -44,7 +44,7 @@ class Options:
         namespace: str,
         cluster: str,
         node: str | None,
-        archive: str | Path | None | Default,
+        archive: str | Path | Default | None,
         flush: Flush,
         storage_options: dict[str, Any] | None,
         settings: Settings | None,
@@ -74,7 +74,7 @@ class Options:
         found = find_places(OS_DISK, self.root, self.namespace, self.cluster)
         return [place for place in found if self.named_node in (None, place.node)]
 
-    def _archive_url(self, archive: str | Path | None | Default) -> str | None:
+    def _archive_url(self, archive: str | Path | Default | None) -> str | None:
         if archive is None:
             return None
         if isinstance(archive, Default):
@@ -119,7 +119,9 @@ class Engine:
                 self.businesses[name] = found
                 self._workers.logs = len(self.businesses)
             elif flush is not None and flush != found.flush:
-                raise ConfigError(f"{name} is open with flush={found.flush!r}.", hint="A business has one policy at a time.")
+                raise ConfigError(
+                    f"{name} is open with flush={found.flush!r}.", hint="A business has one policy at a time."
+                )
             return found
 
     async def archive(self) -> None:

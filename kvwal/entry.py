@@ -8,7 +8,7 @@ collector, because a store holds millions of them. Nobody outside ever holds one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, cast
 
 import msgspec
@@ -36,7 +36,7 @@ class DataEntry(msgspec.Struct, array_like=True, frozen=True):
     @property
     def when(self) -> datetime:
         """The wall-clock part of `timestamp`, in UTC, to the millisecond."""
-        return datetime.fromtimestamp((self.timestamp >> TIMESTAMP_SHIFT) / 1000, tz=timezone.utc)
+        return datetime.fromtimestamp((self.timestamp >> TIMESTAMP_SHIFT) / 1000, tz=UTC)
 
 
 class Entry(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=True):
@@ -98,8 +98,10 @@ def make_decoder(classes: Iterable[str]) -> Decode:
         try:
             return cast("list[Entry]", fast.decode(payload))
         except msgspec.ValidationError:
-            return [make_entry(e.key, e.key_class, e.value, e.value_class, e.deleted, e.timestamp, e.expires)
-                    for e in _decode_any(payload)]
+            return [
+                make_entry(e.key, e.key_class, e.value, e.value_class, e.deleted, e.timestamp, e.expires)
+                for e in _decode_any(payload)
+            ]
 
     return decode
 

@@ -125,7 +125,8 @@ class CorruptLog(KvwalError):
     def __init__(self, what: str, *, path: Path | str, offset: int, sequence: int = 0, hint: str = "") -> None:
         super().__init__(
             f"{path}: at byte {offset}, sequence {sequence}: {what}",
-            hint=hint or "Nothing was changed. `kvwal log verify` lists the damage, `kvwal log repair` offers what can be saved.",
+            hint=hint
+            or "Nothing was changed. `kvwal log verify` lists the damage, `kvwal log repair` offers what can be saved.",
         )
         self.path = Path(path)
         self.offset = offset

@@ -27,7 +27,9 @@ Columns = tuple[bytes, str, bytes, str, bool, int, int]
 class Past:
     """Reads the past of one business over some nodes. `objects` None: there is no archive, only what the logs still hold."""
 
-    def __init__(self, disk: Disk, root: Path, places: Sequence[Place], objects: Objects | None, *, all_nodes: bool) -> None:
+    def __init__(
+        self, disk: Disk, root: Path, places: Sequence[Place], objects: Objects | None, *, all_nodes: bool
+    ) -> None:
         """`places` are the logs under the root that count; with `all_nodes` every registered node of the archive counts too."""
         self._disk = disk
         self._root = root
@@ -59,7 +61,9 @@ class Past:
                 _check_reaches(place, local, timestamp)
             entries = _fold(locals_, timestamp)
         else:
-            tails = [(place.node, self._rows(place, local, lambda e: e.timestamp <= timestamp)) for place, local in locals_]
+            tails = [
+                (place.node, self._rows(place, local, lambda e: e.timestamp <= timestamp)) for place, local in locals_
+            ]
             first = self._first_place()
             table = view.latest(
                 self._objects, first.namespace, first.cluster, first.business,

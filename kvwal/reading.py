@@ -72,12 +72,17 @@ def merged_entries(disk: Disk, root: Path, places: Iterable[Place]) -> dict[Iden
 
 
 def live_entry(
-    disk: Disk, root: Path, namespace: str, cluster: str, business: str, node: str | None, identity: Identity, now_ms: int
+    disk: Disk,
+    root: Path,
+    namespace: str,
+    cluster: str,
+    business: str,
+    node: str | None,
+    identity: Identity,
+    now_ms: int,
 ) -> Entry | None:
     """The latest entry of one identity over the nodes (or of one node), None if it is absent."""
-    places = [
-        place for place in find_places(disk, root, namespace, cluster, business) if node in (None, place.node)
-    ]
+    places = [place for place in find_places(disk, root, namespace, cluster, business) if node in (None, place.node)]
     entry = merged_entries(disk, root, places).get(identity)
     gone = entry is None or entry.deleted or 0 < entry.expires <= now_ms
     return None if gone else entry
@@ -102,9 +107,10 @@ def _read_local(disk: Disk, folder: Path, decode: Decode) -> Local:
     segments, snapshots = log_files(disk, folder)
     last, timestamp, log_id, held = 0, 0, "", []
     if snapshots:
-        reader = _snapshot(disk, folder, snapshots[-1])
-        held = [entry for entries in reader.whole(decode) for entry in entries]
-        last, timestamp, log_id = reader.header.last_sequence, reader.header.last_timestamp, reader.header.log_id
+        snapshot = _snapshot(disk, folder, snapshots[-1])
+        held = [entry for entries in snapshot.whole(decode) for entry in entries]
+        header = snapshot.header
+        last, timestamp, log_id = header.last_sequence, header.last_timestamp, header.log_id
     tail: list[Entry] = []
     for reader, entries in _segments(disk, folder, segments, decode):
         log_id = reader.header.log_id

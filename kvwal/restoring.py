@@ -19,7 +19,8 @@ import msgspec
 from archive.layout import Place, check_name
 from archive.objects import Objects, open_objects
 from archive.reader import live_objects
-from archive.registry import registered, take_over as fence
+from archive.registry import registered
+from archive.registry import take_over as fence
 from archive.restore import RestoreResult, businesses, restore_batches
 from kvwal.config import Settings
 from kvwal.entry import encode_entries
@@ -78,10 +79,15 @@ def restore(
     _check_fresh(target, namespace, cluster)
     names = businesses(objects, namespace, cluster)
     if not names:
-        raise ArchiveError(f"{archive}: there is nothing of {namespace}/{cluster} here.", hint="Check the URL, --namespace and --cluster.")
+        raise ArchiveError(
+            f"{archive}: there is nothing of {namespace}/{cluster} here.",
+            hint="Check the URL, --namespace and --cluster.",
+        )
     chosen = _choose_node(objects, namespace, cluster, node, take_over)
     if take_over and at is not None:
-        raise ConfigError("take_over goes on with the whole log, and `at` would leave out its end.", hint="Choose one of them.")
+        raise ConfigError(
+            "take_over goes on with the whole log, and `at` would leave out its end.", hint="Choose one of them."
+        )
     moment = None if at is None else to_timestamp(at)
     stage = target / STAGE
     OS_DISK.remove_tree(stage)
@@ -106,7 +112,8 @@ def _check_fresh(root: Path, namespace: str, cluster: str) -> None:
         raise ConfigError(f"{root} is a file, and a root is a folder.", hint="Choose another root.")
     if find_places(OS_DISK, root, namespace, cluster):
         raise ConfigError(
-            f"{root} has entries of {namespace}/{cluster} already; nothing was changed.", hint="Restore into a folder that is new."
+            f"{root} has entries of {namespace}/{cluster} already; nothing was changed.",
+            hint="Restore into a folder that is new.",
         )
 
 
@@ -123,7 +130,10 @@ def _choose_node(objects: Objects, namespace: str, cluster: str, node: str | Non
     if node is None and len(known) == 1:
         return known[0]
     if node not in known:
-        raise ConfigError(f"{objects.url}: which node is to be taken over? There are: {', '.join(known)}.", hint="Say it with node=… (--node).")
+        raise ConfigError(
+            f"{objects.url}: which node is to be taken over? There are: {', '.join(known)}.",
+            hint="Say it with node=… (--node).",
+        )
     return node
 
 
@@ -137,6 +147,7 @@ def _give_name(root: Path, namespace: str, cluster: str) -> None:
 def _write_log(objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
     """The rows as a log of its own, in the order of their timestamps."""
     import pyarrow as pa
+
     from archive import rows
 
     table = pa.Table.from_batches(list(found.batches), schema=rows.node_schema()).sort_by("timestamp")
@@ -163,7 +174,12 @@ def _continue_log(objects: Objects, folder: Path, place: Place, found: RestoreRe
             yield block
 
     snapshot = SnapshotHeader(
-        **{**msgspec.structs.asdict(header), "last_sequence": last, "last_crc": seal, "last_timestamp": found.max_timestamp}
+        **{
+            **msgspec.structs.asdict(header),
+            "last_sequence": last,
+            "last_crc": seal,
+            "last_timestamp": found.max_timestamp,
+        }
     )
     write_snapshot(OS_DISK, SYSTEM, folder, snapshot, blocks())
     fence(objects, place, header.log_id, last + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from kvwal.config import Flush, Settings
 from kvwal.engine import Default, Engine, Options
@@ -59,7 +59,7 @@ class Store:
         """
         raise NotImplementedError
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -153,7 +153,7 @@ def open_store(
     namespace: str = "default",
     cluster: str = "local",
     node: str | None = None,
-    archive: str | Path | None | Default = Default.ARCHIVE,
+    archive: str | Path | Default | None = Default.ARCHIVE,
     flush: Flush = "sync",
     read_only: bool = False,
     storage_options: dict[str, Any] | None = None,

@@ -49,9 +49,7 @@ class Target(msgspec.Struct):
 
 
 class Checkpoint(msgspec.Struct, tag=True):
-    """Merge these segments into the snapshot of `folder`. With `alone`, no other node has entries of this business:
-    tombstones that are `safe_before` may go.
-    """
+    """Merge these segments into the snapshot of `folder`. Tombstones up to the timestamp `tombstones_before` may go."""
 
     folder: str
     segments: list[SegmentRef]
@@ -78,13 +76,17 @@ Job = Checkpoint | Archive | Upkeep
 
 
 class Checkpointed(msgspec.Struct, tag=True):
-    """A snapshot stands that ends with `last_sequence` (0: there was nothing to do)."""
+    """A snapshot of `size` bytes stands that ends with `last_sequence` (0: there was nothing to do)."""
 
     last_sequence: int
+    size: int
 
 
 class Archived(msgspec.Struct, tag=True):
-    """The archive holds the log up to `last_sequence`, whose newest timestamp is `timestamp`; `nodes` are registered for the business."""
+    """The archive holds the log up to `last_sequence`, whose newest timestamp is `timestamp`.
+
+    `nodes` are those that are registered for the business.
+    """
 
     last_sequence: int
     timestamp: int

@@ -37,7 +37,8 @@ class Archiver:
         if self._child is None:
             self._child = self._start()
         try:
-            return decode_answer(self._child.ask(encode(job)))
+            answer: Answer = decode_answer(self._child.ask(encode(job)))
+            return answer
         except EOFError as error:
             self._child.close()
             self._child = None

@@ -53,10 +53,8 @@ def answer(job: Job, disk: Disk = OS_DISK, clock: Clock = SYSTEM) -> Answer:
 
 def _checkpoint(job: Checkpoint, disk: Disk, clock: Clock) -> Checkpointed:
     segments = [ref.segment() for ref in job.segments]
-    done = checkpoint(
-        disk, clock, Path(job.folder), segments, entry_decoder(), tombstones_before=job.tombstones_before
-    )
-    return Checkpointed(done.last_sequence if done else 0)
+    done = checkpoint(disk, clock, Path(job.folder), segments, entry_decoder(), tombstones_before=job.tombstones_before)
+    return Checkpointed(done.last_sequence, done.size) if done else Checkpointed(0, 0)
 
 
 @lru_cache(maxsize=8)
@@ -85,8 +83,8 @@ def _archive(job: Archive, disk: Disk) -> Archived:
     for batch in _batches(wanted):
         if batch[0].first > last + 1:
             raise ArchiveGap(
-                f"{objects.url}: {place.prefix} holds the log up to sequence {last}, and the oldest segment here begins with {batch[0].first}.",
-                hint="Objects were removed from the archive. Put them back, or use another archive: it is begun from the snapshot.",
+                f"{objects.url}: {place.prefix} ends with {last}, and the oldest segment here begins with {batch[0].first}.",
+                hint="Objects were removed from the archive: put them back, or begin another archive (with the snapshot).",
             )
         timestamp = max(timestamp, _put(objects, job.target, disk, decode, batch))
         last = batch[-1].last

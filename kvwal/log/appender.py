@@ -132,9 +132,7 @@ class Appender:
         return self.spares.take(self._limit) or blank_file(self._disk, self._folder)
 
     def _begin(self, header: Header, file: File) -> Segment:
-        header = msgspec.structs.replace(
-            header, salt=self._clock.random_bits(32), created_ms=self._clock.wall_ms()
-        )
+        header = msgspec.structs.replace(header, salt=self._clock.random_bits(32), created_ms=self._clock.wall_ms())
         self.began = self._clock.elapsed()
         self.unsynced = 0
         return Segment(self._disk, self._folder, header, self._limit, file)

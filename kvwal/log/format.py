@@ -150,7 +150,7 @@ def unpack_block(buffer: Buffer, offset: int, salt: int) -> Block | None:
         return None
     if kind > Kind.SEAL or flags & ~DURABLE or reserved:
         raise NewerVersion(
-            f"the block at byte {offset} has kind {kind}, flags {flags}, reserved {reserved}: written by a newer version of kvwal.",
+            f"the block at byte {offset} has kind {kind}, flags {flags}, reserved {reserved}: written by a newer version.",
             hint="Open it with that version.",
         )
     return Block(offset, Kind(kind), flags, payload, crc, min(align(start + length), len(buffer)))

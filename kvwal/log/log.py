@@ -37,15 +37,18 @@ class Ports:
 class Log:
     """Made by `open_log`. `ring` takes transactions from any thread; everything else is for the log's event loop.
 
-    `covered` is the last sequence that a durable snapshot holds, `recovered` what was found at opening.
+    `covered` is the last sequence that a durable snapshot holds, `snapshot_bytes` its size, `recovered` what was found.
     """
 
-    def __init__(self, ports: Ports, folder: Path, place: Place, recovered: Recovered, hybrid: HybridClock, lock: Lock) -> None:
+    def __init__(
+        self, ports: Ports, folder: Path, place: Place, recovered: Recovered, hybrid: HybridClock, lock: Lock
+    ) -> None:
         self.place = place
         self.folder = folder
         self.recovered = recovered
         self.hybrid = hybrid
         self.covered = recovered.snapshot.number if recovered.snapshot else 0
+        self.snapshot_bytes = ports.disk.size(folder / recovered.snapshot.name) if recovered.snapshot else 0
         self._ports = ports
         self._lock = lock
         self.ring: Ring
@@ -96,7 +99,9 @@ class Log:
         await self._task
         self._lock.release()
 
-    def _start(self, settings: Settings, memory: Memory, flush: Flush, header: Header, on_group: Callable[[], None]) -> None:
+    def _start(
+        self, settings: Settings, memory: Memory, flush: Flush, header: Header, on_group: Callable[[], None]
+    ) -> None:
         ports = self._ports
         self.ring = Ring(settings.ring_slots, settings.ring_bytes)
         self.appender = Appender(ports.disk, ports.clock, self.folder, header, settings, self.recovered.sealed)
@@ -128,9 +133,7 @@ async def open_log(
     folder = log_folder(root, place)
     lock = await ports.workers.run(lambda: _take_lock(ports, root, folder))
     try:
-        recovered = await ports.workers.run(
-            lambda: recover(ports.disk, folder, target, entry_decoder(), progress)
-        )
+        recovered = await ports.workers.run(lambda: recover(ports.disk, folder, target, entry_decoder(), progress))
         _check_identity(folder, place, recovered)
         if not accept_clock:
             _check_clock(folder, recovered, ports.clock.wall_ms(), settings)
@@ -149,11 +152,18 @@ def _take_lock(ports: Ports, root: Path, folder: Path) -> Lock:
         ports.disk.make_folders(folder)
         lock = ports.disk.lock(folder / LOCK, tasks.whoami())
     except (FileExistsError, NotADirectoryError) as error:
-        raise ConfigError(f"{root}: something on the way to {folder} is a file, not a folder.", hint="Choose another root.") from error
+        raise ConfigError(
+            f"{root}: something on the way to {folder} is a file, not a folder.", hint="Choose another root."
+        ) from error
     except PermissionError as error:
-        raise ConfigError(f"{folder}: not allowed to write here ({error.strerror}).", hint="Choose another root, or mend its owner and mode.") from error
+        raise ConfigError(
+            f"{folder}: not allowed to write here ({error.strerror}).",
+            hint="Choose another root, or mend its owner and mode.",
+        ) from error
     except OSError as error:
-        raise ConfigError(f"{folder}: the root cannot be used ({error.strerror}).", hint="Choose another root.") from error
+        raise ConfigError(
+            f"{folder}: the root cannot be used ({error.strerror}).", hint="Choose another root."
+        ) from error
     if isinstance(lock, str):
         raise StoreLocked(
             f"{folder}: the log is held by {lock}.",
@@ -169,7 +179,8 @@ def _check_identity(folder: Path, place: Place, recovered: Recovered) -> None:
     written = Place(header.namespace, header.cluster, header.business, header.node)
     if written != place:
         raise ConfigError(
-            f"{folder}: its files were written as {'/'.join(written)}.", hint="A log cannot be renamed by moving its folder: move it back."
+            f"{folder}: its files were written as {'/'.join(written)}.",
+            hint="A log cannot be renamed by moving its folder: move it back.",
         )
 
 
@@ -177,8 +188,8 @@ def _check_clock(folder: Path, recovered: Recovered, wall_ms: int, settings: Set
     ahead_ms = (recovered.last_timestamp >> TIMESTAMP_SHIFT) - wall_ms
     if ahead_ms > settings.max_skew_seconds * 1000:
         raise ClockSkew(
-            f"{folder}: the last entry is from {to_text(recovered.last_timestamp)}, {ahead_ms / 1000:.1f} s ahead of this machine's clock.",
-            hint="Mend the clock; or accept it (accept_clock=True, --accept-clock): new entries then continue from that time.",
+            f"{folder}: the last entry is from {to_text(recovered.last_timestamp)}, {ahead_ms / 1000:.1f} s ahead of this clock.",
+            hint="Mend the clock, or accept it (accept_clock=True, --accept-clock): new entries then go on from that time.",
         )
 
 
@@ -189,4 +200,3 @@ def _next_header(clock: Clock, place: Place, recovered: Recovered) -> Header:
         epoch=recovered.epoch, first_sequence=recovered.next_sequence, previous_crc=recovered.previous_crc,
         salt=0, created_ms=0,
     )  # fmt: skip
-

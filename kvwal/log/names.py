@@ -1,7 +1,7 @@
 """What files are called, both ways. Nobody else puts such a name together or takes one apart.
 
-    <root>/<namespace>/<cluster>/<business>/<node>/
-        LOCK  <first sequence, 20 digits>.wal  <last sequence>.snapshot  *.partial  *.torn  overflow/
+<root>/<namespace>/<cluster>/<business>/<node>/
+    LOCK  <first sequence, 20 digits>.wal  <last sequence>.snapshot  *.partial  *.torn  overflow/
 """
 
 from __future__ import annotations

@@ -61,7 +61,9 @@ class SegmentReader:
         self._buffer = buffer
         unpacked = unpack_snapshot_header(buffer) if snapshot else unpack_header(buffer)
         if unpacked is None:
-            raise CorruptLog("the header does not verify: this is no segment of kvwal, or it is damaged.", path=path, offset=0)
+            raise CorruptLog(
+                "the header does not verify: this is no segment of kvwal, or it is damaged.", path=path, offset=0
+            )
         self.header: Header | SnapshotHeader = unpacked[0]
         self.start = self.end = unpacked[1]
         self.count = 0
@@ -121,7 +123,7 @@ class SegmentReader:
         last = self.header.first_sequence + self.count - 1
         if (seal.entries, seal.bytes) != (self.count, block.offset) or seal.last_sequence != last:
             raise self._corrupt(
-                f"the seal speaks of {seal.entries} entries up to sequence {seal.last_sequence}, and {self.count} up to {last} are here.",
+                f"the seal counts {seal.entries} entries up to {seal.last_sequence}, and {self.count} up to {last} are here.",
                 block.offset,
             )
         self.seal, self.seal_crc = seal, block.crc

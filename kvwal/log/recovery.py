@@ -207,7 +207,9 @@ class _Recovery:
 
     def _keep(self, path: Path, reader: SegmentReader, crc: int, size: int) -> None:
         last = reader.next_sequence - 1
-        self._sealed.append(SealedSegment(path, reader.header.first_sequence, last, reader.header.previous_crc, crc, size))
+        self._sealed.append(
+            SealedSegment(path, reader.header.first_sequence, last, reader.header.previous_crc, crc, size)
+        )
         self._next = last + 1
         self._crc = crc
 

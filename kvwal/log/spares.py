@@ -53,7 +53,9 @@ class Spares:
         try:
             for offset in range(0, size, _STEP):
                 end = min(offset + _STEP, size)
-                file.write_at(offset, [_ZEROS] * ((end - offset) // len(_ZEROS)) + [_ZEROS[: (end - offset) % len(_ZEROS)]])
+                file.write_at(
+                    offset, [_ZEROS] * ((end - offset) // len(_ZEROS)) + [_ZEROS[: (end - offset) % len(_ZEROS)]]
+                )
                 file.datasync()
         except OSError:
             file.close()

@@ -12,7 +12,7 @@ import mmap
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -57,7 +57,7 @@ class Disk(Protocol):
         """An existing file, for writing, its bytes as they are."""
         ...
 
-    def view(self, path: Path) -> _View:
+    def view(self, path: Path) -> AbstractContextManager[Buffer]:
         """A context that gives the file's bytes as they are now, without copying them (`mmap`; empty files give `b""`)."""
         ...
 
@@ -116,11 +116,6 @@ class Lock(Protocol):
     def release(self) -> None:
         """Let go."""
         ...
-
-
-class _View(Protocol):
-    def __enter__(self) -> Buffer: ...
-    def __exit__(self, *exc: object) -> None: ...
 
 
 class OsFile:

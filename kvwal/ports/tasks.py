@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -119,6 +120,22 @@ class Child:
         self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
+
+
+def serve_parent(answer: Callable[[bytes], bytes], *, niceness: int) -> None:
+    """The other end of `Child`: answer each line of standard input, until it ends. Runs at low priority.
+
+    Only answers go to standard output; what a library prints goes to standard error. A Ctrl-C is for the parent, which then
+    closes our input.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(niceness)
+    answers = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    for line in sys.stdin.buffer:
+        rest = memoryview(answer(line) + b"\n")
+        while rest:
+            rest = rest[os.write(answers, rest) :]
 
 
 def whoami() -> str:

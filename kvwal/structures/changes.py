@@ -72,7 +72,11 @@ class Changes:
         return entries, decide
 
     def submission(
-        self, entries: list[Entry], future: Future[Any] | asyncio.Future[Any], decide: Decide | None = None, sync: bool = False
+        self,
+        entries: list[Entry],
+        future: Future[Any] | asyncio.Future[Any],
+        decide: Decide | None = None,
+        sync: bool = False,
     ) -> Submission:
         """These entries as one transaction, which logs the last state of what it touches twice; `TooLarge` if it is."""
         if len(entries) > 1:
@@ -80,8 +84,9 @@ class Changes:
         size = size_of(entries)
         if size > self._business.overflow_bytes:
             raise TooLarge(
-                f"{self._business.name}: a transaction of {len(entries)} entries and {size} bytes is above the limit of {self._business.overflow_bytes}.",
-                hint="Nothing was written. Split it into smaller transactions, or keep large values elsewhere and store where they are.",
+                f"{self._business.name}: {len(entries)} entries of {size} bytes are too much for one transaction"
+                f" (limit: {self._business.overflow_bytes} bytes); nothing was written.",
+                hint="Split it into smaller ones, or keep large values elsewhere and store where they are.",
             )
         return Submission(entries, size, future, decide, sync)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from kvwal.entry import DataEntry, Entry
 from kvwal.hlc import to_timestamp
@@ -154,7 +154,7 @@ class Transaction:
         """Put, at the end of the block."""
         self._entries += self._map._changes.put(key, value, ttl)
 
-    def __enter__(self) -> Transaction:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
