@@ -198,12 +198,16 @@ class _Input:
         self._batches = _stream(source)
         self._batch: pa.RecordBatch | None = None
         self._start = 0
+        self._last = -1
 
     def take(self, places: pa.ChunkedArray) -> pa.Table:
-        """The rows at these ascending places, none of which lies before one that was taken already."""
+        """The rows at these places, which go on behind those taken before, because the source is sorted."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        if not (self._last < places[0].as_py() and pc.all(pc.less(places[:-1], places[1:]), min_count=0).as_py()):
+            raise _not_merged(f"the rows of an object of {self._node} are not sorted by identity")
+        self._last = places[-1].as_py()
         found = []
         while len(places):
             batch = self._reach(places[0].as_py())
@@ -219,8 +223,6 @@ class _Input:
             self._batch = next(self._batches, None)
             if self._batch is None:
                 raise _not_merged(f"an object of {self._node} ends before row {place}")
-        if place < self._start:
-            raise _not_merged(f"the rows of an object of {self._node} are not sorted by identity")
         return self._batch
 
 

@@ -122,3 +122,14 @@ def test_verify_changes_nothing(objects: Objects) -> None:
     before = [(item, objects.read(item.key)) for item in objects.list("")]
     verify(objects)
     assert [(item, objects.read(item.key)) for item in objects.list("")] == before
+
+
+def test_statistics_that_are_not_those_of_the_rows(objects: Objects) -> None:
+    (stored,) = fill(objects, PLACE, [(1, 50)])
+    whole = objects.read(stored.key)
+    at = whole.rindex(b"key-004")
+    objects.delete(stored.key)
+    objects.put_if_absent(stored.key, whole[:at] + b"key-003" + whole[at + 7 :])
+    (finding,) = verify(objects).findings
+    assert (finding.kind, finding.key) == ("damaged", stored.key)
+    assert "statistics of key" in finding.text

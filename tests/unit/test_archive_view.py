@@ -9,13 +9,13 @@ import pytest
 
 from archive import registry
 from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap
-from archive.layout import Span
-from archive.merge import Row, Source, all_rows, latest_plain, latest_table, newest_first
+from archive.layout import Span, object_key
+from archive.merge import BATCH_BYTES, Row, Source, all_rows, latest_plain, latest_table, newest_first
 from archive.objects import Objects, open_objects
 from archive.restore import businesses, restore_batches
 from archive.rows import node_schema
 from archive.view import history, latest
-from archive.writer import put_segment
+from archive.writer import Seals, encode, put_segment
 from tests.support.history import LOG, PLACE, fill, from_table, merged, place, rows, table
 
 WHERE = ("ns", "local", "jobs")
@@ -230,4 +230,27 @@ def test_an_object_that_stays_away_is_an_error(objects: Objects, monkeypatch: py
     objects.delete(stored.key)
     monkeypatch.setattr(type(objects), "list", lambda self, prefix: [i for i in listed if i.key.startswith(prefix)])
     with pytest.raises(ArchiveError, match="no such object"):
+        latest(objects, *WHERE)
+
+
+def test_large_values_come_in_batches_that_stay_small(objects: Objects) -> None:
+    value = bytes(1 << 20)
+    large = [row(f"{number:03d}", value, number, number) for number in range(1, 41)]
+    registry.register(objects, PLACE, LOG)
+    for first in (1, 21):
+        found = table(large[first - 1 : first + 19])
+        put_segment(
+            objects, PLACE, Span(first, first + 19), found, log_id=LOG, previous_crc=first - 1, seal_crcs=[first + 19]
+        )
+    sizes = [batch.nbytes for batch in restore_batches(objects, *WHERE).batches]
+    assert sum(sizes) > 40 << 20
+    assert max(sizes) <= BATCH_BYTES
+
+
+def test_an_object_that_is_not_sorted_is_damage(objects: Objects) -> None:
+    registry.register(objects, PLACE, LOG)
+    unsorted = table([row(key, b"1", number, number) for number, key in enumerate("dacb", 1)])
+    _, data = encode(PLACE, Span(1, 4), unsorted, Seals(LOG, 0, [4]))
+    objects.put_if_absent(object_key(PLACE, Span(1, 4)), data)
+    with pytest.raises(ArchiveDamaged, match="not sorted by identity"):
         latest(objects, *WHERE)
