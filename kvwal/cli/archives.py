@@ -18,7 +18,7 @@ from archive.verify import verify
 from kvwal.cli import show
 from kvwal.cli.options import ALL, AcceptClock, AnyNamespace, Archive, Cluster, Json, Namespace, Node, Root, Where
 from kvwal.cli.show import Format
-from kvwal.cli.times import parse_time
+from kvwal.cli.text import parse_time
 from kvwal.config import Settings
 from kvwal.errors import ConfigError
 from kvwal.hlc import to_text

@@ -12,7 +12,7 @@ import typer
 
 from kvwal.cli import show
 from kvwal.cli.options import Archive, Cluster, Json, Namespace, Node, Root, Where
-from kvwal.cli.times import parse_time
+from kvwal.cli.text import parse_time
 from kvwal.errors import ConfigError
 from kvwal.ports.clock import SYSTEM
 from kvwal.spark import queries

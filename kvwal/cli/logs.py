@@ -1,17 +1,22 @@
-"""Commands on the log's own files: log dump, log verify."""
+"""Commands on the log's own files: log dump, log verify, log repair."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kvwal.cli import show
 from kvwal.cli.examine import Found, dump, examine
-from kvwal.cli.options import AnyNamespace, Archive, Cluster, Json, Node, Root, Where, complete_business
+from kvwal.cli.options import AnyNamespace, Archive, Cluster, Json, Namespace, Node, Root, Where, complete_business
 from kvwal.cli.text import as_json, label
 from kvwal.errors import ConfigError
 from kvwal.hlc import to_text
+from kvwal.log.names import find_places, log_folder
+from kvwal.log.reader import entry_decoder
+from kvwal.log.salvage import salvage, write_saved
+from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
 
 DAMAGED = 4
@@ -76,3 +81,35 @@ def log_verify(
 def described(file: Found) -> tuple[str, int, int, int, int, str, str]:
     """A file's columns."""
     return file.path.name, file.first, file.last, file.entries, file.bytes, file.state, file.problem
+
+
+@log_app.command("repair")
+def log_repair(
+    root: Root,
+    business: OneBusiness = None,
+    into: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A new root for what can be saved.")] = None,
+    namespace: Namespace = "default",
+    cluster: Cluster = "local",
+    node: Node = None,
+    archive: Archive = None,
+    json: Json = False,
+) -> None:
+    """Say what can be saved of a damaged log, and write that to a new root. The damaged one is never changed."""
+    places = Where(root, namespace, cluster, node, archive).places(business)
+    if not places:
+        raise ConfigError(
+            f"{root} holds no log of {namespace}/{cluster}.", hint="See what is there with `kvwal doctor`."
+        )
+    if into is not None and find_places(OS_DISK, into):
+        raise ConfigError(f"{into} holds a store already; nothing was written.", hint="Choose a new folder.")
+    lines = []
+    for place in places:
+        saved = salvage(OS_DISK, log_folder(root, place), entry_decoder())
+        if into is not None:
+            write_saved(OS_DISK, SYSTEM, into, place, saved)
+        lines.append((place.business, place.node, len(saved.entries), " ".join(saved.lost)))
+    show.rows(["business", "node", "entries saved", "lost"], lines, show.Format.json if json else show.Format.table)
+    if into is None and not json:
+        show.say(
+            "Nothing was written. --into FOLDER writes what can be saved to a new root; `kvwal restore` has what was archived."
+        )

@@ -1,8 +1,9 @@
-"""Entries as text and as JSON. Light on purpose: `kvwal get` imports it, and nothing that takes time to load."""
+"""Entries and times as text and as JSON. Light on purpose: `kvwal get` imports it, and nothing that takes time to load."""
 
 from __future__ import annotations
 
 import base64
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from kvwal.codecs import registry
 from kvwal.entry import DataEntry
 from kvwal.errors import CodecError, ConfigError
-from kvwal.hlc import to_text
+from kvwal.hlc import to_text, to_timestamp
 
 _decode_json = msgspec.json.Decoder().decode
 _encode_json = msgspec.json.Encoder().encode
@@ -99,3 +100,13 @@ def parse_key(text: str, class_name: str) -> Any:
     if type(value) is not kinds[class_name]:
         raise CodecError(f"the key {text!r} is no {class_name}.", hint="Write it as JSON does: 7, 1.5, true, null.")
     return value
+
+
+def parse_time(text: str) -> int:
+    """The timestamp that a date and time, or a timestamp, stands for. Without a zone it is local time."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        return to_timestamp(datetime.fromisoformat(text))
+    except ValueError as error:
+        raise ConfigError(f"{text!r} is no time: {error}.", hint="Write 2025-01-31T12:00:00 or a timestamp.") from None

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvwal.cli.text import as_json, label, line, parse_key, parse_value, shown
-from kvwal.cli.times import parse_time
+from kvwal.cli.text import as_json, label, line, parse_key, parse_time, parse_value, shown
 from kvwal.codecs import registry
 from kvwal.entry import DataEntry
 from kvwal.errors import CodecError, ConfigError
