@@ -93,6 +93,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for."""
+    if name == "__version__":
+        return import_module("importlib.metadata").version("kvwal")
     if name not in __all__:
         raise AttributeError(f"module 'kvwal' has no attribute {name!r}")
     module, _, attribute = _PLACES.get(name, f"kvwal.errors:{name}").partition(":")
