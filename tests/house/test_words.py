@@ -9,7 +9,7 @@ import tomllib
 
 from tests.house.source import ROOT, committed, imported, modules
 
-BINARY = (".png", ".wal", ".snapshot", ".parquet", ".zst", ".lz4", ".gz", ".jar")
+BINARY = (".png", ".zstd", ".wal", ".snapshot", ".parquet", ".zst", ".lz4", ".gz", ".jar")
 REGISTRY = re.compile(
     r"pypi\.org|pythonhosted\.org|maven\.org|maven\.apache\.org|crates\.io|golang\.org|npmjs\.|deb\.debian\.org|docker\.io|ghcr\.io|quay\.io"
 )
