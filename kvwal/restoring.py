@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from archive import rows
 from archive.layout import Place, check_name
 from archive.objects import Objects, open_objects
 from archive.reader import live_objects
@@ -147,8 +148,6 @@ def _give_name(root: Path, namespace: str, cluster: str) -> None:
 def _write_log(objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
     """The rows as a log of its own, in the order of their timestamps."""
     import pyarrow as pa
-
-    from archive import rows
 
     table = pa.Table.from_batches(list(found.batches), schema=rows.node_schema()).sort_by("timestamp")
     settings = Settings()
