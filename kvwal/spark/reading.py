@@ -73,6 +73,7 @@ class LogReader:
         self._unsaved = 0
         self._since = 0
         self._skip = 0
+        self._broken = False
 
     def advance(self, progress: Callable[[int], None] = lambda done: None) -> int:
         """Read and store what was written since the last call; returns the number of lines.
@@ -98,7 +99,7 @@ class LogReader:
                 break
             self.close()
             self._open(later, 0)
-        self._save(complete=not written)
+        self._save(complete=not written and not self.problem)
         return self.events - before
 
     def close(self) -> None:
@@ -123,7 +124,7 @@ class LogReader:
         return False
 
     def _open(self, part: Part, skip: int) -> None:
-        self._part, self._lines, self._number, self._skip = part, Lines(part.path), 0, skip
+        self._part, self._lines, self._number, self._skip, self._broken = part, Lines(part.path), 0, skip, False
 
     def _read_part(self, progress: Callable[[int], None]) -> None:
         """Everything that the open part holds by now."""
@@ -137,6 +138,7 @@ class LogReader:
                     self._save()
                 progress(self._lines.tell())
         except DamagedFile as error:  # what comes in later files can still be read
+            self._broken = True
             self.problem = f"{self._part.path}, behind line {self._number}: {error}"
             self._keep_aside(self._number + 1, str(error), b"")
 
@@ -165,7 +167,7 @@ class LogReader:
 
     def _take_unfinished(self) -> None:
         """A last line without an end, in a file that nobody writes to any more: an event, or the stump of one."""
-        rest = self._lines.unfinished() if self._lines is not None else b""
+        rest = self._lines.unfinished() if self._lines is not None and not self._broken else b""
         if rest and not self._skip:
             self._take_line(rest)
 
