@@ -471,7 +471,7 @@ def parse_line(line: bytes) -> Event | None:
         if decode is not None:
             event: Event = decode(line)
             return event
-        if "Event" not in _decode_any(line):
+        if not isinstance(_decode_any(line).get("Event"), str):
             raise DamagedLine("the line is JSON, but no event")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedLine(str(error)) from error

@@ -107,7 +107,7 @@ class _Lz4(_Blocks):
 
 
 class _Snappy(_Blocks):
-    """A head of 16 bytes, then blocks: length (4, big-endian), snappy. Writers that append begin with the head again."""
+    """A head of 16 bytes, then blocks: length (4, big-endian), snappy."""
 
     head = 4
 
