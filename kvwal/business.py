@@ -69,9 +69,9 @@ class OpenBusiness:
         self._running: asyncio.Task[None] | None = None
         self._closed = False
         now = around.ports.clock.elapsed()
-        self._archive_due = self._checkpoint_due = now
+        self._archive_due = now + around.settings.archive_seconds
+        self._checkpoint_due = now
         self._upkeep_due = now + _UPKEEP_SECONDS
-        self.touched = True
         self.log: Log
 
     def now_ms(self) -> int:
@@ -166,7 +166,7 @@ class OpenBusiness:
         """Do what is due. A failure is logged and kept for `stats`: writes go on, nothing is dropped, it is tried again."""
         try:
             await work()
-        except KvwalError as error:
+        except (KvwalError, OSError) as error:
             self._around.logger.warning("upkeep failed", business=self.name, node=self.place.node, error=str(error))
 
     async def _archive_sealed(self) -> None:
@@ -296,16 +296,12 @@ class OpenBusiness:
 async def open_business(place: Place, flush: Flush, around: Surroundings) -> OpenBusiness:
     """Lock, recover and open the log of a business. Errors are those of `open_log`."""
     business = OpenBusiness(place, flush, around)
-
-    def touch() -> None:
-        business.touched = True
-
     business.log = await open_log(
         around.ports, around.root, place,
         settings=around.settings, flush=flush,
         target=recovery.Target(business.state.apply, business.state.clear),
         lookup=business.state.lookup, hybrid=business.hybrid,
-        accept_clock=around.accept_clock, progress=around.progress, on_group=touch,
+        accept_clock=around.accept_clock, progress=around.progress,
     )  # fmt: skip
     torn = business.log.recovered.torn
     if torn is not None:

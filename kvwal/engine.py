@@ -161,11 +161,14 @@ class Engine:
             self._closed = True
         self._ticker.cancel()
         await asyncio.gather(self._ticker, return_exceptions=True)
-        for business in self.businesses.values():
-            await business.close(archive=archive)
+        closing = (business.close(archive=archive) for business in self.businesses.values())
+        failures = await asyncio.gather(*closing, return_exceptions=True)
         await self._around.archiver.close()
         self._archive_workers.close()
         self._workers.close()
+        for failure in failures:
+            if failure is not None:
+                raise failure
 
     async def _tick(self) -> None:
         """Every second, see what is due. A business that nobody writes to and that owes nothing costs nothing."""

@@ -94,22 +94,29 @@ class Log:
 
     async def close(self) -> None:
         """Write what waits, end the log as a clean close does, and let go of the lock."""
-        await self.ring.order(self.writer.close)
-        await self.ring.close()
-        await self._task
-        self._lock.release()
+        try:
+            await self.ring.order(self.writer.close)
+            await self.ring.close()
+            await self._task
+        finally:
+            self._lock.release()
 
-    def _start(
-        self, settings: Settings, memory: Memory, flush: Flush, header: Header, on_group: Callable[[], None]
-    ) -> None:
+    def _start(self, settings: Settings, memory: Memory, flush: Flush, header: Header) -> None:
         ports = self._ports
         self.ring = Ring(settings.ring_slots, settings.ring_bytes)
         self.appender = Appender(ports.disk, ports.clock, self.folder, header, settings, self.recovered.sealed)
         self.writer = Writer(
             self.ring, self.appender, memory, self.hybrid,
-            clock=ports.clock, workers=ports.workers, flush=flush, on_group=on_group,
+            clock=ports.clock, workers=ports.workers, flush=flush,
         )  # fmt: skip
         self._task = asyncio.get_running_loop().create_task(self.writer.run())
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Should a bug have stopped the writer, refuse what waits and all that comes: nobody may wait for ever."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.writer.failed = error
+            self.ring.refuse()
 
 
 async def open_log(
@@ -124,7 +131,6 @@ async def open_log(
     hybrid: HybridClock,
     accept_clock: bool = False,
     progress: Progress | None = None,
-    on_group: Callable[[], None],
 ) -> Log:
     """Lock the log of `place`, recover it into `target`, and begin a new segment.
 
@@ -140,7 +146,7 @@ async def open_log(
         hybrid.advance(recovered.last_timestamp)
         log = Log(ports, folder, place, recovered, hybrid, lock)
         header = _next_header(ports.clock, place, recovered)
-        log._start(settings, Memory(lookup, target.apply), flush, header, on_group)
+        log._start(settings, Memory(lookup, target.apply), flush, header)
     except BaseException:
         lock.release()
         raise

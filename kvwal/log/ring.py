@@ -208,6 +208,11 @@ class Ring:
 
     async def close(self) -> None:
         """Take nothing more, and refuse what still waits."""
+        self.refuse()
+        await self._queue.aclose()
+
+    def refuse(self) -> None:
+        """Refuse what waits, and all that comes. On the consumer's loop."""
         self._queue.shutdown(immediate=False)
         while not self._queue.async_q.empty():
             slot = self._queue.async_q.get_nowait()
@@ -215,7 +220,6 @@ class Ring:
                 slot.future.set_exception(_closed())
             else:
                 _refuse(slot)
-        await self._queue.aclose()
 
 
 def _refuse(submissions: list[Submission]) -> None:

@@ -58,7 +58,6 @@ class Writer:
         clock: Clock,
         workers: Workers,
         flush: Flush,
-        on_group: Callable[[], None],
     ) -> None:
         self._ring = ring
         self._appender = appender
@@ -67,7 +66,6 @@ class Writer:
         self._clock = clock
         self._workers = workers
         self._flush = flush
-        self._on_group = on_group
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[Any] | None = None
         self._preparing: asyncio.Task[None] | None = None
@@ -80,7 +78,7 @@ class Writer:
         while not closed:
             submissions, order = await self._ring.take(GROUP_BYTES)
             if submissions:
-                await self._serve(submissions)
+                await self._serve_or_fail(submissions)
             if order is not None:
                 closed = await self._obey(order)
 
@@ -90,8 +88,10 @@ class Writer:
             self._timer.cancel()
         if self._preparing is not None:
             await self._preparing
-        seal = self.failed is None
-        await self._workers.run(partial(self._appender.close, seal=seal))
+        if self.failed is None:
+            await self._guarded(partial(self._appender.close, seal=True))
+        else:
+            self._appender.close(seal=False)
 
     async def rotate(self) -> None:
         """An order: seal the segment, if it has entries."""
@@ -106,9 +106,13 @@ class Writer:
 
     async def _obey(self, order: Order) -> bool:
         try:
-            order.future.set_result(await order.action())
+            answer = await order.action()
         except (KvwalError, OSError) as error:
-            order.future.set_exception(error)
+            if not order.future.done():
+                order.future.set_exception(error)
+        else:
+            if not order.future.done():
+                order.future.set_result(answer)
         return order.action == self.close
 
     async def _guarded(self, call: Callable[[], None]) -> None:
@@ -120,6 +124,14 @@ class Writer:
         except OSError as error:
             self._poison(error)
             raise self._failure() from error
+
+    async def _serve_or_fail(self, submissions: list[Submission]) -> None:
+        """Serve. Should a bug stop the writer, nobody may wait for ever: the group's outcome is unknown then."""
+        try:
+            await self._serve(submissions)
+        except BaseException as error:
+            _fail(submissions, _unknown(error))
+            raise
 
     async def _serve(self, submissions: list[Submission]) -> None:
         if self.failed is not None:
@@ -159,6 +171,8 @@ class Writer:
             sync = sync or submission.sync
             mine = self._decide(submission, overlay)
             if not mine:
+                if submission.decide is None:
+                    submission.answer = self._hybrid.last
                 continue
             timestamp = stamp(wall)
             for entry in mine:
@@ -198,7 +212,6 @@ class Writer:
             self._timer = loop.call_later(self._flush.ms / 1000, self._flush_later)
         if self._preparing is None and (size := self._appender.wants_spare()):
             self._preparing = asyncio.get_running_loop().create_task(self._prepare(size))
-        self._on_group()
 
     def _flush_later(self) -> None:
         self._flushing = asyncio.get_running_loop().create_task(self._ring.order(self.flush))
@@ -252,9 +265,9 @@ def _fail(submissions: list[Submission], error: KvwalError) -> None:
         submission.fail(error)
 
 
-def _unknown(error: OSError) -> CommitUnknown:
+def _unknown(error: BaseException) -> CommitUnknown:
     unknown = CommitUnknown(
-        f"the disk failed while this write was on its way ({error}).",
+        f"the log failed while this write was on its way ({error}).",
         hint="Reopen the store: the write is there whole, or not at all.",
     )
     unknown.__cause__ = error
