@@ -76,7 +76,7 @@ Job = Checkpoint | Archive | Upkeep
 
 
 class Checkpointed(msgspec.Struct, tag=True):
-    """A snapshot of `size` bytes stands that ends with `last_sequence` (0: there was nothing to do)."""
+    """A snapshot of `size` bytes stands that ends with `last_sequence` (0: there was nothing to hold)."""
 
     last_sequence: int
     size: int

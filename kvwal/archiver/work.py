@@ -54,7 +54,12 @@ def answer(job: Job, disk: Disk = OS_DISK, clock: Clock = SYSTEM) -> Answer:
 def _checkpoint(job: Checkpoint, disk: Disk, clock: Clock) -> Checkpointed:
     segments = [ref.segment() for ref in job.segments]
     done = checkpoint(disk, clock, Path(job.folder), segments, entry_decoder(), tombstones_before=job.tombstones_before)
-    return Checkpointed(done.last_sequence, done.size) if done else Checkpointed(0, 0)
+    if done is not None:
+        return Checkpointed(done.last_sequence, done.size)
+    snapshots = log_files(disk, Path(job.folder))[1]
+    if not snapshots:
+        return Checkpointed(0, 0)
+    return Checkpointed(snapshots[-1].number, disk.size(Path(job.folder) / snapshots[-1].name))
 
 
 @lru_cache(maxsize=8)

@@ -31,8 +31,8 @@ def write_snapshot(
     """
     header = msgspec.structs.replace(header, salt=clock.random_bits(32), created_ms=clock.wall_ms())
     name = snapshot_name(header.last_sequence)
-    partial = folder / partial_name(name)
-    disk.unlink(partial)
+    # A name of its own: an archiver that outlived its killed parent may be writing the same snapshot at the same time.
+    partial = folder / partial_name(f"{name}.{header.salt:08x}")
     file = disk.create(partial)
     try:
         parts = pack_header(header)
