@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -217,3 +219,17 @@ def test_the_same_questions_in_sql(written: Written) -> None:
     ran = command("query", written.root, sql, "--json")
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["skew"] > 1
+
+
+def test_the_commands_of_the_page_answer(written: Written) -> None:
+    page = (ROOT / "docs" / "spark-metadata.md").read_text()
+    commands = [shlex.split(typed) for typed in re.findall(r"^```sh\nkvwal (.*?)\n```", page, re.MULTILINE | re.DOTALL)]
+    answers = {}
+    for verb, _, *rest in commands:
+        asked = [word.replace("delays by carrier", "join and sum") for word in rest]
+        ran = command(verb, written.root, *asked)
+        assert ran.code == 0, (asked, ran.err)
+        answers[" ".join(rest)] = ran.out
+    assert len(answers) >= 8
+    assert all("sums" in out or "numbers" in out for typed, out in answers.items() if "'reads'" in typed)
+    assert all("fails on purpose" in out for typed, out in answers.items() if "FAILED" in typed or "--failed" in typed)

@@ -24,7 +24,7 @@ def ended(index: int, ms: int = 10, attempt: int = 0, reason: str = "Success") -
 
 
 @given(durations)
-def test_quantiles_are_within_two_percent(spans: list[int]) -> None:
+def test_quantiles_are_within_one_percent(spans: list[int]) -> None:
     stage = Stage()
     for index, ms in enumerate(spans):
         tasks.add_duration(stage, ended(index, ms))
@@ -37,7 +37,7 @@ def test_quantiles_are_within_two_percent(spans: list[int]) -> None:
         (0.95, stage.task_p95_ms),
     ):
         true = ordered[math.ceil(share * len(ordered)) - 1]
-        assert abs(found - true) <= max(1, 0.02 * true)
+        assert abs(found - true) <= 1 + 0.01 * true
     assert (stage.task_min_ms, stage.task_max_ms) == (ordered[0], ordered[-1])
     assert len(stage.buckets) <= 64 + math.log(10**9 / 64) / math.log(1.02) + 1
 
@@ -89,7 +89,7 @@ def test_keys_sort_as_their_numbers_do(one: int, other: int) -> None:
     assert executor_key("a", "../x") == "a/executor/..%2Fx"
 
 
-@given(st.text(), st.integers(20, 60))
+@given(st.text(), st.integers(40, 400))
 def test_a_cut_text_is_short_and_keeps_both_ends(text: str, limit: int) -> None:
     short = cut(text, limit)
     assert len(short) <= limit
