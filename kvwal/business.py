@@ -1,55 +1,28 @@
-"""One business, open for writing: its memory, its log, and what has to be done for them from time to time."""
+"""One business, open for writing: its memory and its log, as the structures on it see them."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import Any, NamedTuple
-
-import structlog
+from typing import Any
 
 from archive.layout import Place
 from archive.objects import Objects, open_objects
-from kvwal.archiver.jobs import Archive, Archived, Checkpoint, Checkpointed, Kept, SegmentRef, Target, Upkeep
-from kvwal.archiver.remote import Archiver
 from kvwal.codecs import registry
-from kvwal.config import Flush, Settings
-from kvwal.entry import DataEntry, Entry
-from kvwal.errors import KvwalError, StoreClosed
+from kvwal.config import Flush
+from kvwal.entry import DataEntry
+from kvwal.errors import StoreClosed
 from kvwal.hlc import HybridClock
 from kvwal.log import recovery
-from kvwal.log.log import Log, Ports, open_log
-from kvwal.log.names import find_places
-from kvwal.log.reader import Progress
-from kvwal.log.ring import Lookup, Submission, size_of
+from kvwal.log.log import Log, open_log
+from kvwal.log.ring import Submission
 from kvwal.past import Past
 from kvwal.structures.state import State
-
-_SWEEP_AT_ONCE = 1000
-_UPKEEP_SECONDS = 600.0
-_WORTH_FRACTION = 10
-"""By the timer, a checkpoint is worth it when the new log is at least this fraction of the snapshot it would write anew."""
-
-
-class Surroundings(NamedTuple):
-    """What all businesses of a store share."""
-
-    ports: Ports
-    root: Path
-    settings: Settings
-    archiver: Archiver
-    archive_url: str | None
-    options: dict[str, Any]
-    accept_clock: bool
-    progress: Progress | None
-    logger: structlog.stdlib.BoundLogger
+from kvwal.upkeep import Keeper, Surroundings
 
 
 class OpenBusiness:
     """Made by `open_business`, on the store's event loop; `submit`, `history` and `as_of` are for any other thread.
 
-    `archived` is the last sequence that the archive was seen to hold, `archive_error` why it was not reached at the last try.
+    `log` is what it is written to, `keeper` looks after that.
     """
 
     def __init__(self, place: Place, flush: Flush, around: Surroundings) -> None:
@@ -60,19 +33,10 @@ class OpenBusiness:
         self.overflow_bytes = around.settings.overflow_bytes
         self.hybrid = HybridClock()
         self.state = State(self.now_ms)
-        self.archived = 0
-        self.archive_error: KvwalError | None = None
-        self._archived_timestamp = 0
-        self._archive_nodes: list[str] = []
         self._around = around
-        self._turn = asyncio.Lock()
-        self._running: asyncio.Task[None] | None = None
         self._closed = False
-        now = around.ports.clock.elapsed()
-        self._archive_due = now + around.settings.archive_seconds
-        self._checkpoint_due = now
-        self._upkeep_due = now + _UPKEEP_SECONDS
         self.log: Log
+        self.keeper: Keeper
 
     def now_ms(self) -> int:
         """The present by this log's hybrid clock."""
@@ -111,152 +75,6 @@ class OpenBusiness:
             objects = open_objects(around.archive_url, around.options)
         return Past(around.ports.disk, around.root, [self.place], objects, all_nodes=False)
 
-    async def archive(self) -> None:
-        """Seal what is there, archive it, and return when it is confirmed."""
-        await self.log.rotate()
-        async with self._turn:
-            await self._archive()
-
-    async def checkpoint(self) -> None:
-        """Seal what is there, and return when a snapshot holds it."""
-        await self.log.rotate()
-        async with self._turn:
-            await self._checkpoint()
-
-    async def tick(self) -> None:
-        """What is due now: called about every second."""
-        await self._sweep()
-        if self._running is not None and not self._running.done():
-            return
-        work = self._due(self._around.ports.clock.elapsed())
-        if work is not None:
-            self._running = asyncio.get_running_loop().create_task(self._in_background(work))
-
-    def _due(self, now: float) -> Callable[[], Coroutine[Any, Any, None]] | None:
-        settings = self._around.settings
-        appender = self.log.appender
-        if self.log.writer.failed is not None:
-            return None
-        if self._around.archive_url is not None and now >= self._archive_due:
-            old = appender.entries and now - appender.began >= settings.archive_seconds
-            if old or self._lag_segments():
-                self._archive_due = now + (settings.archive_seconds if self.archive_error else 0)
-                return self.archive if old else self._archive_sealed
-        if self._checkpoint_is_due(now):
-            self._checkpoint_due = now + settings.checkpoint_seconds
-            return self.checkpoint
-        if self._around.archive_url is not None and now >= self._upkeep_due:
-            self._upkeep_due = now + _UPKEEP_SECONDS
-            return self._upkeep
-        return None
-
-    def _checkpoint_is_due(self, now: float) -> bool:
-        settings = self._around.settings
-        size = self.log.appender.size if self.log.appender.entries else 0
-        size += sum(segment.size for segment in self.log.sealed if segment.last > self.log.covered)
-        if size >= settings.checkpoint_bytes:
-            return True
-        return (
-            bool(size)
-            and now >= self._checkpoint_due + settings.checkpoint_seconds
-            and size * _WORTH_FRACTION >= self.log.snapshot_bytes
-        )
-
-    async def _in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do what is due. A failure is logged and kept for `stats`: writes go on, nothing is dropped, it is tried again."""
-        try:
-            await work()
-        except (KvwalError, OSError) as error:
-            self._around.logger.warning("upkeep failed", business=self.name, node=self.place.node, error=str(error))
-
-    async def _archive_sealed(self) -> None:
-        async with self._turn:
-            await self._archive()
-
-    async def _archive(self) -> None:
-        segments = [segment for segment in self.log.sealed if segment.last > self.archived]
-        target = self._target()
-        if target is None or not segments:
-            return
-        job = Archive(target, str(self.log.folder), [SegmentRef.of(segment) for segment in segments])
-        try:
-            done = await self._around.archiver.do(job, Archived)
-        except KvwalError as error:
-            self.archive_error = error
-            raise
-        self.archive_error = None
-        self.archived = done.last_sequence
-        self._archived_timestamp = done.timestamp
-        self._archive_nodes = done.nodes
-        await self._drop()
-
-    async def _checkpoint(self) -> None:
-        segments = [segment for segment in self.log.sealed if segment.last > self.log.covered]
-        if not segments:
-            return
-        before = await self._around.ports.workers.run(self._tombstones_before)
-        job = Checkpoint(str(self.log.folder), [SegmentRef.of(segment) for segment in segments], before)
-        done = await self._around.archiver.do(job, Checkpointed)
-        if done.last_sequence:
-            self.log.covered, self.log.snapshot_bytes = done.last_sequence, done.size
-        await self._drop()
-
-    async def _upkeep(self) -> None:
-        target = self._target()
-        settings = self._around.settings
-        if target is not None and self.archived:
-            job = Upkeep(target, int(settings.history_seconds * 1000), int(settings.gc_grace_seconds * 1000))
-            await self._around.archiver.do(job, Kept)
-
-    def _tombstones_before(self) -> int:
-        """Tombstones up to this timestamp may go: the archive passed them, and nobody else has entries they hold down."""
-        places = find_places(
-            self._around.ports.disk, self._around.root, self.place.namespace, self.place.cluster, self.name
-        )
-        alone = places == [self.place] and set(self._archive_nodes) <= {self.place.node}
-        return self._archived_timestamp if alone else 0
-
-    async def _drop(self) -> None:
-        """Let go of segments that a durable snapshot covers and, where there is an archive, that are confirmed there."""
-        upto = self.log.covered
-        if self._around.archive_url is not None:
-            upto = min(upto, self.archived)
-        if any(segment.last <= upto for segment in self.log.sealed):
-            await self.log.drop(upto)
-
-    async def _sweep(self) -> None:
-        """Append a real delete for what has expired, unless it was changed meanwhile."""
-        if self.log.writer.failed is not None:
-            return
-        for entry in self.state.expired(_SWEEP_AT_ONCE):
-            delete = Entry(entry.key, entry.key_class, b"", "", True, 0)
-            future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-            future.add_done_callback(lambda done: done.cancelled() or done.exception())
-            submission = Submission([delete], size_of([delete]), future, self._if_still(entry, delete))
-            await self.log.ring.put_soon(submission)
-
-    def _if_still(self, expired: Entry, delete: Entry) -> Callable[[Lookup], list[Entry]]:
-        def decide(lookup: Lookup) -> list[Entry]:
-            now_there = self.state.tables[expired.key_class].get(expired.key)
-            same = now_there is not None and now_there.timestamp == expired.timestamp
-            return [delete] if same and lookup(expired.key_class, expired.key) is None else []
-
-        return decide
-
-    def _target(self) -> Target | None:
-        around = self._around
-        if around.archive_url is None:
-            return None
-        return Target(
-            around.archive_url,
-            (self.place.namespace, self.place.cluster, self.name, self.place.node),
-            self.log.log_id,
-            around.options,
-        )
-
-    def _lag_segments(self) -> bool:
-        return any(segment.last > self.archived for segment in self.log.sealed)
-
     def stats(self) -> dict[str, Any]:
         """Numbers about this business; sequences count entries from 1, sizes are bytes."""
         log, appender = self.log, self.log.appender
@@ -268,9 +86,9 @@ class OpenBusiness:
             "log_bytes": appender.size + sum(segment.size for segment in log.sealed),
             "segments": len(log.sealed) + 1,
             "snapshot_sequence": log.covered,
-            "archived_sequence": self.archived if archiving else None,
-            "archive_lag_entries": last - self.archived if archiving else None,
-            "archive_error": str(self.archive_error) if self.archive_error else None,
+            "archived_sequence": self.keeper.archived if archiving else None,
+            "archive_lag_entries": last - self.keeper.archived if archiving else None,
+            "archive_error": str(self.keeper.archive_error) if self.keeper.archive_error else None,
             "flush": self.flush if isinstance(self.flush, str) else f"interval({self.flush.ms} ms, {self.flush.bytes} bytes)",
             "groups": log.writer.groups,
             "ring_slots": log.ring.slots,
@@ -283,10 +101,7 @@ class OpenBusiness:
     async def close(self, *, archive: bool) -> None:
         """Write what waits and end the log; with `archive`, its tail is archived first, if the archive can be reached."""
         self._closed = True
-        if self._running is not None:
-            await self._running
-        if archive and self.log.writer.failed is None:
-            await self._in_background(self.archive)
+        await self.keeper.finish(archive=archive)
         await self.log.close()
 
     def _is_closed(self) -> StoreClosed:
@@ -303,6 +118,7 @@ async def open_business(place: Place, flush: Flush, around: Surroundings) -> Ope
         lookup=business.state.lookup, hybrid=business.hybrid,
         accept_clock=around.accept_clock, progress=around.progress,
     )  # fmt: skip
+    business.keeper = Keeper(place, business.log, business.state, around)
     torn = business.log.recovered.torn
     if torn is not None:
         around.logger.warning(

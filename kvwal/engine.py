@@ -14,7 +14,7 @@ import structlog
 
 from archive.layout import Place, check_name
 from kvwal.archiver.remote import Archiver
-from kvwal.business import OpenBusiness, Surroundings, open_business
+from kvwal.business import OpenBusiness, open_business
 from kvwal.config import Flush, Settings, check_flush
 from kvwal.errors import ConfigError, StoreClosed
 from kvwal.log.log import Ports
@@ -23,6 +23,7 @@ from kvwal.log.reader import Progress
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal.upkeep import Surroundings
 
 ARCHIVE_FOLDER = "_archive"
 TICK_SECONDS = 1.0
@@ -129,12 +130,12 @@ class Engine:
         if self.options.archive_url is None:
             raise ConfigError("the store was opened with archive=None.", hint="Open it with an archive.")
         for name in self.names():
-            await (await self.business(name)).archive()
+            await (await self.business(name)).keeper.archive()
 
     async def checkpoint(self) -> None:
         """Checkpoint every business of this node."""
         for name in self.names():
-            await (await self.business(name)).checkpoint()
+            await (await self.business(name)).keeper.checkpoint()
 
     def names(self) -> list[str]:
         """Businesses of this node, open or not, sorted."""
@@ -175,7 +176,7 @@ class Engine:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             for business in list(self.businesses.values()):
-                await business.tick()
+                await business.keeper.tick()
 
     def _place(self, business: str) -> Place:
         return Place(self.options.namespace, self.options.cluster, business, self.node)
