@@ -26,7 +26,7 @@ async def put_all(root: Path, count: int) -> float:
 
         async def produce(first: int) -> None:
             for key in range(first, count, IN_FLIGHT):
-                await puts.put(key, value)
+                await puts.put(f"{key:08d}", value)
 
         loop = asyncio.get_running_loop()
         started = loop.time()

@@ -24,7 +24,7 @@ def latencies(jobs: kvwal.Map, going_on: Callable[[], bool]) -> list[float]:
     samples = []
     while going_on():
         started = time.perf_counter()
-        jobs.put(len(samples) % 1_000, value)
+        jobs.put(f"{len(samples) % 1_000:08d}", value)
         samples.append(time.perf_counter() - started)
     return samples
 
@@ -33,7 +33,7 @@ def fill(jobs: kvwal.Map, entries: int) -> None:
     """Work for the archiver."""
     value = b"y" * 100
     for first in range(0, entries, 1_000):
-        jobs.submit_many(dict.fromkeys(range(first, first + 1000), value))
+        jobs.submit_many({f"{key:08d}": value for key in range(first, first + 1_000)})
     jobs.put("filled", value)
 
 

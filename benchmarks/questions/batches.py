@@ -21,7 +21,7 @@ BATCH = 1_000
 def put_batches(root: Path, batches: int) -> float:
     """Entries a second, each batch one durable transaction."""
     value = b"x" * 100
-    prepared = [{number * BATCH + key: value for key in range(BATCH)} for number in range(batches)]
+    prepared = [{f"{number * BATCH + key:08d}": value for key in range(BATCH)} for number in range(batches)]
     with kvwal.open(root, archive=None) as store:
         puts = store.map("bench")
         started = time.perf_counter()

@@ -32,7 +32,7 @@ def fill(root: str, entries: int) -> int:
         puts = store.map("bench")
         for first in range(0, entries, 100):
             start = first * 7 % (len(block) - 10_100)
-            puts.submit_many({first + i: block[start + i * 100 : start + i * 100 + 100] for i in range(100)})
+            puts.submit_many({f"{first + i:08d}": block[start + i * 100 : start + i * 100 + 100] for i in range(100)})
     return entries
 
 

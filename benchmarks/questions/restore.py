@@ -27,7 +27,7 @@ def fill(root: str, archive: str, keys: int) -> int:
         for first in range(0, keys * VERSIONS, 1_000):
             start = first * 7 % (len(block) - 101_000)
             numbers = range(first, first + 1_000)
-            puts.submit_many({i % keys: block[start + i - first : start + i - first + 100] for i in numbers})
+            puts.submit_many({f"{i % keys:08d}": block[start + i - first : start + i - first + 100] for i in numbers})
         store.archive()
     return keys * VERSIONS
 

@@ -29,7 +29,7 @@ def put_from_threads(root: Path, threads: int, seconds: float) -> float:
         def produce(number: int) -> None:
             value = b"x" * 100
             while not stop.is_set():
-                puts.put(number << 40 | counts[number], value)
+                puts.put(f"{number:02d}{counts[number]:06d}", value)
                 counts[number] += 1
 
         workers = [threading.Thread(target=produce, args=(number,)) for number in range(threads)]
