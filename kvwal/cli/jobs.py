@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +21,7 @@ from kvwal.spark.reading import BUSINESS
 from kvwal.spark.records import Access, Application, Job, Stage, Totals, to_value
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 Records = Mapping[str, Any]
@@ -30,7 +31,11 @@ _RAISED = re.compile(r"^[ \t]*[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|W
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "RUNNING": "yellow", "DETACHED": "cyan", "KILLED": "red"}
 SKEWED = 3.0
-_JOBS = ("", "status", "started", ">duration", ">stages", ">tasks", ">rows in", ">in", ">rows out", ">out", "what")
+_TIMES = (">median", "?>p95", ">max", ">skew")
+_STAGES = ("stage", "?>job", "?status", ">duration", ">tasks", *_TIMES, "?>read", "?>written", "?>spilled", "what")
+_ACCESSES = ("?>sql", "jobs", "", "what", "where", ">rows", ">bytes", "?>files", "?for")
+_BATCHES = ("query", ">batch", "?at", ">duration", ">rows in", ">rows/s", ">state rows", "?watermark", "?offsets")
+_JOBS = ("", "status", "?started", ">duration", "?>stages", "?>tasks", ">rows in", "?>in", ">rows out", "?>out", "what")
 
 
 def jobs(
@@ -88,9 +93,8 @@ def show_all(records: Records, since: int, json: bool) -> None:
             for job in queries.of_kind(records, one.prefix, "job", Job):
                 show.json_line({"key": f"{one.prefix}/job/{job.id:010d}", "app": one.prefix, **to_value(job)})
         return
-    drawn = _table(_JOBS)
+    drawn = _Sheet(_JOBS)
     for one in found:
-        drawn.add_section()
         drawn.add_row(*_application_row(one), style="bold")
         for job in queries.of_kind(records, one.prefix, "job", Job):
             drawn.add_row(*_job_row(job))
@@ -120,7 +124,7 @@ def show_failures(records: Records, prefix: str | None, since: int, json: bool) 
             show.json_line({"application": one.prefix, "name": one.app.name, "what": one.what, "at": one.at, "title": one.title,
                             "message": one.error.message, "stack": one.error.stack})  # fmt: skip
         return
-    drawn = _table(("failed at", "application", "name", "what", "description", "message"))
+    drawn = _Sheet(("?failed at", "?application", "name", "?what", "description", "message"))
     for one in found:
         drawn.add_row(_time(one.at), one.prefix, one.app.name, one.what, one.title, _gist(one.error.message))
     if found:
@@ -142,7 +146,7 @@ def show_runs(records: Records, name: str, json: bool) -> None:
             show.json_line(run._asdict())
         return
     usual = median(run.duration_ms for run in found)
-    drawn = _table(("started", "application", "what", "status", ">duration", ">of median", ">rows", ">bytes"))
+    drawn = _Sheet(("?started", "application", "?what", "status", ">duration", ">of median", ">rows", "?>bytes"))
     for run in found:
         share = f"{100 * run.duration_ms / usual:.0f} %" if usual and run.duration_ms else ""
         drawn.add_row(_time(run.started), run.prefix, run.what, _status(run.status), _ms(run.duration_ms), share,
@@ -150,31 +154,64 @@ def show_runs(records: Records, name: str, json: bool) -> None:
     _print(drawn)
 
 
-def _table(names: tuple[str, ...], title: str | None = None) -> Table:
-    """An empty table; a name that begins with '>' heads numbers."""
-    from rich.table import Table
+class _Sheet:
+    """A table that leaves columns out where the terminal is too narrow for all.
 
-    drawn = Table(
-        box=None, pad_edge=False, header_style="bold", title=title, title_justify="left", title_style="bold underline"
-    )
-    for name in names:
-        drawn.add_column(
-            name.removeprefix(">"), justify="right" if name.startswith(">") else "left", no_wrap=name.startswith(">")
-        )
-    return drawn
+    A name that begins with '>' heads numbers, one with '?' (in front of both) may be left out: the last one first.
+    """
+
+    def __init__(self, names: Sequence[str], title: str | None = None) -> None:
+        self._names = names
+        self._title = title
+        self._rows: list[tuple[Sequence[str], str]] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add_row(self, *cells: str, style: str = "") -> None:
+        """One row, as many cells as there are names."""
+        self._rows.append((cells, style))
+
+    def fit(self, console: Console) -> Table:
+        """The table, as wide as the console at most if what may go is enough for that."""
+        columns = list(range(len(self._names)))
+        drawn = self._draw(columns)
+        for number in reversed([number for number, name in enumerate(self._names) if name.startswith("?")]):
+            if console.measure(drawn, options=console.options.update(max_width=10_000)).maximum <= console.width:
+                break
+            columns.remove(number)
+            drawn = self._draw(columns)
+        return drawn
+
+    def _draw(self, columns: list[int]) -> Table:
+        from rich.table import Table
+
+        drawn = Table(box=None, pad_edge=False, header_style="bold", title=self._title)
+        drawn.title_justify, drawn.title_style = "left", "bold underline"
+        for number in columns:
+            name = self._names[number].removeprefix("?")
+            numeric = name.startswith(">")
+            drawn.add_column(
+                name.removeprefix(">"),
+                justify="right" if numeric else "left",
+                no_wrap=numeric or number == 0,
+                overflow="fold",
+            )
+        for cells, style in self._rows:
+            drawn.add_row(*(cells[number] for number in columns), style=style or None)
+        return drawn
 
 
-def _print(*tables: Table) -> None:
-    """Tables that hold anything; a pipe gets them unfolded."""
+def _print(*sheets: _Sheet) -> None:
+    """Tables that hold anything. A pipe gets every column, unfolded."""
     from rich.console import Console
 
     console = Console(highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = 10_000
-    for drawn in tables:
-        if drawn.row_count:
-            console.print(drawn)
-            console.print()
+    for sheet in filter(len, sheets):
+        console.print(sheet.fit(console))
+        console.print()
 
 
 def _status(status: str) -> str:
@@ -257,9 +294,9 @@ def _job_row(job: Job) -> tuple[str, ...]:
     )
 
 
-def _application_table(found: Found) -> Table:
+def _application_table(found: Found) -> _Sheet:
     app: Application = found.app
-    drawn = _table(("", ""))
+    drawn = _Sheet(("", ""))
     facts = {
         "application": f"{_plain(app.name)} ({found.prefix})",
         "status": _status(app.status) + (f", exit code {app.exit_code}" if app.exit_code else ""),
@@ -279,30 +316,15 @@ def _application_table(found: Found) -> Table:
     return drawn
 
 
-def _jobs_table(told: Detail) -> Table:
-    drawn = _table(_JOBS, "Jobs")
+def _jobs_table(told: Detail) -> _Sheet:
+    drawn = _Sheet(_JOBS, "Jobs")
     for job in told.jobs:
         drawn.add_row(*_job_row(job))
     return drawn
 
 
-def _stages_table(told: Detail) -> Table:
-    names = (
-        "stage",
-        ">job",
-        "status",
-        ">duration",
-        ">tasks",
-        ">median",
-        ">p95",
-        ">max",
-        ">skew",
-        ">read",
-        ">written",
-        ">spilled",
-        "what",
-    )
-    drawn = _table(names, "Stages (skew: slowest task over the median)")
+def _stages_table(told: Detail) -> _Sheet:
+    drawn = _Sheet(_STAGES, "Stages (skew: slowest task over the median)")
     titles = {job.id: job.description for job in told.jobs}
     for stage in told.stages:
         drawn.add_row(*_stage_row(stage), _plain(titles.get(-1 if stage.job is None else stage.job) or stage.name))
@@ -329,8 +351,8 @@ def _stage_row(stage: Stage) -> tuple[str, ...]:
     )
 
 
-def _access_table(told: Detail) -> Table:
-    drawn = _table((">sql", "jobs", "", "what", "where", ">rows", ">bytes", ">files", "for"), "Read and written")
+def _access_table(told: Detail) -> _Sheet:
+    drawn = _Sheet(_ACCESSES, "Read and written")
     wholes = {sql.root for sql in told.sql if sql.root != sql.id}  # their parts have the counters
     for sql in told.sql:
         if sql.id in wholes:
@@ -353,11 +375,8 @@ def _access_row(access: Access) -> tuple[str, ...]:
     )
 
 
-def _streams_table(told: Detail) -> Table:
-    drawn = _table(
-        ("query", ">batch", "at", ">duration", ">rows in", ">rows/s", ">state rows", "watermark", "offsets"),
-        "Streaming batches",
-    )
+def _streams_table(told: Detail) -> _Sheet:
+    drawn = _Sheet(_BATCHES, "Streaming batches")
     for batch in told.batches:
         offsets = ", ".join(f"{source['start'] or '-'} → {source['end']}" for source in batch.sources)
         drawn.add_row(
