@@ -133,7 +133,7 @@ def check_log(root: Path, log: Log) -> Iterator[Finding]:
     yield Finding("ok", about, f"{last:,} entries were logged; {len(log.files)} files, {total}; {holder}.")
     for file in log.files:
         if file.problem:
-            todo = "Nothing was changed. Keep a copy of the folder; `kvwal restore` brings back what the archive has."
+            todo = "`kvwal log repair` saves what can be read; `kvwal restore` has what was archived."
             yield Finding("problem", about, f"{file.path.name}: {file.problem}", todo)
     if log.files and log.files[-1].state in ("open", "torn") and log.files[-1].entries and not log.holder:
         yield Finding("note", about, "it was not closed.", "Nothing: the next open recovers it.")
