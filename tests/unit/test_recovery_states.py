@@ -1,0 +1,229 @@
+"""One test for each state that stands at the top of kvwal/log/recovery.py, by its name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kvwal.config import Settings
+from kvwal.errors import CorruptLog, NewerVersion
+from kvwal.log import recovery
+from kvwal.log.checkpoint import checkpoint
+from kvwal.log.format import HEAD_BYTES, pack_header, unpack_block, unpack_header
+from kvwal.log.reader import SegmentReader, entry_decoder
+from kvwal.ports.clock import SYSTEM
+from kvwal.ports.disk import OS_DISK
+from tests.support.logs import Writer, header, keys, recovered
+
+SMALL = Settings(segment_bytes=64 << 10)
+
+
+def segments(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.wal"))
+
+
+def blocks(path: Path) -> list[tuple[int, int]]:
+    """Offsets (begin, end) of the blocks behind the header."""
+    data = path.read_bytes()
+    unpacked = unpack_header(data)
+    assert unpacked is not None
+    header, offset = unpacked
+    found = []
+    while (block := unpack_block(data, offset, header.salt)) is not None:
+        found.append((block.offset, block.end))
+        offset = block.end
+    return found
+
+
+def flip(path: Path, offset: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 0x10
+    path.write_bytes(data)
+
+
+def three_groups(folder: Path) -> Writer:
+    writer = Writer(folder)
+    for size in (2, 3, 4):
+        writer.group(size)
+    return writer
+
+
+def three_segments(folder: Path) -> Writer:
+    writer = Writer(folder)
+    for size in (2, 3, 4):
+        writer.group(size)
+        writer.appender.rotate()
+    return writer
+
+
+def refusal(folder: Path) -> CorruptLog:
+    """The error, after seeing that nothing was changed."""
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(CorruptLog) as caught:
+        recovered(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    return caught.value
+
+
+def test_every_state_has_a_test() -> None:
+    states = re.findall(r"^ ?\d+\. (\w+) ", recovery.__doc__ or "", re.MULTILINE)
+    assert len(states) == 13
+    assert [state for state in states if f"test_{state}" not in globals()] == []
+
+
+def test_clean(tmp_path: Path) -> None:
+    three_groups(tmp_path).close()
+    found, seen = recovered(tmp_path)
+    assert (seen, found.next_sequence, found.torn, found.epoch) == (keys(9), 10, None, 2)
+
+
+def test_only_header(tmp_path: Path) -> None:
+    three_groups(tmp_path).close()
+    first = recovered(tmp_path)[0]
+    Writer(tmp_path, after=first).crash()
+    assert len(segments(tmp_path)) == 2
+    found, seen = recovered(tmp_path)
+    assert (seen, found.next_sequence, len(found.sealed), found.epoch) == (keys(9), 10, 1, 3)
+    again = Writer(tmp_path, after=found)
+    again.group(1)
+    again.close()
+    assert recovered(tmp_path)[1] == keys(10)
+
+
+def test_unsealed(tmp_path: Path) -> None:
+    three_groups(tmp_path).crash()
+    found, seen = recovered(tmp_path)
+    assert (seen, found.torn, len(found.sealed)) == (keys(9), None, 1)
+    assert recovered(tmp_path)[0].sealed[0].crc == found.sealed[0].crc
+    assert not list(tmp_path.glob("*.torn"))
+
+
+def test_unsealed_recycled(tmp_path: Path) -> None:
+    """Stale blocks of the file's earlier life stand behind the last one: no alarm, and none of them comes back."""
+    writer = Writer(tmp_path, SMALL)
+    for _ in range(3):
+        writer.group(900)
+    writer.appender.rotate()
+    writer.appender.spares.recycle(writer.sealed.pop(0).path)
+    writer.group(1)
+    writer.appender.rotate(grow=True)
+    writer.group(2)
+    stale = writer.appender._segment.path.read_bytes()
+    assert b"key-0900" in stale
+    writer.crash()
+    assert recovered_tail(tmp_path) == [b"key-2702", b"key-2703"]
+
+
+def recovered_tail(folder: Path) -> list[bytes]:
+    """Keys of the last segment, by recovery of it alone as the log's first."""
+    path = segments(folder)[-1]
+    reader = SegmentReader(path, path.read_bytes())
+    found = [entry.key for entries in reader.entries(entry_decoder()) for entry in entries]
+    assert reader.torn_bytes() == 0
+    return found
+
+
+def test_torn_block(tmp_path: Path) -> None:
+    three_groups(tmp_path).crash()
+    path = segments(tmp_path)[0]
+    begin, end = blocks(path)[-1]
+    data = path.read_bytes()
+    path.write_bytes(data[: end - 9] + bytes(len(data) - end + 9))
+    found, seen = recovered(tmp_path)
+    assert seen == keys(5)
+    assert found.torn is not None
+    assert (found.torn.offset, found.torn.path) == (begin, path)
+    assert found.torn.evidence.read_bytes()[begin : end - 9] == data[begin : end - 9]
+    assert recovered(tmp_path)[0].torn is None
+
+
+def test_torn_group(tmp_path: Path) -> None:
+    writer = three_groups(tmp_path)
+    writer.group(2, 2, 2)
+    writer.crash()
+    path = segments(tmp_path)[0]
+    first_of_group = blocks(path)[3][0]
+    flip(path, first_of_group + HEAD_BYTES + 3)
+    found, seen = recovered(tmp_path)
+    assert seen == keys(9)
+    assert found.torn is not None and found.torn.offset == first_of_group
+
+
+def test_torn_seal(tmp_path: Path) -> None:
+    three_groups(tmp_path).close()
+    path = segments(tmp_path)[0]
+    flip(path, blocks(path)[-1][0] + HEAD_BYTES)
+    found, seen = recovered(tmp_path)
+    assert seen == keys(9)
+    assert found.torn is not None and len(found.sealed) == 1
+
+
+def test_damaged(tmp_path: Path) -> None:
+    three_groups(tmp_path).crash()
+    path = segments(tmp_path)[0]
+    begin, _ = blocks(path)[1]
+    flip(path, begin + HEAD_BYTES + 5)
+    error = refusal(tmp_path)
+    assert (error.path, error.offset, error.sequence) == (path, begin, 3)
+
+
+def test_partial(tmp_path: Path) -> None:
+    three_groups(tmp_path).close()
+    (tmp_path / f"{9:020}.snapshot.partial").write_bytes(b"half a snapshot")
+    (tmp_path / "zeros-1.partial").write_bytes(bytes(100))
+    assert recovered(tmp_path)[1] == keys(9)
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_missing(tmp_path: Path) -> None:
+    three_segments(tmp_path).close()
+    segments(tmp_path)[1].unlink()
+    error = refusal(tmp_path)
+    assert error.sequence == 3
+    assert "3 is missing" in str(error)
+
+
+def test_missing_replaced_by_another(tmp_path: Path) -> None:
+    """A segment of another log with the right sequences does not follow the seal before it."""
+    three_segments(tmp_path / "one").close()
+    three_segments(tmp_path / "two").close()
+    segments(tmp_path / "one")[1].write_bytes(segments(tmp_path / "two")[1].read_bytes())
+    assert "chain of seals" in str(refusal(tmp_path / "one"))
+
+
+def test_damaged_middle(tmp_path: Path) -> None:
+    three_segments(tmp_path).close()
+    path = segments(tmp_path)[1]
+    path.write_bytes(path.read_bytes()[: blocks(path)[-1][0]])
+    error = refusal(tmp_path)
+    assert (error.path, error.sequence) == (path, 6)
+
+
+def test_damaged_snapshot(tmp_path: Path) -> None:
+    writer = three_segments(tmp_path)
+    checkpoint(OS_DISK, SYSTEM, tmp_path, writer.sealed[:2], entry_decoder())
+    writer.close()
+    snapshot = tmp_path / f"{5:020}.snapshot"
+    flip(snapshot, 400)
+    assert recovered(tmp_path)[1] == keys(9)
+    segments(tmp_path)[0].unlink()
+    assert refusal(tmp_path).path == snapshot
+
+
+def test_bad_header(tmp_path: Path) -> None:
+    three_groups(tmp_path).crash()
+    flip(segments(tmp_path)[0], HEAD_BYTES + 2)
+    error = refusal(tmp_path)
+    assert (error.offset, "header" in str(error)) == (0, True)
+
+
+def test_newer(tmp_path: Path) -> None:
+    three_groups(tmp_path).close()
+    path = segments(tmp_path)[0]
+    newer = b"".join(pack_header(msgspec.structs.replace(header(), format=2)))
+    path.write_bytes(newer + bytes(1000))
+    with pytest.raises(NewerVersion, match="format 2"):
+        recovered(tmp_path)
