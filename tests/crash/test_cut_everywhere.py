@@ -70,12 +70,14 @@ def test_cut_at_every_byte(kind: str, tmp_path: Path) -> None:
         complete = sum(end <= at for end in ends)
         # A block's last bytes may be its padding, or equal what stands there anyway: then it is whole without them.
         counts = [BEFORE + sum(BLOCKS[:number]) for number in range(len(BLOCKS) + 1)]
-        assert len(seen) in counts and len(seen) >= counts[complete], (kind, at)
+        assert len(seen) in counts, (kind, at)
+        assert len(seen) >= counts[complete], (kind, at)
         assert seen == keys(len(seen)), (kind, at)
         if found.torn is not None:
             reported += 1
             kept = found.torn.evidence.read_bytes()
-            assert kept == cut[: len(kept)] and len(kept) > found.torn.offset, (kind, at)
+            assert kept == cut[: len(kept)], (kind, at)
+            assert len(kept) > found.torn.offset, (kind, at)
             assert not any(cut[len(kept) :]), (kind, at)
         elif kind == "truncated":
             assert not any(cut[ends_of(seen, ends, begin) :]), (kind, at)

@@ -149,7 +149,8 @@ def test_torn_group(tmp_path: Path) -> None:
     flip(path, first_of_group + HEAD_BYTES + 3)
     found, seen = recovered(tmp_path)
     assert seen == keys(9)
-    assert found.torn is not None and found.torn.offset == first_of_group
+    assert found.torn is not None
+    assert found.torn.offset == first_of_group
 
 
 def test_torn_seal(tmp_path: Path) -> None:
@@ -158,7 +159,8 @@ def test_torn_seal(tmp_path: Path) -> None:
     flip(path, blocks(path)[-1][0] + HEAD_BYTES)
     found, seen = recovered(tmp_path)
     assert seen == keys(9)
-    assert found.torn is not None and len(found.sealed) == 1
+    assert found.torn is not None
+    assert len(found.sealed) == 1
 
 
 def test_damaged(tmp_path: Path) -> None:
