@@ -6,12 +6,14 @@ Everything lies under data/ (or the folder given), and is made anew each time.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.rule import Rule
@@ -54,7 +56,7 @@ def step(number: int, title: str, text: str) -> None:
 
 def shell(*words: str | Path) -> None:
     """Run a command of kvwal, shown as one would type it."""
-    console.print(f"[dim]$ kvwal {' '.join(str(word) for word in words)}[/]", markup=True)
+    console.print(f"[dim]$ kvwal {shlex.join(map(str, words))}[/]")
     columns = {"COLUMNS": str(console.width)} if console.is_terminal else {}
     subprocess.run([*KVWAL, *map(str, words)], check=True, env={**os.environ, **columns})
 
@@ -107,7 +109,6 @@ def kill_while_writing(root: Path, archive: Path, work: Path) -> None:
         "Recovery replays its log; what Spark had already written down, but the store had not seen, follows:\n"
     )
     shell("record", root)
-    shell("jobs", root, "--runs", "flights of UA")
     after = records(root)
     lost = [key for key in before if key not in after]
     drivers = {key.partition("/")[0] for key in before}
@@ -115,11 +116,15 @@ def kill_while_writing(root: Path, archive: Path, work: Path) -> None:
     console.print(
         f"\nOf the {len(before):,} records seen before the kill, [bold]{len(lost)} are lost[/]; there are {grown:,} now."
     )
+    states = ", ".join(
+        value["status"] for key, value in after.items() if key.partition("/")[0] in drivers and key.endswith("/app")
+    )
+    console.print(f"The application is marked {states}.")
     if lost:
         sys.exit(f"lost: {lost[:5]}")
 
 
-def wait_for_jobs(root: Path, driver: subprocess.Popen[bytes]) -> dict[str, object]:
+def wait_for_jobs(root: Path, driver: subprocess.Popen[bytes]) -> dict[str, Any]:
     """Records of the running application, once it has run enough jobs. Reading needs no lock."""
     known = {key.partition("/")[0] for key in records(root)}
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -132,7 +137,7 @@ def wait_for_jobs(root: Path, driver: subprocess.Popen[bytes]) -> dict[str, obje
     sys.exit("the second application recorded nothing: see stderr.txt")
 
 
-def records(root: Path) -> dict[str, object]:
+def records(root: Path) -> dict[str, Any]:
     """Everything recorded under a root, merged over its nodes."""
     with kvwal.open(root, read_only=True) as store:
         return dict(store.map("spark").items())

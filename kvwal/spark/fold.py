@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -108,10 +109,30 @@ class Fold:
         if not app.ended:
             _end(app, event.timestamp or app.last_event)
         if app.status == "KILLED":
-            for job in self.position.running:
-                self._held.edit(rec.job_key(self.prefix, job), rec.Job).status = "KILLED"
-            self.position.running.clear()
-            self._assign_stages()
+            self._kill()
+
+    def _kill(self) -> None:
+        """What was running when the driver was killed will not end any more."""
+        for number in self.position.running:
+            job = self._held.edit(rec.job_key(self.prefix, number), rec.Job)
+            job.status = "KILLED"
+            for stage in job.ran:
+                self._kill_stage(stage)
+        for number in self.position.running_sql:
+            self._held.edit(rec.sql_key(self.prefix, number), rec.Sql).status = "KILLED"
+        self.position.running.clear()
+        self.position.running_sql.clear()
+        self._assign_stages()
+
+    def _kill_stage(self, number: int) -> None:
+        for attempt in count():
+            key = rec.stage_key(self.prefix, number, attempt)
+            stage = self._held.fetch(key, rec.Stage)
+            if stage is None:
+                return
+            if stage.status == "RUNNING":
+                stage.status = "KILLED"
+                self._held.touch(key)
 
     def _environment(self, event: ev.EnvironmentUpdate) -> None:
         env = self._held.edit(f"{self.prefix}/env", rec.Environment)
@@ -234,6 +255,7 @@ class Fold:
             return
         sql = self._held.add(rec.sql_key(self.prefix, event.execution_id), _new_sql(event))
         plans.describe(sql, event.spark_plan_info, cut(event.physical_plan_description, rec.MAX_PLAN))
+        self.position.running_sql.append(sql.id)
         self._seen_at(event.time).sql += 1
 
     def _sql_plan(self, event: ev.SqlPlan) -> None:
@@ -261,6 +283,8 @@ class Fold:
         sql = self._sql(event.execution_id)
         if sql is None or sql.status != "RUNNING":
             return
+        if sql.id in self.position.running_sql:
+            self.position.running_sql.remove(sql.id)
         sql.status = "FAILED" if event.error_message else "SUCCEEDED"
         sql.error = rec.Error(cut(event.error_message, rec.MAX_MESSAGE)) if event.error_message else None
         _end(sql, event.time)

@@ -191,7 +191,7 @@ class TaskFailure(msgspec.Struct):
 
 
 class Stage(Totals, tag_field="kind", tag="stage"):
-    """One attempt at a stage. `status`: RUNNING, SUCCEEDED, FAILED. The quantiles are of successful tasks, within 1 %.
+    """One attempt at a stage. `status`: RUNNING, SUCCEEDED, FAILED, KILLED. The quantiles are of successful tasks, within 1 %.
 
     `skew` is the slowest task over the median. `buckets` is the histogram behind the quantiles and `seen` the tasks counted,
     as ranges: what a reader needs to go on.
@@ -243,7 +243,7 @@ class Metric(msgspec.Struct):
 
 
 class Sql(msgspec.Struct, kw_only=True, tag_field="kind", tag="sql"):
-    """An SQL execution. `status`: RUNNING, SUCCEEDED, FAILED. `root` is the execution it is a part of, itself if none.
+    """An SQL execution. `status`: RUNNING, SUCCEEDED, FAILED, KILLED. `root` is the execution it is a part of, itself if none.
 
     Of a streaming query's batches only the first and those that fail keep plan and metrics: the others' are the same again.
     """
@@ -307,7 +307,8 @@ class Batch(msgspec.Struct, kw_only=True, tag_field="kind", tag="batch"):
 class Position(msgspec.Struct, kw_only=True, tag_field="kind", tag="log"):
     """How far the log of an application was read: `event` lines of its `roll`-th file (0: the log is one file).
 
-    `running` are the jobs that had begun and not ended. `complete`: read to its end, and nobody writes to it any more.
+    `running` and `running_sql` are the jobs and SQL executions that had begun and not ended. `complete`: read to its end, and
+    nobody writes to it any more.
     """
 
     roll: int = 0
@@ -317,6 +318,7 @@ class Position(msgspec.Struct, kw_only=True, tag_field="kind", tag="log"):
     path: str = ""
     complete: bool = False
     running: list[int] = []
+    running_sql: list[int] = []
 
 
 class Damage(msgspec.Struct, kw_only=True, tag_field="kind", tag="damage"):

@@ -148,7 +148,8 @@ def test_a_driver_that_is_killed_leaves_what_it_had_seen(tmp_path: Path) -> None
     ran = command("record", tmp_path, "--json")
     assert ran.code == 0, ran.err
     (found,) = queries.applications(recorded(tmp_path))
-    assert (found.app.name, found.app.status, found.app.jobs) == ("killed", "KILLED", 5)
+    assert (found.app.name, found.app.status, found.app.jobs) == ("killed", "KILLED", 6)
+    assert "RUNNING" not in {value.get("status") for value in recorded(tmp_path).values()}
     assert found.app.tasks == sum(value["tasks"] for value in recorded(tmp_path).values() if value["kind"] == "stage")
 
 

@@ -163,13 +163,17 @@ def work(spark: SparkSession, data: Path) -> None:
 
 
 KILLED_DRIVER = """
-import os, signal, sys
+import os, signal, sys, threading
 from tests.support.spark import drain, session
 from kvwal.spark import JobRecorder
 spark = session("killed")
 JobRecorder(spark, sys.argv[1]).start()
 for _ in range(5):
     spark.range(0, 10, 1, 2).collect()
+forever = spark.range(0, 1, 1, 1).rdd.map(lambda row: threading.Event().wait())
+threading.Thread(target=forever.count, daemon=True).start()
+while not spark.sparkContext.statusTracker().getActiveJobsIds():
+    pass
 drain(spark)
 os.killpg(0, signal.SIGKILL)
 """
