@@ -12,7 +12,7 @@ QUESTION = Question(
     "size",
     "How many bytes does an entry take?",
     "for the archive, the same rows written by polars as zstd Parquet; for the log, 108 bytes of key and value.",
-    "nothing: every file under the root or the archive counts.",
+    "nothing. Every file under the root, or in the archive, counts.",
 )
 NEVER = 1e9
 
