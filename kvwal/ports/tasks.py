@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -116,7 +117,8 @@ class Child:
     def close(self) -> None:
         """Let it finish what it does, and wait for its end."""
         if self._process.stdin is not None:
-            self._process.stdin.close()
+            with suppress(BrokenPipeError):  # it died with a line of ours unread
+                self._process.stdin.close()
         self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()

@@ -1,0 +1,268 @@
+"""A store and its archive: what happens when one of them fails, goes away, or is somebody else's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import kvwal
+from archive.layout import Place
+from archive.objects import open_objects
+from archive.reader import coverage
+from archive.registry import owner
+from archive.rewrite import rewrite
+from kvwal.errors import ArchiveError, ArchiveGap, ConfigError
+from kvwal.ports.disk import OS_DISK
+from kvwal.reading import read_local
+
+SMALL = kvwal.Settings(segment_bytes=64 << 10)
+PLACE = Place("default", "local", "b", "local")
+
+
+def segments(root: Path) -> list[str]:
+    return sorted(path.name for path in root.rglob("*.wal"))
+
+
+def business(store: kvwal.Store) -> dict[str, Any]:
+    found: dict[str, Any] = store.stats()["businesses"]["b"]
+    return found
+
+
+def children() -> list[psutil.Process]:
+    return psutil.Process().children()
+
+
+def test_a_silent_archive_costs_no_write_and_drops_nothing(tmp_path: Path) -> None:
+    """Nobody listens at that port. The lag shows; when the archive is back, it catches up."""
+    wrong = {"key": "k", "secret": "s", "client_kwargs": {"endpoint_url": "http://127.0.0.1:9"}}
+    root = tmp_path / "root"
+    with kvwal.open(root, archive="s3://nowhere/kvwal", storage_options=wrong) as store:
+        b = store.map("b")
+        b["before"] = 1
+        with pytest.raises(ArchiveError, match=r"s3://nowhere") as caught:
+            store.archive()
+        assert "secret" not in str(caught.value)
+        b["after"] = 2
+        store.checkpoint()
+        assert business(store)["archive_lag_entries"] == 2
+        assert "s3://nowhere" in business(store)["archive_error"]
+        assert f"{1:020}.wal" in segments(root)
+        store.close(archive=False)
+    with kvwal.open(root, archive=tmp_path / "archive") as store:
+        store.map("b")
+        store.archive()
+        assert (business(store)["archive_lag_entries"], business(store)["archive_error"]) == (0, None)
+    assert coverage_of(tmp_path / "archive").last == 2
+
+
+def coverage_of(archive: Path, place: Place = PLACE) -> Any:
+    objects = open_objects(str(archive))
+    registration = owner(objects, place)
+    assert registration is not None
+    return coverage(objects, place, registration.log_id)
+
+
+def test_an_archiver_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    with kvwal.open(tmp_path / "root") as store:
+        b = store.map("b")
+        b["a"] = 1
+        store.archive()
+        (archiver,) = children()
+        archiver.send_signal(signal.SIGSTOP)
+        b["a"] = 2
+        archiver.kill()
+        with pytest.raises(ArchiveError, match="died"):
+            store.archive()
+        b["a"] = 3
+        store.archive()
+        assert [process.pid for process in children()] != [archiver.pid]
+        assert business(store)["archive_lag_entries"] == 0
+        assert len(b.history("a")) == 3
+
+
+def test_a_segment_goes_only_when_archived_and_covered(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    with kvwal.open(root, settings=SMALL) as store:
+        b = store.map("b")
+        b["a"] = 1
+        store.archive()
+        assert f"{1:020}.wal" in segments(root)
+        store.checkpoint()
+        assert f"{1:020}.wal" not in segments(root)
+        b["a"] = 2
+        store.checkpoint()
+        assert f"{2:020}.wal" in segments(root)
+        store.archive()
+        assert f"{2:020}.wal" not in segments(root)
+    with kvwal.open(root, archive=None) as store:
+        assert dict(store.map("b")) == {"a": 2}
+
+
+def test_without_an_archive_a_checkpoint_alone_bounds_the_log(tmp_path: Path) -> None:
+    with kvwal.open(tmp_path, archive=None) as store:
+        b = store.map("b")
+        first = b.put("a", 1)
+        b["a"] = 2
+        assert b.at(first)["a"] == 1
+        store.checkpoint()
+        assert segments(tmp_path) == [f"{3:020}.wal"]
+        assert [entry.value for entry in b.history("a")] == [b"\x81\x02"]
+        with pytest.raises(ArchiveGap, match="last checkpoint"):
+            b.at(first)
+
+
+def test_a_log_moves_to_a_new_archive(tmp_path: Path) -> None:
+    """Its first segments are gone: the new archive begins with the snapshot, and its history there."""
+    root = tmp_path / "root"
+    with kvwal.open(root, archive=None) as store:
+        b = store.map("b")
+        first = b.put("a", 1)
+        b.put_many({"a": 2, "b": 2})
+        del b["b"]
+        store.checkpoint()
+        b["c"] = 3
+    with kvwal.open(root, archive=tmp_path / "new") as store:
+        b = store.map("b")
+        store.archive()
+        assert coverage_of(tmp_path / "new").last == 5
+        with pytest.raises(ArchiveGap):
+            b.at(first)
+        assert b.at(b["c"] and b.history("c")[0].timestamp)["a"] == 2
+    kvwal.restore(tmp_path / "new", tmp_path / "second")
+    with kvwal.open(tmp_path / "second") as store:
+        assert dict(store.map("b")) == {"a": 2, "c": 3}
+
+
+def test_history_reaches_over_archive_snapshot_and_log(tmp_path: Path) -> None:
+    with kvwal.open(tmp_path) as store:
+        b = store.map("b")
+        moments = []
+        for value in range(6):
+            moments.append(b.put("a", value))
+            if value % 3 == 0:
+                store.archive()
+            if value % 3 == 1:
+                store.checkpoint()
+        assert [entry.timestamp for entry in b.history("a")] == moments[::-1]
+        assert [b.at(moment)["a"] for moment in moments] == list(range(6))
+        with kvwal.open(tmp_path, read_only=True) as reader:
+            assert reader.map("b").history("a") == b.history("a")
+
+
+def test_before_the_horizon_is_a_gap(tmp_path: Path) -> None:
+    with kvwal.open(tmp_path) as store:
+        b = store.map("b")
+        first = b.put("a", 1)
+        second = b.put("a", 2)
+        store.archive()
+        objects = open_objects(str(tmp_path / "_archive"))
+        rewrite(objects, PLACE, now_ms=(second >> 16) + 10_000, history_ms=1, force=True)
+        store.checkpoint()
+        with pytest.raises(ArchiveGap):
+            b.at(first)
+        assert [entry.timestamp for entry in b.history("a")] == [second]
+
+
+def test_a_second_root_may_not_write_under_the_same_name(tmp_path: Path) -> None:
+    for name, fails in (("one", False), ("two", True)):
+        with kvwal.open(tmp_path / name, archive=tmp_path / "archive") as store:
+            store.map("b")["who"] = name
+            if fails:
+                with pytest.raises(ConfigError, match="belongs to another log"):
+                    store.archive()
+            else:
+                store.archive()
+    kvwal.restore(tmp_path / "archive", tmp_path / "third")
+    with kvwal.open(tmp_path / "third") as store:
+        assert store.map("b")["who"] == "one"
+
+
+def test_a_take_over_goes_on_with_the_log_and_fences_the_old_one(tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    with kvwal.open(tmp_path / "old", archive=archive) as old:
+        old.map("b")["a"] = 1
+        old.archive()
+        old.map("b")["late"] = True
+        kvwal.restore(archive, tmp_path / "new", take_over=True)
+        with kvwal.open(tmp_path / "new", archive=archive) as new:
+            new.map("b")["a"] = 2
+            new.archive()
+            assert business(new)["last_sequence"] == 2
+            assert [entry.value for entry in new.map("b").history("a")] == [b"\x81\x02", b"\x81\x01"]
+        with pytest.raises(ConfigError, match="took over"):
+            old.archive()
+        old.close(archive=False)
+    kvwal.restore(archive, tmp_path / "check")
+    with kvwal.open(tmp_path / "check") as store:
+        assert dict(store.map("b")) == {"a": 2}
+
+
+def test_a_restore_refuses_what_it_would_overwrite_and_names_that_are_taken(tmp_path: Path) -> None:
+    with kvwal.open(tmp_path / "root") as store:
+        store.map("b")["a"] = 1
+        store.archive()
+    archive = tmp_path / "root" / "_archive"
+    with pytest.raises(ConfigError, match="already"):
+        kvwal.restore(archive, tmp_path / "root", node="other")
+    with pytest.raises(ConfigError, match="take_over"):
+        kvwal.restore(archive, tmp_path / "second", node="local")
+    with pytest.raises(ArchiveError, match="nothing of default/elsewhere"):
+        kvwal.restore(archive, tmp_path / "second", cluster="elsewhere")
+
+
+def test_a_restore_as_of_a_moment(tmp_path: Path) -> None:
+    with kvwal.open(tmp_path / "root") as store:
+        b = store.map("b")
+        b["a"] = 1
+        moment = b.put("b", 1)
+        del b["a"]
+        b["b"] = 2
+        store.archive()
+    kvwal.restore(tmp_path / "root" / "_archive", tmp_path / "then", at=moment)
+    with kvwal.open(tmp_path / "then") as store:
+        assert dict(store.map("b")) == {"a": 1, "b": 1}
+
+
+def test_a_restore_that_was_killed_is_run_again(tmp_path: Path) -> None:
+    """What it left is under a name that no reader looks at, and is not in the way of the next try."""
+    with kvwal.open(tmp_path / "root") as store:
+        store.map("b")["a"] = 1
+        store.archive()
+    left = tmp_path / "second" / "_restoring" / "b" / "restored"
+    left.mkdir(parents=True)
+    (left / f"{1:020}.wal").write_bytes(b"half a segment")
+    kvwal.restore(tmp_path / "root" / "_archive", tmp_path / "second")
+    assert not (tmp_path / "second" / "_restoring").exists()
+    with kvwal.open(tmp_path / "second") as store:
+        assert dict(store.map("b")) == {"a": 1}
+
+
+def test_reading_while_another_process_writes(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.support.load", str(tmp_path), str(tmp_path / "_archive"), "7"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])
+    try:
+        assert process.stdout is not None
+        counts = []
+        for number, _ in enumerate(process.stdout):
+            if number in (50, 500, 1500, 2500, 3500):
+                with kvwal.open(tmp_path, read_only=True) as store:
+                    counts.append(
+                        len(read_local(OS_DISK, tmp_path, Place("default", "local", "jobs", "local")).tail.entries)
+                    )
+                    assert len(store.map("jobs")) > 0
+                    assert store.stats()["businesses"]["jobs"]["local"]["last_sequence"] > 0
+            if number == 3500:
+                break
+        assert len(counts) == 5
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
