@@ -1,4 +1,4 @@
-"""The archiver without its process: the same jobs, done by the same code, where a test cannot wait for an interpreter to start."""
+"""The archiver without its process: the same jobs by the same code, where a test cannot wait for an interpreter."""
 
 from __future__ import annotations
 
