@@ -20,8 +20,8 @@ from kvwal.errors import ConfigError, StoreClosed
 from kvwal.log.log import Ports
 from kvwal.log.names import choose_node, find_places
 from kvwal.log.reader import Progress
-from kvwal.ports.clock import SYSTEM
-from kvwal.ports.disk import OS_DISK
+from kvwal.ports.clock import SYSTEM, Clock
+from kvwal.ports.disk import OS_DISK, Disk
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.upkeep import Surroundings
 
@@ -51,7 +51,12 @@ class Options:
         settings: Settings | None,
         accept_clock: bool,
         progress: Progress | None,
+        disk: Disk = OS_DISK,
+        clock: Clock = SYSTEM,
     ) -> None:
+        """`disk` and `clock` are the doors that the store's logs use."""
+        self.disk = disk
+        self.clock = clock
         self.root = Path(root).absolute()
         self.namespace = check_name("namespace", namespace)
         self.cluster = check_name("cluster", cluster)
@@ -63,16 +68,16 @@ class Options:
         self.settings = settings or Settings()
         self.accept_clock = accept_clock
         self.progress = progress
-        if OS_DISK.exists(self.root) and not OS_DISK.is_folder(self.root):
+        if disk.exists(self.root) and not disk.is_folder(self.root):
             raise ConfigError(f"{self.root} is a file, and a root is a folder.", hint="Choose another root.")
 
     def node(self) -> str:
         """The node that is meant; several without a choice are a `ConfigError`."""
-        return choose_node(OS_DISK, self.root, self.namespace, self.cluster, self.named_node)
+        return choose_node(self.disk, self.root, self.namespace, self.cluster, self.named_node)
 
     def places(self) -> list[Place]:
         """The logs under the root that a reader means: of one node, or of all."""
-        found = find_places(OS_DISK, self.root, self.namespace, self.cluster)
+        found = find_places(self.disk, self.root, self.namespace, self.cluster)
         return [place for place in found if self.named_node in (None, place.node)]
 
     def _archive_url(self, archive: str | Path | Default | None) -> str | None:
@@ -95,7 +100,7 @@ class Engine:
         self._workers = ThreadWorkers("kvwal-disk", own_loop=own_loop)
         self._archive_workers = ThreadWorkers("kvwal-archiver", 1)
         self._around = Surroundings(
-            ports=Ports(OS_DISK, SYSTEM, self._workers),
+            ports=Ports(options.disk, options.clock, self._workers),
             root=options.root,
             settings=options.settings,
             archiver=Archiver(self._archive_workers),
@@ -139,18 +144,20 @@ class Engine:
 
     def names(self) -> list[str]:
         """Businesses of this node, open or not, sorted."""
-        places = find_places(OS_DISK, self.options.root, self.options.namespace, self.options.cluster)
+        options = self.options
+        places = find_places(options.disk, options.root, options.namespace, options.cluster)
         return sorted({place.business for place in places if place.node == self.node} | set(self.businesses))
 
     def stats(self) -> dict[str, Any]:
         """Numbers about the store and its open businesses; JSON can hold them."""
+        disk = self.options.disk
         return {
             "root": str(self.options.root),
             "namespace": self.options.namespace,
             "cluster": self.options.cluster,
             "node": self.node,
             "archive": self.options.archive_url,
-            "disk_free_bytes": OS_DISK.free(self.options.root) if OS_DISK.exists(self.options.root) else None,
+            "disk_free_bytes": disk.free(self.options.root) if disk.exists(self.options.root) else None,
             "businesses": {name: business.stats() for name, business in sorted(self.businesses.items())},
         }
 

@@ -13,8 +13,6 @@ from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
 from kvwal.log.ring import Submission
 from kvwal.past import Past
-from kvwal.ports.clock import SYSTEM
-from kvwal.ports.disk import OS_DISK
 from kvwal.reading import merged_entries, read_local
 from kvwal.structures.state import State, to_state
 
@@ -28,11 +26,11 @@ class ReadOnlyBusiness:
         self.overflow_bytes = Settings().overflow_bytes
         self._places = places
         self._options = options
-        self.state = to_state(merged_entries(OS_DISK, options.root, places).values(), self.now_ms)
+        self.state = to_state(merged_entries(options.disk, options.root, places).values(), self.now_ms)
 
     def now_ms(self) -> int:
         """The wall clock: a reader has no log of its own."""
-        return SYSTEM.wall_ms()
+        return self._options.clock.wall_ms()
 
     def submit(self, submission: Submission) -> None:
         """Refuse."""
@@ -60,7 +58,7 @@ class ReadOnlyBusiness:
         if options.archive_url is not None:
             objects = open_objects(options.archive_url, options.storage_options)
         all_nodes = options.named_node is None
-        return Past(OS_DISK, options.root, self._places, objects, all_nodes=all_nodes)
+        return Past(options.disk, options.root, self._places, objects, all_nodes=all_nodes)
 
 
 def _refusal() -> ConfigError:
@@ -83,7 +81,7 @@ def read_only_stats(options: Options) -> dict[str, Any]:
     """What can be said of a store without its lock."""
     businesses: dict[str, dict[str, Any]] = {}
     for place in options.places():
-        local = read_local(OS_DISK, options.root, place)
+        local = read_local(options.disk, options.root, place)
         businesses.setdefault(place.business, {})[place.node] = {
             "last_sequence": local.tail.first + len(local.tail.entries) - 1,
             "snapshot_sequence": local.snapshot_last,
