@@ -73,7 +73,8 @@ def application(root: Path, archive: Path, work: Path, *more: str) -> subprocess
         str(archive),
         *more,
     ]
-    return subprocess.Popen(command, start_new_session=True, stderr=(work / "stderr.txt").open("ab"))
+    python = {**os.environ, "PYSPARK_PYTHON": sys.executable}  # the workers' too, not the first one on the path
+    return subprocess.Popen(command, env=python, start_new_session=True, stderr=(work / "stderr.txt").open("ab"))
 
 
 def record_flights(root: Path, archive: Path, work: Path) -> None:

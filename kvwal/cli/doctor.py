@@ -90,10 +90,10 @@ def newest_entry(folder: Path, files: list[Found]) -> tuple[str, int]:
     """The log's id and the wall-clock milliseconds of its last entry; ("", 0) for a log without any."""
     if not files or not files[-1].path.name.endswith(".wal"):
         return "", 0
-    with OS_DISK.view(files[-1].path) as buffer:
-        reader = SegmentReader(folder / files[-1].path.name, buffer)
-        newest = max((entries[-1].timestamp for entries in reader.entries(entry_decoder())), default=0)
-        return reader.header.log_id, newest >> 16
+    buffer = OS_DISK.read(files[-1].path)
+    reader = SegmentReader(folder / files[-1].path.name, buffer)
+    newest = max((entries[-1].timestamp for entries in reader.entries(entry_decoder())), default=0)
+    return reader.header.log_id, newest >> 16
 
 
 def lock_holder(path: Path) -> str:

@@ -46,19 +46,19 @@ def examine(disk: Disk, root: Path, place: Place, progress: Progress | None = No
 
 
 def _examine_file(disk: Disk, path: Path, *, snapshot: bool, last: bool) -> Found:
-    with disk.view(path) as buffer:
-        try:
-            reader = SnapshotReader(path, buffer) if snapshot else SegmentReader(path, buffer)
-            for _ in reader.entries(entry_decoder()):
-                pass
-            state, problem = _ending(reader, last=last and not snapshot)
-        except KvwalError as error:
-            return Found(path, parse_name(path.name).number, 0, 0, len(buffer), "damaged", error.what)
-        final = reader.next_sequence - 1 if not isinstance(reader, SnapshotReader) else reader.header.last_sequence
-        return Found(
-            path, reader.header.first_sequence, final, reader.count, len(buffer), state, problem,
-            reader.header.previous_crc, reader.seal_crc,
-        )  # fmt: skip
+    buffer = disk.read(path)  # not mapped: its writer may cut the file short meanwhile
+    try:
+        reader = SnapshotReader(path, buffer) if snapshot else SegmentReader(path, buffer)
+        for _ in reader.entries(entry_decoder()):
+            pass
+        state, problem = _ending(reader, last=last and not snapshot)
+    except KvwalError as error:
+        return Found(path, parse_name(path.name).number, 0, 0, len(buffer), "damaged", error.what)
+    final = reader.next_sequence - 1 if not isinstance(reader, SnapshotReader) else reader.header.last_sequence
+    return Found(
+        path, reader.header.first_sequence, final, reader.count, len(buffer), state, problem,
+        reader.header.previous_crc, reader.seal_crc,
+    )  # fmt: skip
 
 
 def _ending(reader: SegmentReader, *, last: bool) -> tuple[str, str]:
@@ -89,15 +89,15 @@ def dump(disk: Disk, root: Path, place: Place) -> Iterator[tuple[str, int, Entry
     folder = log_folder(root, place)
     segments, _ = log_files(disk, folder)
     for number, file in enumerate(segments):
-        with disk.view(folder / file.name) as buffer:
-            reader = SegmentReader(folder / file.name, buffer)
-            for entries in reader.entries(entry_decoder()):
-                first = reader.next_sequence - len(entries)
-                for offset, entry in enumerate(entries):
-                    yield file.name, first + offset, entry
-            ending = reader.ending()
-            if ending is End.DAMAGED or (ending is End.TORN and number < len(segments) - 1):
-                raise reader.damage()
+        buffer = disk.read(folder / file.name)
+        reader = SegmentReader(folder / file.name, buffer)
+        for entries in reader.entries(entry_decoder()):
+            first = reader.next_sequence - len(entries)
+            for offset, entry in enumerate(entries):
+                yield file.name, first + offset, entry
+        ending = reader.ending()
+        if ending is End.DAMAGED or (ending is End.TORN and number < len(segments) - 1):
+            raise reader.damage()
 
 
 def leftovers(disk: Disk, root: Path, place: Place) -> list[Path]:
