@@ -13,7 +13,7 @@ import msgspec
 
 from kvwal.codecs import registry
 from kvwal.entry import Decode, Entry, make_decoder
-from kvwal.errors import CorruptLog
+from kvwal.errors import CorruptLog, NewerVersion
 from kvwal.log.format import (
     DURABLE,
     HEAD_BYTES,
@@ -59,7 +59,12 @@ class SegmentReader:
     def __init__(self, path: Path, buffer: Buffer, *, snapshot: bool = False) -> None:
         self.path = path
         self._buffer = buffer
-        unpacked = unpack_snapshot_header(buffer) if snapshot else unpack_header(buffer)
+        try:
+            unpacked = unpack_snapshot_header(buffer) if snapshot else unpack_header(buffer)
+        except NewerVersion as error:
+            raise _newer(path, error) from error
+        except msgspec.DecodeError as error:
+            raise CorruptLog(f"the header verifies, but is none ({error}).", path=path, offset=0) from error
         if unpacked is None:
             raise CorruptLog(
                 "the header does not verify: this is no segment of kvwal, or it is damaged.", path=path, offset=0
@@ -77,14 +82,27 @@ class SegmentReader:
 
     def blocks(self) -> Iterator[Block]:
         """Entries blocks in order, until something else stands there. Ends at the seal, which must fit what came before."""
-        while (block := unpack_block(self._buffer, self.end, self.header.salt)) is not None:
+        while (block := self._block()) is not None:
             if block.kind is Kind.SEAL:
-                self._check_seal(block)
+                self._check_seal(block, self._decode_seal(block))
                 return
             if block.kind is not Kind.ENTRIES:
                 raise self._corrupt(f"a block of kind {block.kind.name} does not belong here.", block.offset)
             self.end = block.end
             yield block
+
+    def _block(self) -> Block | None:
+        """The block at `end`. An overflow reference is of a version that writes them."""
+        try:
+            block = unpack_block(self._buffer, self.end, self.header.salt)
+            if block is not None and block.kind is Kind.OVERFLOW:
+                raise NewerVersion(
+                    f"the block at byte {self.end} refers to an overflow file: written by a newer version.",
+                    hint="Open it with that version.",
+                )
+        except NewerVersion as error:
+            raise _newer(self.path, error) from error
+        return block
 
     def entries(self, decode: Decode) -> Iterator[list[Entry]]:
         """The entries of each block."""
@@ -118,8 +136,13 @@ class SegmentReader:
         """The error for a file that is not whole up to its seal."""
         return self._corrupt("the block here does not verify, and what comes behind it had been durable.", self.end)
 
-    def _check_seal(self, block: Block) -> None:
-        seal = decode_seal(block.payload)
+    def _decode_seal(self, block: Block) -> Seal:
+        try:
+            return decode_seal(block.payload)
+        except msgspec.DecodeError as error:
+            raise self._corrupt(f"the block verifies, but holds no seal ({error}).", block.offset) from error
+
+    def _check_seal(self, block: Block, seal: Seal) -> None:
         last = self.header.first_sequence + self.count - 1
         if (seal.entries, seal.bytes) != (self.count, block.offset) or seal.last_sequence != last:
             raise self._corrupt(
@@ -140,8 +163,7 @@ class SnapshotReader(SegmentReader):
     def __init__(self, path: Path, buffer: Buffer) -> None:
         super().__init__(path, buffer, snapshot=True)
 
-    def _check_seal(self, block: Block) -> None:
-        seal = decode_seal(block.payload)
+    def _check_seal(self, block: Block, seal: Seal) -> None:
         if (seal.entries, seal.bytes, seal.last_sequence) != (self.count, block.offset, self.header.last_sequence):
             raise self._corrupt("the seal does not fit the snapshot before it.", block.offset)
         self.seal, self.seal_crc = seal, block.crc
@@ -151,6 +173,10 @@ class SnapshotReader(SegmentReader):
         yield from self.entries(decode)
         if self.seal is None:
             raise self._corrupt("the snapshot is not whole: a block does not verify.", self.end)
+
+
+def _newer(path: Path, error: NewerVersion) -> NewerVersion:
+    return NewerVersion(f"{path}: {error.what}", hint=error.hint)
 
 
 def log_files(disk: Disk, folder: Path) -> tuple[list[LogFile], list[LogFile]]:
