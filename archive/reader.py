@@ -18,7 +18,16 @@ from archive.faults import ObjectMissing
 from archive.layout import Place, Span, parse_object_key
 from archive.objects import Objects, open_copy
 from archive.registry import Registration, owner
-from archive.rows import COLUMNS, DAMAGED_HINT, FOOTER_KEY, Footer, decode_footer, schema
+from archive.rows import (
+    COLUMNS,
+    DAMAGED_HINT,
+    FOOTER_KEY,
+    NO_RECORD,
+    Footer,
+    decode_footer,
+    footer_is_sealed,
+    schema,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +39,7 @@ T = TypeVar("T")
 LISTINGS = 5
 MAGIC = b"PAR1"
 CHUNK = 1 << 20
+FOOTER_GUESS = 64 << 10
 
 
 class ObjectInfo(NamedTuple):
@@ -146,8 +156,14 @@ def read_footer(file: BinaryIO, key: str, *, check_body: bool = False) -> Footer
     """
     import pyarrow.parquet as pq
 
+    raw = _footer_bytes(file, key)
+    sealed = footer_is_sealed(raw)
+    if sealed is None:
+        raise _damaged(key, NO_RECORD)
+    if not sealed:
+        raise _damaged(key, "the checksum of its footer does not match")
     with _as_damage(key):
-        metadata = pq.read_metadata(file)
+        metadata = pq.read_metadata(io.BytesIO(MAGIC + raw + len(raw).to_bytes(4, "little") + MAGIC))
     footer = decode_footer((metadata.metadata or {}).get(FOOTER_KEY), key)
     if metadata.num_rows != footer.rows or metadata.schema.names != list(COLUMNS):
         raise _damaged(
@@ -156,6 +172,22 @@ def read_footer(file: BinaryIO, key: str, *, check_body: bool = False) -> Footer
     if check_body and _body_crc(file, key) != footer.body_crc:
         raise _damaged(key, "the checksum of its rows does not match")
     return footer
+
+
+def _footer_bytes(file: BinaryIO, key: str) -> bytes:
+    """The Parquet footer, unparsed. One read is enough for most."""
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(0, end - FOOTER_GUESS))
+    tail = file.read(FOOTER_GUESS)
+    if tail[-4:] != MAGIC or len(tail) < 8 + len(MAGIC):
+        raise _damaged(key, "cut short: it does not end as a Parquet file does")
+    length = int.from_bytes(tail[-8:-4], "little")
+    if length > end - 8 - len(MAGIC):
+        raise _damaged(key, "cut short: it has no room for its footer")
+    if length > len(tail) - 8:
+        file.seek(end - 8 - length)
+        tail = file.read(length + 8)
+    return tail[-8 - length : -8]
 
 
 def _body_crc(file: BinaryIO, key: str) -> int:

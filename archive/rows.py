@@ -7,6 +7,7 @@ too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,8 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
     """The record in an object's Parquet footer, under the key `kvwal`, as JSON.
 
     `body_crc` is the crc32c of every byte before the Parquet footer: a reader that takes the whole object checks it,
-    one that takes single pages is guarded by the page checksums. `previous_crc` is the crc of the seal before `first`
+    one that takes single pages is guarded by the page checksums. `footer_crc` is the crc32c, in hex, of the Parquet
+    footer with zeros in its place. `previous_crc` is the crc of the seal before `first`
     and `seal_crcs` those of the segments within, so that the chain of seals of the log can be followed from object to
     object; of a rewritten object only the last one is kept. `identities` is the number of different (key_class, key),
     `data_bytes` the length of all keys and values.
@@ -56,6 +58,7 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
     min_timestamp: int
     max_timestamp: int
     body_crc: int
+    footer_crc: str = "00000000"
 
     @property
     def place(self) -> Place:
@@ -72,6 +75,43 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self)
 
 
+_FOOTER_CRC = re.compile(rb'"footer_crc":"([0-9a-f]{8})"')
+NO_RECORD = f"a Parquet file, but not one of the archive: its footer has no {FOOTER_KEY.decode()!r} record"
+
+
+def seal_object(data: bytes) -> bytes:
+    """The bytes of an object with the checksum of its Parquet footer written into the record in that footer."""
+    begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    blank = _blank(data[begin:-8])
+    if blank is None:
+        raise ValueError("the footer holds no record")
+    footer, at = blank
+    return data[:begin] + footer[:at] + b"%08x" % _footer_crc(footer) + footer[at + 8 :] + data[-8:]
+
+
+def footer_is_sealed(footer: bytes) -> bool | None:
+    """Whether a Parquet footer is as `seal_object` left it; None if it has no record of ours.
+
+    Asked before the footer is parsed: a parser may abort the process over a footer whose bits were flipped.
+    """
+    blank = _blank(footer)
+    if blank is None:
+        return None
+    return footer[blank[1] : blank[1] + 8] == b"%08x" % _footer_crc(blank[0])
+
+
+def _blank(footer: bytes) -> tuple[bytes, int] | None:
+    """A footer with zeros for its checksum, and where they stand."""
+    found = _FOOTER_CRC.search(footer)
+    return None if found is None else (footer[: found.start(1)] + b"0" * 8 + footer[found.end(1) :], found.start(1))
+
+
+def _footer_crc(footer: bytes) -> int:
+    import google_crc32c
+
+    return int(google_crc32c.value(footer))
+
+
 class NewerFormat(ArchiveError):
     """An object or a registration that a newer version wrote: nothing is wrong with it, but it cannot be read here."""
 
@@ -84,7 +124,7 @@ def decode_footer(raw: bytes | None, key: str) -> Footer:
     """The record of the object `key`. Raises ArchiveDamaged if it is none, NewerFormat."""
     if raw is None:
         raise ArchiveDamaged(
-            f"{key}: a Parquet file, but not one of the archive: its footer has no {FOOTER_KEY.decode()!r} record.",
+            f"{key}: {NO_RECORD}.",
             hint="Move it out of the archive.",
         )
     try:

@@ -14,7 +14,16 @@ from archive.layout import Place, Span, object_key
 from archive.objects import Objects
 from archive.reader import read_footer
 from archive.registry import require_owner
-from archive.rows import FOOTER_KEY, FORMAT, IDENTITY, Footer, same_as_before, schema, sorted_rows
+from archive.rows import (
+    FOOTER_KEY,
+    FORMAT,
+    IDENTITY,
+    Footer,
+    same_as_before,
+    schema,
+    seal_object,
+    sorted_rows,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,7 +132,8 @@ def encode(place: Place, span: Span, table: pa.Table, seals: Seals) -> tuple[Foo
             body_crc=google_crc32c.value(sink.getvalue()),
         )
         writer.add_key_value_metadata({FOOTER_KEY: footer.encode()})
-    return footer, sink.getvalue()
+    data = seal_object(sink.getvalue())
+    return read_footer(io.BytesIO(data), object_key(place, span)), data
 
 
 def _confirm_ours(objects: Objects, key: str, wanted: Footer) -> Stored:

@@ -20,7 +20,7 @@ from archive.reader import coverage, live_objects
 from archive.registry import Registration
 from archive.restore import restore_batches
 from archive.rewrite import gc, rewrite
-from archive.rows import node_schema
+from archive.rows import node_schema, seal_object
 from archive.verify import verify
 from archive.view import history, latest
 from tests.support import s3
@@ -257,7 +257,7 @@ def test_a_flipped_bit_is_found_by_readers_of_all_and_of_one_key(server: s3.Serv
 
 def test_an_object_of_a_newer_version_says_so(server: s3.Server, objects: Objects, url: str) -> None:
     (stored,) = fill(objects, PLACE, [(1, 50)])
-    data = objects.read(stored.key).replace(b'{"format":1,', b'{"format":9,')
+    data = seal_object(objects.read(stored.key).replace(b'{"format":1,', b'{"format":9,'))
     overwrite(server, url, stored.key, data)
     with pytest.raises(ArchiveError, match=r"newer version: format 9.*Update kvwal"):
         latest(objects, *WHERE)

@@ -14,7 +14,7 @@ from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, KvwalError
 from archive.layout import Place, Span, object_key
 from archive.objects import Objects, open_objects
 from archive.reader import coverage, find_rows, live_objects, read_footer, read_rows, unsuperseded, without_gaps
-from archive.rows import COLUMNS, Footer
+from archive.rows import COLUMNS, Footer, seal_object
 from archive.writer import Seals, encode, put_segment
 from tests.support.history import LOG, PLACE, fill, merged, place, put, rows, table
 
@@ -38,7 +38,7 @@ def with_footer(data: bytes, **changed: object) -> bytes:
     with pq.ParquetWriter(sink, source.schema_arrow, store_schema=False) as writer:
         writer.write_table(source.read())
         writer.add_key_value_metadata({b"kvwal": msgspec.json.encode(footer)})
-    return sink.getvalue()
+    return seal_object(sink.getvalue())
 
 
 def test_rows_come_back_sorted_and_equal(objects: Objects) -> None:

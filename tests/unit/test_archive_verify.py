@@ -13,7 +13,7 @@ from archive import registry
 from archive.layout import Span, object_key, registration_key
 from archive.objects import Objects, open_objects
 from archive.rewrite import rewrite
-from archive.rows import sorted_rows
+from archive.rows import seal_object, sorted_rows
 from archive.verify import verify
 from archive.writer import Seals, encode, put_segment
 from tests.support.history import LOG, PLACE, fill, place, put, rows, table
@@ -82,7 +82,7 @@ def test_a_newer_object_is_no_damage(objects: Objects) -> None:
         writer.write_table(source.read())
         writer.add_key_value_metadata({b"kvwal": msgspec.json.encode(footer)})
     objects.delete(stored.key)
-    objects.put_if_absent(stored.key, sink.getvalue())
+    objects.put_if_absent(stored.key, seal_object(sink.getvalue()))
     assert kinds(objects) == [("newer", stored.key)]
 
 
@@ -129,7 +129,20 @@ def test_statistics_that_are_not_those_of_the_rows(objects: Objects) -> None:
     whole = objects.read(stored.key)
     at = whole.rindex(b"key-004")
     objects.delete(stored.key)
-    objects.put_if_absent(stored.key, whole[:at] + b"key-003" + whole[at + 7 :])
+    objects.put_if_absent(stored.key, seal_object(whole[:at] + b"key-003" + whole[at + 7 :]))
     (finding,) = verify(objects).findings
     assert (finding.kind, finding.key) == ("damaged", stored.key)
     assert "statistics of key" in finding.text
+
+
+def test_no_flipped_bit_of_a_footer_is_silent_or_fatal(objects: Objects) -> None:
+    """Parsers trust a footer: what it says of types and statistics must be checked before one sees it."""
+    (stored,) = fill(objects, PLACE, [(1, 50)])
+    whole = objects.read(stored.key)
+    begin = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    for at in range(begin, len(whole), 7):
+        flipped = bytearray(whole)
+        flipped[at] ^= 1 << at % 8
+        objects.delete(stored.key)
+        objects.put_if_absent(stored.key, bytes(flipped))
+        assert kinds(objects) == [("damaged", stored.key)], at
