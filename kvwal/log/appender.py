@@ -79,7 +79,7 @@ class Appender:
         try:
             self._segment.reserve(payloads)
         except OSError as error:
-            raise self._full(error) from error
+            raise storage_full(self._folder, error) or error from error
         self._segment.append(payloads, entries)
         self.unsynced += sum(map(len, payloads))
         if sync:
@@ -104,7 +104,7 @@ class Appender:
             old.reserve([])
             file = self._next_file()
         except OSError as error:
-            raise self._full(error) from error
+            raise storage_full(self._folder, error) or error from error
         done = old.seal()
         self.sealed.append(done)
         header = msgspec.structs.replace(old.header, first_sequence=done.last + 1, previous_crc=done.crc)
@@ -113,7 +113,7 @@ class Appender:
     def wants_spare(self) -> int:
         """How many bytes a spare should have that is wanted now, or 0.
 
-        A log that fills segments by size wants one as soon as it is half through: a quiet one never does.
+        A log that fills segments by size wants one as soon as a quarter is full: a quiet one never does.
         """
         limit = min(self._limit * _GROWTH, self._settings.segment_bytes)
         if limit < _PREPARE_FROM or len(self.spares) or self._segment.position < self._limit // 4:
@@ -137,10 +137,12 @@ class Appender:
         self.unsynced = 0
         return Segment(self._disk, self._folder, header, self._limit, file)
 
-    def _full(self, error: OSError) -> OSError | StorageFull:
-        if error.errno not in _FULL:
-            return error
-        return StorageFull(
-            f"{self._folder}: the disk is full ({error.strerror}); nothing was written.",
-            hint="Free space, then write again; the store need not be reopened.",
-        )
+
+def storage_full(folder: Path, error: OSError) -> StorageFull | None:
+    """The error to raise if `error` says that the disk has no room, else None."""
+    if error.errno not in _FULL:
+        return None
+    return StorageFull(
+        f"{folder}: the disk is full ({error.strerror}); nothing was written.",
+        hint="Free space, then try again; an open store need not be reopened.",
+    )

@@ -9,9 +9,9 @@ from pathlib import Path
 from archive.layout import Place
 from kvwal.config import Flush, Settings
 from kvwal.entry import TIMESTAMP_SHIFT, Entry
-from kvwal.errors import ClockSkew, ConfigError, StoreLocked
+from kvwal.errors import ClockSkew, ConfigError, KvwalError, StoreLocked
 from kvwal.hlc import HybridClock, to_text
-from kvwal.log.appender import Appender
+from kvwal.log.appender import Appender, storage_full
 from kvwal.log.format import Header
 from kvwal.log.names import LOCK, log_folder
 from kvwal.log.reader import Progress, entry_decoder
@@ -147,6 +147,9 @@ async def open_log(
         log = Log(ports, folder, place, recovered, hybrid, lock)
         header = _next_header(ports.clock, place, recovered)
         log._start(settings, Memory(lookup, target.apply), flush, header)
+    except OSError as error:
+        lock.release()
+        raise _not_opened(folder, error) from error
     except BaseException:
         lock.release()
         raise
@@ -161,21 +164,26 @@ def _take_lock(ports: Ports, root: Path, folder: Path) -> Lock:
         raise ConfigError(
             f"{root}: something on the way to {folder} is a file, not a folder.", hint="Choose another root."
         ) from error
-    except PermissionError as error:
-        raise ConfigError(
-            f"{folder}: not allowed to write here ({error.strerror}).",
-            hint="Choose another root, or mend its owner and mode.",
-        ) from error
     except OSError as error:
-        raise ConfigError(
-            f"{folder}: the root cannot be used ({error.strerror}).", hint="Choose another root."
-        ) from error
+        raise _not_opened(folder, error) from error
     if isinstance(lock, str):
         raise StoreLocked(
             f"{folder}: the log is held by {lock}.",
             hint="Stop that process, or choose another node. Reading works without the lock: read_only=True.",
         )
     return lock
+
+
+def _not_opened(folder: Path, error: OSError) -> KvwalError:
+    """What an error of the operating system means to somebody who opens a log: none of it was changed."""
+    if isinstance(error, PermissionError):
+        return ConfigError(
+            f"{folder}: not allowed to read and write here ({error.strerror}: {error.filename}).",
+            hint="Choose another root, or mend its owner and mode.",
+        )
+    return storage_full(folder, error) or ConfigError(
+        f"{folder}: the log cannot be opened ({error}).", hint="Mend the disk, or choose another root."
+    )
 
 
 def _check_identity(folder: Path, place: Place, recovered: Recovered) -> None:

@@ -54,10 +54,11 @@ class FakeDisk(OsDisk):
         left = self._countdown.get(call, 0)
         self._countdown[call] = left - 1
         if left == 1 or call in self.refuse:
+            self.done(f"failed {call}")
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
     def done(self, call: str) -> None:
-        """It succeeded."""
+        """It succeeded, or, as `failed …`, it did not."""
         with self._changed:
             self.calls[call] += 1
             self.log.append(call)
