@@ -1,0 +1,245 @@
+"""What a map answers: order, prefixes, moments, raw bytes; and that nothing a caller holds is what the store holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import kvwal
+from kvwal.codecs import Codecs
+from kvwal.errors import CodecError
+from tests.support.faults import open_aio, open_store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[kvwal.Store]:
+    with open_store(tmp_path) as store:
+        yield store
+
+
+def test_iteration_is_in_the_order_of_identity(store: kvwal.Store) -> None:
+    b = store.map("b")
+    keys = [10, 9, -1, 300, "b", "a", "ß", "z", b"\xff", b"\x00", 2.5, -3.0, True, False, None]
+    for key in keys:
+        b[key] = repr(key)
+    expected = [False, True, b"\x00", b"\xff", -3.0, 2.5, -1, 9, 10, 300, None, "a", "b", "z", "ß"]
+    assert [(type(key), key) for key in b] == [(type(key), key) for key in expected]
+    assert list(b.items()) == [(key, repr(key)) for key in expected]
+    assert [entry.value.decode() for entry in b.entries()] == list(b.values()) == [value for _, value in b.scan()]
+    assert len(b) == len(expected)
+
+
+def test_keys_of_other_types_are_other_keys(store: kvwal.Store) -> None:
+    b = store.map("b")
+    for key in (1, 1.0, True, "1", b"1"):
+        b[key] = repr(key)
+    assert len(b) == 5
+    assert [b[key] for key in (1, 1.0, True, "1", b"1")] == ["1", "1.0", "True", "'1'", "b'1'"]
+
+
+@pytest.mark.parametrize("indexed_first", [False, True])
+def test_a_prefix_takes_exactly_what_begins_with_it(store: kvwal.Store, indexed_first: bool) -> None:
+    b = store.map("b")
+    names = ["", "a", "a/1", "a/2", "a0", "b", "ß", "ßa", "\U0010ffff", "\U0010ffffa"]
+    if indexed_first:
+        assert list(b.scan("a")) == []
+    b.put_many([(name, len(name)) for name in reversed(names)])
+    b.put_many([(name.encode(), name) for name in names])
+    for prefix in [*names, "a/", "c", "\U0010fffe"]:
+        expected = sorted(name for name in names if name.startswith(prefix))
+        assert [key for key, _ in b.scan(prefix)] == expected, prefix
+        assert [entry.key.decode() for entry in b.entries(prefix)] == expected
+        assert [key.decode() for key, _ in b.scan(prefix.encode())] == expected
+    del b["a/1"]
+    assert list(b.scan("a/")) == [("a/2", 3)]
+
+
+def test_a_prefix_of_the_greatest_bytes(store: kvwal.Store) -> None:
+    b = store.map("b")
+    for key in (b"\xfe", b"\xff", b"\xff\x00", b"\xff\xff", b"\xff\xff\xff"):
+        b[key] = 1
+    assert [key for key, _ in b.scan(b"\xff")] == [b"\xff", b"\xff\x00", b"\xff\xff", b"\xff\xff\xff"]
+    assert [key for key, _ in b.scan(b"\xff\xff")] == [b"\xff\xff", b"\xff\xff\xff"]
+    assert [key for key, _ in b.scan(b"\xfe\xff")] == []
+
+
+@pytest.mark.parametrize("prefix", [1, 1.5, [], True])
+def test_a_prefix_is_text_or_bytes(store: kvwal.Store, prefix: object) -> None:
+    with pytest.raises(CodecError, match="a prefix is str or bytes"):
+        list(store.map("b").scan(prefix))  # type: ignore[arg-type]
+
+
+def test_an_iterator_shows_the_moment_at_which_it_began(store: kvwal.Store) -> None:
+    b = store.map("b")
+    b.put_many({f"{number:03}": number for number in range(100)})
+    moving = b.scan()
+    assert next(moving) == ("000", 0)
+    b.clear()
+    b["100"] = 100
+    assert [value for _, value in moving] == list(range(1, 100))
+    assert dict(b) == {"100": 100}
+
+
+def test_nothing_that_a_caller_holds_is_what_the_store_holds(store: kvwal.Store, tmp_path: Path) -> None:
+    b = store.map("b")
+    given = {"list": [1], "inner": {"a": 1}}
+    b["put"] = given
+    b.put_many({"many": given})
+    b.put_if_absent("absent", given)
+    with b.transaction() as t:
+        t["transaction"] = given
+        given["list"].append(2)  # type: ignore[attr-defined]
+    expected = {"list": [1], "inner": {"a": 1}}
+    for key in list(b):
+        for got in (b[key], b.get(key), dict(b.items())[key], dict(b.scan())[key], b.setdefault(key, None)):
+            assert got == expected
+            got["list"].append("changed")
+            got["inner"]["a"] = "changed"
+            got.clear()
+    assert all(value == expected for value in b.values())
+    store.close()
+    with open_store(tmp_path) as again:
+        assert all(value == expected for value in again.map("b").values())
+
+
+def test_an_entry_cannot_be_changed(store: kvwal.Store) -> None:
+    b = store.map("b")
+    timestamp = b.put("a", 1)
+    entry = b.entry("a")
+    assert entry == kvwal.DataEntry(b"a", "str", b"\x81\x01", "int", False, timestamp)
+    with pytest.raises(AttributeError):
+        entry.value = b""  # type: ignore[misc, union-attr]
+    assert b.entry("b") is None
+
+
+@dataclass
+class Known:
+    a: int
+
+
+def test_what_an_unknown_codec_wrote_is_never_lost(
+    store: kvwal.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written by a process that knows the codec, read by one that does not, and back."""
+    knowing = Codecs()
+    knowing.register(Known, "known", keys=True)
+    monkeypatch.setattr("kvwal.business.registry", knowing)
+    b = store.map("b")
+    b.put_many([("value", Known(1)), (Known(2), "key"), ("plain", 3)])
+    store.checkpoint()
+    b["later"] = Known(4)
+    store.close()
+    monkeypatch.undo()
+    for _ in range(2):
+        with open_store(tmp_path) as stranger:
+            b = stranger.map("b")
+            assert (len(b), b["plain"]) == (4, 3)
+            with pytest.raises(CodecError, match="'known' is not registered here"):
+                b["value"]
+            with pytest.raises(CodecError, match="raw bytes"):
+                list(b)
+            found = b.entry("later")
+            assert found is not None
+            assert (found.value, found.value_class) == (b'{"a":4}', "known")
+            assert {entry.key_class for entry in b.entries()} == {"str", "known"}
+            stranger.checkpoint()
+    monkeypatch.setattr("kvwal.business.registry", knowing)
+    with open_store(tmp_path) as again:
+        b = again.map("b")
+        assert [b["value"], b[Known(2)], b["later"]] == [Known(1), "key", Known(4)]  # type: ignore[comparison-overlap]
+
+
+def test_bytes_that_a_codec_cannot_read(store: kvwal.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    careless = Codecs()
+    careless.register(Known, "json@2", encode=lambda known: b"{", decode=lambda data: data)
+    monkeypatch.setattr("kvwal.business.registry", careless)
+    store.map("b")["a"] = Known(1)
+    store.close()
+    monkeypatch.undo()
+    strict = Codecs()
+    strict.register(Known, "json@2")
+    monkeypatch.setattr("kvwal.business.registry", strict)
+    with open_store(tmp_path) as again:
+        with pytest.raises(CodecError, match="1 bytes are no 'json@2'"):
+            again.map("b")["a"]
+        assert again.map("b").entry("a") is not None
+
+
+def test_the_methods_of_a_dict(store: kvwal.Store) -> None:
+    b = store.map("b")
+    b.update({"a": 1}, c=3)
+    assert b.setdefault("a", 9) == 1
+    assert b.setdefault("b", 2) == 2
+    assert b.pop("b") == 2
+    assert b.pop("b", None) is None
+    assert (b.get("b"), b.get("b", 5), "b" in b, "a" in b) == (None, 5, False, True)
+    for wrong in (lambda: b.pop("b"), lambda: b["b"], lambda: b.__delitem__("b")):
+        with pytest.raises(KeyError, match="b"):
+            wrong()
+    assert b.popitem() == ("a", 1)
+    assert b == {"c": 3}
+    b.clear()
+    assert not b
+
+
+def test_a_refused_value_or_key_changes_nothing(store: kvwal.Store) -> None:
+    b = store.map("b")
+    b["a"] = 1
+    refused: list[tuple[object, object]] = [
+        ("a", {1: 2}),
+        ("a", (1,)),
+        ("a", {1}),
+        (("a",), 1),
+        (["a"], 1),
+        (float("nan"), 1),
+    ]
+    for key, value in refused:
+        with pytest.raises(CodecError):
+            b[key] = value
+        with pytest.raises(CodecError):
+            b.put_many([("a", 2), (key, value)])
+        with pytest.raises(CodecError):
+            in_one_transaction(b, ("a", 2), (key, value))
+    assert dict(b) == {"a": 1}
+    assert store.stats()["businesses"]["b"]["last_sequence"] == 1
+
+
+def in_one_transaction(b: kvwal.Map, *items: tuple[object, object]) -> None:
+    with b.transaction() as t:
+        for key, value in items:
+            t[key] = value
+
+
+def test_both_faces_answer_alike(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with open_aio(tmp_path) as store:
+            b = store.map("b")
+            assert await b.put("a", {"x": 1}) < await b.put_many({"b": 2, "c": 3})
+            async with b.transaction() as t:
+                t["d"] = 4
+                del t["c"]
+            assert t.timestamp == (await b.entry("d")).timestamp  # type: ignore[union-attr]
+            assert await b.put_if_absent("a", 0) is False
+            assert await b.replace("b", 2, 5) is True
+            assert await b.remove("b", 2) is False
+            assert (await b.get("a"), await b.get("z", 0), await b.contains("c"), await b.count()) == (
+                {"x": 1},
+                0,
+                False,
+                3,
+            )
+            assert [item async for item in b.scan()] == [("a", {"x": 1}), ("b", 5), ("d", 4)]
+            assert [key async for key, _ in b.scan("d")] == ["d"]
+            assert await b.pop("d") == 4
+            with pytest.raises(KeyError):
+                await b.pop("d")
+            assert (await b.at(t.timestamp))["d"] == 4
+            assert [entry.deleted for entry in await b.history("c")] == [True, False]
+
+    asyncio.run(work())
+    with open_store(tmp_path) as store:
+        assert dict(store.map("b")) == {"a": {"x": 1}, "b": 5}
