@@ -164,6 +164,8 @@ class Ring:
     def _end_tick(self) -> None:
         """All that tasks submitted in this round of the loop goes into one slot."""
         tick, self._tick = self._tick, []
+        if not tick:
+            return  # an order ended the tick before its end
         try:
             self._queue.async_q.put_nowait(tick)
         except janus.AsyncQueueFull:
@@ -182,6 +184,9 @@ class Ring:
     async def order(self, action: Callable[[], Awaitable[Any]]) -> Any:
         """Have the writer do `action` between two groups, behind all that waits, and return its result."""
         order = Order(action, self._loop.create_future())
+        self._end_tick()
+        while self._waiting is not None:
+            await asyncio.shield(self._waiting)
         try:
             await self._queue.async_q.put(order)
         except janus.AsyncQueueShutDown:

@@ -99,6 +99,35 @@ def test_a_take_ends_at_about_its_bytes_and_at_an_order() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("slots", [1, 10])
+def test_an_order_stands_behind_what_was_offered_before_it(slots: int) -> None:
+    """Also in the same tick of the loop, and while the ring has no room for that tick."""
+
+    async def main() -> None:
+        ring = Ring(slots, 10_000)
+
+        async def action() -> None:
+            """Nothing."""
+
+        async def offer_and_order() -> None:
+            ring.offer(submission("b"))
+            await ring.order(action)
+
+        ring.offer(submission("a"))
+        await settle()
+        ordered = asyncio.ensure_future(offer_and_order())
+        seen = []
+        order = None
+        while order is None:
+            taken, order = await ring.take(1)
+            seen += names(taken)
+        assert seen == ["a", "b"]
+        order.future.set_result(None)
+        await ordered
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(("slots", "limit"), [(2, 10_000), (10, 150)], ids=["slots", "bytes"])
 def test_a_thread_waits_while_the_ring_is_full_and_goes_on(slots: int, limit: int) -> None:
     async def main() -> None:
