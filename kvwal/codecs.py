@@ -83,24 +83,31 @@ def _decode_none(data: bytes) -> None:
 
 
 _encode_json = msgspec.json.Encoder().encode
+_JSON_DEPTH = 500
+"""Whatever stack it is read on later, with fewer levels than half of Python's limit it comes back."""
 _JSON_SCALARS = frozenset({str, bool, type(None)})
 
 
-def _check_json(value: Any) -> None:
-    """Refuse what JSON would bring back as something else. Exact types only: a subclass would come back as its base."""
+def _check_json(value: Any, room: int = _JSON_DEPTH) -> None:
+    """Refuse what JSON would bring back as something else. Exact types only: a subclass would come back as its base.
+
+    `room` is how many levels may still follow.
+    """
     kind = type(value)
     if kind in _JSON_SCALARS:
         return
+    if not room:
+        raise CodecError(f"the value is nested too deeply for JSON ({_JSON_DEPTH} levels at most), or holds itself.")
     if kind is dict:
         for key, item in value.items():
             if type(key) is not str:
                 raise CodecError(
                     f"a key inside JSON must be a str, and {key!r} is {_describe(key)}: it would come back as text."
                 )
-            _check_json(item)
+            _check_json(item, room - 1)
     elif kind is list:
         for item in value:
-            _check_json(item)
+            _check_json(item, room - 1)
     elif kind is int:
         if not -(1 << 63) <= value < 1 << 64:
             raise CodecError(
@@ -117,11 +124,8 @@ def _check_json(value: Any) -> None:
 
 
 def _encode_checked_json(value: Any) -> bytes:
-    try:
-        _check_json(value)
-        return _encode_json(value)
-    except RecursionError:
-        raise CodecError("the value is nested too deeply for JSON, or holds itself.") from None
+    _check_json(value)
+    return _encode_json(value)
 
 
 def _describe(value: Any) -> str:
@@ -251,7 +255,7 @@ class Codecs:
             return codec.decode(data)
         except CodecError:
             raise
-        except (ValueError, LookupError, TypeError, struct.error) as error:
+        except (ValueError, LookupError, TypeError, RecursionError, struct.error) as error:
             raise CodecError(
                 f"{len(data)} bytes are no {name!r}: {error}.", hint="Read the raw bytes with entry(key)."
             ) from error

@@ -169,7 +169,11 @@ class Writer:
                 continue
             taken.append(submission)
             sync = sync or submission.sync
-            mine = self._decide(submission, overlay)
+            try:
+                mine = self._decide(submission, overlay)
+            except KvwalError as error:  # one condition that cannot be judged must not stop the others
+                submission.fail(error)
+                continue
             if not mine:
                 if submission.decide is None:
                     submission.answer = self._hybrid.last

@@ -14,6 +14,7 @@ from kvwal.structures.business import Business
 
 _SEVERAL_ENCODINGS = ("json", "float")
 """Codecs under which equal values may have other bytes: the order of a dict's keys, and -0.0."""
+_MOST_TTL = 1000 * 365 * 86400.0
 
 Found = Callable[[Entry], None]
 
@@ -90,9 +91,9 @@ class Changes:
             )
         return Submission(entries, size, future, decide, sync)
 
-    def _end(self, ttl: float) -> int:
-        if not ttl > 0:
-            raise CodecError(f"ttl={ttl!r} must be a number of seconds above 0.")
+    def _end(self, ttl: Any) -> int:
+        if not (isinstance(ttl, int | float) and 0 < ttl <= _MOST_TTL):
+            raise CodecError(f"ttl={ttl!r} must be a number of seconds above 0 and below a thousand years.")
         return self._business.now_ms() + max(1, round(ttl * 1000))
 
     def _if_equal(self, entries: list[Entry], expected: Any) -> tuple[list[Entry], Decide]:

@@ -111,6 +111,38 @@ def test_a_key_that_cannot_be_one_is_refused(key: Any, says: str) -> None:
         registry.encode_puts([("a", 1), (key, 1)])
 
 
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth - 1):
+        value = [value]
+    return value
+
+
+def test_how_deep_a_value_may_be_does_not_depend_on_who_stores_it(tmp_path: Path) -> None:
+    def deeper(stack: int) -> Any:
+        return deeper(stack - 1) if stack else registry.decode(*registry.encode_value(nested(400)))
+
+    assert deeper(300) == nested(400)
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        jobs = store.map("jobs")
+        jobs["a"] = nested(500)
+        with pytest.raises(CodecError, match="too deeply"):
+            jobs["a"] = nested(501)
+        assert jobs.replace("a", nested(500), {"x": 1, "y": nested(499)})
+        assert jobs.replace("a", {"y": nested(499), "x": 1}, 1)
+
+
+def test_a_condition_that_cannot_be_judged_hurts_nobody_else(tmp_path: Path) -> None:
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        jobs = store.map("jobs")
+        jobs["a"] = {"x": 1}
+        jobs._state.tables["str"][b"a"].value = b"{"
+        with pytest.raises(CodecError, match="are no 'json'"):
+            jobs.replace("a", {"x": 1}, 2)
+        jobs["b"] = 1
+        assert jobs["b"] == 1
+
+
 def test_minus_zero_is_the_key_zero_but_a_value_of_its_own() -> None:
     assert registry.encode_key(-0.0) == registry.encode_key(0.0)
     assert math.copysign(1, registry.decode(*registry.encode_value(-0.0))) == -1
