@@ -173,6 +173,8 @@ class Codecs:
             raise ConfigError(f"codec {name!r}: give both encode and decode, or neither.")
         if encode is None or decode is None:
             encode, decode = _record_codec(kind)
+        else:
+            encode = _checked(name, encode)
         self._add(Codec(name, encode, decode, keys))
         self.by_type[kind] = self.by_name[name]
         if keys:
@@ -263,6 +265,18 @@ class Codecs:
 
 def _refused(codec: Codec, value: Any, error: Exception) -> CodecError:
     return CodecError(f"the codec {codec.name!r} cannot encode {value!r:.80}: {error}.")
+
+
+def _checked(name: str, encode: Callable[[Any], Any]) -> Callable[[Any], bytes]:
+    """`encode`, held to its promise: a block with anything but bytes in it could never be read again."""
+
+    def checked(value: Any) -> bytes:
+        data = encode(value)
+        if isinstance(data, bytes | bytearray | memoryview):
+            return bytes(data)
+        raise CodecError(f"the codec {name!r} encodes to {_describe(data)}, and must to bytes.")
+
+    return checked
 
 
 def _record_codec(kind: type) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:

@@ -254,3 +254,24 @@ def test_an_entry_of_an_unknown_codec_is_kept_and_shown_with_its_bytes(
         assert jobs["b"] == 2
         with pytest.raises(CodecError, match="'job'"):
             jobs["a"]
+
+
+@pytest.mark.parametrize("made", ["text", None, 1, [b"bytes"]])
+def test_what_a_codec_of_the_caller_makes_is_bytes(tmp_path: Path, made: Any) -> None:
+    """Text in a block would be found when the log is opened again: then nothing behind it could be read."""
+    codecs = Codecs()
+    codecs.register(Job, "job", encode=lambda job: made, decode=lambda data: data, keys=True)
+    with pytest.raises(CodecError, match=r"'job' encodes to .*, and must to bytes"):
+        codecs.encode_value(Job("x"))
+    with pytest.raises(CodecError, match="must to bytes"):
+        codecs.encode_key(Job("x"))
+    with pytest.raises(CodecError, match="must to bytes"):
+        codecs.encode_puts([("a", Job("x"))])
+
+
+def test_a_buffer_that_a_codec_goes_on_using_is_copied() -> None:
+    codecs, buffer = Codecs(), bytearray(b"as given")
+    codecs.register(Job, "job", encode=lambda job: buffer, decode=bytes)
+    data, _ = codecs.encode_value(Job("x"))
+    buffer.clear()
+    assert data == b"as given"
