@@ -18,6 +18,7 @@ Anywhere else:
  9. missing      a segment that the chain of seals needs is not there, or another one stands in its place: `CorruptLog`.
 10. damaged_middle   a segment that is not the last has no seal, or a block in it does not verify: `CorruptLog`.
 11. damaged_snapshot the newest snapshot does not verify: the one before is used if segments reach back to it, else `CorruptLog`.
+                 It stays as `.torn`, out of the way of the next checkpoint, and is reported.
 12. bad_header   a segment whose header does not verify: it got its name only after the header was durable, so `CorruptLog`.
 13. newer        any of them in a format that this version does not know: `NewerVersion`.
 
@@ -50,7 +51,10 @@ class Torn(NamedTuple):
 
 
 class Recovered(NamedTuple):
-    """A log as it was found. `header` is that of its last file, None for a new log; `sealed` are its segments, oldest first."""
+    """A log as it was found. `header` is that of its last file, None for a new log; `sealed` are its segments, oldest first.
+
+    `torn` is the tail that was cut, `set_aside` are damaged snapshots under the names that keep them.
+    """
 
     header: Header | None
     epoch: int
@@ -60,6 +64,7 @@ class Recovered(NamedTuple):
     snapshot: LogFile | None
     sealed: list[SealedSegment]
     torn: Torn | None
+    set_aside: list[Path]
 
 
 class Target(NamedTuple):
@@ -95,6 +100,7 @@ class _Recovery:
         self._done = 0
         self._sealed: list[SealedSegment] = []
         self._torn: Torn | None = None
+        self._damaged: list[LogFile] = []
         self._header: Header | None = None
         self._epoch = 0
         self._next = 1
@@ -113,7 +119,7 @@ class _Recovery:
                 self._pass_over(file, self._segments[index + 1] if not last else None, first_needed)
         return Recovered(
             self._header, self._epoch + 1, self._next, self._crc, self._timestamp,
-            snapshot, self._sealed, self._torn,
+            snapshot, self._sealed, self._torn, [self._set_aside(file) for file in self._damaged],
         )  # fmt: skip
 
     def _read_snapshots(self) -> LogFile | None:
@@ -126,12 +132,20 @@ class _Recovery:
                 self._read_snapshot(file)
             except CorruptLog as error:
                 failure = failure or error
+                self._damaged.append(file)
                 self._target.clear()
             else:
                 return file
         if failure is not None and not (self._segments and self._segments[0].number == 1):
             raise failure
         return None
+
+    def _set_aside(self, file: LogFile) -> Path:
+        """Keep a snapshot that could not be read where no checkpoint builds on it."""
+        kept = self._folder / torn_name(file.name, self._epoch)
+        self._disk.rename(self._folder / file.name, kept)
+        self._disk.sync_folder(self._folder)
+        return kept
 
     def _reaches(self, sequence: int) -> bool:
         return any(file.number == sequence + 1 for file in self._segments)

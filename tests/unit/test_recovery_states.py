@@ -204,15 +204,52 @@ def test_damaged_middle(tmp_path: Path) -> None:
     assert (error.path, error.sequence) == (path, 6)
 
 
-def test_damaged_snapshot(tmp_path: Path) -> None:
-    writer = three_segments(tmp_path)
-    checkpoint(OS_DISK, SYSTEM, tmp_path, writer.sealed[:2], entry_decoder())
+def with_damaged_snapshot(folder: Path) -> Path:
+    """A log whose snapshot of five entries is damaged, and whose segments are all there."""
+    writer = three_segments(folder)
+    checkpoint(OS_DISK, SYSTEM, folder, writer.sealed[:2], entry_decoder())
     writer.close()
-    snapshot = tmp_path / f"{5:020}.snapshot"
+    snapshot = folder / f"{5:020}.snapshot"
     flip(snapshot, 400)
-    assert recovered(tmp_path)[1] == keys(9)
+    return snapshot
+
+
+def test_damaged_snapshot(tmp_path: Path) -> None:
+    """The segments serve. The next checkpoint does not build on the damaged file, which is kept."""
+    snapshot = with_damaged_snapshot(tmp_path)
+    damaged = snapshot.read_bytes()
+    found, seen = recovered(tmp_path)
+    assert seen == keys(9)
+    (kept,) = found.set_aside
+    assert kept.read_bytes() == damaged
+    assert not snapshot.exists()
+    checkpoint(OS_DISK, SYSTEM, tmp_path, found.sealed, entry_decoder())
+    for segment in segments(tmp_path):
+        segment.unlink()
+    found, seen = recovered(tmp_path)
+    assert (seen, found.set_aside) == (keys(9), [])
+
+
+def test_damaged_snapshot_that_the_log_needs(tmp_path: Path) -> None:
+    snapshot = with_damaged_snapshot(tmp_path)
     segments(tmp_path)[0].unlink()
     assert refusal(tmp_path).path == snapshot
+
+
+def test_damaged_snapshot_and_an_older_one(tmp_path: Path) -> None:
+    """As a checkpoint leaves it that was killed before it removed the older one."""
+    writer = three_segments(tmp_path)
+    checkpoint(OS_DISK, SYSTEM, tmp_path, writer.sealed[:1], entry_decoder())
+    older = tmp_path / f"{2:020}.snapshot"
+    bytes_of_older = older.read_bytes()
+    checkpoint(OS_DISK, SYSTEM, tmp_path, writer.sealed, entry_decoder())
+    writer.close()
+    older.write_bytes(bytes_of_older)
+    flip(tmp_path / f"{9:020}.snapshot", 400)
+    segments(tmp_path)[0].unlink()
+    found, seen = recovered(tmp_path)
+    assert (seen, found.snapshot and found.snapshot.number) == (keys(9), 2)
+    assert [path.name for path in found.set_aside] == [f"{9:020}.snapshot.1.torn"]
 
 
 def test_bad_header(tmp_path: Path) -> None:
