@@ -89,6 +89,9 @@ def restore(
         raise ConfigError(
             "take_over goes on with the whole log, and `at` would leave out its end.", hint="Choose one of them."
         )
+    if take_over:
+        known = registered(objects, namespace, cluster)
+        names = sorted({place.business for place in known if place.node == chosen})
     moment = None if at is None else to_timestamp(at)
     stage = target / STAGE
     OS_DISK.remove_tree(stage)
@@ -111,7 +114,7 @@ def restore(
 def _check_fresh(root: Path, namespace: str, cluster: str) -> None:
     if OS_DISK.exists(root) and not OS_DISK.is_folder(root):
         raise ConfigError(f"{root} is a file, and a root is a folder.", hint="Choose another root.")
-    if find_places(OS_DISK, root, namespace, cluster):
+    if find_places(OS_DISK, root, namespace, cluster) or OS_DISK.names(root / namespace / cluster):
         raise ConfigError(
             f"{root} has entries of {namespace}/{cluster} already; nothing was changed.",
             hint="Restore into a folder that is new.",
@@ -162,8 +165,21 @@ def _write_log(objects: Objects, folder: Path, place: Place, found: RestoreResul
 def _continue_log(objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
     """The rows as the snapshot behind which the node's log goes on; its old log is fenced in the archive."""
     last = found.positions[place.node]
-    seal = next(info.footer.seal_crcs[-1] for info in live_objects(objects, place) if info.span.last == last)
     header = _header(place, 1, 0)
+    count = _write_snapshot(objects, folder, place, found, header) if last else _begin_empty(folder, header)
+    fence(objects, place, header.log_id, last + 1)
+    return count
+
+
+def _begin_empty(folder: Path, header: Header) -> int:
+    """A log that was registered and archived nothing: a segment that says under which log_id it goes on, and no more."""
+    Appender(OS_DISK, SYSTEM, folder, header, Settings(), []).close(seal=False)
+    return 0
+
+
+def _write_snapshot(objects: Objects, folder: Path, place: Place, found: RestoreResult, header: Header) -> int:
+    last = found.positions[place.node]
+    seal = next(info.footer.seal_crcs[-1] for info in live_objects(objects, place) if info.span.last == last)
     count = 0
 
     def blocks() -> Iterator[list[Any]]:
@@ -181,7 +197,6 @@ def _continue_log(objects: Objects, folder: Path, place: Place, found: RestoreRe
         }
     )
     write_snapshot(OS_DISK, SYSTEM, folder, snapshot, blocks())
-    fence(objects, place, header.log_id, last + 1)
     return count
 
 

@@ -16,7 +16,7 @@ import kvwal
 from archive.layout import Place
 from archive.objects import open_objects
 from archive.reader import coverage
-from archive.registry import owner
+from archive.registry import owner, register
 from archive.rewrite import rewrite
 from kvwal.errors import ArchiveError, ArchiveGap, ConfigError
 from kvwal.ports.disk import OS_DISK
@@ -204,6 +204,24 @@ def test_a_take_over_goes_on_with_the_log_and_fences_the_old_one(tmp_path: Path)
         assert dict(store.map("b")) == {"a": 2}
 
 
+def test_a_take_over_brings_the_businesses_of_its_node_only(tmp_path: Path) -> None:
+    """`both` is of two nodes; `empty` was registered, and its node was lost before anything of it was archived."""
+    archive = tmp_path / "archive"
+    for node, names in (("n1", ["mine", "both"]), ("n2", ["both", "other"])):
+        with kvwal.open(tmp_path / node, node=node, archive=archive) as store:
+            for name in names:
+                store.map(name)["of"] = node
+    register(open_objects(str(archive)), Place("default", "local", "empty", "n1"), "f" * 32)
+    report = kvwal.restore(archive, tmp_path / "new", node="n1", take_over=True)
+    assert report.entries == {"both": 1, "empty": 0, "mine": 1}
+    with kvwal.open(tmp_path / "new", archive=archive) as store:
+        assert (store.node, store.businesses()) == ("n1", ["both", "empty", "mine"])
+        assert [dict(store.map(name)) for name in ("both", "mine", "empty")] == [{"of": "n1"}, {"of": "n1"}, {}]
+        store.map("empty")["first"] = 1
+        store.archive()
+    assert coverage_of(archive, Place("default", "local", "empty", "n1")).last == 1
+
+
 def test_a_restore_refuses_what_it_would_overwrite_and_names_that_are_taken(tmp_path: Path) -> None:
     with kvwal.open(tmp_path / "root") as store:
         store.map("b")["a"] = 1
@@ -211,6 +229,9 @@ def test_a_restore_refuses_what_it_would_overwrite_and_names_that_are_taken(tmp_
     archive = tmp_path / "root" / "_archive"
     with pytest.raises(ConfigError, match="already"):
         kvwal.restore(archive, tmp_path / "root", node="other")
+    (tmp_path / "mine" / "default" / "local" / "notes").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="already"):
+        kvwal.restore(archive, tmp_path / "mine")
     with pytest.raises(ConfigError, match="take_over"):
         kvwal.restore(archive, tmp_path / "second", node="local")
     with pytest.raises(ArchiveError, match="nothing of default/elsewhere"):
