@@ -65,13 +65,17 @@ class Spares:
         self._ready.append((path, size))
 
     def recycle(self, path: Path) -> None:
-        """Keep a segment that is no longer needed as a spare, or delete it. Either way its name is gone."""
+        """Keep a segment that is no longer needed as a spare, or delete it. Either way its name is gone.
+
+        Of a spare it is gone durably: else a power cut could bring the old name back over what is written into it later.
+        """
         if len(self._ready) >= MOST:
             self._disk.unlink(path)
             return
         self._made += 1
         spare = self._folder / partial_name(f"recycled-{self._made}")
         self._disk.rename(path, spare)
+        self._disk.sync_folder(self._folder)
         self._ready.append((spare, self._disk.size(spare)))
 
     def clear(self) -> None:

@@ -152,6 +152,34 @@ def test_stale_bytes_of_a_recycled_file_never_parse(tmp_path: Path) -> None:
     assert list(find_blocks(data, reader.end, unpacked[0].salt)), "it is the salt that keeps them out"
 
 
+class NamingDisk(FakeDisk):
+    """Also records what happens to names."""
+
+    def rename(self, old: Path, new: Path) -> None:
+        super().rename(old, new)
+        self.done("rename")
+
+    def sync_folder(self, folder: Path) -> None:
+        super().sync_folder(folder)
+        self.done("sync_folder")
+
+
+def test_a_recycled_file_has_lost_its_old_name_before_it_is_written(tmp_path: Path) -> None:
+    """Else a power cut could show the new segment's header under the old segment's name."""
+    disk = NamingDisk()
+    appender = Appender(disk, FakeClock(), tmp_path, header(), SMALL, [])
+    appender.append([encode_entries([Entry(b"a", "str", bytes(50 * KIB), "bytes", False, 1)])], 1, sync=True)
+    appender.rotate()
+    disk.log.clear()
+    appender.spares.recycle(appender.sealed.pop(0).path)
+    assert disk.log == ["rename", "sync_folder"]
+    disk.log.clear()
+    appender.append([encode_entries([Entry(b"b", "str", bytes(10), "bytes", False, 2)])], 1, sync=True)
+    appender.rotate()
+    assert disk.log[-4:] == ["write_at", "datasync", "rename", "sync_folder"], "the header is durable before the name"
+    appender.close(seal=True)
+
+
 def test_few_recycled_files_are_kept_and_none_of_another_size(tmp_path: Path) -> None:
     files = Files(tmp_path)
     for _ in range(4):
