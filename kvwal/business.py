@@ -15,6 +15,7 @@ from kvwal.log import recovery
 from kvwal.log.log import Log, open_log
 from kvwal.log.ring import Submission
 from kvwal.past import Past
+from kvwal.ports.tasks import tell_if_forked
 from kvwal.structures.state import State
 from kvwal.upkeep import Keeper, Surroundings
 
@@ -104,8 +105,16 @@ class OpenBusiness:
         await self.keeper.finish(archive=archive)
         await self.log.close()
 
+    def forked(self) -> None:
+        """In a child process nothing is written, and the lock is not held: both are the parent's."""
+        self._closed = True
+        self.log.forget()
+
     def _is_closed(self) -> StoreClosed:
-        return StoreClosed(f"{self.name}: the store is closed; nothing was written.", hint="Open it again.")
+        return StoreClosed(
+            f"{self.name}: the store is closed, or was opened in another process; nothing was written.",
+            hint="Open it again.",
+        )
 
 
 async def open_business(place: Place, flush: Flush, around: Surroundings) -> OpenBusiness:
@@ -119,6 +128,7 @@ async def open_business(place: Place, flush: Flush, around: Surroundings) -> Ope
         accept_clock=around.accept_clock, progress=around.progress,
     )  # fmt: skip
     business.keeper = Keeper(place, business.log, business.state, around)
+    tell_if_forked(business)
     torn = business.log.recovered.torn
     if torn is not None:
         around.logger.warning(

@@ -6,9 +6,10 @@ Both faces (`store.Store`, `aio.Store`) are thin: they choose the loop that this
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -25,6 +26,7 @@ from kvwal.ports.disk import OS_DISK, Disk
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.upkeep import Surroundings
 
+T = TypeVar("T")
 ARCHIVE_FOLDER = "_archive"
 TICK_SECONDS = 1.0
 
@@ -68,17 +70,27 @@ class Options:
         self.settings = settings or Settings()
         self.accept_clock = accept_clock
         self.progress = progress
-        if disk.exists(self.root) and not disk.is_folder(self.root):
+        if self.reach(lambda: disk.exists(self.root) and not disk.is_folder(self.root)):
             raise ConfigError(f"{self.root} is a file, and a root is a folder.", hint="Choose another root.")
 
     def node(self) -> str:
         """The node that is meant; several without a choice are a `ConfigError`."""
-        return choose_node(self.disk, self.root, self.namespace, self.cluster, self.named_node)
+        return self.reach(lambda: choose_node(self.disk, self.root, self.namespace, self.cluster, self.named_node))
 
     def places(self) -> list[Place]:
         """The logs under the root that a reader means: of one node, or of all."""
-        found = find_places(self.disk, self.root, self.namespace, self.cluster)
+        found = self.reach(lambda: find_places(self.disk, self.root, self.namespace, self.cluster))
         return [place for place in found if self.named_node in (None, place.node)]
+
+    def reach(self, look: Callable[[], T]) -> T:
+        """What `look` finds under the root; where that is not allowed, a `ConfigError` that says so."""
+        try:
+            return look()
+        except PermissionError as error:
+            raise ConfigError(
+                f"{self.root}: not allowed to look here ({error.strerror}: {error.filename}).",
+                hint="Choose another root, or mend its owner and mode.",
+            ) from error
 
     def _archive_url(self, archive: str | Path | Default | None) -> str | None:
         if archive is None:

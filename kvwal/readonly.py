@@ -74,7 +74,7 @@ def open_read_only(name: str, options: Options) -> ReadOnlyBusiness:
             f"{options.root}: {options.namespace}/{options.cluster} has no business {name!r} (there are: {there}).",
             hint="Check the name, --namespace, --cluster and --node.",
         )
-    return ReadOnlyBusiness(name, places, options)
+    return options.reach(lambda: ReadOnlyBusiness(name, places, options))
 
 
 def read_only_stats(options: Options) -> dict[str, Any]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from kvwal.config import Flush, Settings
 from kvwal.engine import Default, Engine, Options
-from kvwal.errors import ConfigError
+from kvwal.errors import ConfigError, StoreClosed
 from kvwal.log.reader import Progress
-from kvwal.ports.tasks import LoopThread
+from kvwal.ports.tasks import LoopThread, tell_if_forked
 from kvwal.readonly import open_read_only, read_only_stats
 from kvwal.structures.map import Map
+
+T = TypeVar("T")
 
 
 class Store:
@@ -80,6 +83,7 @@ class WritableStore(Store):
         except BaseException:
             self._thread.close()
             raise
+        tell_if_forked(self)
 
     async def _start(self) -> Engine:
         return Engine(self._options, own_loop=True)
@@ -91,7 +95,7 @@ class WritableStore(Store):
 
     def map(self, name: str, flush: Flush | None = None) -> Map:
         """See `Store.map`."""
-        return Map(self._thread.run(self._engine.business(name, flush)))
+        return Map(self._run(lambda: self._engine.business(name, flush)))
 
     def businesses(self) -> list[str]:
         """See `Store.businesses`."""
@@ -99,11 +103,11 @@ class WritableStore(Store):
 
     def checkpoint(self) -> None:
         """See `Store.checkpoint`."""
-        self._thread.run(self._engine.checkpoint())
+        self._run(self._engine.checkpoint)
 
     def archive(self) -> None:
         """See `Store.archive`."""
-        self._thread.run(self._engine.archive())
+        self._run(self._engine.archive)
 
     def stats(self) -> dict[str, Any]:
         """See `Store.stats`."""
@@ -115,6 +119,15 @@ class WritableStore(Store):
             self._is_open = False
             self._thread.run(self._engine.close(archive=self._options.archive_named if archive is None else archive))
             self._thread.close()
+
+    def forked(self) -> None:
+        """In a child process the store is closed: it goes on in the parent."""
+        self._is_open = False
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if not self._is_open:
+            raise StoreClosed("the store is closed, or was opened in another process.", hint="Open it again.")
+        return self._thread.run(work())
 
 
 class ReadOnlyStore(Store):

@@ -101,6 +101,10 @@ class Log:
         finally:
             self._lock.release()
 
+    def forget(self) -> None:
+        """In a forked child: let go of the lock's copy, so that it ends with the parent. The parent still holds it."""
+        self._lock.release()
+
     def _start(self, settings: Settings, memory: Memory, flush: Flush, header: Header) -> None:
         ports = self._ports
         self.ring = Ring(settings.ring_slots, settings.ring_bytes)

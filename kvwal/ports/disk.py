@@ -114,7 +114,7 @@ class Lock(Protocol):
     """A held lock. The operating system lets go of it when the process ends, however it ends."""
 
     def release(self) -> None:
-        """Let go."""
+        """Let go. Again is no error."""
         ...
 
 
@@ -159,11 +159,13 @@ class OsLock:
     """An exclusive `flock` on an open file."""
 
     def __init__(self, fd: int) -> None:
-        self._fd = fd
+        self._fd: int | None = fd
 
     def release(self) -> None:
         """See `Lock.release`."""
-        os.close(self._fd)
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
 
 
 class OsDisk:
@@ -199,7 +201,7 @@ class OsDisk:
         """See `Disk.names`."""
         try:
             return sorted(os.listdir(folder))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def exists(self, path: Path) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
 
 T = TypeVar("T")
 
@@ -138,6 +139,30 @@ def serve_parent(answer: Callable[[bytes], bytes], *, niceness: int) -> None:
         rest = memoryview(answer(line) + b"\n")
         while rest:
             rest = rest[os.write(answers, rest) :]
+
+
+class Forkable(Protocol):
+    """Something that a forked child of this process must not use: its threads are not there."""
+
+    def forked(self) -> None:
+        """Called once, in the child, before anything else runs there."""
+        ...
+
+
+_forkables: WeakSet[Forkable] = WeakSet()
+
+
+def tell_if_forked(thing: Forkable) -> None:
+    """Have `thing.forked()` called in every child that this process forks, as long as somebody holds it."""
+    _forkables.add(thing)
+
+
+def _forked() -> None:
+    for thing in list(_forkables):
+        thing.forked()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def whoami() -> str:

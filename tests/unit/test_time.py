@@ -1,176 +1,227 @@
-"""Entries that expire, the sweeper, and clocks that jump: on a clock that the test moves."""
+"""Entries that end, the sweeper that writes their deletes, clocks that step back or stand far behind."""
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kvwal.config import Settings
+import kvwal
+from archive.layout import Place
 from kvwal.errors import ClockSkew, CodecError
-from kvwal.store import WritableStore
-from kvwal.structures.map import Map
-from tests.support.faults import START_MS, FakeClock, open_store
+from kvwal.ports.disk import OS_DISK
+from kvwal.reading import read_local
+from tests.support.archiver import InProcess
+from tests.support.faults import START_MS, FakeClock, open_aio, open_store
 
 
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
+def logged(root: Path) -> list[tuple[bytes, bool]]:
+    """The keys in the log, in order, and whether each was deleted."""
+    tail = read_local(OS_DISK, root, Place("default", "local", "b", "local")).tail
+    return [(entry.key, entry.deleted) for entry in tail.entries]
 
 
-@pytest.fixture
-def store(tmp_path: Path, clock: FakeClock) -> Iterator[WritableStore]:
-    with open_store(tmp_path, clock=clock, flush="os") as opened:
-        yield opened
+def test_an_entry_is_absent_from_its_end_on(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_store(tmp_path, clock=clock) as store:
+        b = store.map("b")
+        b.put("a", 1, ttl=2)
+        b["b"] = 2
+        assert b.entries().__next__().expires == START_MS + 2000
+        clock.ms += 1999
+        assert (b["a"], len(b), list(b), list(b.scan("a"))) == (1, 2, ["a", "b"], [("a", 1)])
+        clock.ms += 1
+        assert ("a" in b, b.get("a"), b.entry("a"), len(b)) == (False, None, None, 1)
+        assert list(b.items()) == list(b.scan()) == [("b", 2)]
+        assert list(b.scan("a")) == []
+        with pytest.raises(KeyError):
+            b["a"]
 
 
-@pytest.fixture
-def jobs(store: WritableStore) -> Map:
-    return store.map("jobs")
+def test_what_has_ended_counts_as_absent_for_conditions(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_store(tmp_path, clock=clock) as store:
+        b = store.map("b")
+        b.put_many(dict.fromkeys("x", 1))
+        for key in "abcd":
+            b.put(key, 1, ttl=1)
+        assert b.put_if_absent("a", 2) is False
+        clock.ms += 1000
+        assert b.put_if_absent("a", 2, ttl=5) is True
+        assert b.replace("b", 1, 2) is False
+        assert b.remove("c", 1) is False
+        assert b.pop("d", None) is None
+        with pytest.raises(KeyError):
+            del b["d"]
+        assert dict(b) == {"a": 2, "x": 1}
 
 
-def sweep(store: WritableStore) -> None:
-    """What the store does every second."""
-    store._thread.run(store._engine.businesses["jobs"].keeper.tick())
+def test_another_put_takes_the_end_away_or_moves_it(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_store(tmp_path, clock=clock) as store:
+        b = store.map("b")
+        for key in "ab":
+            b.put(key, 1, ttl=1)
+        b["a"] = 2
+        b.put("b", 2, ttl=10)
+        clock.ms += 1000
+        assert dict(b) == {"a": 2, "b": 2}
+        clock.ms += 9000
+        assert dict(b) == {"a": 2}
 
 
-def test_an_expired_key_is_absent_from_every_answer(jobs: Map, clock: FakeClock) -> None:
-    jobs.put("a", 1, ttl=5)
-    jobs.put_many({"b": 1})
-    with jobs.transaction() as t:
-        t.put("ab", 1, ttl=5)
-    entry = jobs.entry("a")
-    assert entry is not None
-    assert entry.expires == START_MS + 5000
-    clock.ms += 4999
-    assert jobs["a"] == 1
-    assert len(jobs) == 3
-    clock.ms += 1
-    assert "a" not in jobs
-    assert jobs.get("a") is None
-    assert jobs.entry("a") is None
-    assert list(jobs) == ["b"]
-    assert list(jobs.scan("a")) == []
-    assert len(jobs) == 1
-    assert jobs.pop("a", "gone") == "gone"
-    assert not jobs.replace("a", 1, 2)
-    assert not jobs.remove("a", 1)
-    with pytest.raises(KeyError):
-        del jobs["a"]
-    assert jobs.put_if_absent("a", 2)
-    assert jobs["a"] == 2
+def test_an_end_outlives_reopening_checkpoint_archive_and_restore(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvwal.archiver.remote.Child", InProcess)
+    clock = FakeClock()
+    with open_store(tmp_path / "root", clock=clock, archive=tmp_path / "archive") as store:
+        with store.map("b").transaction() as t:
+            t.put("a", 1, ttl=60)
+            t["b"] = 2
+        store.checkpoint()
+    kvwal.restore(tmp_path / "archive", tmp_path / "second")
+    for root in (tmp_path / "root", tmp_path / "second"):
+        clock.ms = START_MS + 59_999
+        with open_store(root, clock=clock, node="n") as other:
+            assert other.node == "n"
+        with open_store(root, clock=clock) as store:
+            assert dict(store.map("b")) == {"a": 1, "b": 2}
+            clock.ms += 1
+            assert dict(store.map("b")) == {"b": 2}
 
 
-def test_a_put_anew_has_its_own_end_or_none(jobs: Map, clock: FakeClock) -> None:
-    jobs.put("a", 1, ttl=5)
-    jobs.put("b", 1, ttl=5)
-    jobs["a"] = 2
-    jobs.put("b", 2, ttl=10)
-    clock.ms += 5000
-    assert dict(jobs) == {"a": 2, "b": 2}
-    clock.ms += 5000
-    assert dict(jobs) == {"a": 2}
+def test_an_end_is_judged_by_the_moment_that_is_asked_for(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_store(tmp_path, clock=clock) as store:
+        b = store.map("b")
+        b.put("a", 1, ttl=1)
+        clock.ms += 500
+        early = b.put("b", 1)
+        clock.ms += 500
+        late = b.put("b", 2)
+        assert dict(b.at(early)) == {"a": 1, "b": 1}
+        assert dict(b.at(late)) == {"b": 2}
+        assert [entry.expires for entry in b.history("a")] == [START_MS + 1000]
 
 
 @pytest.mark.parametrize("ttl", [0, -1, math.nan, math.inf, 1e300, 10**30, "5"], ids=repr)
-def test_what_is_no_ttl_is_refused_and_hurts_nobody(jobs: Map, ttl: Any) -> None:
-    for put in (jobs.put, jobs.submit, jobs.put_if_absent):
-        with pytest.raises(CodecError, match="ttl="):
-            put("a", 1, ttl=ttl)
-    jobs["b"] = 1
-    assert dict(jobs) == {"b": 1}
+def test_an_end_lies_in_the_future_and_not_beyond_all_times(tmp_path: Path, ttl: Any) -> None:
+    with open_store(tmp_path) as store:
+        b = store.map("b")
+        with pytest.raises(CodecError, match="seconds above 0"):
+            b.put("a", 1, ttl=ttl)
+        with pytest.raises(CodecError, match="seconds above 0"):
+            b.put_if_absent("a", 1, ttl=ttl)
+        assert dict(b) == {}
+        b.put("long", 1, ttl=900 * 365 * 86400)
+        assert dict(b) == {"long": 1}
 
 
-def test_the_least_ttl_is_a_millisecond_and_the_most_a_long_time(jobs: Map, clock: FakeClock) -> None:
-    jobs.put("a", 1, ttl=1e-9)
-    jobs.put("b", 1, ttl=900 * 365 * 86400)
-    assert jobs["a"] == 1
-    clock.ms += 1
-    assert dict(jobs) == {"b": 1}
+def test_the_sweeper_appends_a_delete_for_what_has_ended(tmp_path: Path) -> None:
+    async def work() -> None:
+        clock = FakeClock()
+        async with open_aio(tmp_path, clock=clock) as store:
+            b = store.map("b")
+            for key in ("a", "b", "c"):
+                await b.put(key, 1, ttl=1)
+            await b.put("kept", 1, ttl=2)
+            business = await store._engine_now().business("b")
+            await business.keeper.tick()
+            assert business.state.expired(10) == []
+            clock.ms += 1000
+            await business.keeper.tick()
+            await business.log.flush()
+            assert business.state.expired(10) == []
+            assert sum(map(len, business.state.tables.values())) == 1
+            assert [entry.deleted for entry in await b.history("a")] == [True, False]
+
+    asyncio.run(work())
+    ended = [(key, True) for key in (b"a", b"b", b"c")]
+    assert logged(tmp_path)[4:] == ended
 
 
-def test_the_sweeper_appends_real_deletes(store: WritableStore, jobs: Map, clock: FakeClock, tmp_path: Path) -> None:
-    jobs.put("a", 1, ttl=5)
-    jobs.put("kept", 1, ttl=5000)
-    clock.ms += 5000
-    sweep(store)
-    jobs["b"] = 1
-    deleted, put = jobs.history("a")
-    assert (deleted.deleted, put.deleted) == (True, False)
-    assert deleted.when.timestamp() * 1000 == clock.ms
-    clock.ms -= 5000
-    sweep(store)
-    jobs["b"] = 2
-    assert len(jobs.history("a")) == 2
-    assert dict(jobs) == {"b": 2, "kept": 1}
+def test_the_sweeper_leaves_alone_what_was_changed_meanwhile(tmp_path: Path) -> None:
+    """The put stands in the ring behind which the sweeper's delete is decided: it must not be deleted."""
+
+    async def work() -> None:
+        clock = FakeClock()
+        async with open_aio(tmp_path, clock=clock) as store:
+            b = store.map("b")
+            await b.put("a", 1, ttl=1)
+            business = await store._engine_now().business("b")
+            clock.ms += 1000
+            put = asyncio.ensure_future(b.put("a", 2))
+            await asyncio.sleep(0)
+            await business.keeper.tick()
+            await put
+            await business.log.flush()
+            assert await b.get("a") == 2
+
+    asyncio.run(work())
+    assert logged(tmp_path) == [(b"a", False), (b"a", False)]
 
 
-def test_the_sweeper_takes_nothing_that_was_put_anew(store: WritableStore, jobs: Map, clock: FakeClock) -> None:
-    """The put and the sweep's delete wait in the ring together, whichever came first."""
-    for _ in range(20):
-        jobs.put("a", 1, ttl=1)
-        clock.ms += 1000
-        waiting = jobs.submit("a", 2)
-        sweep(store)
-        waiting.result()
-        jobs["after"] = 1
-        assert jobs["a"] == 2
-        assert not jobs.history("a")[0].deleted
-
-
-def test_expiry_survives_a_reopen_and_the_past_knows_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [-1, -3_600_000, 0])
+def test_timestamps_increase_while_the_clock_steps_back_or_stands(tmp_path: Path, step: int) -> None:
     clock = FakeClock()
     with open_store(tmp_path, clock=clock) as store:
-        first = store.map("jobs").put("a", 1, ttl=5)
-        clock.ms += 1
-        second = store.map("jobs").put("b", 1)
-    clock.ms += 4000
+        b = store.map("b")
+        stamps = []
+        for value in range(20):
+            stamps.append(b.put("a", value))
+            clock.ms += step
+    clock.ms = START_MS - 5000
     with open_store(tmp_path, clock=clock) as store:
-        jobs = store.map("jobs")
-        assert dict(jobs) == {"a": 1, "b": 1}
+        b = store.map("b")
+        stamps.append(b.put("a", 20))
+        assert all(one < next_ for one, next_ in pairwise(stamps))
+        assert [entry.timestamp for entry in b.history("a")] == stamps[::-1]
+        assert b["a"] == 20
+
+
+def test_a_clock_that_steps_back_brings_nothing_back_that_has_ended(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_store(tmp_path, clock=clock) as store:
+        b = store.map("b")
+        b.put("a", 1, ttl=1)
         clock.ms += 1000
-        last = jobs.put("b", 2)
-        assert dict(jobs) == {"b": 2}
-        assert [dict(jobs.at(moment)) for moment in (first, second, last)] == [{"a": 1}, {"a": 1, "b": 1}, {"b": 2}]
-
-
-def test_a_wall_clock_that_steps_back_does_not_matter(jobs: Map, clock: FakeClock) -> None:
-    stamps = [jobs.put("a", 0)]
-    jobs.put("short", 1, ttl=5)
-    for number, step in enumerate((-5000, -1, -(10**9), 4999, 2000), 1):
-        clock.ms += step
-        stamps.append(jobs.put("a", number))
-    assert stamps == sorted(set(stamps))
-    assert jobs["a"] == 5
-    assert [entry.timestamp for entry in jobs.history("a")] == stamps[::-1]
-    assert jobs["short"] == 1, "the present is the clock's last stamp, not the wall that stepped back"
-
-
-def test_a_log_from_the_future_is_refused_unless_it_is_accepted(tmp_path: Path) -> None:
-    clock = FakeClock(START_MS + 60_000)
+        b["b"] = 1
+        clock.ms -= 5000
+        assert dict(b) == {"b": 1}
+        b.put("c", 1, ttl=1)
+        assert b["c"] == 1
     with open_store(tmp_path, clock=clock) as store:
-        last = store.map("jobs").put("a", 1)
-    folder = tmp_path / "default" / "local" / "jobs" / "local"
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    clock.ms = START_MS
-    with open_store(tmp_path, clock=clock) as store, pytest.raises(ClockSkew, match=r"60\.0 s ahead") as skew:
-        store.map("jobs")
-    assert "accept_clock" in str(skew.value)
-    assert "2026-01-01 00:01:00.000Z" in str(skew.value)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+        assert dict(store.map("b")) == {"b": 1, "c": 1}
+
+
+def test_a_clock_far_behind_the_log_is_refused_unless_accepted(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_store(tmp_path, clock=clock) as store:
+        last = store.map("b").put("a", 1)
+    clock.ms -= 10_001
+    with open_store(tmp_path, clock=clock) as store:
+        with pytest.raises(ClockSkew, match=r"2026-01-01 00:00:00\.000Z, 10\.0 s ahead.*--accept-clock"):
+            store.map("b")
+        store.map("other")["a"] = 1
+    assert logged(tmp_path) == [(b"a", False)]
     with open_store(tmp_path, clock=clock, accept_clock=True) as store:
-        assert store.map("jobs").put("a", 2) == last + 1
-    with open_store(tmp_path, clock=clock, settings=Settings(max_skew_seconds=60)) as store:
-        assert store.map("jobs")["a"] == 2
+        b = store.map("b")
+        assert b["a"] == 1
+        assert b.put("a", 2) > last
+    clock.ms += 1
+    with open_store(tmp_path, clock=clock) as store:
+        assert store.map("b")["a"] == 2
 
 
-def test_a_little_skew_is_ordinary(tmp_path: Path) -> None:
-    clock = FakeClock(START_MS + 10_000)
+def test_the_limit_of_the_skew_is_a_setting(tmp_path: Path) -> None:
+    clock = FakeClock()
     with open_store(tmp_path, clock=clock) as store:
-        last = store.map("jobs").put("a", 1)
-    clock.ms = START_MS
-    with open_store(tmp_path, clock=clock) as store:
-        assert store.map("jobs").put("a", 2) == last + 1
+        store.map("b")["a"] = 1
+    clock.ms -= 60_000
+    with open_store(tmp_path, clock=clock, settings=kvwal.Settings(max_skew_seconds=60)) as store:
+        assert store.map("b")["a"] == 1
