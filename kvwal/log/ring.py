@@ -125,6 +125,10 @@ class Ring:
         self._queue = _BoundedQueue(slots, limit)
         self._tick: list[Submission] = []
         self._waiting: asyncio.Task[None] | None = None
+        # What the consumer sleeps on while nothing waits. janus can wake it too, but through a task and a lock of its own each
+        # time, which costs as much as an fdatasync. Only the consumer sets and clears it,
+        # and it looks once more after setting it; a producer looks after it has put.
+        self._sleep: asyncio.Future[None] | None = None
 
     @property
     def slots(self) -> int:
@@ -142,6 +146,9 @@ class Ring:
             self._queue.sync_q.put([submission])
         except janus.SyncQueueShutDown:
             raise _closed() from None
+        sleep = self._sleep
+        if sleep is not None:
+            self._loop.call_soon_threadsafe(_wake, sleep)
 
     def offer(self, submission: Submission) -> bool:
         """Hand over a transaction from a task of the loop, if there is room now."""
@@ -168,6 +175,7 @@ class Ring:
             return  # an order ended the tick before its end
         try:
             self._queue.async_q.put_nowait(tick)
+            self._wake_consumer()
         except janus.AsyncQueueFull:
             self._waiting = self._loop.create_task(self._put_when_room(tick))
         except janus.AsyncQueueShutDown:
@@ -176,6 +184,7 @@ class Ring:
     async def _put_when_room(self, tick: list[Submission]) -> None:
         try:
             await self._queue.async_q.put(tick)
+            self._wake_consumer()
         except janus.AsyncQueueShutDown:
             _refuse(tick)
         finally:
@@ -189,6 +198,7 @@ class Ring:
             await asyncio.shield(self._waiting)
         try:
             await self._queue.async_q.put(order)
+            self._wake_consumer()
         except janus.AsyncQueueShutDown:
             raise _closed() from None
         return await order.future
@@ -196,7 +206,7 @@ class Ring:
     async def take(self, most_bytes: int) -> tuple[list[Submission], Order | None]:
         """Wait for something, then take all that waits, up to an order or about `most_bytes`."""
         queue = self._queue.async_q
-        slot = await queue.get()
+        slot = await self._next()
         taken: list[Submission] = []
         size = 0
         while True:
@@ -210,6 +220,20 @@ class Ring:
                 slot = queue.get_nowait()
             except janus.AsyncQueueEmpty:
                 return taken, None
+
+    async def _next(self) -> Slot:
+        while True:
+            try:
+                return self._queue.async_q.get_nowait()
+            except janus.AsyncQueueEmpty:
+                sleep = self._sleep = self._loop.create_future()
+            if self._queue.async_q.empty():
+                await sleep
+            self._sleep = None
+
+    def _wake_consumer(self) -> None:
+        if self._sleep is not None:
+            _wake(self._sleep)
 
     async def close(self) -> None:
         """Take nothing more, and refuse what still waits."""
@@ -225,6 +249,11 @@ class Ring:
                 slot.future.set_exception(_closed())
             else:
                 _refuse(slot)
+
+
+def _wake(sleep: asyncio.Future[None]) -> None:
+    if not sleep.done():
+        sleep.set_result(None)
 
 
 def _refuse(submissions: list[Submission]) -> None:

@@ -20,18 +20,24 @@ class MapReads(Mapping[Any, Any]):
     def __init__(self, state: State, codecs: Codecs) -> None:
         self._state = state
         self._codecs = codecs
+        # A get is three calls; looking up whose they are each time would cost as much as one of them.
+        self._encode_key = codecs.encode_key
+        self._lookup = state.lookup
+        self._decode = codecs.decode
 
     def __getitem__(self, key: Any) -> Any:
         """The value of `key`; `KeyError` if it is absent, deleted or expired."""
-        entry = self._find(key)
+        data, key_class = self._encode_key(key)
+        entry = self._lookup(key_class, data)
         if entry is None:
             raise KeyError(key)
-        return self._codecs.decode(entry.value, entry.value_class)
+        return self._decode(entry.value, entry.value_class)
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The value of `key`, or `default`."""
-        entry = self._find(key)
-        return default if entry is None else self._codecs.decode(entry.value, entry.value_class)
+        data, key_class = self._encode_key(key)
+        entry = self._lookup(key_class, data)
+        return default if entry is None else self._decode(entry.value, entry.value_class)
 
     def __contains__(self, key: object) -> bool:
         return self._find(key) is not None
