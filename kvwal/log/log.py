@@ -182,7 +182,7 @@ def _not_opened(folder: Path, error: OSError) -> KvwalError:
     """What an error of the operating system means to somebody who opens a log: none of it was changed."""
     if isinstance(error, PermissionError):
         return ConfigError(
-            f"{folder}: not allowed to read and write here ({error.strerror}: {error.filename}).",
+            f"{folder}: not allowed to write here ({error.strerror}: {error.filename}).",
             hint="Choose another root, or mend its owner and mode.",
         )
     return storage_full(folder, error) or ConfigError(
