@@ -15,7 +15,8 @@ SEAL_ROOM = 128
 """Bytes kept free at the end of a segment, so that its seal never needs room that is not there; the end mark fits in too."""
 _FIRST_STEP = 64 << 10
 _END_MARK = bytes(16)
-"""Zeros behind the last group, which the next one overwrites: in a recycled file they tell a torn block from stale bytes."""
+"""Zeros behind the header or the last group, which the next one overwrites: in a recycled file they tell a torn block from
+stale bytes."""
 
 
 class SealedSegment(NamedTuple):
@@ -61,7 +62,7 @@ class Segment:
         self.position = sum(map(len, parts))
         self._file: File | None = file
         self._allocated = disk.size(file.path)
-        file.write_at(0, parts)
+        file.write_at(0, [*parts, _END_MARK])
         file.datasync()
         disk.rename(file.path, self.path)
         disk.sync_folder(folder)

@@ -93,6 +93,23 @@ def test_only_header(tmp_path: Path) -> None:
     assert recovered(tmp_path)[1] == keys(10)
 
 
+def test_only_header_recycled(tmp_path: Path) -> None:
+    """The header stands in a file that held entries: they are no torn group, and nothing is reported."""
+    writer = Writer(tmp_path, SMALL)
+    writer.group(1500)
+    writer.appender.rotate()
+    recycled = writer.sealed[0]
+    checkpoint(OS_DISK, SYSTEM, tmp_path, writer.sealed, entry_decoder())
+    writer.appender.spares.recycle(writer.sealed.pop(0).path)
+    writer.group(1)
+    writer.appender.rotate()
+    assert segments(tmp_path)[-1].stat().st_size == recycled.size, "it is the recycled file"
+    writer.crash()
+    found, seen = recovered(tmp_path)
+    assert (len(seen), found.torn) == (1501, None)
+    assert not list(tmp_path.glob("*.torn"))
+
+
 def test_unsealed(tmp_path: Path) -> None:
     three_groups(tmp_path).crash()
     found, seen = recovered(tmp_path)
