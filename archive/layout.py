@@ -59,12 +59,14 @@ class Span(NamedTuple):
         return self.first <= other.first and other.last <= self.last
 
 
-def check_name(kind: str, name: str) -> str:
+def check_name(kind: str, name: object) -> str:
     """`name`, if it may be a folder of the log and a part of a key in a bucket; otherwise InvalidName says which rule
     it breaks.
 
     `kind` is what the name is for ("node", "business" …) and only goes into the message.
     """
+    if not isinstance(name, str):
+        raise InvalidName(f"The {kind} name {name!r} is no text.", hint="Choose another name.")
     rule = _broken_rule(name)
     if rule:
         raise InvalidName(f"The {kind} name {name[:NAME_LENGTH]!r} {rule}.", hint="Choose another name.")
