@@ -11,6 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import structlog
 
 from archive.layout import Place, check_name
@@ -66,7 +67,7 @@ class Options:
         self.archive_named = archive is not Default.ARCHIVE and archive is not None
         self.archive_url = self._archive_url(archive)
         self.flush = check_flush(flush)
-        self.storage_options = dict(storage_options or {})
+        self.storage_options = _check_storage(storage_options)
         self.settings = settings or Settings()
         self.accept_clock = accept_clock
         self.progress = progress
@@ -97,7 +98,19 @@ class Options:
             return None
         if isinstance(archive, Default):
             return str(self.root / ARCHIVE_FOLDER)
-        return str(archive)
+        return str(archive) if "://" in str(archive) else str(Path(archive).absolute())
+
+
+def _check_storage(options: dict[str, Any] | None) -> dict[str, Any]:
+    """`options`, if they can cross the pipe to the archiver's process."""
+    try:
+        msgspec.json.encode(options)
+    except TypeError as error:
+        raise ConfigError(
+            f"storage_options must be such as JSON can hold: {error}.",
+            hint="Give names, numbers and text, not objects.",
+        ) from error
+    return dict(options or {})
 
 
 class Engine:
