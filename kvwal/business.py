@@ -135,4 +135,6 @@ async def open_business(place: Place, flush: Flush, around: Surroundings) -> Ope
             "cut a torn tail, as a crash leaves it", path=str(torn.path), offset=torn.offset, bytes=torn.bytes,
             kept=str(torn.evidence),
         )  # fmt: skip
+    for kept in business.log.recovered.set_aside:
+        around.logger.warning("a snapshot is damaged; the segments it stood for were read instead", kept=str(kept))
     return business

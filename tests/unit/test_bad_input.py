@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 import kvwal
 from archive.layout import Place
@@ -69,6 +70,27 @@ def test_one_bad_business_costs_the_others_nothing(tmp_path: Path) -> None:
             store.map("bad")
         store.map("good")["a"] = 1
         assert store.businesses() == ["bad", "good"]
+
+
+def test_a_damaged_snapshot_is_reported_and_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its segments wait for an archive that was not reached yet, so nothing is lost."""
+    monkeypatch.setattr("kvwal.archiver.remote.Child", InProcess)
+    root, archive = tmp_path / "root", tmp_path / "archive"
+    with kvwal.open(root, archive=archive) as store:
+        store.map("b")["a"] = 1
+        store.checkpoint()
+        store.close(archive=False)
+    (snapshot,) = root.rglob("*.snapshot")
+    snapshot.write_bytes(snapshot.read_bytes()[:-20])
+    with capture_logs() as logged, kvwal.open(root, archive=archive) as store:
+        assert dict(store.map("b")) == {"a": 1}
+        (kept,) = root.rglob("*.torn")
+        assert [line["kept"] for line in logged] == [str(kept)]
+        store.checkpoint()
+        store.archive()
+    assert [path.name for path in root.rglob("*.snapshot")] == [snapshot.name]
+    with kvwal.open(root, archive=archive) as store:
+        assert dict(store.map("b")) == {"a": 1}
 
 
 @pytest.mark.parametrize("setting", [*kvwal.Settings.__struct_fields__])
