@@ -139,7 +139,7 @@ class Keeper:
     async def _archive(self) -> None:
         segments = [segment for segment in self.log.sealed if segment.last > self.archived]
         target = self._target()
-        if target is None or not segments:
+        if target is None or self.archived >= self.log.appender.next_sequence - 1:
             return
         job = Archive(target, str(self.log.folder), [SegmentRef.of(segment) for segment in segments])
         try:

@@ -81,16 +81,18 @@ def _archive(job: Archive, disk: Disk) -> Archived:
     timestamp = covered.max_timestamp
     decode = entry_decoder()
     wanted = [ref for ref in job.segments if ref.last > last]
-    if last == 0 and wanted and wanted[0].first > 1:
-        last, seeded = _seed(job, disk, objects, decode, wanted[0])
+    begins = wanted[0].first if wanted else _snapshot_ends(disk, Path(job.folder)) + 1
+    if last == 0 and begins > 1:
+        last, seeded = _seed(job, disk, objects, decode, begins)
         timestamp = max(timestamp, seeded)
         wanted = [ref for ref in wanted if ref.last > last]
+    elif begins > last + 1:
+        raise ArchiveGap(
+            f"{objects.url}: {place.prefix} ends with {last}, and the oldest segment here begins with {begins}.",
+            hint="Objects were removed, or the store went on without this archive: put them back, or begin another archive"
+            " (with the snapshot).",
+        )
     for batch in _batches(wanted):
-        if batch[0].first > last + 1:
-            raise ArchiveGap(
-                f"{objects.url}: {place.prefix} ends with {last}, and the oldest segment here begins with {batch[0].first}.",
-                hint="Objects were removed from the archive: put them back, or begin another archive (with the snapshot).",
-            )
         timestamp = max(timestamp, _put(objects, job.target, disk, decode, batch))
         last = batch[-1].last
     nodes = [found.node for found in registry.registered(objects, place.namespace, place.cluster, place.business)]
@@ -129,13 +131,18 @@ def read_sealed(disk: Disk, segment: SealedSegment, decode: Decode) -> list[Entr
     return entries
 
 
-def _seed(job: Archive, disk: Disk, objects: Objects, decode: Decode, oldest: SegmentRef) -> tuple[int, int]:
+def _snapshot_ends(disk: Disk, folder: Path) -> int:
+    snapshots = log_files(disk, folder)[1]
+    return snapshots[-1].number if snapshots else 0
+
+
+def _seed(job: Archive, disk: Disk, objects: Objects, decode: Decode, begins: int) -> tuple[int, int]:
     """Begin an archive for a log whose first segments are gone: with its snapshot, whose horizon is its last timestamp."""
     folder = Path(job.folder)
     snapshots = log_files(disk, folder)[1]
-    if not snapshots or snapshots[-1].number < oldest.first - 1:
+    if not snapshots or snapshots[-1].number < begins - 1:
         raise ArchiveGap(
-            f"{folder}: sequences 1–{oldest.first - 1} are in no segment and in no snapshot, so the archive cannot begin.",
+            f"{folder}: sequences 1–{begins - 1} are in no segment and in no snapshot, so the archive cannot begin.",
             hint="Restore from the archive that holds them.",
         )
     path = folder / snapshots[-1].name

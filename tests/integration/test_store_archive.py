@@ -141,6 +141,39 @@ def test_a_log_moves_to_a_new_archive(tmp_path: Path) -> None:
         assert dict(store.map("b")) == {"a": 2, "c": 3}
 
 
+def test_what_only_a_snapshot_holds_is_archived_too(tmp_path: Path) -> None:
+    """No segment is left, and still an archive that was asked for holds all of it when the call returns."""
+    root = tmp_path / "root"
+    with kvwal.open(root, archive=None) as store:
+        store.map("b").update(a=1, b=2)
+        store.checkpoint()
+    with kvwal.open(root, archive=tmp_path / "new") as store:
+        store.map("b")
+        store.archive()
+        assert business(store)["archive_lag_entries"] == 0
+    kvwal.restore(tmp_path / "new", tmp_path / "second")
+    with kvwal.open(tmp_path / "second") as store:
+        assert dict(store.map("b")) == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize("more", [False, True], ids=["snapshot", "segment"])
+def test_an_archive_that_a_log_went_on_without_is_a_gap(tmp_path: Path, more: bool) -> None:
+    """Its own checkpoint dropped what the archive never got: that is said, not passed over."""
+    archive = tmp_path / "archive"
+    for url, value in ((archive, 1), (None, 2)):
+        with kvwal.open(tmp_path / "root", archive=url) as store:
+            store.map("b")["a"] = value
+            store.checkpoint()
+    with kvwal.open(tmp_path / "root", archive=archive) as store:
+        b = store.map("b")
+        if more:
+            b["a"] = 3
+        with pytest.raises(ArchiveGap, match=r"ends with 1, .* begins with 3"):
+            store.archive()
+        assert business(store)["archive_error"]
+        assert b["a"] == (3 if more else 2)
+
+
 def test_history_reaches_over_archive_snapshot_and_log(tmp_path: Path) -> None:
     with kvwal.open(tmp_path) as store:
         b = store.map("b")
