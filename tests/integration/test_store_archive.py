@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -15,24 +14,17 @@ import pytest
 import kvwal
 from archive.layout import Place
 from archive.objects import open_objects
-from archive.reader import coverage
-from archive.registry import owner, register
 from archive.rewrite import rewrite
 from kvwal.errors import ArchiveError, ArchiveGap, ConfigError
 from kvwal.ports.disk import OS_DISK
 from kvwal.reading import read_local
+from tests.support.archiver import PLACE, business, coverage_of
 
 SMALL = kvwal.Settings(segment_bytes=64 << 10)
-PLACE = Place("default", "local", "b", "local")
 
 
 def segments(root: Path) -> list[str]:
     return sorted(path.name for path in root.rglob("*.wal"))
-
-
-def business(store: kvwal.Store) -> dict[str, Any]:
-    found: dict[str, Any] = store.stats()["businesses"]["b"]
-    return found
 
 
 def archivers() -> list[psutil.Process]:
@@ -61,13 +53,6 @@ def test_a_silent_archive_costs_no_write_and_drops_nothing(tmp_path: Path) -> No
         store.archive()
         assert (business(store)["archive_lag_entries"], business(store)["archive_error"]) == (0, None)
     assert coverage_of(tmp_path / "archive").last == 2
-
-
-def coverage_of(archive: Path, place: Place = PLACE) -> Any:
-    objects = open_objects(str(archive))
-    registration = owner(objects, place)
-    assert registration is not None
-    return coverage(objects, place, registration.log_id)
 
 
 def test_an_archiver_that_is_killed_is_replaced(tmp_path: Path) -> None:
@@ -216,87 +201,6 @@ def test_a_second_root_may_not_write_under_the_same_name(tmp_path: Path) -> None
     kvwal.restore(tmp_path / "archive", tmp_path / "third")
     with kvwal.open(tmp_path / "third") as store:
         assert store.map("b")["who"] == "one"
-
-
-def test_a_take_over_goes_on_with_the_log_and_fences_the_old_one(tmp_path: Path) -> None:
-    archive = tmp_path / "archive"
-    with kvwal.open(tmp_path / "old", archive=archive) as old:
-        old.map("b")["a"] = 1
-        old.archive()
-        old.map("b")["late"] = True
-        kvwal.restore(archive, tmp_path / "new", take_over=True)
-        with kvwal.open(tmp_path / "new", archive=archive) as new:
-            new.map("b")["a"] = 2
-            new.archive()
-            assert business(new)["last_sequence"] == 2
-            assert [entry.value for entry in new.map("b").history("a")] == [b"\x81\x02", b"\x81\x01"]
-        with pytest.raises(ConfigError, match="took over"):
-            old.archive()
-        old.close(archive=False)
-    kvwal.restore(archive, tmp_path / "check")
-    with kvwal.open(tmp_path / "check") as store:
-        assert dict(store.map("b")) == {"a": 2}
-
-
-def test_a_take_over_brings_the_businesses_of_its_node_only(tmp_path: Path) -> None:
-    """`both` is of two nodes; `empty` was registered, and its node was lost before anything of it was archived."""
-    archive = tmp_path / "archive"
-    for node, names in (("n1", ["mine", "both"]), ("n2", ["both", "other"])):
-        with kvwal.open(tmp_path / node, node=node, archive=archive) as store:
-            for name in names:
-                store.map(name)["of"] = node
-    register(open_objects(str(archive)), Place("default", "local", "empty", "n1"), "f" * 32)
-    report = kvwal.restore(archive, tmp_path / "new", node="n1", take_over=True)
-    assert report.entries == {"both": 1, "empty": 0, "mine": 1}
-    with kvwal.open(tmp_path / "new", archive=archive) as store:
-        assert (store.node, store.businesses()) == ("n1", ["both", "empty", "mine"])
-        assert [dict(store.map(name)) for name in ("both", "mine", "empty")] == [{"of": "n1"}, {"of": "n1"}, {}]
-        store.map("empty")["first"] = 1
-        store.archive()
-    assert coverage_of(archive, Place("default", "local", "empty", "n1")).last == 1
-
-
-def test_a_restore_refuses_what_it_would_overwrite_and_names_that_are_taken(tmp_path: Path) -> None:
-    with kvwal.open(tmp_path / "root") as store:
-        store.map("b")["a"] = 1
-        store.archive()
-    archive = tmp_path / "root" / "_archive"
-    with pytest.raises(ConfigError, match="already"):
-        kvwal.restore(archive, tmp_path / "root", node="other")
-    (tmp_path / "mine" / "default" / "local" / "notes").mkdir(parents=True)
-    with pytest.raises(ConfigError, match="already"):
-        kvwal.restore(archive, tmp_path / "mine")
-    with pytest.raises(ConfigError, match="take_over"):
-        kvwal.restore(archive, tmp_path / "second", node="local")
-    with pytest.raises(ArchiveError, match="nothing of default/elsewhere"):
-        kvwal.restore(archive, tmp_path / "second", cluster="elsewhere")
-
-
-def test_a_restore_as_of_a_moment(tmp_path: Path) -> None:
-    with kvwal.open(tmp_path / "root") as store:
-        b = store.map("b")
-        b["a"] = 1
-        moment = b.put("b", 1)
-        del b["a"]
-        b["b"] = 2
-        store.archive()
-    kvwal.restore(tmp_path / "root" / "_archive", tmp_path / "then", at=moment)
-    with kvwal.open(tmp_path / "then") as store:
-        assert dict(store.map("b")) == {"a": 1, "b": 1}
-
-
-def test_a_restore_that_was_killed_is_run_again(tmp_path: Path) -> None:
-    """What it left is under a name that no reader looks at, and is not in the way of the next try."""
-    with kvwal.open(tmp_path / "root") as store:
-        store.map("b")["a"] = 1
-        store.archive()
-    left = tmp_path / "second" / "_restoring" / "b" / "restored"
-    left.mkdir(parents=True)
-    (left / f"{1:020}.wal").write_bytes(b"half a segment")
-    kvwal.restore(tmp_path / "root" / "_archive", tmp_path / "second")
-    assert not (tmp_path / "second" / "_restoring").exists()
-    with kvwal.open(tmp_path / "second") as store:
-        assert dict(store.map("b")) == {"a": 1}
 
 
 def test_reading_while_another_process_writes(tmp_path: Path) -> None:
