@@ -46,7 +46,10 @@ class Map(MapReads, MutableMapping[Any, Any]):
         return self._commit(self._changes.put(key, value, ttl), sync)
 
     def submit(self, key: Any, value: Any, ttl: float | None = None) -> Future[int]:
-        """Put without waiting: a future of the timestamp. Waits only while the ring is full."""
+        """Put without waiting: a future of the timestamp. Waits only while the ring is full.
+
+        Callbacks of the future run on the thread that writes: they must not wait for another write.
+        """
         return self._submit(self._changes.put(key, value, ttl))
 
     def put_many(self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]], *, sync: bool = False) -> int:
