@@ -97,6 +97,7 @@ class OpenBusiness:
             "epoch": log.recovered.epoch,
             "torn": str(log.recovered.torn.evidence) if log.recovered.torn else None,
             "failed": str(log.writer.failed) if log.writer.failed else None,
+            "full": str(log.writer.full) if log.writer.full else None,
         }  # fmt: skip
 
     async def close(self, *, archive: bool) -> None:

@@ -10,6 +10,8 @@ from kvwal.errors import ConfigError
 
 KIB = 1 << 10
 MIB = 1 << 20
+LEAST_SEGMENT = 64 * KIB
+"""Bytes below which a segment would hold little but its header and seal."""
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -50,6 +52,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Submissions that may wait for the log writer before producers wait."""
     ring_bytes: int = 64 * MIB
     """Bytes of keys and values that may wait for the log writer before producers wait."""
+    ring_seconds: float = 60.0
+    """How long a producer waits for room among them before `Overloaded` is raised."""
     overflow_bytes: int = 5 * MIB
     """A transaction above this size is refused with `TooLarge`."""
     checkpoint_seconds: float = 120.0
@@ -64,13 +68,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A superseded object of the archive is kept this long for readers that still use it."""
     max_skew_seconds: float = 10.0
     """How far ahead of the wall clock a log's last timestamp may lie when it is opened."""
+    reserve_bytes: int | None = None
+    """Bytes of the disk that writes leave free, for checkpoint, archive and recovery; None is the smaller of 64 MiB and 5 % of
+    it, 0 is none. A segment is never larger than the reserve: recovery must have room to copy one."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if type(value) not in (int, float) or not value > 0:
+            if name != "reserve_bytes" and (type(value) not in (int, float) or not value > 0):
                 raise ConfigError(f"settings: {name}={value!r} must be a number above 0.")
-        if self.segment_bytes < 64 * KIB:
+        reserve = self.reserve_bytes
+        if reserve is not None and (type(reserve) is not int or reserve < 0):
+            raise ConfigError(f"settings: reserve_bytes={reserve!r} must be a number of bytes, 0 for none, or None.")
+        if self.segment_bytes < LEAST_SEGMENT:
             raise ConfigError(f"settings: segment_bytes={self.segment_bytes} is below 64 KiB.")
         if self.overflow_bytes > 5 * MIB:
             raise ConfigError(

@@ -24,6 +24,7 @@ from kvwal.log.names import choose_node, find_places
 from kvwal.log.reader import Progress
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
+from kvwal.ports.room import space_stats
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.upkeep import Surroundings
 
@@ -182,7 +183,7 @@ class Engine:
             "cluster": self.options.cluster,
             "node": self.node,
             "archive": self.options.archive_url,
-            "disk_free_bytes": disk.free(self.options.root) if disk.exists(self.options.root) else None,
+            "disk": space_stats(disk, self.options.root, self.options.settings.reserve_bytes),
             "businesses": {name: business.stats() for name, business in sorted(self.businesses.items())},
         }
 

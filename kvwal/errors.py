@@ -10,6 +10,7 @@
     ├── StoreLocked                 retry     wait for, or stop, the process that holds the store
     ├── NotRecovered                retry     wait until recovery has ended
     ├── StorageFull                 retry     free space; nothing was written
+    ├── Overloaded                  retry     write more slowly; nothing was written
     ├── LogFailed                   retry     reopen the store; reading goes on
     │   └── CommitUnknown           retry     reopen, then look whether the write is there
     ├── ClockSkew                   caller    mend the clock, or accept it
@@ -51,6 +52,7 @@ __all__ = [
     "LogFailed",
     "NewerVersion",
     "NotRecovered",
+    "Overloaded",
     "StorageFull",
     "StoreClosed",
     "StoreLocked",
@@ -90,6 +92,12 @@ class NotRecovered(KvwalError):
 
 class StorageFull(KvwalError):
     """The disk has no room for the write. Nothing was written, and the log goes on when there is room again."""
+
+    kind = Kind.RETRY
+
+
+class Overloaded(KvwalError):
+    """For `ring_seconds` there was no room among what waits for the log writer. Nothing was written."""
 
     kind = Kind.RETRY
 

@@ -13,6 +13,7 @@ from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
 from kvwal.log.ring import Submission
 from kvwal.past import Past
+from kvwal.ports.room import space_stats
 from kvwal.reading import merged_entries, read_local
 from kvwal.structures.state import State, to_state
 
@@ -92,5 +93,6 @@ def read_only_stats(options: Options) -> dict[str, Any]:
         "namespace": options.namespace,
         "cluster": options.cluster,
         "archive": options.archive_url,
+        "disk": space_stats(options.disk, options.root, options.settings.reserve_bytes),
         "businesses": businesses,
     }

@@ -26,6 +26,7 @@ from kvwal.structures.state import State
 
 _SWEEP_AT_ONCE = 1000
 _UPKEEP_SECONDS = 600.0
+_RELIEF_SECONDS = 10.0
 _WORTH_FRACTION = 10
 """By the timer, a checkpoint is worth it when the new log is at least this fraction of the snapshot it would write anew."""
 
@@ -68,6 +69,7 @@ class Keeper:
         self._archive_due = now + around.settings.archive_seconds
         self._checkpoint_due = now + around.settings.checkpoint_seconds
         self._upkeep_due = now + _UPKEEP_SECONDS
+        self._relief_due = now
 
     async def archive(self) -> None:
         """Seal what is there, archive it, and return when it is confirmed."""
@@ -102,6 +104,9 @@ class Keeper:
         appender = self.log.appender
         if self.log.writer.failed is not None:
             return None
+        if self.log.writer.full is not None and now >= self._relief_due:
+            self._relief_due = now + _RELIEF_SECONDS
+            return self._relieve
         if self._around.archive_url is not None and now >= self._archive_due:
             old = appender.entries and now - appender.began >= settings.archive_seconds
             if old or self._lag_segments():
@@ -131,6 +136,14 @@ class Keeper:
             self._around.logger.warning(
                 "upkeep failed", business=self.place.business, node=self.place.node, error=str(error)
             )
+
+    async def _relieve(self) -> None:
+        """The disk is full: archive and checkpoint at once, so that segments can go. Both may take from the reserve."""
+        await self._in_background(self.log.rotate)
+        if self._around.archive_url is not None:
+            await self._in_background(self._archive_sealed)
+        async with self._turn:
+            await self._checkpoint()
 
     async def _archive_sealed(self) -> None:
         async with self._turn:

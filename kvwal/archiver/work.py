@@ -26,6 +26,7 @@ from kvwal.archiver.jobs import (
 )
 from kvwal.entry import Decode, Entry
 from kvwal.errors import ArchiveGap, KvwalError
+from kvwal.log.appender import FULL
 from kvwal.log.checkpoint import checkpoint
 from kvwal.log.reader import End, SegmentReader, SnapshotReader, entry_decoder, log_files
 from kvwal.log.segment import SealedSegment
@@ -48,7 +49,10 @@ def answer(job: Job, disk: Disk = OS_DISK, clock: Clock = SYSTEM) -> Answer:
     except KvwalError as error:
         return Failed(type(error).__name__, error.what, error.hint)
     except OSError as error:
-        return Failed("ArchiveError", f"{type(job).__name__.lower()} failed: {error}.", "It is tried again.")
+        what = f"{type(job).__name__.lower()} failed: {error}."
+        if error.errno in FULL:
+            return Failed("StorageFull", what, "Free space: nothing was changed, and it is tried again.")
+        return Failed("ArchiveError", what, "It is tried again.")
 
 
 def _checkpoint(job: Checkpoint, disk: Disk, clock: Clock) -> Checkpointed:

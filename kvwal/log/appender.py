@@ -12,15 +12,17 @@ from pathlib import Path
 
 import msgspec
 
-from kvwal.config import KIB, Settings
+from kvwal.config import KIB, LEAST_SEGMENT, Settings
 from kvwal.errors import StorageFull
 from kvwal.log.format import Header
 from kvwal.log.segment import SealedSegment, Segment, blank_file
 from kvwal.log.spares import Spares
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk, File
+from kvwal.ports.room import Room
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What the operating system says when a disk, or a quota, has no room."""
 _FIRST_LIMIT = 1024 * KIB
 _GROWTH = 4
 _PREPARE_FROM = 4096 * KIB
@@ -36,9 +38,13 @@ class Appender:
         self._disk = disk
         self._clock = clock
         self._folder = folder
-        self._settings = settings
-        self._limit = min(_FIRST_LIMIT, settings.segment_bytes)
-        self.spares = Spares(disk, folder)
+        self.room = Room(disk, folder, settings.reserve_bytes)
+        # Recovery copies a segment that was not closed: on a full disk the reserve must have room for the copy.
+        copied = max(self.room.reserve, LEAST_SEGMENT) if self.room.reserve else settings.segment_bytes
+        self._most = min(settings.segment_bytes, copied)
+        self._limit = min(_FIRST_LIMIT, self._most)
+        self.spares = Spares(disk, self.room, folder)
+        self._declined = 0
         self.sealed = sealed
         self.unsynced = 0
         self.began = clock.elapsed()
@@ -76,10 +82,7 @@ class Appender:
         """
         if not self._segment.fits(payloads) and self._segment.entries:
             self.rotate(grow=True)
-        try:
-            self._segment.reserve(payloads)
-        except OSError as error:
-            raise storage_full(self._folder, error) or error from error
+        self._reserve(payloads)
         self._segment.append(payloads, entries)
         self.unsynced += sum(map(len, payloads))
         if sync:
@@ -98,7 +101,7 @@ class Appender:
         old = self._segment
         if not old.entries:
             return
-        limit = min(self._limit * _GROWTH, self._settings.segment_bytes) if grow else self._limit
+        limit = min(self._limit * _GROWTH, self._most) if grow else self._limit
         self._limit = limit
         try:
             old.reserve([])
@@ -115,10 +118,21 @@ class Appender:
 
         A log that fills segments by size wants one as soon as a quarter is full: a quiet one never does.
         """
-        limit = min(self._limit * _GROWTH, self._settings.segment_bytes)
+        limit = min(self._limit * _GROWTH, self._most)
         if limit < _PREPARE_FROM or len(self.spares) or self._segment.position < self._limit // 4:
             return 0
-        return limit
+        return limit if self._declined != self.header.first_sequence else 0
+
+    def prepare_spare(self, size: int) -> None:
+        """Prepare a spare of `size` bytes. A disk too full for it is no error: the next segment grows instead.
+
+        Runs on another thread than the rest.
+        """
+        asked_for = self.header.first_sequence
+        try:
+            self.spares.prepare(size)
+        except OSError:
+            self._declined = asked_for
 
     def close(self, *, seal: bool) -> None:
         """Let go of the files. With `seal` the log ends as a clean close does; a segment without entries stays as it is."""
@@ -128,6 +142,19 @@ class Appender:
         if seal:
             self.spares.clear()
 
+    def _reserve(self, payloads: Sequence[bytes]) -> None:
+        """Make sure that there is room for these payloads, giving up spares for it if need be."""
+        try:
+            self._segment.reserve(payloads)
+        except OSError as error:
+            full = storage_full(self._folder, error)
+            if full is None:
+                raise
+            if not len(self.spares):
+                raise full from error
+            self.spares.clear()
+            self._reserve(payloads)
+
     def _next_file(self) -> File:
         return self.spares.take(self._limit) or blank_file(self._disk, self._folder)
 
@@ -135,12 +162,12 @@ class Appender:
         header = msgspec.structs.replace(header, salt=self._clock.random_bits(32), created_ms=self._clock.wall_ms())
         self.began = self._clock.elapsed()
         self.unsynced = 0
-        return Segment(self._disk, self._folder, header, self._limit, file)
+        return Segment(self._disk, self.room, self._folder, header, self._limit, file)
 
 
 def storage_full(folder: Path, error: OSError) -> StorageFull | None:
     """The error to raise if `error` says that the disk has no room, else None."""
-    if error.errno not in _FULL:
+    if error.errno not in FULL:
         return None
     return StorageFull(
         f"{folder}: the disk is full ({error.strerror}); nothing was written.",

@@ -107,7 +107,7 @@ class Log:
 
     def _start(self, settings: Settings, memory: Memory, flush: Flush, header: Header) -> None:
         ports = self._ports
-        self.ring = Ring(settings.ring_slots, settings.ring_bytes)
+        self.ring = Ring(settings.ring_slots, settings.ring_bytes, settings.ring_seconds)
         self.appender = Appender(ports.disk, ports.clock, self.folder, header, settings, self.recovered.sealed)
         self.writer = Writer(
             self.ring, self.appender, memory, self.hybrid,
@@ -120,7 +120,7 @@ class Log:
         """Should a bug have stopped the writer, refuse what waits and all that comes: nobody may wait for ever."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self.writer.failed = error
-            self.ring.refuse()
+            self.ring.refuse(self.writer.failure)
 
 
 async def open_log(

@@ -248,6 +248,9 @@ class _Recovery:
         try:
             file.write_at(0, parts)
             file.datasync()
+        except OSError:
+            self._disk.unlink(partial)
+            raise
         finally:
             file.close()
         self._disk.rename(partial, path)

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import janus
 
 from kvwal.entry import Entry
-from kvwal.errors import StoreClosed
+from kvwal.errors import KvwalError, Overloaded, StoreClosed
 
 ENTRY_BYTES = 64
 """What an entry costs in the ring besides its key and value."""
@@ -120,11 +120,14 @@ def _slot_bytes(slot: Slot) -> int:
 class Ring:
     """The queue between producers and the one consumer. Made on the consumer's event loop."""
 
-    def __init__(self, slots: int, limit: int) -> None:
+    def __init__(self, slots: int, limit: int, patience: float) -> None:
+        """`patience` is how many seconds a producer waits for room."""
         self._loop = asyncio.get_running_loop()
         self._queue = _BoundedQueue(slots, limit)
+        self._patience = patience
         self._tick: list[Submission] = []
         self._waiting: asyncio.Task[None] | None = None
+        self._ended: Callable[[], KvwalError] = _closed
         # What the consumer sleeps on while nothing waits. janus can wake it too, but through a task and a lock of its own each
         # time, which costs as much as an fdatasync. Only the consumer sets and clears it,
         # and it looks once more after setting it; a producer looks after it has put.
@@ -141,11 +144,13 @@ class Ring:
         return self._queue.bytes
 
     def put(self, submission: Submission) -> None:
-        """Hand over a transaction from any thread but the loop's. Waits while the ring is full."""
+        """Hand over a transaction from any thread but the loop's. Waits while the ring is full, at most its `patience`."""
         try:
-            self._queue.sync_q.put([submission])
+            self._queue.sync_q.put([submission], timeout=self._patience)
+        except janus.SyncQueueFull:
+            raise self._overloaded() from None
         except janus.SyncQueueShutDown:
-            raise _closed() from None
+            raise self._ended() from None
         sleep = self._sleep
         if sleep is not None:
             self._loop.call_soon_threadsafe(_wake, sleep)
@@ -157,16 +162,24 @@ class Ring:
         tick = self._tick
         if not tick:
             if self._queue.closed:
-                raise _closed()
+                raise self._ended()
             self._loop.call_soon(self._end_tick)
         tick.append(submission)
         return True
 
     async def put_soon(self, submission: Submission) -> None:
-        """Hand over a transaction from a task of the loop. Waits while the ring is full; does not wait for the writer."""
-        while not self.offer(submission):
-            if self._waiting is not None:
-                await asyncio.shield(self._waiting)
+        """Hand over a transaction from a task of the loop. Waits while the ring is full, at most its `patience`; does not
+        wait for the writer.
+        """
+        if self.offer(submission):
+            return
+        try:
+            async with asyncio.timeout(self._patience):
+                while not self.offer(submission):
+                    if self._waiting is not None:
+                        await asyncio.shield(self._waiting)
+        except TimeoutError:
+            raise self._overloaded() from None
 
     def _end_tick(self) -> None:
         """All that tasks submitted in this round of the loop goes into one slot."""
@@ -179,14 +192,18 @@ class Ring:
         except janus.AsyncQueueFull:
             self._waiting = self._loop.create_task(self._put_when_room(tick))
         except janus.AsyncQueueShutDown:
-            _refuse(tick)
+            self._refuse(tick)
 
     async def _put_when_room(self, tick: list[Submission]) -> None:
         try:
-            await self._queue.async_q.put(tick)
+            async with asyncio.timeout(self._patience):
+                await self._queue.async_q.put(tick)
             self._wake_consumer()
+        except TimeoutError:
+            for submission in tick:
+                submission.fail(self._overloaded())
         except janus.AsyncQueueShutDown:
-            _refuse(tick)
+            self._refuse(tick)
         finally:
             self._waiting = None
 
@@ -200,7 +217,7 @@ class Ring:
             await self._queue.async_q.put(order)
             self._wake_consumer()
         except janus.AsyncQueueShutDown:
-            raise _closed() from None
+            raise self._ended() from None
         return await order.future
 
     async def take(self, most_bytes: int) -> tuple[list[Submission], Order | None]:
@@ -237,28 +254,35 @@ class Ring:
 
     async def close(self) -> None:
         """Take nothing more, and refuse what still waits."""
-        self.refuse()
+        self.refuse(_closed)
         await self._queue.aclose()
 
-    def refuse(self) -> None:
-        """Refuse what waits, and all that comes. On the consumer's loop."""
+    def refuse(self, why: Callable[[], KvwalError]) -> None:
+        """Refuse what waits, and all that comes, with the error that `why` makes. On the consumer's loop."""
+        self._ended = why
         self._queue.shutdown(immediate=False)
         while not self._queue.async_q.empty():
             slot = self._queue.async_q.get_nowait()
             if isinstance(slot, Order):
-                slot.future.set_exception(_closed())
+                slot.future.set_exception(why())
             else:
-                _refuse(slot)
+                self._refuse(slot)
+
+    def _refuse(self, submissions: list[Submission]) -> None:
+        for submission in submissions:
+            submission.fail(self._ended())
+
+    def _overloaded(self) -> Overloaded:
+        return Overloaded(
+            f"the log writer is behind: {self.slots:,} submissions with {self.bytes:,} bytes wait for it, and for"
+            f" {self._patience:g} s there was no room for one more; nothing was written.",
+            hint="Write more slowly, or see why the disk is slow.",
+        )
 
 
 def _wake(sleep: asyncio.Future[None]) -> None:
     if not sleep.done():
         sleep.set_result(None)
-
-
-def _refuse(submissions: list[Submission]) -> None:
-    for submission in submissions:
-        submission.fail(_closed())
 
 
 def _closed() -> StoreClosed:

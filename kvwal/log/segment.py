@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kvwal.log.format import DURABLE, Header, Kind, Seal, block_size, pack_block, pack_header, pack_seal
 from kvwal.log.names import partial_name, segment_name
 from kvwal.ports.disk import Disk, File
+from kvwal.ports.room import Room
 
 SEAL_ROOM = 128
 """Bytes kept free at the end of a segment, so that its seal never needs room that is not there; the end mark fits in too."""
@@ -31,7 +32,10 @@ class SealedSegment(NamedTuple):
 
 
 def blank_file(disk: Disk, folder: Path) -> File:
-    """A file for the next segment when none was prepared. A full disk raises here, before anything depends on it."""
+    """A file for the next segment when none was prepared. A full disk raises here, before anything depends on it.
+
+    It is small, and may take from the reserve: without it a full log could not be sealed, and so neither archived.
+    """
     path = folder / partial_name("next")
     disk.unlink(path)
     file = disk.create(path)
@@ -39,6 +43,7 @@ def blank_file(disk: Disk, folder: Path) -> File:
         file.allocate(_FIRST_STEP)
     except OSError:
         file.close()
+        disk.unlink(path)
         raise
     return file
 
@@ -49,7 +54,7 @@ class Segment:
     `position` is where the next block goes, `entries` how many the file holds, `clean` whether all of it was fdatasynced.
     """
 
-    def __init__(self, disk: Disk, folder: Path, header: Header, limit: int, file: File) -> None:
+    def __init__(self, disk: Disk, room: Room, folder: Path, header: Header, limit: int, file: File) -> None:
         """Make `file` (see `blank_file`, or a spare) the segment: its header durable in it, then its name.
 
         A segment of that name that holds no entries is replaced. `limit` is the size at which the segment should end.
@@ -61,6 +66,7 @@ class Segment:
         parts = pack_header(header)
         self.position = sum(map(len, parts))
         self._file: File | None = file
+        self._room = room
         self._allocated = disk.size(file.path)
         file.write_at(0, [*parts, _END_MARK])
         file.datasync()
@@ -72,9 +78,8 @@ class Segment:
         """Make sure that blocks with these payloads, and a seal, have room on the disk. Raises before anything is written."""
         need = self.position + sum(block_size(len(payload)) for payload in payloads) + SEAL_ROOM
         if need > self._allocated:
-            size = max(need, min(2 * self._allocated, self.limit))
-            self._open.allocate(size)
-            self._allocated = size
+            wish = min(2 * self._allocated, self.limit)
+            self._allocated = self._room.grow(self._open, self._allocated, need, wish)
 
     def fits(self, payloads: Sequence[bytes]) -> bool:
         """Whether blocks with these payloads end before the segment's limit."""

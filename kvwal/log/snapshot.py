@@ -48,6 +48,9 @@ def write_snapshot(
         seal = Seal(last_sequence=header.last_sequence, entries=count, bytes=position)
         file.write_at(start, [*parts, *pack_seal(seal, salt=header.salt)[0]])
         file.datasync()
+    except OSError:
+        disk.unlink(partial)  # on a full disk it would stand in its own way at the next try
+        raise
     finally:
         file.close()
     disk.rename(partial, folder / name)

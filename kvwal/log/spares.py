@@ -7,11 +7,13 @@ needed, with its stale blocks (salt and offset keep them from verifying), or zer
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from pathlib import Path
 
 from kvwal.log.names import partial_name
 from kvwal.ports.disk import Disk, File
+from kvwal.ports.room import Room
 
 _STEP = 4 << 20
 _ZEROS = bytes(1 << 20)
@@ -26,8 +28,9 @@ class Spares:
     is in it once.
     """
 
-    def __init__(self, disk: Disk, folder: Path) -> None:
+    def __init__(self, disk: Disk, room: Room, folder: Path) -> None:
         self._disk = disk
+        self._room = room
         self._folder = folder
         self._ready: deque[tuple[Path, int]] = deque()
         self._made = 0
@@ -46,6 +49,8 @@ class Spares:
 
     def prepare(self, size: int) -> None:
         """Write a spare of `size` zeros and make it durable. A full disk raises `OSError` and leaves nothing behind."""
+        if self._room.usable < size:
+            raise OSError(errno.ENOSPC, "no room for a spare", str(self._folder))
         self._made += 1
         path = self._folder / partial_name(f"zeros-{self._made}")
         self._disk.unlink(path)
@@ -65,11 +70,11 @@ class Spares:
         self._ready.append((path, size))
 
     def recycle(self, path: Path) -> None:
-        """Keep a segment that is no longer needed as a spare, or delete it. Either way its name is gone.
+        """Keep a segment that is no longer needed as a spare, or, if space is short, delete it. Either way its name is gone.
 
         Of a spare it is gone durably: else a power cut could bring the old name back over what is written into it later.
         """
-        if len(self._ready) >= MOST:
+        if len(self._ready) >= MOST or not self._room.usable:
             self._disk.unlink(path)
             return
         self._made += 1

@@ -46,7 +46,10 @@ class Group(NamedTuple):
 
 
 class Writer:
-    """One task of the loop. `failed` is set once, when the log is poisoned, and never cleared."""
+    """One task of the loop. `failed` is set once, when the log is poisoned, and never cleared.
+
+    `full` is set while the disk has no room: by the group that was refused, until one is written.
+    """
 
     def __init__(
         self,
@@ -70,6 +73,7 @@ class Writer:
         self._flushing: asyncio.Task[Any] | None = None
         self._preparing: asyncio.Task[None] | None = None
         self.failed: BaseException | None = None
+        self.full: StorageFull | None = None
         self.groups = 0
 
     async def run(self) -> None:
@@ -123,7 +127,7 @@ class Writer:
             raise
         except OSError as error:
             self._poison(error)
-            raise self._failure() from error
+            raise self.failure() from error
 
     async def _serve_or_fail(self, submissions: list[Submission]) -> None:
         """Serve. Should a bug stop the writer, nobody may wait for ever: the group's outcome is unknown then."""
@@ -135,18 +139,21 @@ class Writer:
 
     async def _serve(self, submissions: list[Submission]) -> None:
         if self.failed is not None:
-            _fail(submissions, self._failure())
+            _fail(submissions, self.failure())
             return
         group = self._form(submissions)
         try:
             await self._write(group)
         except StorageFull as error:
+            self.full = error
             _fail(group.submissions, error)
             return
         except OSError as error:
             self._poison(error)
             _fail(group.submissions, _unknown(error))
             return
+        if group.payloads:
+            self.full = None
         self._memory.apply(group.entries)
         for submission in group.submissions:
             submission.resolve()
@@ -222,11 +229,8 @@ class Writer:
         self._flushing.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def _prepare(self, size: int) -> None:
-        """Prepare a spare. A disk too full for it is no error: the next segment grows instead."""
         try:
-            await self._workers.run(partial(self._appender.spares.prepare, size))
-        except OSError:
-            return
+            await self._workers.run(partial(self._appender.prepare_spare, size))
         finally:
             self._preparing = None
 
@@ -235,9 +239,10 @@ class Writer:
 
     def _refuse_if_failed(self) -> None:
         if self.failed is not None:
-            raise self._failure()
+            raise self.failure()
 
-    def _failure(self) -> LogFailed:
+    def failure(self) -> LogFailed:
+        """The error of a write that comes after the log has failed."""
         failure = LogFailed(
             f"{self._appender.header.business}: the log failed earlier ({self.failed}); nothing was written.",
             hint="Reading goes on. Mend the disk, then reopen the store: every acknowledged write is recovered.",

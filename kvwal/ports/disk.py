@@ -14,10 +14,17 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 Buffer = bytes | mmap.mmap
 """What a file's bytes are read from: slicing it gives `bytes`."""
+
+
+class Space(NamedTuple):
+    """A disk's size, and what an unprivileged process can still write to it, in bytes."""
+
+    capacity: int
+    free: int
 
 
 class File(Protocol):
@@ -101,8 +108,8 @@ class Disk(Protocol):
         """Return when the names in `folder` survive a power cut."""
         ...
 
-    def free(self, folder: Path) -> int:
-        """Bytes that an unprivileged process can still write to the disk of `folder`."""
+    def space(self, folder: Path) -> Space:
+        """How large the disk of `folder` is, and how much of it is free. `FileNotFoundError` if there is no such folder."""
         ...
 
     def lock(self, path: Path, note: str) -> Lock | str:
@@ -245,9 +252,10 @@ class OsDisk:
         finally:
             os.close(fd)
 
-    def free(self, folder: Path) -> int:
-        """See `Disk.free`."""
-        return shutil.disk_usage(folder).free
+    def space(self, folder: Path) -> Space:
+        """See `Disk.space`."""
+        usage = shutil.disk_usage(folder)
+        return Space(usage.total, usage.free)
 
     def lock(self, path: Path, note: str) -> Lock | str:
         """See `Disk.lock`."""

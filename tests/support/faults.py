@@ -13,7 +13,7 @@ from typing import Any
 from kvwal import aio
 from kvwal.config import Settings
 from kvwal.engine import Options
-from kvwal.ports.disk import File, OsDisk
+from kvwal.ports.disk import File, OsDisk, Space
 from kvwal.store import WritableStore
 
 START_MS = 1_767_225_600_000
@@ -23,13 +23,15 @@ START_MS = 1_767_225_600_000
 class FakeDisk(OsDisk):
     """The machine's disk, with a hand on it. `calls` are the calls on files so far, by name.
 
-    `full`: no file can grow. `refuse`: names of calls on files that fail with EIO.
+    `full`: no file can grow. `refuse`: names of calls on files that fail with EIO. `room`: what the disk says it has, if that
+    is not to be asked of the machine.
     """
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
         self.log: list[str] = []
         self.full = False
+        self.room: Space | None = None
         self.refuse: set[str] = set()
         self._countdown: dict[str, int] = {}
         self._changed = threading.Condition()
@@ -48,6 +50,13 @@ class FakeDisk(OsDisk):
 
     def open(self, path: Path) -> File:
         return FakeFile(self, super().open(path))
+
+    def unlink(self, path: Path) -> None:
+        super().unlink(path)
+        self.done("unlink")
+
+    def space(self, folder: Path) -> Space:
+        return self.room or super().space(folder)
 
     def enter(self, call: str, path: Path) -> None:
         """A call on a file begins."""

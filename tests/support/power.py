@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kvwal.ports.disk import Buffer, Lock
+from kvwal.ports.disk import Buffer, Lock, Space
 
 SECTOR = 512
 Names = dict[Path, "Content"]
@@ -142,8 +142,8 @@ class MemoryDisk:
         self._pending = [change for change in self._pending if change[0].parent != folder]
         self.happened()
 
-    def free(self, folder: Path) -> int:
-        return 1 << 40
+    def space(self, folder: Path) -> Space:
+        return Space(1 << 41, 1 << 40)
 
     def lock(self, path: Path, note: str) -> Lock | str:
         return MemoryLock()
