@@ -15,6 +15,7 @@ from kvwal.log import recovery
 from kvwal.log.log import Log, open_log
 from kvwal.log.ring import Submission
 from kvwal.past import Past
+from kvwal.ports.locks import Lock
 from kvwal.ports.tasks import tell_if_forked
 from kvwal.structures.state import State
 from kvwal.upkeep import Keeper, Surroundings
@@ -33,15 +34,21 @@ class OpenBusiness:
         self.codecs = registry
         self.overflow_bytes = around.settings.overflow_bytes
         self.hybrid = HybridClock()
-        self.state = State(self.now_ms)
+        self._present = 0
+        self._presently = Lock()
+        self.state = around.memory(self.now_ms)
         self._around = around
         self._closed = False
         self.log: Log
         self.keeper: Keeper
 
     def now_ms(self) -> int:
-        """The present by this log's hybrid clock."""
-        return self.hybrid.now_ms(self._around.ports.clock.wall_ms())
+        """The present by this log's hybrid clock. It never steps back, so that what was told to be expired stays so."""
+        now = self.hybrid.now_ms(self._around.ports.clock.wall_ms())
+        if now > self._present:
+            with self._presently:
+                self._present = max(self._present, now)
+        return max(now, self._present)
 
     def submit(self, submission: Submission) -> None:
         """See `structures.business.Business.submit`."""
@@ -77,18 +84,21 @@ class OpenBusiness:
         return Past(around.ports.disk, around.root, [self.place], objects, all_nodes=False)
 
     def stats(self) -> dict[str, Any]:
-        """Numbers about this business; sequences count entries from 1, sizes are bytes."""
+        """Numbers about this business; sequences count entries from 1, sizes are bytes.
+
+        What the archive holds of a log that is not new is None until it was asked the first time.
+        """
         log, appender = self.log, self.log.appender
         last = appender.next_sequence - 1
-        archiving = self._around.archive_url is not None
+        seen = self.keeper.archive_seen
         return {
             "entries": self.state.count(),
             "last_sequence": last,
             "log_bytes": appender.size + sum(segment.size for segment in log.sealed),
             "segments": len(log.sealed) + 1,
             "snapshot_sequence": log.covered,
-            "archived_sequence": self.keeper.archived if archiving else None,
-            "archive_lag_entries": last - self.keeper.archived if archiving else None,
+            "archived_sequence": self.keeper.archived if seen else None,
+            "archive_lag_entries": last - self.keeper.archived if seen else None,
             "archive_error": str(self.keeper.archive_error) if self.keeper.archive_error else None,
             "flush": self.flush if isinstance(self.flush, str) else f"interval({self.flush.ms} ms, {self.flush.bytes} bytes)",
             "groups": log.writer.groups,

@@ -26,6 +26,7 @@ from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
 from kvwal.ports.room import space_stats
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal.structures.state import Now, State
 from kvwal.upkeep import Surroundings
 
 T = TypeVar("T")
@@ -61,6 +62,8 @@ class Options:
         """`disk` and `clock` are the doors that the store's logs use."""
         self.disk = disk
         self.clock = clock
+        if str(root) == "":
+            raise ConfigError("the root is an empty name.", hint='Name a folder; "." is the current one.')
         self.root = Path(root).absolute()
         self.namespace = check_name("namespace", namespace)
         self.cluster = check_name("cluster", cluster)
@@ -69,7 +72,7 @@ class Options:
         self.archive_url = self._archive_url(archive)
         self.flush = check_flush(flush)
         self.storage_options = _check_storage(storage_options)
-        self.settings = settings or Settings()
+        self.settings = _check_settings(settings)
         self.accept_clock = accept_clock
         self.progress = progress
         if self.reach(lambda: disk.exists(self.root) and not disk.is_folder(self.root)):
@@ -102,8 +105,16 @@ class Options:
         return str(archive) if "://" in str(archive) else str(Path(archive).absolute())
 
 
+def _check_settings(settings: Settings | None) -> Settings:
+    if not isinstance(settings, Settings | None):
+        raise ConfigError(f"settings={settings!r} are no settings.", hint="Give kvwal.Settings(…).")
+    return settings or Settings()
+
+
 def _check_storage(options: dict[str, Any] | None) -> dict[str, Any]:
     """`options`, if they can cross the pipe to the archiver's process."""
+    if not isinstance(options, dict | None):
+        raise ConfigError(f"storage_options={options!r} is no dict.", hint="Give names and values.")
     try:
         msgspec.json.encode(options)
     except TypeError as error:
@@ -117,8 +128,8 @@ def _check_storage(options: dict[str, Any] | None) -> dict[str, Any]:
 class Engine:
     """Used on one event loop. `businesses` are the open ones."""
 
-    def __init__(self, options: Options, *, own_loop: bool) -> None:
-        """`own_loop`: nobody but kvwal runs on this event loop."""
+    def __init__(self, options: Options, *, own_loop: bool, memory: Callable[[Now], State] = State) -> None:
+        """`own_loop`: nobody but kvwal runs on this event loop. `memory` makes what keeps a business's entries."""
         self.options = options
         self.node = options.node()
         self.businesses: dict[str, OpenBusiness] = {}
@@ -135,10 +146,12 @@ class Engine:
             accept_clock=options.accept_clock,
             progress=options.progress,
             logger=self._logger,
+            memory=memory,
         )
         self._opening = asyncio.Lock()
         self._closed = False
         self._ticker = asyncio.get_running_loop().create_task(self._tick())
+        self._ticker.add_done_callback(self._ticked)
 
     async def business(self, name: str, flush: Flush | None = None) -> OpenBusiness:
         """The business of that name, opened (locked, recovered) at first use. `flush` overrides the store's policy for it."""
@@ -210,6 +223,13 @@ class Engine:
             await asyncio.sleep(TICK_SECONDS)
             for business in list(self.businesses.values()):
                 await business.keeper.tick()
+
+    def _ticked(self, ticker: asyncio.Task[None]) -> None:
+        """Should a bug have stopped it, say so: nothing is archived or checkpointed any more, and writes go on."""
+        if not ticker.cancelled() and (error := ticker.exception()) is not None:
+            self._logger.error(
+                "upkeep has stopped; close and open the store again", root=str(self.options.root), exc_info=error
+            )
 
     def _place(self, business: str) -> Place:
         return Place(self.options.namespace, self.options.cluster, business, self.node)

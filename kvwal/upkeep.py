@@ -22,7 +22,7 @@ from kvwal.log.log import Log, Ports
 from kvwal.log.names import find_places
 from kvwal.log.reader import Progress
 from kvwal.log.ring import Lookup, Submission, size_of
-from kvwal.structures.state import State
+from kvwal.structures.state import Now, State
 
 _SWEEP_AT_ONCE = 1000
 _UPKEEP_SECONDS = 600.0
@@ -45,13 +45,16 @@ class Surroundings(NamedTuple):
     accept_clock: bool
     progress: Progress | None
     logger: structlog.stdlib.BoundLogger
+    memory: Callable[[Now], State] = State
+    """What keeps a business's entries; in a node that is Hazelcast, and this passes them on."""
 
 
 class Keeper:
     """Looks after one open log, on the store's event loop.
 
-    `archived` is the last sequence that the archive was seen to hold since the log was opened, `archive_error` why the archive
-    was not reached at the last try.
+    `archived` is the last sequence that the archive was seen to hold since the log was opened (`archive_seen`: it was
+    asked, or the log is new),
+    `archive_error` why the archive was not reached at the last try.
     """
 
     def __init__(self, place: Place, log: Log, state: State, around: Surroundings) -> None:
@@ -59,6 +62,7 @@ class Keeper:
         self.log = log
         self.state = state
         self.archived = 0
+        self.archive_seen = around.archive_url is not None and log.recovered.next_sequence == 1
         self.archive_error: KvwalError | None = None
         self._archived_timestamp = 0
         self._archive_nodes: list[str] = []
@@ -92,7 +96,7 @@ class Keeper:
 
     async def tick(self) -> None:
         """What is due now: called about every second."""
-        await self._sweep()
+        await self._in_background(self._sweep)
         if self._running is not None and not self._running.done():
             return
         work = self._due(self._around.ports.clock.elapsed())
@@ -162,6 +166,7 @@ class Keeper:
             raise
         self.archive_error = None
         self.archived = done.last_sequence
+        self.archive_seen = True
         self._archived_timestamp = done.timestamp
         self._archive_nodes = done.nodes
         await self._drop()

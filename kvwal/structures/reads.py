@@ -46,8 +46,7 @@ class MapReads(Mapping[Any, Any]):
         return self._state.count()
 
     def __iter__(self) -> Iterator[Any]:
-        for entry in self._all():
-            yield self._codecs.decode(entry.key, entry.key_class)
+        return (self._codecs.decode(entry.key, entry.key_class) for entry in self._state.all_ordered())
 
     def items(self) -> ItemsView[Any, Any]:
         """A view of keys and values; iterating it shows one moment."""
@@ -69,8 +68,9 @@ class MapReads(Mapping[Any, Any]):
     def scan(self, prefix: str | bytes | None = None) -> Iterator[tuple[Any, Any]]:
         """Keys and values in key order: all of them, or those whose str (or bytes) key begins with `prefix`."""
         decode = self._codecs.decode
-        for entry in self._scan(prefix):
-            yield decode(entry.key, entry.key_class), decode(entry.value, entry.value_class)
+        return (
+            (decode(entry.key, entry.key_class), decode(entry.value, entry.value_class)) for entry in self._scan(prefix)
+        )
 
     def _find(self, key: Any) -> Entry | None:
         data, key_class = self._codecs.encode_key(key)
@@ -78,15 +78,11 @@ class MapReads(Mapping[Any, Any]):
 
     def _scan(self, prefix: str | bytes | None) -> Iterator[Entry]:
         if prefix is None:
-            return self._all()
+            return self._state.all_ordered()
         if not isinstance(prefix, str | bytes):
             raise CodecError(f"a prefix is str or bytes, not {type(prefix).__name__}.")
         data, key_class = self._codecs.encode_key(prefix)
         return self._state.ordered(key_class, data)
-
-    def _all(self) -> Iterator[Entry]:
-        for key_class in self._state.classes():
-            yield from self._state.ordered(key_class)
 
 
 class _Items(ItemsView[Any, Any]):

@@ -104,19 +104,28 @@ class State:
 
     def ordered(self, key_class: str, prefix: bytes = b"") -> Iterator[Entry]:
         """Live entries of a class whose keys begin with `prefix`, in key order, as of now."""
-        now = self._now()
         with self.lock:
-            table = self.tables.get(key_class, {})
-            order = self._orders.get(key_class)
-            if order is None:
-                order = self._orders[key_class] = SortedSet(table)
+            order = self._order(key_class)
             keys = order.irange(prefix, _behind(prefix), inclusive=(True, False)) if prefix else order
+            table = self.tables.get(key_class, {})
             entries = [table[key] for key in keys]
-        return (entry for entry in entries if not entry.expires or entry.expires > now)
+        return self._live(entries)
 
-    def classes(self) -> list[str]:
-        """Key classes that have entries, sorted: the major order of identities."""
-        return sorted(key_class for key_class, table in list(self.tables.items()) if table)
+    def all_ordered(self) -> Iterator[Entry]:
+        """Live entries of all classes, in the order of identity (class, then key), as of now: one moment for all of them."""
+        with self.lock:
+            entries = [table[key] for name, table in sorted(self.tables.items()) for key in self._order(name)]
+        return self._live(entries)
+
+    def _order(self, key_class: str) -> SortedSet:
+        order = self._orders.get(key_class)
+        if order is None:
+            order = self._orders[key_class] = SortedSet(self.tables.get(key_class, {}))
+        return order
+
+    def _live(self, entries: list[Entry]) -> Iterator[Entry]:
+        now = self._now()
+        return (entry for entry in entries if not entry.expires or entry.expires > now)
 
 
 def _behind(prefix: bytes) -> bytes | None:

@@ -124,3 +124,13 @@ def test_storage_options_that_cannot_reach_the_archiver_are_refused(tmp_path: Pa
         kvwal.open(tmp_path, archive="s3://bucket", storage_options={"secret": "hidden", "session": object()})
     assert "hidden" not in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [({"settings": 5}, "settings"), ({"settings": {}}, "settings"), ({"storage_options": 5}, "storage_options"),
+     ({"storage_options": "key"}, "storage_options"), ({"root": ""}, "empty name")],
+)  # fmt: skip
+def test_an_argument_of_the_wrong_type(tmp_path: Path, given: dict[str, object], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        kvwal.open(**({"root": tmp_path} | given))  # type: ignore[arg-type]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kvwal
-from kvwal.errors import StorageFull
+from kvwal.errors import Overloaded, StorageFull
 from kvwal.log.appender import Appender
 from kvwal.log.format import Header
 from kvwal.ports.disk import OS_DISK, Space
 from kvwal.ports.room import Room, default_reserve
+from kvwal.upkeep import Keeper
 from tests.support.archiver import InProcess, business, coverage_of
-from tests.support.faults import FakeClock, FakeDisk, open_store
+from tests.support.faults import FakeClock, FakeDisk, open_aio, open_store
 
 MIB = 1 << 20
 CAPACITY = 20 * MIB
@@ -147,6 +149,26 @@ def test_a_store_that_ran_full_frees_space_without_being_told(tmp_path: Path, mo
             disk.wait_for("unlink", disk.calls["unlink"] + 1)
         b["again"] = LARGE
         assert business(store)["snapshot_sequence"] == turn
+
+
+def test_a_sweep_that_fails_does_not_end_the_upkeep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hands over deletes like any producer, and so gets the same errors."""
+
+    async def overloaded(keeper: Keeper) -> None:
+        raise Overloaded("the log writer is behind")
+
+    monkeypatch.setattr(Keeper, "_sweep", overloaded)
+    monkeypatch.setattr("kvwal.archiver.remote.Child", InProcess)
+
+    async def main() -> None:
+        async with open_aio(tmp_path, settings=kvwal.Settings(checkpoint_bytes=1)) as store:
+            await store.map("b").put("a", 1)
+            keeper = store._engine_now().businesses["b"].keeper
+            await keeper.tick()
+            await keeper.finish(archive=False)
+            assert store.stats()["businesses"]["b"]["snapshot_sequence"] == 1
+
+    asyncio.run(main())
 
 
 def test_a_segment_is_never_larger_than_the_reserve_that_recovery_needs_to_copy_it(tmp_path: Path) -> None:

@@ -32,6 +32,23 @@ def test_iteration_is_in_the_order_of_identity(store: kvwal.Store) -> None:
     assert len(b) == len(expected)
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_an_iterator_shows_one_moment_over_all_classes_of_keys(store: kvwal.Store, begun: bool) -> None:
+    b = store.map("b")
+    b.put_many({1: "before", "a": "before"})
+    seen = [iter(b.items()), b.scan()]
+    names = iter(b)
+    entries = b.entries()
+    if begun:
+        assert [next(iterator) for iterator in seen] == [(1, "before")] * 2
+    with b.transaction() as t:
+        t[1] = t["a"] = t["new"] = "after"
+        t[0] = "after"
+    assert [list(iterator) for iterator in seen] == [[(1, "before"), ("a", "before")][begun:]] * 2
+    assert list(names) == [1, "a"]
+    assert [entry.value for entry in entries] == [b"before"] * 2
+
+
 @pytest.mark.parametrize("indexed_first", [False, True])
 def test_a_prefix_takes_exactly_what_begins_with_it(store: kvwal.Store, indexed_first: bool) -> None:
     b = store.map("b")

@@ -199,6 +199,18 @@ def test_a_clock_that_steps_back_brings_nothing_back_that_has_ended(tmp_path: Pa
         assert dict(store.map("b")) == {"b": 1, "c": 1}
 
 
+def test_what_was_told_to_be_expired_stays_so_when_the_clock_steps_back(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_store(tmp_path, clock=clock) as store:
+        b = store.map("b")
+        b.put("a", 1, ttl=1)
+        clock.ms += 1000
+        assert "a" not in b
+        clock.ms -= 1000
+        assert "a" not in b
+        assert b.put_if_absent("a", 2)
+
+
 def test_a_clock_far_behind_the_log_is_refused_unless_accepted(tmp_path: Path) -> None:
     clock = FakeClock()
     with open_store(tmp_path, clock=clock) as store:
