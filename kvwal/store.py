@@ -117,8 +117,10 @@ class WritableStore(Store):
         """See `Store.close`."""
         if self._is_open:
             self._is_open = False
-            self._thread.run(self._engine.close(archive=self._options.archive_named if archive is None else archive))
-            self._thread.close()
+            try:
+                self._thread.run(self._engine.close(archive=self._options.archive_named if archive is None else archive))
+            finally:
+                self._thread.close()
 
     def forked(self) -> None:
         """In a child process the store is closed: it goes on in the parent."""

@@ -93,8 +93,11 @@ class Log:
         await self.ring.order(action)
 
     async def close(self) -> None:
-        """Write what waits, end the log as a clean close does, and let go of the lock."""
+        """Write what waits, end the log as a clean close does, and let go of the lock. A failed log is left for recovery."""
         try:
+            if self._task.done():  # a bug ended it: whoever wrote was told
+                self.appender.close(seal=False)
+                return
             await self.ring.order(self.writer.close)
             await self.ring.close()
             await self._task

@@ -150,7 +150,8 @@ class Ring:
         except janus.SyncQueueFull:
             raise self._overloaded() from None
         except janus.SyncQueueShutDown:
-            raise self._ended() from None
+            error = self._ended()
+            raise error from error.__cause__
         sleep = self._sleep
         if sleep is not None:
             self._loop.call_soon_threadsafe(_wake, sleep)
@@ -162,7 +163,8 @@ class Ring:
         tick = self._tick
         if not tick:
             if self._queue.closed:
-                raise self._ended()
+                error = self._ended()
+                raise error from error.__cause__
             self._loop.call_soon(self._end_tick)
         tick.append(submission)
         return True
@@ -217,7 +219,8 @@ class Ring:
             await self._queue.async_q.put(order)
             self._wake_consumer()
         except janus.AsyncQueueShutDown:
-            raise self._ended() from None
+            error = self._ended()
+            raise error from error.__cause__
         return await order.future
 
     async def take(self, most_bytes: int) -> tuple[list[Submission], Order | None]:

@@ -11,7 +11,12 @@ import pytest
 
 from kvwal.config import Interval, Settings
 from kvwal.errors import CommitUnknown, ConfigError, LogFailed
+from kvwal.log.appender import Appender
+from kvwal.log.checkpoint import checkpoint
+from kvwal.log.reader import entry_decoder
+from kvwal.ports.clock import SYSTEM
 from tests.support.faults import FakeDisk, open_aio, open_store
+from tests.support.logs import Writer
 
 CALLS = ["write_at", "datasync"]
 SMALL = Settings(segment_bytes=64 << 10)
@@ -149,3 +154,35 @@ def test_a_future_of_the_group_carries_the_error(tmp_path: Path) -> None:
         future: Future[int] = jobs.submit("a", 1)
         assert isinstance(future.exception(timeout=60), CommitUnknown)
         disk.refuse.clear()
+
+
+def test_a_bug_that_stops_the_writer_is_named_to_all_that_write_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(tmp_path) as store:
+        jobs = store.map("jobs")
+        jobs["a"] = 1
+        monkeypatch.setattr(Appender, "append", lambda *given, **named: 1 // 0)
+        with pytest.raises(CommitUnknown, match="division"):
+            jobs["b"] = 2
+        monkeypatch.undo()
+        for _ in range(2):
+            with pytest.raises(LogFailed, match=r"division.*reopen") as failed:
+                jobs["c"] = 3
+            assert isinstance(failed.value.__cause__, ZeroDivisionError)
+        assert dict(jobs) == {"a": 1}
+    assert reopened(tmp_path) == {"a": 1}
+
+
+def test_a_snapshot_that_could_not_be_written_leaves_no_file_in_its_own_way(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "log")
+    writer.group(3)
+    writer.close()
+    segment = writer.sealed[0]
+    disk = FakeDisk()
+    for call in CALLS:
+        disk.fail(call)
+        with pytest.raises(OSError, match="Input/output error"):
+            checkpoint(disk, SYSTEM, segment.path.parent, [segment], entry_decoder())
+        assert [path.name for path in segment.path.parent.iterdir()] == [segment.path.name]
+    assert checkpoint(disk, SYSTEM, segment.path.parent, [segment], entry_decoder())
