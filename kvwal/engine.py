@@ -24,6 +24,7 @@ from kvwal.log.names import choose_node, find_places
 from kvwal.log.reader import Progress
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
+from kvwal.ports.meter import NO_METER, Meter
 from kvwal.ports.room import space_stats
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.structures.state import Now, State
@@ -58,10 +59,12 @@ class Options:
         progress: Progress | None,
         disk: Disk = OS_DISK,
         clock: Clock = SYSTEM,
+        meter: Meter = NO_METER,
     ) -> None:
-        """`disk` and `clock` are the doors that the store's logs use."""
+        """`disk` and `clock` are the doors that the store's logs use, `meter` hears what they do."""
         self.disk = disk
         self.clock = clock
+        self.meter = meter
         if str(root) == "":
             raise ConfigError("the root is an empty name.", hint='Name a folder; "." is the current one.')
         self.root = Path(root).absolute()
@@ -137,7 +140,7 @@ class Engine:
         self._workers = ThreadWorkers("kvwal-disk", own_loop=own_loop)
         self._archive_workers = ThreadWorkers("kvwal-archiver", 1)
         self._around = Surroundings(
-            ports=Ports(options.disk, options.clock, self._workers),
+            ports=Ports(options.disk, options.clock, self._workers, options.meter),
             root=options.root,
             settings=options.settings,
             archiver=Archiver(self._archive_workers),

@@ -19,6 +19,7 @@ from kvwal.log.segment import SealedSegment, Segment, blank_file
 from kvwal.log.spares import Spares
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk, File
+from kvwal.ports.meter import NO_METER, Meter
 from kvwal.ports.room import Room
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -32,11 +33,19 @@ class Appender:
     """Used by one thread at a time. `sealed` are the segments that are done, oldest first; others may read it."""
 
     def __init__(
-        self, disk: Disk, clock: Clock, folder: Path, header: Header, settings: Settings, sealed: list[SealedSegment]
+        self,
+        disk: Disk,
+        clock: Clock,
+        folder: Path,
+        header: Header,
+        settings: Settings,
+        sealed: list[SealedSegment],
+        meter: Meter = NO_METER,
     ) -> None:
         """Begin a new segment with `header` (its salt and time are drawn here) in `folder`."""
         self._disk = disk
         self._clock = clock
+        self._meter = meter
         self._folder = folder
         self.room = Room(disk, folder, settings.reserve_bytes)
         # Recovery copies a segment that was not closed: on a full disk the reserve must have room for the copy.
@@ -90,7 +99,9 @@ class Appender:
 
     def sync(self) -> None:
         """Return when everything appended survives a power cut."""
+        began = self._clock.elapsed()
         self._segment.datasync()
+        self._meter.synced(self._clock.elapsed() - began)
         self.unsynced = 0
 
     def rotate(self, *, grow: bool = False) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from archive.layout import Place
 from kvwal.config import Flush, Settings
@@ -22,16 +23,17 @@ from kvwal.log.writer import Memory, Writer
 from kvwal.ports import tasks
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk, Lock
+from kvwal.ports.meter import NO_METER, Meter
 from kvwal.ports.tasks import Workers
 
 
-class Ports:
-    """The doors that a log uses: a disk, a clock, and workers for calls that block."""
+class Ports(NamedTuple):
+    """The doors that a log uses: a disk, a clock, workers for calls that block, and who hears what it does."""
 
-    def __init__(self, disk: Disk, clock: Clock, workers: Workers) -> None:
-        self.disk = disk
-        self.clock = clock
-        self.workers = workers
+    disk: Disk
+    clock: Clock
+    workers: Workers
+    meter: Meter = NO_METER
 
 
 class Log:
@@ -110,11 +112,13 @@ class Log:
 
     def _start(self, settings: Settings, memory: Memory, flush: Flush, header: Header) -> None:
         ports = self._ports
-        self.ring = Ring(settings.ring_slots, settings.ring_bytes, settings.ring_seconds)
-        self.appender = Appender(ports.disk, ports.clock, self.folder, header, settings, self.recovered.sealed)
+        self.ring = Ring(settings.ring_slots, settings.ring_bytes, settings.ring_seconds, ports.clock.elapsed)
+        self.appender = Appender(
+            ports.disk, ports.clock, self.folder, header, settings, self.recovered.sealed, ports.meter
+        )
         self.writer = Writer(
             self.ring, self.appender, memory, self.hybrid,
-            clock=ports.clock, workers=ports.workers, flush=flush,
+            clock=ports.clock, workers=ports.workers, flush=flush, meter=ports.meter,
         )  # fmt: skip
         self._task = asyncio.get_running_loop().create_task(self.writer.run())
         self._task.add_done_callback(self._ended)

@@ -91,13 +91,16 @@ def size_of(entries: list[Entry]) -> int:
 class _BoundedQueue(janus.Queue[Slot]):
     """A janus queue that is also full when what waits in it has `limit` bytes."""
 
-    def __init__(self, slots: int, limit: int) -> None:
+    def __init__(self, slots: int, limit: int, now: Callable[[], float]) -> None:
         self.limit = limit
         self.bytes = 0
+        self.since = 0.0
+        self._now = now
         super().__init__(slots)
 
     def _init(self, maxsize: int) -> None:
         self._queue: deque[Slot] = deque()
+        self._since: deque[float] = deque()
 
     def _qsize(self) -> int:
         waiting = len(self._queue)
@@ -105,10 +108,12 @@ class _BoundedQueue(janus.Queue[Slot]):
 
     def _put(self, item: Slot) -> None:
         self._queue.append(item)
+        self._since.append(self._now())
         self.bytes += _slot_bytes(item)
 
     def _get(self) -> Slot:
         item = self._queue.popleft()
+        self.since = self._since.popleft()
         self.bytes -= _slot_bytes(item)
         return item
 
@@ -120,10 +125,12 @@ def _slot_bytes(slot: Slot) -> int:
 class Ring:
     """The queue between producers and the one consumer. Made on the consumer's event loop."""
 
-    def __init__(self, slots: int, limit: int, patience: float) -> None:
-        """`patience` is how many seconds a producer waits for room."""
+    def __init__(self, slots: int, limit: int, patience: float, now: Callable[[], float]) -> None:
+        """`patience` is how many seconds a producer waits for room, `now` gives seconds that never step back."""
         self._loop = asyncio.get_running_loop()
-        self._queue = _BoundedQueue(slots, limit)
+        self._queue = _BoundedQueue(slots, limit, now)
+        self._now = now
+        self._oldest = 0.0
         self._patience = patience
         self._tick: list[Submission] = []
         self._waiting: asyncio.Task[None] | None = None
@@ -142,6 +149,11 @@ class Ring:
     def bytes(self) -> int:
         """Bytes that wait now."""
         return self._queue.bytes
+
+    @property
+    def waited(self) -> float:
+        """Seconds since the first of what was taken last had been handed over."""
+        return self._now() - self._oldest
 
     def put(self, submission: Submission) -> None:
         """Hand over a transaction from any thread but the loop's. Waits while the ring is full, at most its `patience`."""
@@ -227,6 +239,7 @@ class Ring:
         """Wait for something, then take all that waits, up to an order or about `most_bytes`."""
         queue = self._queue.async_q
         slot = await self._next()
+        self._oldest = self._queue.since
         taken: list[Submission] = []
         size = 0
         while True:

@@ -20,6 +20,7 @@ from kvwal.hlc import HybridClock
 from kvwal.log.appender import Appender
 from kvwal.log.ring import Lookup, Order, Ring, Submission
 from kvwal.ports.clock import Clock
+from kvwal.ports.meter import NO_METER, Meter
 from kvwal.ports.tasks import Workers
 
 GROUP_BYTES = 8 << 20
@@ -61,6 +62,7 @@ class Writer:
         clock: Clock,
         workers: Workers,
         flush: Flush,
+        meter: Meter = NO_METER,
     ) -> None:
         self._ring = ring
         self._appender = appender
@@ -69,6 +71,7 @@ class Writer:
         self._clock = clock
         self._workers = workers
         self._flush = flush
+        self._meter = meter
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[Any] | None = None
         self._preparing: asyncio.Task[None] | None = None
@@ -139,18 +142,19 @@ class Writer:
 
     async def _serve(self, submissions: list[Submission]) -> None:
         if self.failed is not None:
-            _fail(submissions, self.failure())
+            self._refuse(submissions, self.failure())
             return
+        queued, began = self._ring.waited, self._clock.elapsed()
         group = self._form(submissions)
         try:
             await self._write(group)
         except StorageFull as error:
             self.full = error
-            _fail(group.submissions, error)
+            self._refuse(group.submissions, error)
             return
         except OSError as error:
             self._poison(error)
-            _fail(group.submissions, _unknown(error))
+            self._refuse(group.submissions, _unknown(error))
             return
         if group.payloads:
             self.full = None
@@ -158,7 +162,13 @@ class Writer:
         for submission in group.submissions:
             submission.resolve()
         self.groups += 1
+        size = sum(map(len, group.payloads))
+        self._meter.group(len(group.entries), size, queued, self._clock.elapsed() - began)
         self._after_group()
+
+    def _refuse(self, submissions: list[Submission], error: KvwalError) -> None:
+        self._meter.refused(type(error).__name__, len(submissions))
+        _fail(submissions, error)
 
     def _form(self, submissions: list[Submission]) -> Group:
         """Decide, stamp and encode, in the order of the ring."""

@@ -12,6 +12,7 @@ import pytest
 from kvwal.entry import Entry
 from kvwal.errors import StoreClosed
 from kvwal.log.ring import Ring, Submission, size_of
+from kvwal.ports.clock import SYSTEM
 
 MOST = 1 << 30
 
@@ -51,7 +52,7 @@ async def settle() -> None:
 
 def test_what_waits_is_taken_together_and_in_order() -> None:
     async def main() -> None:
-        ring = Ring(10, 10_000, 60)
+        ring = Ring(10, 10_000, 60, SYSTEM.elapsed)
         for name in "abc":
             ring.offer(submission(name))
             await settle()
@@ -65,7 +66,7 @@ def test_what_waits_is_taken_together_and_in_order() -> None:
 
 def test_one_tick_of_the_loop_is_one_slot() -> None:
     async def main() -> None:
-        ring = Ring(10, 10_000, 60)
+        ring = Ring(10, 10_000, 60, SYSTEM.elapsed)
         assert all(ring.offer(submission(name)) for name in "abcde")
         await settle()
         assert (ring.slots, ring.bytes) == (1, 500)
@@ -76,7 +77,7 @@ def test_one_tick_of_the_loop_is_one_slot() -> None:
 
 def test_a_take_ends_at_about_its_bytes_and_at_an_order() -> None:
     async def main() -> None:
-        ring = Ring(10, 10_000, 60)
+        ring = Ring(10, 10_000, 60, SYSTEM.elapsed)
 
         async def action() -> str:
             return "done"
@@ -104,7 +105,7 @@ def test_an_order_stands_behind_what_was_offered_before_it(slots: int) -> None:
     """Also in the same tick of the loop, and while the ring has no room for that tick."""
 
     async def main() -> None:
-        ring = Ring(slots, 10_000, 60)
+        ring = Ring(slots, 10_000, 60, SYSTEM.elapsed)
 
         async def action() -> None:
             """Nothing."""
@@ -131,7 +132,7 @@ def test_an_order_stands_behind_what_was_offered_before_it(slots: int) -> None:
 @pytest.mark.parametrize(("slots", "limit"), [(2, 10_000), (10, 150)], ids=["slots", "bytes"])
 def test_a_thread_waits_while_the_ring_is_full_and_goes_on(slots: int, limit: int) -> None:
     async def main() -> None:
-        ring = Ring(slots, limit, 60)
+        ring = Ring(slots, limit, 60, SYSTEM.elapsed)
         for name in "ab":
             ring.offer(submission(name))
             await settle()
@@ -148,7 +149,7 @@ def test_a_thread_waits_while_the_ring_is_full_and_goes_on(slots: int, limit: in
 @pytest.mark.parametrize(("slots", "limit"), [(2, 10_000), (10, 150)], ids=["slots", "bytes"])
 def test_a_task_waits_while_the_ring_is_full_and_goes_on(slots: int, limit: int) -> None:
     async def main() -> None:
-        ring = Ring(slots, limit, 60)
+        ring = Ring(slots, limit, 60, SYSTEM.elapsed)
         for name in "abc":
             ring.offer(submission(name))
             await settle()
@@ -170,7 +171,7 @@ def test_a_task_waits_while_the_ring_is_full_and_goes_on(slots: int, limit: int)
 
 def test_one_transaction_above_the_bytes_still_gets_through() -> None:
     async def main() -> None:
-        ring = Ring(10, 150, 60)
+        ring = Ring(10, 150, 60, SYSTEM.elapsed)
         ring.offer(submission("large", 10_000))
         await settle()
         assert names((await ring.take(MOST))[0]) == ["large"]
@@ -180,7 +181,7 @@ def test_one_transaction_above_the_bytes_still_gets_through() -> None:
 
 def test_a_close_refuses_what_waits_and_what_comes() -> None:
     async def main() -> None:
-        ring = Ring(1, 10_000, 60)
+        ring = Ring(1, 10_000, 60, SYSTEM.elapsed)
         inside, behind = submission("a"), submission("b")
         ring.offer(inside)
         await settle()
