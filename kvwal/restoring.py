@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -31,8 +31,8 @@ from kvwal.log.appender import Appender
 from kvwal.log.format import Header, SnapshotHeader
 from kvwal.log.names import find_places
 from kvwal.log.snapshot import write_snapshot
-from kvwal.ports.clock import SYSTEM
-from kvwal.ports.disk import OS_DISK
+from kvwal.ports.clock import SYSTEM, Clock
+from kvwal.ports.disk import OS_DISK, Disk
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +41,13 @@ DEFAULT_NODE = "restored"
 STAGE = "_restoring"
 BLOCK_ENTRIES = 5000
 _COLUMNS = ("key", "key_class", "value", "value_class", "deleted", "timestamp", "expires")
+
+
+class Doors(NamedTuple):
+    """Where the new root is written, and whose time and numbers stand in it."""
+
+    disk: Disk
+    clock: Clock
 
 
 class RestoreReport(msgspec.Struct, frozen=True):
@@ -73,11 +80,31 @@ def restore(
     businesses done, in all, and the name of one. Raises `ConfigError` if the root has entries of this cluster already,
     `ArchiveGap` if a range is missing or `at` lies before the history, `ArchiveError` if there is nothing or no answer.
     """
+    return restore_through(
+        Doors(OS_DISK, SYSTEM), archive, root, namespace=namespace, cluster=cluster, node=node, at=at,
+        take_over=take_over, storage_options=storage_options, progress=progress,
+    )  # fmt: skip
+
+
+def restore_through(
+    doors: Doors,
+    archive: str | Path,
+    root: str | Path,
+    *,
+    namespace: str,
+    cluster: str,
+    node: str | None,
+    at: int | datetime | None,
+    take_over: bool,
+    storage_options: dict[str, Any] | None,
+    progress: Callable[[int, int, str], None] | None,
+) -> RestoreReport:
+    """`restore` through these doors."""
     objects = open_objects(str(archive), storage_options)
     check_name("namespace", namespace)
     check_name("cluster", cluster)
     target = Path(root).absolute()
-    _check_fresh(target, namespace, cluster)
+    _check_fresh(doors.disk, target, namespace, cluster)
     names = businesses(objects, namespace, cluster)
     if not names:
         raise ArchiveError(
@@ -94,7 +121,7 @@ def restore(
         names = sorted({place.business for place in known if place.node == chosen})
     moment = None if at is None else to_timestamp(at)
     stage = target / STAGE
-    OS_DISK.remove_tree(stage)
+    doors.disk.remove_tree(stage)
     done = RestoreReport(root=str(target), node=chosen, entries={}, positions={})
     for index, business in enumerate(names):
         if progress is not None:
@@ -103,18 +130,18 @@ def restore(
         nodes = {chosen: None} if take_over else None
         found = restore_batches(objects, namespace, cluster, business, nodes=nodes, at=moment)
         folder = stage / business / chosen
-        OS_DISK.make_folders(folder)
+        doors.disk.make_folders(folder)
         write = _continue_log if take_over else _write_log
-        done.entries[business] = write(objects, folder, place, found)
+        done.entries[business] = write(doors, objects, folder, place, found)
         done.positions[business] = found.positions
-    _give_name(target, namespace, cluster)
+    _give_name(doors.disk, target, namespace, cluster)
     return done
 
 
-def _check_fresh(root: Path, namespace: str, cluster: str) -> None:
-    if OS_DISK.exists(root) and not OS_DISK.is_folder(root):
+def _check_fresh(disk: Disk, root: Path, namespace: str, cluster: str) -> None:
+    if disk.exists(root) and not disk.is_folder(root):
         raise ConfigError(f"{root} is a file, and a root is a folder.", hint="Choose another root.")
-    if find_places(OS_DISK, root, namespace, cluster) or OS_DISK.names(root / namespace / cluster):
+    if find_places(disk, root, namespace, cluster) or disk.names(root / namespace / cluster):
         raise ConfigError(
             f"{root} has entries of {namespace}/{cluster} already; nothing was changed.",
             hint="Restore into a folder that is new.",
@@ -141,43 +168,47 @@ def _choose_node(objects: Objects, namespace: str, cluster: str, node: str | Non
     return node
 
 
-def _give_name(root: Path, namespace: str, cluster: str) -> None:
-    OS_DISK.make_folders(root / namespace)
-    OS_DISK.rename(root / STAGE, root / namespace / cluster)
-    OS_DISK.sync_folder(root / namespace)
-    OS_DISK.sync_folder(root)
+def _give_name(disk: Disk, root: Path, namespace: str, cluster: str) -> None:
+    disk.make_folders(root / namespace)
+    disk.rename(root / STAGE, root / namespace / cluster)
+    disk.sync_folder(root / namespace)
+    disk.sync_folder(root)
 
 
-def _write_log(objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
+def _write_log(doors: Doors, objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
     """The rows as a log of its own, in the order of their timestamps."""
     import pyarrow as pa
 
     table = pa.Table.from_batches(list(found.batches), schema=rows.node_schema()).sort_by("timestamp")
     settings = Settings()
-    appender = Appender(OS_DISK, SYSTEM, folder, _header(place, 1, 0), settings, [])
+    appender = Appender(doors.disk, doors.clock, folder, _header(doors.clock, place), settings, [])
     for block in _blocks(table.to_batches(max_chunksize=BLOCK_ENTRIES)):
         appender.append([encode_entries(block)], len(block), sync=False)
     appender.close(seal=True)
-    OS_DISK.sync_folder(folder)
+    doors.disk.sync_folder(folder)
     return int(table.num_rows)
 
 
-def _continue_log(objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
+def _continue_log(doors: Doors, objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
     """The rows as the snapshot behind which the node's log goes on; its old log is fenced in the archive."""
     last = found.positions[place.node]
-    header = _header(place, 1, 0)
-    count = _write_snapshot(objects, folder, place, found, header) if last else _begin_empty(folder, header)
+    header = _header(doors.clock, place)
+    count = (
+        _write_snapshot(doors, objects, folder, place, found, header) if last else _begin_empty(doors, folder, header)
+    )
     fence(objects, place, header.log_id, last + 1)
     return count
 
 
-def _begin_empty(folder: Path, header: Header) -> int:
+def _begin_empty(doors: Doors, folder: Path, header: Header) -> int:
     """A log that was registered and archived nothing: a segment that says under which log_id it goes on, and no more."""
-    Appender(OS_DISK, SYSTEM, folder, header, Settings(), []).close(seal=False)
+    Appender(doors.disk, doors.clock, folder, header, Settings(), []).close(seal=False)
     return 0
 
 
-def _write_snapshot(objects: Objects, folder: Path, place: Place, found: RestoreResult, header: Header) -> int:
+def _write_snapshot(
+    doors: Doors, objects: Objects, folder: Path, place: Place, found: RestoreResult, header: Header
+) -> int:
     last = found.positions[place.node]
     seal = next(info.footer.seal_crcs[-1] for info in live_objects(objects, place) if info.span.last == last)
     count = 0
@@ -196,15 +227,14 @@ def _write_snapshot(objects: Objects, folder: Path, place: Place, found: Restore
             "last_timestamp": found.max_timestamp,
         }
     )
-    write_snapshot(OS_DISK, SYSTEM, folder, snapshot, blocks())
+    write_snapshot(doors.disk, doors.clock, folder, snapshot, blocks())
     return count
 
 
-def _header(place: Place, first_sequence: int, previous_crc: int) -> Header:
+def _header(clock: Clock, place: Place) -> Header:
     return Header(
-        log_id=f"{SYSTEM.random_bits(128):032x}", namespace=place.namespace, cluster=place.cluster,
-        business=place.business, node=place.node, epoch=0, first_sequence=first_sequence, previous_crc=previous_crc,
-        salt=0, created_ms=0,
+        log_id=f"{clock.random_bits(128):032x}", namespace=place.namespace, cluster=place.cluster,
+        business=place.business, node=place.node, epoch=0, first_sequence=1, previous_crc=0, salt=0, created_ms=0,
     )  # fmt: skip
 
 
