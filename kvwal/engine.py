@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from archive.layout import Place, check_name
-from kvwal.archiver.remote import Archiver
+from kvwal.archiver.remote import Archiver, start_child
 from kvwal.business import OpenBusiness, open_business
 from kvwal.config import Flush, Settings, check_flush
 from kvwal.errors import ConfigError, StoreClosed
@@ -26,7 +26,7 @@ from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
 from kvwal.ports.meter import NO_METER, Meter
 from kvwal.ports.room import space_stats
-from kvwal.ports.tasks import ThreadWorkers
+from kvwal.ports.tasks import Child, ThreadWorkers
 from kvwal.structures.state import Now, State
 from kvwal.upkeep import Surroundings
 
@@ -60,11 +60,15 @@ class Options:
         disk: Disk = OS_DISK,
         clock: Clock = SYSTEM,
         meter: Meter = NO_METER,
+        start_archiver: Callable[[], Child] = start_child,
     ) -> None:
-        """`disk` and `clock` are the doors that the store's logs use, `meter` hears what they do."""
+        """`disk` and `clock` are the doors that the store's logs use, `meter` hears what they do, `start_archiver` makes the
+        archiver's process.
+        """
         self.disk = disk
         self.clock = clock
         self.meter = meter
+        self.start_archiver = start_archiver
         if str(root) == "":
             raise ConfigError("the root is an empty name.", hint='Name a folder; "." is the current one.')
         self.root = Path(root).absolute()
@@ -143,7 +147,7 @@ class Engine:
             ports=Ports(options.disk, options.clock, self._workers, options.meter),
             root=options.root,
             settings=options.settings,
-            archiver=Archiver(self._archive_workers),
+            archiver=Archiver(self._archive_workers, options.start_archiver),
             archive_url=options.archive_url,
             options=options.storage_options,
             accept_clock=options.accept_clock,

@@ -14,10 +14,15 @@ MODULE = "kvwal.archiver"
 T = TypeVar("T", bound=Answer)
 
 
+def start_child() -> Child:
+    """The archiver's process."""
+    return Child(MODULE)
+
+
 class Archiver:
     """One job at a time. `start` makes the child; `workers` is where waiting for it happens."""
 
-    def __init__(self, workers: Workers, start: Callable[[], Child] = lambda: Child(MODULE)) -> None:
+    def __init__(self, workers: Workers, start: Callable[[], Child] = start_child) -> None:
         self._workers = workers
         self._start = start
         self._child: Child | None = None
