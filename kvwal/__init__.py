@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         StoreClosed,
         StoreLocked,
         TooLarge,
+        WrongLoop,
     )
     from kvwal.restoring import RestoreReport, restore
     from kvwal.store import Store
@@ -84,6 +85,7 @@ __all__ = [
     "StoreClosed",
     "StoreLocked",
     "TooLarge",
+    "WrongLoop",
     "aio",
     "codecs",
     "errors",

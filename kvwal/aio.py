@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from kvwal.config import Flush, Settings
-from kvwal.engine import Default, Engine, Options
+from kvwal.engine import Default, Engine, Options, wrong_loop
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import StoreClosed
 from kvwal.hlc import to_timestamp
@@ -31,8 +31,10 @@ _MISSING = object()
 class Map:
     """Keys to values of one business, with the promises of the synchronous `Map`. Any number of tasks of the loop may use it.
 
-    A task that is cancelled while it waits for a write may or may not have written it, whole; never half. The business is
-    opened at the first call.
+    A task that is cancelled (or timed out) while it waits for a write may or may not have written it: not, if the log writer
+    had not taken it yet; whole, if it had; never half. Who must know looks whether it is there, or writes it again. Nobody
+    else's write is touched by it. The business is opened at the first call; a task that is cancelled while it opens one waits
+    until what runs on a thread has ended. On another event loop than the store's a call raises `WrongLoop`.
     """
 
     def __init__(self, store: Store, name: str, flush: Flush | None) -> None:
@@ -143,12 +145,18 @@ class Map:
         return self._business
 
     def _commit(self, changes: Changes, entries: list[Entry], sync: bool) -> Awaitable[int]:
-        future: asyncio.Future[int] = self._loop.create_future()
+        future: asyncio.Future[int] = self._here().create_future()
         return self._sent(changes.submission(entries, future, None, sync), future)
 
     def _decide(self, changes: Changes, entries: list[Entry], decide: Decide) -> Awaitable[bool]:
-        future: asyncio.Future[bool] = self._loop.create_future()
+        future: asyncio.Future[bool] = self._here().create_future()
         return self._sent(changes.submission(entries, future, decide), future)
+
+    def _here(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            raise wrong_loop()
+        return loop
 
     def _sent(self, submission: Submission, future: asyncio.Future[T]) -> Awaitable[T]:
         """Hand over at once if there is room, without a coroutine: what is awaited is the answer itself."""
@@ -219,7 +227,11 @@ class Store:
         return self._engine_now().stats()
 
     async def close(self, *, archive: bool | None = None) -> None:
-        """Write what waits, end the logs cleanly, let go of the locks. An archive that was named gets the tail first."""
+        """Write what waits, end the logs cleanly, let go of the locks. An archive that was named gets the tail first.
+
+        Cancelled, it goes on; calling it again waits for its end. If the event loop goes down first (`asyncio.run` ends while
+        the store is open), the logs are left as a crash leaves them, with every acknowledged write, and the locks are let go.
+        """
         if self._engine is not None:
             await self._engine.close(archive=self._options.archive_named if archive is None else archive)
 

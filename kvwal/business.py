@@ -16,7 +16,7 @@ from kvwal.log.log import Log, open_log
 from kvwal.log.ring import Submission
 from kvwal.past import Past
 from kvwal.ports.locks import Lock
-from kvwal.ports.tasks import tell_if_forked
+from kvwal.ports.processes import take_before_fork, tell_if_forked
 from kvwal.structures.state import State
 from kvwal.upkeep import Keeper, Surroundings
 
@@ -50,11 +50,11 @@ class OpenBusiness:
                 self._present = max(self._present, now)
         return max(now, self._present)
 
-    def submit(self, submission: Submission) -> None:
+    def submit(self, submission: Submission, *, waits: bool = False) -> None:
         """See `structures.business.Business.submit`."""
         if self._closed:
             raise self._is_closed()
-        self.log.ring.put(submission)
+        self.log.ring.put(submission, waits=waits)
 
     def offer(self, submission: Submission) -> bool:
         """See `structures.business.Business.offer`."""
@@ -113,8 +113,10 @@ class OpenBusiness:
     async def close(self, *, archive: bool) -> None:
         """Write what waits and end the log; with `archive`, its tail is archived first, if the archive can be reached."""
         self._closed = True
-        await self.keeper.finish(archive=archive)
-        await self.log.close()
+        try:
+            await self.keeper.finish(archive=archive)
+        finally:
+            await self.log.close()
 
     def forked(self) -> None:
         """In a child process nothing is written, and the lock is not held: both are the parent's."""
@@ -139,6 +141,8 @@ async def open_business(place: Place, flush: Flush, around: Surroundings) -> Ope
         accept_clock=around.accept_clock, progress=around.progress,
     )  # fmt: skip
     business.keeper = Keeper(place, business.log, business.state, around)
+    take_before_fork(business.state.lock)
+    take_before_fork(business._presently)
     tell_if_forked(business)
     torn = business.log.recovered.torn
     if torn is not None:

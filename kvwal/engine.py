@@ -18,15 +18,16 @@ from archive.layout import Place, check_name
 from kvwal.archiver.remote import Archiver, start_child
 from kvwal.business import OpenBusiness, open_business
 from kvwal.config import Flush, Settings, check_flush
-from kvwal.errors import ConfigError, StoreClosed
+from kvwal.errors import ConfigError, StoreClosed, WrongLoop
 from kvwal.log.log import Ports
 from kvwal.log.names import choose_node, find_places
 from kvwal.log.reader import Progress
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
 from kvwal.ports.meter import NO_METER, Meter
+from kvwal.ports.processes import Child, tell_if_forked
 from kvwal.ports.room import space_stats
-from kvwal.ports.tasks import Child, ThreadWorkers
+from kvwal.ports.tasks import ThreadWorkers
 from kvwal.structures.state import Now, State
 from kvwal.upkeep import Surroundings
 
@@ -132,6 +133,14 @@ def _check_storage(options: dict[str, Any] | None) -> dict[str, Any]:
     return dict(options or {})
 
 
+def wrong_loop() -> WrongLoop:
+    """The error of a call on another event loop than the store's."""
+    return WrongLoop(
+        "the store was opened on another event loop, and can be used and closed on that one only; nothing was written.",
+        hint="Use `kvwal.open`, whose store serves any thread, or a store (a node, or a root) for each event loop.",
+    )
+
+
 class Engine:
     """Used on one event loop. `businesses` are the open ones."""
 
@@ -157,11 +166,15 @@ class Engine:
         )
         self._opening = asyncio.Lock()
         self._closed = False
-        self._ticker = asyncio.get_running_loop().create_task(self._tick())
+        self._closing: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._ticker = self._loop.create_task(self._tick())
         self._ticker.add_done_callback(self._ticked)
+        tell_if_forked(self)
 
     async def business(self, name: str, flush: Flush | None = None) -> OpenBusiness:
         """The business of that name, opened (locked, recovered) at first use. `flush` overrides the store's policy for it."""
+        self._check_loop()
         async with self._opening:
             self._check_open()
             found = self.businesses.get(name)
@@ -178,6 +191,7 @@ class Engine:
 
     async def archive(self) -> None:
         """Archive every business of this node, and return when all of it is confirmed."""
+        self._check_loop()
         if self.options.archive_url is None:
             raise ConfigError("the store was opened with archive=None.", hint="Open it with an archive.")
         for name in self.names():
@@ -185,6 +199,7 @@ class Engine:
 
     async def checkpoint(self) -> None:
         """Checkpoint every business of this node."""
+        self._check_loop()
         for name in self.names():
             await (await self.business(name)).keeper.checkpoint()
 
@@ -208,10 +223,22 @@ class Engine:
         }
 
     async def close(self, *, archive: bool) -> None:
-        """Close every business, cleanly, and let go of everything. Again is no error."""
-        async with self._opening:
-            if self._closed:
+        """Close every business, cleanly, and let go of everything.
+
+        Cancelled, it goes on, and calling it again waits for its end; once it has ended, that does nothing.
+        """
+        if self._loop.is_closed():
+            self._let_go()
+        elif not self._closed or self._closing is not None:
+            self._check_loop()
+            if self._closing is None:
+                self._closing = self._loop.create_task(self._close(archive=archive))
+            elif self._closing.done():
                 return
+            await asyncio.shield(self._closing)
+
+    async def _close(self, *, archive: bool) -> None:
+        async with self._opening:
             self._closed = True
         self._ticker.cancel()
         await asyncio.gather(self._ticker, return_exceptions=True)
@@ -237,6 +264,23 @@ class Engine:
             self._logger.error(
                 "upkeep has stopped; close and open the store again", root=str(self.options.root), exc_info=error
             )
+
+    def _let_go(self) -> None:
+        """The event loop was closed before the store: end the logs as a crash does, once no thread of ours writes."""
+        self._closed = True
+        self._archive_workers.close()
+        self._workers.close()
+        self._around.archiver.let_go()
+        for business in self.businesses.values():
+            business.log.let_go()
+
+    def forked(self) -> None:
+        """In a child process the store is closed: it goes on in the parent."""
+        self._closed = True
+
+    def _check_loop(self) -> None:
+        if asyncio.get_running_loop() is not self._loop:
+            raise wrong_loop()
 
     def _place(self, business: str) -> Place:
         return Place(self.options.namespace, self.options.cluster, business, self.node)

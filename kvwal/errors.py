@@ -7,6 +7,7 @@
     ├── CodecError                  caller    store something the codec can bring back
     ├── TooLarge                    caller    split the transaction
     ├── StoreClosed                 caller    open the store first
+    ├── WrongLoop                   caller    call from another thread, or from the loop that opened the store
     ├── StoreLocked                 retry     wait for, or stop, the process that holds the store
     ├── NotRecovered                retry     wait until recovery has ended
     ├── StorageFull                 retry     free space; nothing was written
@@ -57,6 +58,7 @@ __all__ = [
     "StoreClosed",
     "StoreLocked",
     "TooLarge",
+    "WrongLoop",
 ]
 
 
@@ -74,6 +76,12 @@ class TooLarge(KvwalError):
 
 class StoreClosed(KvwalError):
     """The store was closed, or was opened in another process than the one that calls it."""
+
+    kind = Kind.CALLER
+
+
+class WrongLoop(KvwalError):
+    """A call that would wait for the very thread it is made on, or on another event loop than the asynchronous store's."""
 
     kind = Kind.CALLER
 

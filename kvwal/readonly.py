@@ -33,7 +33,7 @@ class ReadOnlyBusiness:
         """The wall clock: a reader has no log of its own."""
         return self._options.clock.wall_ms()
 
-    def submit(self, submission: Submission) -> None:
+    def submit(self, submission: Submission, *, waits: bool = False) -> None:
         """Refuse."""
         raise _refusal()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -11,7 +13,8 @@ from kvwal.config import Flush, Settings
 from kvwal.engine import Default, Engine, Options
 from kvwal.errors import ConfigError, StoreClosed
 from kvwal.log.reader import Progress
-from kvwal.ports.tasks import LoopThread, tell_if_forked
+from kvwal.ports.processes import tell_if_forked
+from kvwal.ports.tasks import LoopEnded, LoopThread
 from kvwal.readonly import open_read_only, read_only_stats
 from kvwal.structures.map import Map
 
@@ -56,7 +59,7 @@ class Store:
         raise NotImplementedError
 
     def close(self, *, archive: bool | None = None) -> None:
-        """Write what waits, end the logs cleanly, let go of the locks. Calling it again does nothing.
+        """Write what waits, end the logs cleanly, let go of the locks. Calling it again waits for that, or does nothing.
 
         An archive that was named when the store was opened gets the tail first (`archive=False`: it does not).
         """
@@ -76,13 +79,15 @@ class WritableStore(Store):
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
+        self._is_open = False
+        self._is_forked = False
         self._thread = LoopThread("kvwal")
-        self._is_open = True
         try:
             self._engine = self._thread.run(self._start())
         except BaseException:
             self._thread.close()
             raise
+        self._is_open = True
         tell_if_forked(self)
 
     async def _start(self) -> Engine:
@@ -95,7 +100,7 @@ class WritableStore(Store):
 
     def map(self, name: str, flush: Flush | None = None) -> Map:
         """See `Store.map`."""
-        return Map(self._run(lambda: self._engine.business(name, flush)))
+        return Map(self._run(lambda: self._engine.business(name, flush)), store=self)
 
     def businesses(self) -> list[str]:
         """See `Store.businesses`."""
@@ -115,21 +120,45 @@ class WritableStore(Store):
 
     def close(self, *, archive: bool | None = None) -> None:
         """See `Store.close`."""
-        if self._is_open:
+        if self._is_forked:
+            return
+        whether = self._options.archive_named if archive is None else archive
+        ending: Future[None] | None = None
+        try:
+            ending = self._thread.begin(self._engine.close(archive=whether))
             self._is_open = False
-            try:
-                self._thread.run(self._engine.close(archive=self._options.archive_named if archive is None else archive))
-            finally:
+            self._thread.wait(ending)
+        except LoopEnded:
+            return
+        finally:
+            if ending is not None and ending.done():
                 self._thread.close()
+
+    def __del__(self) -> None:
+        """Nobody can close it any more: say so, and close it without waiting for that."""
+        if getattr(self, "_is_open", False):
+            warnings.warn(
+                f"unclosed store {self.root}: close it, or use `with`", ResourceWarning, stacklevel=2, source=self
+            )
+            engine = self._engine
+            self._thread.end_after(lambda: engine.close(archive=False))
 
     def forked(self) -> None:
         """In a child process the store is closed: it goes on in the parent."""
         self._is_open = False
+        self._is_forked = True
 
     def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         if not self._is_open:
-            raise StoreClosed("the store is closed, or was opened in another process.", hint="Open it again.")
-        return self._thread.run(work())
+            raise _closed()
+        try:
+            return self._thread.run(work())
+        except LoopEnded:
+            raise _closed() from None
+
+
+def _closed() -> StoreClosed:
+    return StoreClosed("the store is closed, or was opened in another process.", hint="Open it again.")
 
 
 class ReadOnlyStore(Store):

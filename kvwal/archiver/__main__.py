@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kvwal.archiver.jobs import decode_job, encode
 from kvwal.archiver.work import answer
-from kvwal.ports.tasks import serve_parent
+from kvwal.ports.processes import serve_parent
 
 NICENESS = 10
 

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from kvwal.archiver.jobs import Answer, Failed, Job, decode_answer, encode
 from kvwal.errors import ArchiveError
-from kvwal.ports.tasks import Child, Workers
+from kvwal.ports.processes import Child
+from kvwal.ports.tasks import Workers
 
 MODULE = "kvwal.archiver"
 T = TypeVar("T", bound=Answer)
@@ -55,6 +56,10 @@ class Archiver:
     async def close(self) -> None:
         """Let the job under way end, and the process with it."""
         async with self._turn:
-            if self._child is not None:
-                await self._workers.run(self._child.close)
-                self._child = None
+            await self._workers.run(self.let_go)
+
+    def let_go(self) -> None:
+        """End the process, whose job has ended. Blocks."""
+        if self._child is not None:
+            self._child.close()
+            self._child = None

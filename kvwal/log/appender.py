@@ -147,9 +147,11 @@ class Appender:
 
     def close(self, *, seal: bool) -> None:
         """Let go of the files. With `seal` the log ends as a clean close does; a segment without entries stays as it is."""
-        if seal and self._segment.entries:
-            self.sealed.append(self._segment.seal())
-        self._segment.close()
+        try:
+            if seal and self._segment.entries:
+                self.sealed.append(self._segment.seal())
+        finally:
+            self._segment.close()
         if seal:
             self.spares.clear()
 

@@ -20,10 +20,10 @@ from kvwal.log.recovery import Recovered, Target, recover
 from kvwal.log.ring import Ring
 from kvwal.log.segment import SealedSegment
 from kvwal.log.writer import Memory, Writer
-from kvwal.ports import tasks
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk, Lock
 from kvwal.ports.meter import NO_METER, Meter
+from kvwal.ports.processes import whoami
 from kvwal.ports.tasks import Workers
 
 
@@ -53,6 +53,7 @@ class Log:
         self.snapshot_bytes = ports.disk.size(folder / recovered.snapshot.name) if recovered.snapshot else 0
         self._ports = ports
         self._lock = lock
+        self._held = True
         self.ring: Ring
         self.appender: Appender
         self.writer: Writer
@@ -97,14 +98,27 @@ class Log:
     async def close(self) -> None:
         """Write what waits, end the log as a clean close does, and let go of the lock. A failed log is left for recovery."""
         try:
-            if self._task.done():  # a bug ended it: whoever wrote was told
-                self.appender.close(seal=False)
-                return
-            await self.ring.order(self.writer.close)
-            await self.ring.close()
-            await self._task
+            if not self._task.done():
+                await self.ring.order(self.writer.close)
+        except asyncio.CancelledError:
+            self._task.cancel()
+            raise
         finally:
-            self._lock.release()
+            await self.ring.close()
+            await asyncio.wait([self._task])
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Close the files, as a crash leaves them if the writer did not end cleanly, and let go of the lock.
+
+        For when nothing writes any more. Again is no error.
+        """
+        if not self._held:
+            return
+        self._held = False
+        if not self._task.done() or self._task.cancelled() or self._task.exception() is not None:
+            self.appender.close(seal=False)
+        self._lock.release()
 
     def forget(self) -> None:
         """In a forked child: let go of the lock's copy, so that it ends with the parent. The parent still holds it."""
@@ -124,8 +138,14 @@ class Log:
         self._task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Should a bug have stopped the writer, refuse what waits and all that comes: nobody may wait for ever."""
-        if not task.cancelled() and (error := task.exception()) is not None:
+        """Should a bug, or the end of the event loop, have stopped the writer, refuse what waits and all that comes: nobody may
+        wait for ever.
+        """
+        if task.cancelled():
+            self.writer.failed = RuntimeError("its event loop ended before the store was closed")
+            self.ring.refuse(self.writer.failure)
+            self.let_go()
+        elif (error := task.exception()) is not None:
             self.writer.failed = error
             self.ring.refuse(self.writer.failure)
 
@@ -148,21 +168,22 @@ async def open_log(
     `StoreLocked` names the holder; `CorruptLog` and `ClockSkew` leave everything as it is.
     """
     folder = log_folder(root, place)
-    lock = await ports.workers.run(lambda: _take_lock(ports, root, folder))
+    held: list[Lock] = []
     try:
+        await ports.workers.run(lambda: held.append(_take_lock(ports, root, folder)))
         recovered = await ports.workers.run(lambda: recover(ports.disk, folder, target, entry_decoder(), progress))
         _check_identity(folder, place, recovered)
         if not accept_clock:
             _check_clock(folder, recovered, ports.clock.wall_ms(), settings)
         hybrid.advance(recovered.last_timestamp)
-        log = Log(ports, folder, place, recovered, hybrid, lock)
+        log = Log(ports, folder, place, recovered, hybrid, held[0])
         header = _next_header(ports.clock, place, recovered)
         log._start(settings, Memory(lookup, target.apply), flush, header)
-    except OSError as error:
-        lock.release()
-        raise _not_opened(folder, error) from error
-    except BaseException:
-        lock.release()
+    except BaseException as error:
+        for lock in held:
+            lock.release()
+        if isinstance(error, OSError):
+            raise _not_opened(folder, error) from error
         raise
     return log
 
@@ -170,7 +191,7 @@ async def open_log(
 def _take_lock(ports: Ports, root: Path, folder: Path) -> Lock:
     try:
         ports.disk.make_folders(folder)
-        lock = ports.disk.lock(folder / LOCK, tasks.whoami())
+        lock = ports.disk.lock(folder / LOCK, whoami())
     except (FileExistsError, NotADirectoryError) as error:
         raise ConfigError(
             f"{root}: something on the way to {folder} is a file, not a folder.", hint="Choose another root."

@@ -10,12 +10,14 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import janus
 
 from kvwal.entry import Entry
-from kvwal.errors import KvwalError, Overloaded, StoreClosed
+from kvwal.errors import KvwalError, Overloaded, StoreClosed, WrongLoop
+from kvwal.ports.tasks import this_thread
 
 ENTRY_BYTES = 64
 """What an entry costs in the ring besides its key and value."""
@@ -128,6 +130,7 @@ class Ring:
     def __init__(self, slots: int, limit: int, patience: float, now: Callable[[], float]) -> None:
         """`patience` is how many seconds a producer waits for room, `now` gives seconds that never step back."""
         self._loop = asyncio.get_running_loop()
+        self._thread = this_thread()
         self._queue = _BoundedQueue(slots, limit, now)
         self._now = now
         self._oldest = 0.0
@@ -155,10 +158,16 @@ class Ring:
         """Seconds since the first of what was taken last had been handed over."""
         return self._now() - self._oldest
 
-    def put(self, submission: Submission) -> None:
-        """Hand over a transaction from any thread but the loop's. Waits while the ring is full, at most its `patience`."""
+    def put(self, submission: Submission, *, waits: bool = False) -> None:
+        """Hand over a transaction from any thread. Waits while the ring is full, at most its `patience`.
+
+        The loop's own thread does not wait for room; `WrongLoop` if it would then wait for the answer (`waits`).
+        """
+        here = this_thread() == self._thread
+        if here and waits:
+            raise _would_wait()
         try:
-            self._queue.sync_q.put([submission], timeout=self._patience)
+            self._queue.sync_q.put([submission], timeout=0 if here else self._patience)
         except janus.SyncQueueFull:
             raise self._overloaded() from None
         except janus.SyncQueueShutDown:
@@ -166,7 +175,8 @@ class Ring:
             raise error from error.__cause__
         sleep = self._sleep
         if sleep is not None:
-            self._loop.call_soon_threadsafe(_wake, sleep)
+            with suppress(RuntimeError):  # the loop is closed: by then what waits was taken, or refused
+                self._loop.call_soon_threadsafe(_wake, sleep)
 
     def offer(self, submission: Submission) -> bool:
         """Hand over a transaction from a task of the loop, if there is room now."""
@@ -280,7 +290,8 @@ class Ring:
         while not self._queue.async_q.empty():
             slot = self._queue.async_q.get_nowait()
             if isinstance(slot, Order):
-                slot.future.set_exception(why())
+                if not slot.future.done():
+                    slot.future.set_exception(why())
             else:
                 self._refuse(slot)
 
@@ -303,3 +314,10 @@ def _wake(sleep: asyncio.Future[None]) -> None:
 
 def _closed() -> StoreClosed:
     return StoreClosed("the store is closed; nothing was written.", hint="Open it again.")
+
+
+def _would_wait() -> WrongLoop:
+    return WrongLoop(
+        "this is the thread that writes (a callback of a future runs here), and the call would wait for it; nothing was written.",
+        hint="Use `submit` here, or call from a thread of your own.",
+    )

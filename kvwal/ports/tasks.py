@@ -1,30 +1,36 @@
-"""The door to threads and processes."""
+"""The door to threads."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from queue import SimpleQueue
+from types import TracebackType
 from typing import Any, Protocol, TypeVar
-from weakref import WeakSet
+
+from kvwal.errors import StoreClosed, WrongLoop
 
 T = TypeVar("T")
 
 Lock = threading.Lock
 
 
+this_thread = threading.get_ident
+"""A number that no other running thread has."""
+
+
 class Workers(Protocol):
     """Where calls that block (a write, an fdatasync) run, so that the event loop does not."""
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Run `call` elsewhere and return what it returns. Once begun it is not cancelled."""
+        """Run `call` elsewhere and return what it returns.
+
+        It is not cancelled with the task that waits for it: that task's cancellation waits until the call has ended.
+        """
         ...
 
     async def commit(self, call: Callable[[], T]) -> T:
@@ -44,13 +50,19 @@ class ThreadWorkers:
     """
 
     def __init__(self, name: str, threads: int = 4, *, own_loop: bool = False) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._pool = _Pool(name, threads)
         self._own_loop = own_loop
         self.logs = 0
 
     async def run(self, call: Callable[[], T]) -> T:
         """See `Workers.run`."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        answer = asyncio.wrap_future(self._pool.submit(call))
+        try:
+            return await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            # The task is cancelled, the call is not: what it uses (a file, a lock) must not be let go of under it.
+            await asyncio.wait([answer])
+            raise
 
     async def commit(self, call: Callable[[], T]) -> T:
         """See `Workers.commit`."""
@@ -60,7 +72,87 @@ class ThreadWorkers:
 
     def close(self) -> None:
         """See `Workers.close`."""
-        self._pool.shutdown(wait=True)
+        self._pool.close()
+
+
+class _Pool:
+    """Daemon threads, started as they are needed.
+
+    The pool of the standard library takes nothing more once the main thread has ended, though other threads of the program
+    still write, and it holds up the end of the interpreter for whatever runs in it.
+    """
+
+    def __init__(self, name: str, most: int) -> None:
+        self._name = name
+        self._most = most
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._threads: list[threading.Thread] = []
+        self._lock = Lock()
+        self._closed = False
+
+    def submit(self, call: Callable[[], T]) -> Future[T]:
+        """Have a thread call it. `StoreClosed` after `close`."""
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+        with self._lock:
+            if self._closed:
+                raise StoreClosed("the store was closed meanwhile.", hint="Open it again.")
+            self._calls.put(partial(_answer, future, call))
+            if not self._idle.acquire(blocking=False) and len(self._threads) < self._most:
+                name = f"{self._name}_{len(self._threads)}"
+                thread = threading.Thread(target=_work, args=(self._calls, self._idle), name=name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
+        return future
+
+    def close(self) -> None:
+        """Wait for what was submitted, and take no more."""
+        with self._lock:
+            self._closed = True
+            self._end()
+        for thread in self._threads:
+            thread.join()
+
+    def _end(self) -> None:
+        for _ in self._threads:
+            self._calls.put(None)
+
+    def __del__(self) -> None:
+        self._end()
+
+
+def _work(calls: SimpleQueue[Callable[[], None] | None], idle: threading.Semaphore) -> None:
+    while (call := calls.get()) is not None:
+        call()
+        del call
+        idle.release()
+
+
+def _answer(future: Future[T], call: Callable[[], T]) -> None:
+    with _Failing(future):
+        future.set_result(call())
+
+
+class _Failing:
+    """Whatever is raised in the block is the future's exception: it belongs to who waits, not to this thread."""
+
+    def __init__(self, future: Future[Any]) -> None:
+        self._future = future
+
+    def __enter__(self) -> None:
+        """Nothing."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is not None:
+            self._future.set_exception(error)
+        return True
+
+
+class LoopEnded(Exception):
+    """The event loop of a `LoopThread` has ended, or ended before the coroutine did."""
 
 
 class LoopThread:
@@ -68,103 +160,69 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._lock = Lock()
+        self._ended = False
+        self._thread = threading.Thread(target=_serve, args=(self._loop,), name=name, daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and wait for its result."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine there; `wait` gives its result. `LoopEnded`; `WrongLoop` on that very thread."""
+        if this_thread() == self._thread.ident:
+            work.close()
+            raise WrongLoop(
+                "this is the thread that writes the log (a callback of a future runs here), and the call would wait for it.",
+                hint="Call it from a thread of your own.",
+            )
+        return self._begin(work)
 
-    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine there without waiting."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def close(self) -> None:
-        """Stop the loop and wait for its thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
-class Child:
-    """A Python process of its own that answers one line with one line. Used by one thread at a time."""
-
-    def __init__(self, module: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-        )
-
-    def ask(self, line: bytes) -> bytes:
-        """Send a line and wait for the answer. `EOFError` if the process ended instead."""
-        stdin, stdout = self._process.stdin, self._process.stdout
-        if stdin is None or stdout is None:
-            raise EOFError("the process has no pipes")
+    def wait(self, future: Future[T]) -> T:
+        """The result of what `begin` began. `LoopEnded` if the loop ended first."""
         try:
-            stdin.write(line + b"\n")
-            stdin.flush()
-        except BrokenPipeError:
-            raise EOFError(self._ended()) from None
-        answer = stdout.readline()
-        if not answer.endswith(b"\n"):
-            raise EOFError(self._ended())
-        return answer
+            return future.result()
+        except CancelledError:
+            raise LoopEnded from None
 
-    def _ended(self) -> str:
-        return f"process {self._process.pid} ended with code {self._process.wait()}"
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there and wait for its result. Raises what `begin` and `wait` raise."""
+        return self.wait(self.begin(work))
 
     def close(self) -> None:
-        """Let it finish what it does, and wait for its end."""
-        if self._process.stdin is not None:
-            with suppress(BrokenPipeError):  # it died with a line of ours unread
-                self._process.stdin.close()
-        self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        """End the loop, and what still runs there, and wait for its thread. Again is no error."""
+        self._end()
+        self._thread.join()
+
+    def end_after(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Run a last coroutine there, then end the loop. Waits for nothing, so that a finalizer may call it.
+
+        When the interpreter ends, the thread does not run any more, and nothing is done.
+        """
+        if sys.is_finalizing():
+            return
+        try:
+            self._begin(work()).add_done_callback(lambda _: self._end())
+        except LoopEnded:
+            return
+
+    def _begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        with self._lock:
+            if self._ended:
+                work.close()
+                raise LoopEnded
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def _end(self) -> None:
+        with self._lock:
+            if not self._ended:
+                self._ended = True
+                self._loop.call_soon_threadsafe(self._loop.stop)
 
 
-def serve_parent(answer: Callable[[bytes], bytes], *, niceness: int) -> None:
-    """The other end of `Child`: answer each line of standard input, until it ends. Runs at low priority.
-
-    Only answers go to standard output; what a library prints goes to standard error. A Ctrl-C is for the parent, which then
-    closes our input.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(niceness)
-    answers = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    for line in sys.stdin.buffer:
-        rest = memoryview(answer(line) + b"\n")
-        while rest:
-            rest = rest[os.write(answers, rest) :]
-
-
-class Forkable(Protocol):
-    """Something that a forked child of this process must not use: its threads are not there."""
-
-    def forked(self) -> None:
-        """Called once, in the child, before anything else runs there."""
-        ...
-
-
-_forkables: WeakSet[Forkable] = WeakSet()
-
-
-def tell_if_forked(thing: Forkable) -> None:
-    """Have `thing.forked()` called in every child that this process forks, as long as somebody holds it."""
-    _forkables.add(thing)
-
-
-def _forked() -> None:
-    for thing in list(_forkables):
-        thing.forked()
-
-
-os.register_at_fork(after_in_child=_forked)
-
-
-def whoami() -> str:
-    """This process as another one's error message should name it."""
-    return f"pid {os.getpid()} on {socket.gethostname()}"
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the loop until it is stopped, then cancel what still runs on it: whoever waits for that must not wait for ever."""
+    loop.run_forever()
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.wait(left))
+    loop.close()

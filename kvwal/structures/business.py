@@ -22,8 +22,10 @@ class Business(Protocol):
         """The present by the hybrid clock."""
         ...
 
-    def submit(self, submission: Submission) -> None:
-        """Hand over a transaction from any thread but the loop's."""
+    def submit(self, submission: Submission, *, waits: bool = False) -> None:
+        """Hand over a transaction from any thread. `waits`: the caller will wait for the answer, which the thread that writes
+        must not: `WrongLoop`.
+        """
         ...
 
     def offer(self, submission: Submission) -> bool:

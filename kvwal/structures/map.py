@@ -27,10 +27,12 @@ class Map(MapReads, MutableMapping[Any, Any]):
     Every method may raise `CodecError` (key or value), `LogFailed`, `StorageFull`, `StoreClosed`.
     """
 
-    def __init__(self, business: Business) -> None:
+    def __init__(self, business: Business, store: object = None) -> None:
+        """`store` is whatever must not be closed for want of references as long as somebody has this map."""
         super().__init__(business.state, business.codecs)
         self._business = business
         self._changes = Changes(business)
+        self._store = store
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Put."""
@@ -48,7 +50,8 @@ class Map(MapReads, MutableMapping[Any, Any]):
     def submit(self, key: Any, value: Any, ttl: float | None = None) -> Future[int]:
         """Put without waiting: a future of the timestamp. Waits only while the ring is full.
 
-        Callbacks of the future run on the thread that writes: they must not wait for another write.
+        Callbacks of the future run on the thread that writes. They may `submit`, if the ring has room (else `Overloaded`);
+        what waits for a write, and `close`, is refused there with `WrongLoop`.
         """
         return self._submit(self._changes.put(key, value, ttl))
 
@@ -106,7 +109,8 @@ class Map(MapReads, MutableMapping[Any, Any]):
         """Delete every key that is there now. Not one transaction, if there are many."""
         keys = list(self)
         for start in range(0, len(keys), _CLEAR_AT_ONCE):
-            self.submit_many({}, deletes=keys[start : start + _CLEAR_AT_ONCE]).result()
+            deletes = [entry for key in keys[start : start + _CLEAR_AT_ONCE] for entry in self._changes.delete(key)]
+            self._commit(deletes, False)
 
     def history(self, key: Any) -> list[DataEntry]:
         """Every change of the key that log and archive hold, newest first, deletes included.
@@ -120,17 +124,17 @@ class Map(MapReads, MutableMapping[Any, Any]):
         """The map as it was at a timestamp, or at the end of a datetime's millisecond. `ArchiveGap` before the history."""
         return MapReads(self._business.as_of(to_timestamp(moment)), self._codecs)
 
-    def _submit(self, entries: list[Entry], sync: bool = False) -> Future[int]:
+    def _submit(self, entries: list[Entry], sync: bool = False, *, waits: bool = False) -> Future[int]:
         future: Future[int] = Future()
-        self._business.submit(self._changes.submission(entries, future, None, sync))
+        self._business.submit(self._changes.submission(entries, future, None, sync), waits=waits)
         return future
 
     def _commit(self, entries: list[Entry], sync: bool) -> int:
-        return self._submit(entries, sync).result()
+        return self._submit(entries, sync, waits=True).result()
 
     def _decide(self, entries: list[Entry], decide: Decide) -> bool:
         future: Future[bool] = Future()
-        self._business.submit(self._changes.submission(entries, future, decide))
+        self._business.submit(self._changes.submission(entries, future, decide), waits=True)
         return future.result()
 
 
