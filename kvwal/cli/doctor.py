@@ -16,10 +16,10 @@ from archive.objects import Objects, open_objects
 from archive.reader import coverage
 from archive.registry import owner
 from kvwal.cli import show
-from kvwal.cli.examine import Found, examine, leftovers
 from kvwal.cli.options import AnyNamespace, Archive, Cluster, Json, Node, Root, Where
 from kvwal.errors import ArchiveError, ConfigError
-from kvwal.log.names import LOCK, log_folder
+from kvwal.integrity.examine import Found, examine
+from kvwal.log.names import LOCK, FileKind, log_folder, parse_name
 from kvwal.log.reader import SegmentReader, entry_decoder
 from kvwal.ports.disk import OS_DISK
 
@@ -88,10 +88,10 @@ def look(root: Path, place: Place, report: show.Report) -> Log:
 
 def newest_entry(folder: Path, files: list[Found]) -> tuple[str, int]:
     """The log's id and the wall-clock milliseconds of its last entry; ("", 0) for a log without any."""
-    if not files or not files[-1].path.name.endswith(".wal"):
+    if not files or not files[-1].name.endswith(".wal"):
         return "", 0
-    buffer = OS_DISK.read(files[-1].path)
-    reader = SegmentReader(folder / files[-1].path.name, buffer)
+    buffer = OS_DISK.read(folder / files[-1].name)
+    reader = SegmentReader(folder / files[-1].name, buffer)
     newest = max((entries[-1].timestamp for entries in reader.entries(entry_decoder())), default=0)
     return reader.header.log_id, newest >> 16
 
@@ -134,7 +134,7 @@ def check_log(root: Path, log: Log) -> Iterator[Finding]:
     for file in log.files:
         if file.problem:
             todo = "`kvwal log repair` saves what can be read; `kvwal restore` has what was archived."
-            yield Finding("problem", about, f"{file.path.name}: {file.problem}", todo)
+            yield Finding("problem", about, f"{file.name}: {file.problem}", todo)
     if log.files and log.files[-1].state in ("open", "torn") and log.files[-1].entries and not log.holder:
         yield Finding("note", about, "it was not closed.", "Nothing: the next open recovers it.")
     yield from check_leftovers(root, log)
@@ -146,7 +146,9 @@ def check_log(root: Path, log: Log) -> Iterator[Finding]:
 
 def check_leftovers(root: Path, log: Log) -> Iterator[Finding]:
     """Unfinished files and kept evidence."""
-    for path in leftovers(OS_DISK, root, log.place):
+    folder = log_folder(root, log.place)
+    kinds = {FileKind.PARTIAL, FileKind.TORN}
+    for path in [folder / name for name in OS_DISK.names(folder) if parse_name(name).kind in kinds]:
         if path.name.endswith(".torn"):
             text = f"{path.name} keeps a tail that was cut after a crash ({show.size(path.stat().st_size)})."
             yield Finding("note", name_of(log.place), text, "Delete it once nobody needs to look at it.")

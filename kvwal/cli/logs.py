@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from kvwal.cli import show
-from kvwal.cli.examine import Found, dump, examine
 from kvwal.cli.options import AnyNamespace, Archive, Cluster, Json, Namespace, Node, Root, Where, complete_business
 from kvwal.cli.text import as_json, label
 from kvwal.errors import ConfigError
 from kvwal.hlc import to_text
+from kvwal.integrity.examine import Found, dump, examine
 from kvwal.log.names import find_places, log_folder
 from kvwal.log.reader import entry_decoder
 from kvwal.log.salvage import salvage, write_saved
@@ -80,7 +80,7 @@ def log_verify(
 
 def described(file: Found) -> tuple[str, int, int, int, int, str, str]:
     """A file's columns."""
-    return file.path.name, file.first, file.last, file.entries, file.bytes, file.state, file.problem
+    return file.name, file.first, file.last, file.entries, file.bytes, file.state, file.problem
 
 
 @log_app.command("repair")

@@ -16,6 +16,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+_READ_STEP = 1 << 20
+
 Buffer = bytes | mmap.mmap
 """What a file's bytes are read from: slicing it gives `bytes`."""
 
@@ -70,6 +72,10 @@ class Disk(Protocol):
 
     def read(self, path: Path) -> bytes:
         """The whole of a small file."""
+        ...
+
+    def try_read(self, path: Path) -> None:
+        """Read a file of any size and forget it: what the disk cannot give is an `OSError` here, and a signal in `view`."""
         ...
 
     def size(self, path: Path) -> int:
@@ -199,6 +205,12 @@ class OsDisk:
     def read(self, path: Path) -> bytes:
         """See `Disk.read`."""
         return path.read_bytes()
+
+    def try_read(self, path: Path) -> None:
+        """See `Disk.try_read`."""
+        with open(path, "rb", buffering=0) as file:
+            while file.read(_READ_STEP):
+                pass
 
     def size(self, path: Path) -> int:
         """See `Disk.size`."""

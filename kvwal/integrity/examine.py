@@ -1,0 +1,220 @@
+"""Looking at a log's files without changing them: what each holds, whether it verifies, and whether they follow each other.
+
+The log may be in use meanwhile: files come, go and grow. What looks wrong is looked at again as long as the folder changes.
+Segments are read one at a time; a snapshot, which may be large, is mapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import NamedTuple
+
+from archive.layout import Place
+from kvwal.entry import Entry
+from kvwal.errors import KvwalError
+from kvwal.integrity.notes import Notes, NotesInMemory
+from kvwal.log.names import FileKind, LogFile, log_folder, parse_name
+from kvwal.log.reader import End, Progress, SegmentReader, SnapshotReader, entry_decoder, log_files
+from kvwal.ports.disk import Buffer, Disk
+
+_LOOKS = 5
+
+
+class Found(NamedTuple):
+    """A segment or snapshot: its range, what stands at its end (`sealed`, `open`, `torn`, `damaged`), and what is wrong.
+
+    Of a snapshot `seal_crc` is the seal of the log that it ends with. `state` is `missing` for a range that is in no file.
+    """
+
+    name: str
+    first: int
+    last: int
+    entries: int
+    bytes: int
+    state: str
+    problem: str
+    previous_crc: int = 0
+    seal_crc: int = 0
+    log_id: str = ""
+    created_ms: int = 0
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether it is a snapshot, by its name."""
+        return parse_name(self.name).kind is FileKind.SNAPSHOT
+
+
+def examine(
+    disk: Disk, root: Path, place: Place, progress: Progress | None = None, notes: Notes | None = None
+) -> list[Found]:
+    """Every snapshot and segment of a log, in order, each read whole. A problem is a sentence in `problem`.
+
+    What `notes` know is not read again, and what was read and is sound is added to them.
+    """
+    folder = log_folder(root, place)
+    looking = _Looking(disk, folder, place, progress, notes or NotesInMemory())
+    for _ in range(_LOOKS - 1):
+        names = disk.names(folder)
+        found = looking.look()
+        if not any(file.problem for file in found) or disk.names(folder) == names:
+            return found
+    return looking.look()
+
+
+class _Looking:
+    """One log being looked at."""
+
+    def __init__(self, disk: Disk, folder: Path, place: Place, progress: Progress | None, notes: Notes) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._place = place
+        self._progress = progress
+        self._notes = notes
+        self._decode = entry_decoder()
+        self._done = self._total = 0
+
+    def look(self) -> list[Found]:
+        """The files as they are now."""
+        segments, snapshots = log_files(self._disk, self._folder)
+        sizes = {file.name: self._size(file) for file in (*snapshots, *segments)}
+        self._done, self._total = 0, sum(sizes.values())
+        found = []
+        for file in (*snapshots, *segments):
+            seen = self._file(file, last=file is segments[-1] if segments else False)
+            found += [seen] if seen is not None else []
+            self._done += sizes[file.name]
+            self._report(0)
+        return list(check_chain(found, self._place))
+
+    def _size(self, file: LogFile) -> int:
+        try:
+            return self._disk.size(self._folder / file.name)
+        except FileNotFoundError:
+            return 0
+
+    def _file(self, file: LogFile, *, last: bool) -> Found | None:
+        """What is found in a file; None if it is gone. One that is being written is read again if it seems damaged: its
+        reader may have overtaken its writer.
+        """
+        try:
+            found = self._read(file, last=last)
+            if last and found.problem:
+                found = self._read(file, last=last)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return Found(file.name, file.number, 0, 0, 0, "unreadable", f"it cannot be read: {error.strerror}.")
+        return found
+
+    def _read(self, file: LogFile, *, last: bool) -> Found:
+        path = self._folder / file.name
+        with self._open(path, file.kind) as buffer:
+            try:
+                reader = SnapshotReader(path, buffer) if file.kind is FileKind.SNAPSHOT else SegmentReader(path, buffer)
+                name, mark = f"{'/'.join(self._place)}/{file.name}", f"{len(buffer)} {reader.header.salt}"
+                if (record := self._notes.known(name, mark)) is not None:
+                    return Found(*record)
+                for _ in reader.entries(self._decode):
+                    self._report(reader.end)
+                found = _described(reader, len(buffer), last=last)
+            except KvwalError as error:
+                return Found(file.name, file.number, 0, 0, len(buffer), "damaged", error.what)
+        found = found._replace(problem=found.problem or self._misplaced(reader))
+        if found.state == "sealed" and not found.problem:
+            self._notes.add(name, mark, list(found))
+        return found
+
+    def _open(self, path: Path, kind: FileKind) -> AbstractContextManager[Buffer]:
+        """A segment is read, because its writer may cut it short; a snapshot never changes."""
+        if kind is FileKind.SEGMENT:
+            return nullcontext(self._disk.read(path))
+        self._disk.try_read(path)
+        return self._disk.view(path)
+
+    def _misplaced(self, reader: SegmentReader) -> str:
+        header = reader.header
+        written = (header.namespace, header.cluster, header.business, header.node)
+        return "" if written == self._place else f"it was written as {'/'.join(written)}, and does not belong here."
+
+    def _report(self, done: int) -> None:
+        if self._progress is not None:
+            self._progress(self._done + done, self._total, f"verifying {self._place.business}/{self._place.node}")
+
+
+def _described(reader: SegmentReader, size: int, *, last: bool) -> Found:
+    """A file that was read to its end."""
+    state, problem = _ending(reader, last=last)
+    header = reader.header
+    if isinstance(reader, SnapshotReader):
+        final, crc = reader.header.last_sequence, reader.header.last_crc
+    else:
+        final, crc = reader.next_sequence - 1, reader.seal_crc
+    return Found(
+        reader.path.name, header.first_sequence, final, reader.count, size, state, problem,
+        header.previous_crc, crc, header.log_id, header.created_ms,
+    )  # fmt: skip
+
+
+def _ending(reader: SegmentReader, *, last: bool) -> tuple[str, str]:
+    ending = reader.ending()
+    if ending is End.SEALED:
+        return "sealed", ""
+    if ending is End.TORN and last:
+        return ("torn", "") if reader.torn_bytes() else ("open", "")
+    return "damaged", str(reader.damage().what)
+
+
+def check_chain(files: list[Found], place: Place) -> Iterator[Found]:
+    """The files (snapshots, then segments), each with the problem that it does not follow what stands before it. Pure."""
+    snapshot = next((file for file in reversed(files) if file.is_snapshot and not file.problem), None)
+    segments = [file for file in files if not file.is_snapshot]
+    yield from (file for file in files if file.is_snapshot)
+    log_id = snapshot.log_id if snapshot else next((file.log_id for file in segments if file.log_id), "")
+    before: Found | None = None
+    for segment in segments:
+        problem = segment.problem
+        if segment.log_id and not problem:
+            stranger = "it is of another log than the files beside it." if segment.log_id != log_id else ""
+            problem = stranger or _follows(segment, before, snapshot)
+        yield segment._replace(problem=problem)
+        before = segment
+
+
+def _follows(segment: Found, before: Found | None, snapshot: Found | None) -> str:
+    """What is wrong between a sound segment and what stands before it, or ""."""
+    covered = snapshot.last if snapshot else 0
+    if before is None and segment.first > covered + 1:
+        return f"sequences {covered + 1} to {segment.first - 1} are in no segment and in no snapshot."
+    if before is not None and before.state == "sealed" and segment.first != before.last + 1:
+        return f"sequences {before.last + 1} to {segment.first - 1} are in no segment."
+    expected = before.seal_crc if before is not None and before.state == "sealed" else None
+    if expected is None and snapshot is not None and segment.first == covered + 1:
+        expected = snapshot.seal_crc
+    if expected is not None and segment.previous_crc != expected:
+        return "the chain of seals is broken: this segment does not follow the one before it."
+    if (
+        snapshot is not None
+        and segment.state == "sealed"
+        and segment.last == covered
+        and segment.seal_crc != snapshot.seal_crc
+    ):
+        return "the chain of seals is broken: the snapshot that ends with it was made of another segment."
+    return ""
+
+
+def dump(disk: Disk, root: Path, place: Place) -> Iterator[tuple[str, int, Entry]]:
+    """(file, sequence, entry) of every entry in the segments of a log, in order; a file that is damaged raises CorruptLog."""
+    folder = log_folder(root, place)
+    segments, _ = log_files(disk, folder)
+    for number, file in enumerate(segments):
+        buffer = disk.read(folder / file.name)
+        reader = SegmentReader(folder / file.name, buffer)
+        for entries in reader.entries(entry_decoder()):
+            first = reader.next_sequence - len(entries)
+            for offset, entry in enumerate(entries):
+                yield file.name, first + offset, entry
+        ending = reader.ending()
+        if ending is End.DAMAGED or (ending is End.TORN and number < len(segments) - 1):
+            raise reader.damage()
