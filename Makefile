@@ -6,6 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
+GLUE := kvwal/node/glue.jar
 EXTRAS := test,check,bench
 # Spark needs a Java, the machine's own where it is new enough, else the one that PyPI carries; and its workers need our Python.
 WITH_JAVA = export PYSPARK_PYTHON="$$PWD/$(BIN)/python" && home="$$($(BIN)/python deploy/java_home.py)" && if [ -n "$$home" ]; then export JAVA_HOME="$$home"; fi &&
@@ -24,12 +25,15 @@ $(STAMP): pyproject.toml constraints.txt deploy/java_home.py deploy/fetch_hazelc
 	@$(WITH_JAVA) $(BIN)/python deploy/fetch_hazelcast.py
 	@touch $@
 
-setup: $(STAMP) ## everything the other targets need
+$(GLUE): $(STAMP) $(wildcard kvwal/node/java/*.java) deploy/build_glue.py
+	@$(WITH_JAVA) $(BIN)/python deploy/build_glue.py
+
+setup: $(STAMP) $(GLUE) ## everything the other targets need
 
 run: $(STAMP) ## a real Spark job recorded, killed, recovered and restored, under data/
 	@$(WITH_JAVA) $(BIN)/python examples/run.py
 
-test: $(STAMP) ## all tests; ARGS='-k name' chooses
+test: $(STAMP) $(GLUE) ## all tests; ARGS='-k name' chooses
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
 
 check: $(STAMP) ## format, lint, types, layers, house rules
@@ -46,7 +50,7 @@ format: $(STAMP) ## let ruff lay out the code
 bench: $(STAMP) ## every question of docs/benchmarks.md, measured here; QUICK=1 only tries them
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.run $(if $(QUICK),--quick) $(ARGS)
 
-wheel: $(STAMP) ## dist/kvwal-….whl
+wheel: $(STAMP) $(GLUE) ## dist/kvwal-….whl
 	@rm -rf dist
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl

@@ -43,17 +43,17 @@ def ivy() -> Path:
     return jars[-1]
 
 
-def fetch(folder: Path) -> Path:
-    """Let Ivy bring the jar into `folder`; raises CalledProcessError, TimeoutExpired or OSError where it cannot."""
+def fetch(folder: Path, organisation: str, module: str, version: str) -> Path:
+    """Let Ivy bring a jar into `folder`; raises CalledProcessError, TimeoutExpired or OSError where it cannot."""
     command = [
         java(), f"-Divy.cache.dir={folder / 'ivy'}", "-cp", str(ivy()), "org.apache.ivy.Main", "-m2compatible",
-        "-dependency", ORGANISATION, MODULE, VERSION,
+        "-dependency", organisation, module, version,
         "-retrieve", f"{folder}/[artifact]-[revision].[ext]", "-types", "jar", "-confs", "default",
     ]  # fmt: skip
     subprocess.run(command, check=True, capture_output=True, text=True, timeout=180, cwd=folder)
-    came = folder / JAR.name
+    came = folder / f"{module}-{version}.jar"
     if not came.exists():
-        raise FileNotFoundError(f"Ivy ended without {JAR.name}")
+        raise FileNotFoundError(f"Ivy ended without {came.name}")
     return came
 
 
@@ -66,7 +66,7 @@ def main() -> int:
     JAR.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=JAR.parent) as name:
         try:
-            came = fetch(Path(name))
+            came = fetch(Path(name), ORGANISATION, MODULE, VERSION)
         except (OSError, subprocess.SubprocessError) as error:
             print(f"{JAR.name} could not be fetched ({type(error).__name__}). Only the cluster needs it:")
             print("everything else goes on. Online, `python deploy/fetch_hazelcast.py` brings it.")

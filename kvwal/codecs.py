@@ -296,5 +296,8 @@ def _record_codec(kind: type) -> tuple[Callable[[Any], bytes], Callable[[bytes],
 
 
 registry = Codecs()
+# What only the glue inside a node writes (docs/decisions/0009): a Long that an Integer could hold, and serialized bytes.
+registry.register_old("int64", _decode_int)
+registry.register_old("hz", bytes)
 register = registry.register
 register_old = registry.register_old

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import typer
 
 from kvwal.cli import archives, data, doctor, jobs, logs, query, record, upkeep
+from kvwal.node import command
 
 app = typer.Typer(
     name="kvwal",
@@ -20,6 +21,7 @@ COMMANDS: list[tuple[str, list[Callable[..., None]]]] = [
     ("Entries", [data.put, data.get, data.delete, data.history, data.scan, query.query]),
     ("The store", [upkeep.checkpoint, upkeep.stats, doctor.doctor, upkeep.bench]),
     ("The archive", [archives.restore]),
+    ("The cluster", [command.node]),
     ("Spark", [record.record, jobs.jobs]),
 ]
 

@@ -17,7 +17,7 @@ MACHINE = re.compile(r"(?<![\w.}/-])/(?:work|root|home|tmp|opt|Users)/[\w.-]")
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX)\b")
 
 # What a name of an import is called where it is installed from.
-DISTRIBUTIONS = {"google_crc32c": "google-crc32c"}
+DISTRIBUTIONS = {"google_crc32c": "google-crc32c", "jpype": "jpype1", "prometheus_client": "prometheus-client"}
 
 
 def texts() -> list[tuple[str, str]]:
@@ -48,7 +48,7 @@ def test_nothing_is_left_for_later_in_the_source() -> None:
 def test_every_import_is_a_declared_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     optional = project["optional-dependencies"]
-    declared = {name_of(line) for line in project["dependencies"] + optional["spark"]}
+    declared = {name_of(line) for line in project["dependencies"] + optional["spark"] + optional["cluster"]}
     used = {
         name.split(".")[0]
         for module in modules()
@@ -58,7 +58,7 @@ def test_every_import_is_a_declared_dependency() -> None:
     }
     used = {DISTRIBUTIONS.get(name, name) for name in used - {"kvwal", "archive", "py4j"}}  # pyspark brings py4j
     assert used <= declared
-    assert declared - used <= {"pandas", "sortedcontainers"} | loaded_by_name(), "declared, but never imported"
+    assert declared - used <= {"pandas", "sortedcontainers", "hazelcast-python-client"} | loaded_by_name(), "declared, but never imported"
 
 
 def loaded_by_name() -> set[str]:

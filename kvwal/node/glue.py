@@ -1,0 +1,80 @@
+"""From Hazelcast's threads to the log: a batch of changes becomes one group, and all who wait for it get one answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kvwal.business import OpenBusiness
+from kvwal.config import Flush
+from kvwal.engine import Engine
+from kvwal.entry import Decode, Entry, make_decoder
+from kvwal.errors import KvwalError
+from kvwal.log.ring import Submission, size_of
+from kvwal.node.maps import to_business
+from kvwal.node.memory import Passing
+from kvwal.ports.tasks import ThreadWorkers
+
+CLASSES = ("str", "json", "int", "int64", "float", "bool", "bytes", "hz")
+"""The classes that the glue inside Hazelcast gives (java/Words.java)."""
+_SIZE_BITS = 32
+
+
+class Glue:
+    """Used on the engine's event loop."""
+
+    def __init__(self, mailboxes: Any, engine: Engine, flush: Callable[[str], Flush]) -> None:
+        """`flush` names the policy of a map."""
+        self._mailboxes = mailboxes
+        self._engine = engine
+        self._flush = flush
+        self._decode: Decode = make_decoder(CLASSES)
+        self._workers = ThreadWorkers("kvwal-mailboxes", 1)
+        self._businesses: dict[int, OpenBusiness] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Take batches and see to it that they are written, until the mailboxes are closed and empty."""
+        handed = memoryview(self._mailboxes.handed())
+        while (taken := await self._workers.run(self._mailboxes.take)) >= 0:
+            number, size = taken >> _SIZE_BITS, taken & (1 << _SIZE_BITS) - 1
+            self._serve(number, self._decode(bytes(handed[:size])))
+        self._workers.close()
+
+    def _serve(self, number: int, entries: list[Entry]) -> None:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[int] = loop.create_future()
+        future.add_done_callback(partial(self._answer, number))
+        submission = Submission(entries, size_of(entries), future)
+        business = self._businesses.get(number)
+        try:
+            if business is not None and business.offer(submission):
+                return
+        except KvwalError as error:
+            submission.fail(error)
+            return
+        task = loop.create_task(self._submit(number, submission))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _submit(self, number: int, submission: Submission) -> None:
+        """The long way: the log is not open yet, or its ring is full."""
+        try:
+            business = self._businesses.get(number)
+            if business is None:
+                business = self._businesses[number] = await self._open(str(self._mailboxes.business(number)))
+            await business.submit_soon(submission)
+        except (KvwalError, OSError) as error:
+            submission.fail(error)
+
+    async def _open(self, name: str) -> OpenBusiness:
+        business = await self._engine.business(to_business(name), self._flush(name))
+        if isinstance(business.state, Passing):
+            business.state.stop()
+        return business
+
+    def _answer(self, number: int, future: asyncio.Future[int]) -> None:
+        error = future.exception()
+        self._mailboxes.complete(number, None if error is None else f"{type(error).__name__}: {error}")

@@ -1,0 +1,108 @@
+package kvwal.node;
+
+import com.hazelcast.core.HazelcastInstance;
+import com.hazelcast.map.EntryLoader;
+import com.hazelcast.map.EntryStore;
+import com.hazelcast.map.MapLoaderLifecycleSupport;
+import com.hazelcast.map.MapStoreFactory;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.Map;
+import java.util.Properties;
+
+/**
+ * What Hazelcast's configuration gets as the store of a durable map. An EntryStore, so that expiry reaches the log.
+ *
+ * Its own store methods would see objects, made from bytes of which the classes may not even be here: LogDataStore, which
+ * stands below, sees the bytes, and none of these is ever called.
+ */
+public final class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleSupport {
+    final Gate gate;
+    private final Mailboxes mailboxes;
+    private final Mailboxes.Mailbox mailbox;
+    private Schemas schemas;
+
+    private LogStore(Mailboxes mailboxes, Gate gate, String map) {
+        this.mailboxes = mailboxes;
+        this.mailbox = mailboxes.open(map);
+        this.gate = gate;
+    }
+
+    /** Makes the store of each map when Hazelcast first meets its name. */
+    public static final class Factory implements MapStoreFactory<Object, EntryLoader.MetadataAwareValue<Object>> {
+        private final Mailboxes mailboxes;
+        private final Gate gate;
+
+        public Factory(Mailboxes mailboxes, Gate gate) {
+            this.mailboxes = mailboxes;
+            this.gate = gate;
+        }
+
+        @Override
+        public LogStore newMapStore(String map, Properties properties) {
+            return new LogStore(mailboxes, gate, map);
+        }
+    }
+
+    @Override
+    public void init(HazelcastInstance instance, Properties properties, String map) {
+        schemas = new Schemas(Members.engine(instance), this::append);
+    }
+
+    @Override
+    public void destroy() { }
+
+    /** Returns when it is in the log; `value` null for a delete. */
+    void write(Words.Word key, Words.Word value, long expires) {
+        gate.check();
+        if (key.isOpaque() || value != null && value.isOpaque()) {
+            schemas.append();
+        }
+        append(Entries.encode(key, value, expires));
+    }
+
+    private void append(byte[] entry) {
+        mailboxes.send(mailbox, entry);
+    }
+
+    /** No keys, once memory is recovered: see Gate. */
+    @Override
+    public Iterable<Object> loadAllKeys() {
+        gate.await();
+        return Collections.emptyList();
+    }
+
+    @Override
+    public MetadataAwareValue<Object> load(Object key) {
+        throw passedBy();
+    }
+
+    @Override
+    public Map<Object, MetadataAwareValue<Object>> loadAll(Collection<Object> keys) {
+        throw passedBy();
+    }
+
+    @Override
+    public void store(Object key, MetadataAwareValue<Object> value) {
+        throw passedBy();
+    }
+
+    @Override
+    public void storeAll(Map<Object, MetadataAwareValue<Object>> map) {
+        throw passedBy();
+    }
+
+    @Override
+    public void delete(Object key) {
+        throw passedBy();
+    }
+
+    @Override
+    public void deleteAll(Collection<Object> keys) {
+        throw passedBy();
+    }
+
+    private static IllegalStateException passedBy() {
+        return new IllegalStateException("Hazelcast passed kvwal's MapDataStores by: is kvwal's jar first on the class path?");
+    }
+}

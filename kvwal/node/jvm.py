@@ -1,0 +1,90 @@
+"""The Java virtual machine in this process: found, checked and started, once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import jpype
+
+from kvwal.errors import ConfigError
+from kvwal.ports.disk import OS_DISK
+
+HAZELCAST = "hazelcast-5.7.0.jar"
+SHA256 = "241ec66cea8491787f68c3336f069ac463877af50bdb7676cd9d538f1940dc33"
+GLUE = Path(__file__).parent / "glue.jar"
+
+_OPTIONS = [
+    # No handlers of its own: signals are for Python, which shuts the member down in order.
+    "-Xrs",
+    # With fewer than three cores Hazelcast would start a thread for each callback.
+    "-Djava.util.concurrent.ForkJoinPool.common.parallelism=4",
+    "-Djava.net.preferIPv4Stack=true",
+    "-Dhazelcast.logging.type=jdk",
+    "--add-modules=java.se",
+    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.management/sun.management=ALL-UNNAMED",
+    "--add-opens=jdk.management/com.sun.management.internal=ALL-UNNAMED",
+]
+
+
+def find_hazelcast(named: str | None) -> Path:
+    """The jar that was named, or the one in a cache of set-up: a checkout's own, then the user's."""
+    caches = [Path(__file__).parent.parent.parent / ".cache" / "jars", _user_cache()]
+    places = [Path(named)] if named is not None else [cache / HAZELCAST for cache in caches]
+    for place in places:
+        if OS_DISK.exists(place):
+            return place
+    raise ConfigError(
+        f"{HAZELCAST} is in none of: {', '.join(map(str, places))}.",
+        hint="`make setup` brings it; elsewhere, set hazelcast_jar in the node's file.",
+    )
+
+
+def _user_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kvwal"
+
+
+def check_hazelcast(jar: Path) -> Path:
+    """`jar`, if it is the very file that the glue was written for."""
+    found = hashlib.sha256(OS_DISK.read(jar)).hexdigest()
+    if found != SHA256:
+        raise ConfigError(
+            f"{jar} has the SHA-256 {found}, but {SHA256} is pinned.",
+            hint="Use Hazelcast 5.7.0 as its makers published it: the glue reaches into it.",
+        )
+    return jar
+
+
+def start(heap: str, hazelcast_jar: str | None, more: list[str]) -> None:
+    """Start the JVM with Hazelcast and the glue on its class path. `ConfigError` says what is missing."""
+    if not OS_DISK.exists(GLUE):
+        raise ConfigError(f"{GLUE} is missing.", hint="`make setup` builds it; a wheel brings it.")
+    jars = [GLUE, check_hazelcast(find_hazelcast(hazelcast_jar))]
+    try:
+        path = jpype.getDefaultJVMPath()
+        jpype.startJVM(
+            path, f"-Xmx{heap}", *_OPTIONS, *more, classpath=[str(jar) for jar in jars],
+            convertStrings=False, interrupt=False,
+        )  # fmt: skip
+    except (jpype.JVMNotFoundException, jpype.JVMNotSupportedException, OSError, RuntimeError) as error:
+        raise ConfigError(f"no Java could be started: {error}.", hint="Set JAVA_HOME to a Java 17 or newer.") from error
+    _quieten()
+
+
+def _quieten() -> None:
+    """Hazelcast logs what people must know, on standard error, and no more."""
+    logging = java("java.util.logging.Logger").getLogger("")
+    level = java("java.util.logging.Level").WARNING
+    logging.setLevel(level)
+    for handler in logging.getHandlers():
+        handler.setLevel(level)
+
+
+def java(name: str) -> Any:
+    """A Java class by its full name."""
+    return jpype.JClass(name)

@@ -1,0 +1,83 @@
+"""A Hazelcast member, configured so that the promises of the log can be kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jpype
+
+from kvwal.errors import ConfigError
+from kvwal.node.config import NodeOptions
+from kvwal.node.jvm import java
+from kvwal.node.maps import INTERNAL, VOLATILE
+
+_PROPERTIES = {
+    "hazelcast.phone.home.enabled": "false",
+    "hazelcast.socket.bind.any": "false",
+    "hazelcast.shutdownhook.enabled": "false",
+    "hazelcast.graceful.shutdown.max.wait": "6",
+    "hazelcast.max.no.heartbeat.seconds": "10",
+    "hazelcast.heartbeat.interval.seconds": "1",
+    # A write whose backup did not answer is told to be of unknown outcome, instead of done.
+    "hazelcast.operation.fail.on.indeterminate.state": "true",
+    "hazelcast.wait.seconds.before.join": "0",
+}
+
+
+def configuration(options: NodeOptions, mailboxes: Any, gate: Any) -> Any:
+    """The member's configuration: who is in the cluster, which maps have a log, what travels as it is."""
+    config = java("com.hazelcast.config.Config")()
+    config.setClusterName(options.cluster)
+    config.setInstanceName(options.node)
+    for name, value in _PROPERTIES.items():
+        config.setProperty(name, value)
+    _network(config.getNetworkConfig(), options)
+    config.getExecutorConfig("hz:map-store-offloadable").setPoolSize(options.file.writers)
+    _serialization(config.getSerializationConfig())
+    factory = java("kvwal.node.LogStore$Factory")(mailboxes, gate)
+    config.getMapConfig("default").setBackupCount(options.file.backups).setMapStoreConfig(_store(factory))
+    for pattern in (VOLATILE, INTERNAL):
+        config.addMapConfig(java("com.hazelcast.config.MapConfig")(f"{pattern}*").setBackupCount(options.file.backups))
+    return config
+
+
+def _network(network: Any, options: NodeOptions) -> None:
+    network.setPort(options.address.port)
+    network.setPortAutoIncrement(False)
+    network.getInterfaces().setEnabled(True).addInterface(options.address.host)
+    join = network.getJoin()
+    join.getAutoDetectionConfig().setEnabled(False)
+    join.getMulticastConfig().setEnabled(False)
+    tcp = join.getTcpIpConfig().setEnabled(True)
+    for member in options.members:
+        tcp.addMember(str(member))
+
+
+def _serialization(config: Any) -> None:
+    """What Python's client pickled has a negative type, which Hazelcast allows to a serializer for everything else only."""
+    pass_through = java("kvwal.node.PassThrough")
+    pickles = java("com.hazelcast.config.GlobalSerializerConfig")()
+    config.setGlobalSerializerConfig(pickles.setImplementation(pass_through.pickles()))
+    foreign = java("com.hazelcast.config.SerializerConfig")()
+    foreign.setTypeClass(java("kvwal.node.PassThrough$Foreign").class_)
+    config.addSerializerConfig(foreign.setImplementation(pass_through.foreigners()))
+
+
+def _store(factory: Any) -> Any:
+    store = java("com.hazelcast.config.MapStoreConfig")()
+    store.setEnabled(True)
+    store.setFactoryImplementation(factory)
+    store.setWriteDelaySeconds(0)
+    store.setOffload(True)
+    store.setInitialLoadMode(java("com.hazelcast.config.MapStoreConfig$InitialLoadMode").EAGER)
+    return store
+
+
+def start(config: Any) -> Any:
+    """Join the cluster, or begin one; returns the instance. Blocks for seconds. `ConfigError` if it cannot be."""
+    try:
+        return java("com.hazelcast.core.Hazelcast").newHazelcastInstance(config)
+    except jpype.JException as error:
+        raise ConfigError(
+            f"the member cannot start: {error}.", hint="See whether --address is free, and this machine's own."
+        ) from error

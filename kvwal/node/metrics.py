@@ -1,0 +1,69 @@
+"""What Prometheus is told: figures of the logs as they stand, and what was written since the start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+_PER_BUSINESS = {
+    "last_sequence": "Entries written to the log so far.",
+    "log_bytes": "Bytes of log that are kept.",
+    "segments": "Segments that are kept.",
+    "snapshot_sequence": "The last entry that a snapshot holds.",
+    "archive_lag_entries": "Entries that the archive does not hold yet.",
+    "ring_slots": "Batches that wait for the log writer.",
+    "ring_bytes": "Bytes that wait for the log writer.",
+}
+
+
+class Metrics:
+    """One node's registry, and the `Meter` of its logs."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._entries = Counter("kvwal_entries", "Entries that were written to the log.", registry=self._registry)
+        self._refused = Counter(
+            "kvwal_refused_groups", "Groups that were not written, by error.", ["reason"], registry=self._registry
+        )
+        self._group = self._histogram("kvwal_group_entries", "Entries written as one group.", _SIZES)
+        self._bytes = Counter("kvwal_written_bytes", "Bytes that groups took in the log.", registry=self._registry)
+        self._queued = self._histogram("kvwal_queue_seconds", "How long the first of a group waited.", _SECONDS)
+        self._commit = self._histogram("kvwal_commit_seconds", "How long writing a group took.", _SECONDS)
+        self._sync = self._histogram("kvwal_fdatasync_seconds", "How long an fdatasync took.", _SECONDS)
+
+    def group(self, entries: int, size: int, queued: float, seconds: float) -> None:
+        """See `Meter.group`."""
+        self._entries.inc(entries)
+        self._bytes.inc(size)
+        self._group.observe(entries)
+        self._queued.observe(queued)
+        self._commit.observe(seconds)
+
+    def synced(self, seconds: float) -> None:
+        """See `Meter.synced`."""
+        self._sync.observe(seconds)
+
+    def refused(self, reason: str, submissions: int) -> None:
+        """See `Meter.refused`."""
+        self._refused.labels(reason).inc(submissions)
+
+    def page(self, gauges: dict[str, tuple[str, float]], businesses: dict[str, dict[str, Any]]) -> bytes:
+        """All of it, as Prometheus reads it. `gauges`: by name, a help text and a value; `businesses`: their `stats`."""
+        now = CollectorRegistry()
+        for name, (text, value) in gauges.items():
+            Gauge(f"kvwal_{name}", text, registry=now).set(value)
+        for name, text in _PER_BUSINESS.items():
+            family = Gauge(f"kvwal_{name}", text, ["business"], registry=now)
+            for business, found in businesses.items():
+                if found[name] is not None:
+                    family.labels(business).set(found[name])
+        failed = Gauge("kvwal_log_failed", "1 if the log is poisoned.", ["business"], registry=now)
+        for business, found in businesses.items():
+            failed.labels(business).set(found["failed"] is not None)
+        return generate_latest(self._registry) + generate_latest(now)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, text, buckets=buckets, registry=self._registry)

@@ -1,0 +1,150 @@
+"""A node from its start to its end: recover, serve, and leave in order when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from typing import Any
+
+import structlog
+
+from kvwal.config import Flush
+from kvwal.engine import Default, Engine, Options
+from kvwal.node import jvm, member
+from kvwal.node.config import NodeOptions
+from kvwal.node.glue import Glue
+from kvwal.node.health import HttpServer, application
+from kvwal.node.maps import flush_for
+from kvwal.node.memory import Passing
+from kvwal.node.metrics import Metrics
+from kvwal.node.recover import recover
+from kvwal.ports.tasks import ThreadWorkers
+
+READY = "kvwal node {node} is ready at {address}"
+
+
+class Phase(Enum):
+    """What a node is doing."""
+
+    STARTING = "starting"
+    RECOVERING = "recovering"
+    SERVING = "serving"
+    LEAVING = "leaving"
+
+
+class Service:
+    """One node. `run` returns when it has left."""
+
+    def __init__(self, options: NodeOptions) -> None:
+        self.phase = Phase.STARTING
+        self._options = options
+        self._logger = structlog.get_logger("kvwal").bind(node=options.node)
+        self._stop = asyncio.Event()
+        self._workers = ThreadWorkers("kvwal-node", 4)
+        self._metrics = Metrics()
+        self._engine = Engine(self._store_options(), own_loop=True, memory=Passing)
+        self._mailboxes = jvm.java("kvwal.node.Mailboxes")()
+        self._gate = jvm.java("kvwal.node.Gate")()
+        self._instance: Any = None
+        self._pump: asyncio.Task[None]
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT, or until what carries writes to the log has stopped."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        glue = Glue(self._mailboxes, self._engine, self._flush())
+        self._pump = loop.create_task(glue.run())
+        self._pump.add_done_callback(lambda _: self._stop.set())
+        http: HttpServer | None = None
+        try:
+            http = self._start_http()
+            await self._start()
+            await self._stop.wait()
+        finally:
+            await self._leave()
+            if http is not None:
+                await http.close()
+            self._workers.close()
+
+    async def _start(self) -> None:
+        config = member.configuration(self._options, self._mailboxes, self._gate)
+        self._instance = await self._workers.run(partial(member.start, config))
+        self.phase = Phase.RECOVERING
+        loader = jvm.java("kvwal.node.Loader")(self._instance)
+        loaded = await recover(self._engine, loader, self._flush(), self._workers)
+        self._gate.open()
+        self.phase = Phase.SERVING
+        self._logger.info("ready", address=str(self._options.address), entries=loaded)
+        sys.stdout.write(READY.format(node=self._options.node, address=self._options.address) + "\n")
+        sys.stdout.flush()
+
+    async def _leave(self) -> None:
+        """Hand the partitions over, write what is on its way, archive the tail, and end the logs cleanly."""
+        self.phase = Phase.LEAVING
+        self._logger.info("leaving")
+        self._gate.leave()
+        if self._instance is not None:
+            await self._workers.run(self._instance.shutdown)
+        self._mailboxes.close()
+        await asyncio.gather(self._pump, return_exceptions=True)
+        await self._engine.close(archive=self._options.archive not in (None, "none"))
+        self._logger.info("left")
+        if not self._pump.cancelled() and (error := self._pump.exception()) is not None:
+            raise error
+
+    def _start_http(self) -> HttpServer | None:
+        if self._options.http is None:
+            return None
+        return HttpServer(application(self._ready, self._metrics_page), self._options.http)
+
+    def _ready(self) -> tuple[bool, dict[str, object]]:
+        failed = self._failed()
+        found: dict[str, object] = {"phase": self.phase.value, "failed": failed}
+        return self.phase is Phase.SERVING and not failed, found
+
+    def _failed(self) -> dict[str, str]:
+        """Logs that take nothing more, and why."""
+        open_ones = self._engine.businesses.items()
+        return {name: str(found.log.writer.failed) for name, found in open_ones if found.log.writer.failed is not None}
+
+    def _gauges(self) -> dict[str, tuple[str, float]]:
+        serving = self.phase is Phase.SERVING
+        found = {"recovered": ("1 when memory holds all that the logs do.", float(serving))}
+        if self._instance is not None and self.phase is not Phase.LEAVING:
+            found["members"] = ("Members of the cluster.", float(self._instance.getCluster().getMembers().size()))
+        return found
+
+    def _metrics_page(self) -> bytes:
+        return self._metrics.page(self._gauges(), self._engine.stats()["businesses"])
+
+    def _flush(self) -> Callable[[str], Flush]:
+        return partial(flush_for, patterns=self._options.file.policies(), otherwise=self._options.flush)
+
+    def _store_options(self) -> Options:
+        options = self._options
+        return Options(
+            options.root, namespace=options.namespace, cluster=options.cluster, node=options.node,
+            archive=_archive(options.archive), flush=options.flush, storage_options=None, settings=options.file.log,
+            accept_clock=False, progress=None, meter=self._metrics,
+        )  # fmt: skip
+
+
+def _archive(typed: str | None) -> str | Default | None:
+    if typed is None:
+        return Default.ARCHIVE
+    return None if typed == "none" else typed
+
+
+def run(options: NodeOptions) -> None:
+    """Run a node in this process until it has left. `ConfigError` if it cannot be as it was told."""
+    jvm.start(options.file.heap, options.file.hazelcast_jar, options.file.java_options)
+    asyncio.run(_run(options))
+
+
+async def _run(options: NodeOptions) -> None:
+    await Service(options).run()

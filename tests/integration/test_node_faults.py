@@ -1,0 +1,202 @@
+"""A log that fails fails the client's operation, memory stays as it was, and a node that is told to leave does."""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kvwal
+from kvwal.log.names import parse_name
+from tests.support.cluster import CLUSTER, Node, needs_hazelcast, running
+
+pytestmark = needs_hazelcast
+IN_FLIGHT = 200
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 48 MiB of its own."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", folder], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"a tmpfs cannot be mounted here: {mounted.stderr.decode().strip()}")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def refusal(call: Any, *arguments: Any) -> str:
+    """What the client was told."""
+    with pytest.raises(Exception, match=r"NotWritten|kvwal") as told:
+        call(*arguments)
+    return str(told.value)
+
+
+def test_a_full_disk_refuses_writes_and_nothing_else(small_disk: Path) -> None:
+    with running(small_disk / "root", more=["--archive", "none"]) as node, node.client() as client:
+        jobs = client.get_map("jobs").blocking()
+        jobs.put_all({"a": "old", "b": "old", "c": "1"})
+        large = "x" * 2_000_000  # more than the log took from the disk ahead of its need
+        filler = small_disk / "filler"
+        filler.write_bytes(bytes(shutil.disk_usage(small_disk).free - (1 << 20)))
+        for call, arguments in (
+            (jobs.put, ("a", large)),
+            (jobs.set, ("a", large)),
+            (jobs.replace, ("a", large)),
+            (jobs.put_all, ({"a": large},)),
+            (jobs.put_if_absent, ("new", large)),
+        ):
+            assert "StorageFull" in refusal(call, *arguments)
+        assert dict(jobs.entry_set()) == {"a": "old", "b": "old", "c": "1"}
+        assert node.ready()["ready"]
+        filler.unlink()
+        jobs.put("b", "after")
+        node.restart()
+        assert dict(jobs.entry_set()) == {"a": "old", "b": "after", "c": "1"}
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not here, and only it can make fdatasync fail")
+def test_a_failing_disk_poisons_the_log_and_says_so(tmp_path: Path) -> None:
+    with running(tmp_path / "root") as node, node.client() as client:
+        jobs = client.get_map("jobs").blocking()
+        jobs.put_all({f"key-{number}": "old" for number in range(50)})
+        command = ["strace", "-f", "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO", "-p", str(node.pid)]
+        tracer = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert tracer.stderr is not None
+        first = tracer.stderr.readline()
+        if "attached" not in first:
+            pytest.skip(f"strace may not attach here: {first.strip()}")
+        drain = threading.Thread(target=tracer.stderr.read)
+        drain.start()
+        assert "CommitUnknown" in refusal(jobs.put, "key-1", "new")
+        assert "LogFailed" in refusal(jobs.put, "key-2", "new")
+        tracer.terminate()
+        tracer.wait()
+        drain.join()
+        assert "LogFailed" in refusal(jobs.put, "key-3", "new")
+        assert jobs.get("key-1") == jobs.get("key-2") == "old"
+        status, page = node.get("/readyz")
+        assert status == 503
+        assert "Input/output error" in page
+        client.get_map("others").blocking().put("a", "1")
+        node.restart()
+        assert jobs.get("key-1") in ("old", "new")
+        assert all(jobs.get(f"key-{number}") == "old" for number in range(50) if number != 1)
+        assert node.ready()["ready"]
+
+
+class Load:
+    """A client that keeps a write of each key in flight, and remembers for each what it was last told is done."""
+
+    def __init__(self, client: Any) -> None:
+        self.acknowledged: dict[str, int] = {}
+        self._map = client.get_map("load")
+        self._idle: queue.SimpleQueue[str] = queue.SimpleQueue()
+        for number in range(IN_FLIGHT):
+            self._idle.put(f"key-{number}")
+        self._stop = threading.Event()
+        self._enough = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        for number in itertools.count():
+            key = self._idle.get()
+            if self._stop.is_set():
+                return
+            self._map.set(key, number).add_done_callback(
+                lambda done, key=key, number=number: self._done(key, number, done)
+            )
+
+    def _done(self, key: str, number: int, done: Any) -> None:
+        if done.is_success():
+            self.acknowledged[key] = number
+            if number > 10 * IN_FLIGHT and len(self.acknowledged) == IN_FLIGHT:
+                self._enough.set()
+        self._idle.put(key)
+
+    def wait(self) -> None:
+        """Until every key was acknowledged, most of them several times."""
+        self._enough.wait()
+
+    def end(self) -> None:
+        """Write nothing more."""
+        self._stop.set()
+        self._thread.join()
+
+    def lost(self, found: dict[str, int]) -> dict[str, tuple[int, int | None]]:
+        """Keys of which `found` has less than what was acknowledged."""
+        return {
+            key: (number, found.get(key)) for key, number in self.acknowledged.items() if found.get(key, -1) < number
+        }
+
+
+def stored(node: Node, name: str) -> dict[str, int]:
+    with node.client() as client:
+        return dict(client.get_map(name).blocking().entry_set())
+
+
+def test_a_kill_under_load_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    with running(tmp_path / "root") as node:
+        for _ in range(3):
+            client_settings = {"invocation_timeout": 1.0, "cluster_connect_timeout": 0.1}
+            with node.client(**client_settings) as client:
+                load = Load(client)
+                load.wait()
+                node.kill()
+                load.end()
+            node.start()
+            assert not load.lost(stored(node, "load"))
+
+
+def test_a_node_that_is_told_to_leave_does_and_seals_its_logs(tmp_path: Path) -> None:
+    with running(tmp_path / "root", more=["--archive", str(tmp_path / "archive")]) as node:
+        with node.client(invocation_timeout=1.0, cluster_connect_timeout=0.1) as client:
+            load = Load(client)
+            load.wait()
+            assert node.stop() == 0
+            load.end()
+        folder = node.root / "default" / CLUSTER / "load" / node.name
+        assert not [path.name for path in folder.iterdir() if parse_name(path.name).kind.value == "torn"]
+        with kvwal.open(node.root, cluster=CLUSTER, read_only=True, archive=tmp_path / "archive") as store:
+            there = dict(store.map("load"))
+        assert not load.lost(there)
+        assert list((tmp_path / "archive").rglob("*.parquet")), "the tail was not archived"
+        node.start()
+        assert stored(node, "load") == there
+
+
+def test_a_log_that_somebody_else_holds_refuses_writes_by_name(tmp_path: Path) -> None:
+    with running(tmp_path / "root", more=["--archive", "none"]) as node, node.client() as client:
+        with kvwal.open(node.root, cluster=CLUSTER, node=node.name, archive=None) as store:
+            store.map("held")
+            held = client.get_map("held").blocking()
+            assert "StoreLocked" in refusal(held.put, "a", "1")
+        held.put("a", "2")
+        assert held.get("a") == "2"
+
+
+def test_a_node_that_cannot_open_a_log_does_not_serve_half_a_memory(tmp_path: Path) -> None:
+    with running(tmp_path / "root") as node:
+        with node.client() as client:
+            client.get_map("whole").blocking().put("a", "1")
+            client.get_map("damaged").blocking().put_all({str(number): "x" * 100 for number in range(100)})
+        node.kill()
+        segment = min((node.root / "default" / CLUSTER / "damaged" / node.name).glob("*.wal"))
+        data = bytearray(segment.read_bytes())
+        data[100] ^= 1
+        segment.write_bytes(data)
+        node.spawn()
+        assert node.process is not None
+        assert node.process.stdout is not None
+        assert node.process.stdout.read() == ""
+        assert node.process.wait() == 4
+        assert "kvwal log verify" in node.log.read_text()

@@ -1,0 +1,163 @@
+"""What a node is told is checked before it starts; what it tells machines is there from its start to its end."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from kvwal.config import Interval
+from kvwal.errors import ConfigError, InvalidName
+from kvwal.node.config import NodeFile, parse_address, parse_flush, read_file
+from kvwal.node.maps import flush_for, is_durable, to_business, to_map
+from tests.house.source import ROOT
+from tests.support.cli import kvwal
+from tests.support.cluster import Node, needs_hazelcast, running
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "node.toml"
+    path.write_text(text)
+    return path
+
+
+def test_the_file_in_deploy_shows_every_key_with_its_default() -> None:
+    path = ROOT / "deploy" / "node.toml"
+    assert read_file(path) == NodeFile() == read_file(None)
+    text = path.read_text()
+    keys = [*NodeFile.__struct_fields__, *NodeFile().log.__struct_fields__]
+    assert not [key for key in keys if key not in text]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("eviction = true", "eviction"),
+        ("[log]\nmax_idle = 3", "max_idle"),
+        ('[flush]\n"a" = { ms = 1, seconds = 2 }', "seconds"),
+        ('[flush]\n"a" = "never"', "never"),
+        ("backups = 7", "backups"),
+        ("writers = 0", "writers"),
+        ("heap = 5", "heap"),
+        ("[log]\nsegment_bytes = 5", "segment_bytes"),
+        ("heap = ", "node.toml"),
+        ('heap = "\xff"', "node.toml"),
+    ],
+)
+def test_a_file_that_cannot_be_is_refused_by_name(tmp_path: Path, text: str, named: str) -> None:
+    path = tmp_path / "node.toml"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigError, match=named):
+        read_file(path)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_file(tmp_path / "node.toml")
+
+
+def test_flush_policies_go_by_the_first_pattern_that_fits(tmp_path: Path) -> None:
+    policies = read_file(written(tmp_path, '[flush]\n"m.*" = { ms = 5 }\n"m*" = "os"\n')).policies()
+    assert flush_for("m.cpu", policies, "sync") == Interval(ms=5)
+    assert flush_for("mail", policies, "sync") == "os"
+    assert flush_for("jobs", policies, "sync") == "sync"
+
+
+def test_flush_and_addresses_are_read_from_the_command_line() -> None:
+    assert parse_flush("sync") == "sync"
+    assert parse_flush("os") == "os"
+    assert parse_flush("20") == Interval(ms=20)
+    assert str(parse_address("10.0.0.1:5701", "--address")) == "10.0.0.1:5701"
+    for text in ("", "0", "-1", "Sync", "٣"):
+        with pytest.raises(ConfigError, match="flush"):
+            parse_flush(text)
+    for text in ("", "host", ":1", "host:", "host:0", "host:65536", "host:x"):
+        with pytest.raises(ConfigError, match="--http"):
+            parse_address(text, "--http")
+
+
+@pytest.mark.parametrize(
+    "name", ["jobs", "a.b-c_d", "", "%", "%41", ".x", "..", "-x", "_x", "a/b", "ä", "x\x00y", "x" * 128]
+)
+def test_a_name_becomes_a_business_and_comes_back(name: str) -> None:
+    business = to_business(name)
+    assert to_map(business) == name
+    assert business.isascii()
+    assert business[0] not in "._-"
+
+
+def test_names_that_cannot_be_are_refused() -> None:
+    for name in ("x" * 129, "ä" * 50, "\ud800"):
+        with pytest.raises(InvalidName):
+            to_business(name)
+    for business in ("50%", "%4a", "%41", "%FF", "%_"):
+        with pytest.raises(ConfigError, match="no map"):
+            to_map(business)
+
+
+def test_tmp_and_internal_maps_have_no_log() -> None:
+    assert [name for name in ("tmp.a", "__jet", "tmp", "tmpa", "_a", "jobs") if is_durable(name)] == [
+        "tmp",
+        "tmpa",
+        "_a",
+        "jobs",
+    ]
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ["--address", "here"],
+        ["--address", "127.0.0.1:5701", "--members", "127.0.0.1:5702"],
+        ["--address", "127.0.0.1:5701", "--members", "127.0.0.1:5701,127.0.0.1:5701"],
+        ["--address", "127.0.0.1:5701", "--flush", "later"],
+        ["--address", "127.0.0.1:5701", "--config", "nowhere.toml"],
+    ],
+)
+def test_a_wrong_call_ends_before_anything_starts(tmp_path: Path, typed: list[str]) -> None:
+    ran = kvwal("node", tmp_path / "root", "--node", "node-1", *typed)
+    assert ran.code == 2
+    assert ran.err.startswith("kvwal: ")
+    assert not (tmp_path / "root").exists()
+
+
+def failed_start(node: Node) -> str:
+    """What a node that cannot start says; its exit code says that the call is to be mended."""
+    node.spawn()
+    assert node.process is not None
+    assert node.process.wait() == 2
+    return node.log.read_text()
+
+
+@needs_hazelcast
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    node = Node(tmp_path / "root")
+    for port, named in ((node.http, "--http"), (node.port, "--address")):
+        with socket.create_server(("127.0.0.1", port)):
+            assert named in failed_start(node)
+
+
+@needs_hazelcast
+def test_another_jar_than_the_pinned_one_is_refused(tmp_path: Path) -> None:
+    jar = tmp_path / "hazelcast.jar"
+    jar.write_bytes(b"something else")
+    assert "SHA-256" in failed_start(Node(tmp_path / "root", config=f'hazelcast_jar = "{jar}"\n'))
+
+
+@needs_hazelcast
+def test_health_readiness_and_metrics(tmp_path: Path) -> None:
+    with running(tmp_path / "root") as node, node.client() as client:
+        client.get_map("jobs").blocking().put_all({str(number): "x" for number in range(10)})
+        assert node.get("/healthz") == (200, '{"alive":true}')
+        assert node.ready() == {"ready": True, "phase": "serving", "failed": {}}
+        assert node.get("/elsewhere")[0] == 404
+        status, page = node.get("/metrics")
+        figures = dict(line.rsplit(" ", 1) for line in page.splitlines() if not line.startswith("#"))
+        assert status == 200
+        assert float(figures["kvwal_entries_total"]) == 10
+        assert float(figures["kvwal_recovered"]) == 1
+        assert float(figures["kvwal_members"]) == 1
+        assert float(figures['kvwal_last_sequence{business="jobs"}']) == 10
+        assert float(figures["kvwal_fdatasync_seconds_count"]) >= 1
+        assert float(figures["kvwal_group_entries_sum"]) == 10

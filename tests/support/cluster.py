@@ -1,0 +1,156 @@
+"""Real nodes of a cluster on loopback: processes that are started, killed and started again, and clients of theirs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import hazelcast
+import pytest
+
+from tests.house.source import ROOT
+
+JAR = ROOT / ".cache" / "jars" / "hazelcast-5.7.0.jar"
+GLUE = ROOT / "kvwal" / "node" / "glue.jar"
+CLUSTER = "test"
+JVM = """heap = "256m"
+java_options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+"""
+"""A JVM that is small and starts quickly."""
+
+needs_hazelcast = pytest.mark.skipif(
+    not (JAR.exists() and GLUE.exists()),
+    reason="Hazelcast's jar or the glue is not here: `make setup` brings both where there is a network",
+)
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Node:
+    """One node under `root`. Its ports stay the same from start to start; `log` is its standard error, of all starts."""
+
+    def __init__(self, root: Path, name: str = "node-1", *, config: str = "", more: Sequence[str] = ()) -> None:
+        self.root = root
+        self.name = name
+        self.port, self.http = free_port(), free_port()
+        self.more = list(more)
+        self.log = root.parent / f"{root.name}-{name}.log"
+        self._config = root.parent / f"{root.name}-{name}.toml"
+        self._config.write_text(JVM + config)
+        self.process: subprocess.Popen[str] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def spawn(self, *prefix: str) -> None:
+        """Begin to start; `prefix` is a command to run it under."""
+        command = [
+            *prefix, str(Path(sys.executable).parent / "kvwal"), "node", str(self.root), "--address", self.address,
+            "--node", self.name, "--cluster", CLUSTER, "--http", f"127.0.0.1:{self.http}", "--config", str(self._config),
+            *self.more,
+        ]  # fmt: skip
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+
+    def wait_ready(self) -> None:
+        """Return when it says that it serves; fail with its log if it ends instead."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if "is ready at" in line:
+                return
+        raise AssertionError(f"{self.name} ended with {self.process.wait()}:\n{self.log.read_text()}")
+
+    def start(self) -> None:
+        """Return when it serves."""
+        self.spawn()
+        self.wait_ready()
+
+    def kill(self) -> None:
+        """Kill -9, and wait for the end."""
+        assert self.process is not None
+        self.process.kill()
+        self._ended()
+
+    def stop(self) -> int:
+        """SIGTERM, and wait for the end; its exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self._ended()
+
+    def _ended(self) -> int:
+        assert self.process is not None
+        code = self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        self.process = None
+        return code
+
+    def restart(self) -> None:
+        """Kill -9, and start again."""
+        self.kill()
+        self.start()
+
+    def get(self, path: str) -> tuple[int, str]:
+        """An HTTP answer's status and text."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.http}{path}") as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def ready(self) -> dict[str, Any]:
+        """What /readyz says."""
+        found: dict[str, Any] = json.loads(self.get("/readyz")[1])
+        return found
+
+    @contextmanager
+    def client(self, **settings: Any) -> Iterator[hazelcast.HazelcastClient]:
+        """A plain client of hazelcast-python-client."""
+        client = hazelcast.HazelcastClient(cluster_name=CLUSTER, cluster_members=[self.address], **settings)
+        try:
+            yield client
+        finally:
+            client.shutdown()
+
+
+@contextmanager
+def running(root: Path, **settings: Any) -> Iterator[Node]:
+    """A node that serves, and that is gone afterwards."""
+    node = Node(root, **settings)
+    try:
+        node.start()
+        yield node
+    finally:
+        if node.process is not None:
+            node.kill()
+
+
+def java_tool(name: str) -> str | None:
+    """A program of the JDK, or None where there is only a runtime."""
+    home = os.environ.get("JAVA_HOME")
+    places = [Path(home) / "bin"] if home else []
+    places += [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    return next((str(place / name) for place in places if (place / name).exists()), None)
