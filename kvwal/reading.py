@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 from archive.layout import Place
 from kvwal.entry import Decode, Entry
 from kvwal.errors import CorruptLog
+from kvwal.log.format import SnapshotHeader
 from kvwal.log.names import LogFile, find_places, log_folder
 from kvwal.log.reader import End, SegmentReader, SnapshotReader, entry_decoder, log_files
 from kvwal.ports.disk import Disk
@@ -33,13 +34,18 @@ class Tail(NamedTuple):
 
 
 class Local(NamedTuple):
-    """One log as it stands in its folder: the newest snapshot (its last sequence and timestamp, 0 without one) and the tail."""
+    """One log as it stands in its folder: the newest snapshot (its last sequence and timestamp, 0 without one) and the tail.
+
+    `torn` says where bytes of an unfinished group stand behind the last whole one: of a writer at work, or what the next
+    open will cut.
+    """
 
     log_id: str
     snapshot_last: int
     snapshot_timestamp: int
     snapshot: list[Entry]
     tail: Tail
+    torn: str | None
 
 
 def read_local(disk: Disk, root: Path, place: Place) -> Local:
@@ -91,13 +97,15 @@ def live_entry(
 def _read_latest(disk: Disk, folder: Path, decode: Decode) -> dict[Identity, Entry]:
     segments, snapshots = log_files(disk, folder)
     latest: dict[Identity, Entry] = {}
-    covered = 0
+    header = None
     if snapshots:
-        covered = snapshots[-1].number
-        for entries in _snapshot(disk, folder, snapshots[-1]).whole(decode):
+        snapshot = _snapshot(disk, folder, snapshots[-1])
+        header = snapshot.header
+        for entries in snapshot.whole(decode):
             for entry in entries:
                 latest[entry.key_class, entry.key] = entry
-    for _, entries in _segments(disk, folder, [file for file in segments if file.number > covered], decode):
+    covered = header.last_sequence if header else 0
+    for _, entries in _segments(disk, folder, [file for file in segments if file.number > covered], decode, header):
         for entry in entries:
             latest[entry.key_class, entry.key] = entry
     return latest
@@ -105,17 +113,25 @@ def _read_latest(disk: Disk, folder: Path, decode: Decode) -> dict[Identity, Ent
 
 def _read_local(disk: Disk, folder: Path, decode: Decode) -> Local:
     segments, snapshots = log_files(disk, folder)
-    last, timestamp, log_id, held = 0, 0, "", []
+    last, timestamp, log_id, held, header = 0, 0, "", [], None
     if snapshots:
         snapshot = _snapshot(disk, folder, snapshots[-1])
         held = [entry for entries in snapshot.whole(decode) for entry in entries]
         header = snapshot.header
         last, timestamp, log_id = header.last_sequence, header.last_timestamp, header.log_id
     tail: list[Entry] = []
-    for reader, entries in _segments(disk, folder, segments, decode):
+    torn = None
+    for reader, entries in _segments(disk, folder, segments, decode, header):
         log_id = reader.header.log_id
         tail += entries
-    return Local(log_id, last, timestamp, held, Tail(segments[0].number if segments else last + 1, tail))
+        if not entries:
+            torn = _torn(reader)
+    return Local(log_id, last, timestamp, held, Tail(segments[0].number if segments else last + 1, tail), torn)
+
+
+def _torn(reader: SegmentReader) -> str | None:
+    lost = reader.torn_bytes() if reader.seal is None else 0
+    return f"{reader.path}: {lost} bytes behind byte {reader.end}" if lost else None
 
 
 def _snapshot(disk: Disk, folder: Path, file: LogFile) -> SnapshotReader:
@@ -124,22 +140,37 @@ def _snapshot(disk: Disk, folder: Path, file: LogFile) -> SnapshotReader:
 
 
 def _segments(
-    disk: Disk, folder: Path, files: list[LogFile], decode: Decode
+    disk: Disk, folder: Path, files: list[LogFile], decode: Decode, snapshot: SnapshotHeader | None
 ) -> Iterator[tuple[SegmentReader, list[Entry]]]:
+    """The blocks of these segments, and at the end of each one without entries. What is missing is `CorruptLog`."""
+    wanted, crc = (snapshot.last_sequence + 1, snapshot.last_crc) if snapshot else (1, 0)
     for index, file in enumerate(files):
         path = folder / file.name
         reader = SegmentReader(path, disk.read(path))
+        if index or file.number >= wanted:
+            _check_follows(reader, wanted, crc)
         for entries in reader.entries(decode):
             yield reader, entries
         ending = reader.ending()
-        last = index == len(files) - 1
-        if ending is End.DAMAGED or (ending is End.TORN and not last):
+        if ending is End.DAMAGED or (ending is End.TORN and index < len(files) - 1):
             raise reader.damage()
-        if not last and files[index + 1].number != reader.next_sequence:
-            raise CorruptLog(
-                f"the log goes on with sequence {files[index + 1].number}, and {reader.next_sequence} is missing.",
-                path=folder / files[index + 1].name, offset=0, sequence=reader.next_sequence,
-            )  # fmt: skip
+        yield reader, []
+        wanted, crc = reader.next_sequence, reader.seal_crc
+
+
+def _check_follows(reader: SegmentReader, wanted: int, crc: int) -> None:
+    """The next segment, as recovery checks it, begins with the sequence `wanted` and follows the seal `crc`."""
+    header = reader.header
+    if header.first_sequence != wanted:
+        raise CorruptLog(
+            f"the log goes on with sequence {header.first_sequence}, and {wanted} is missing.",
+            path=reader.path, offset=0, sequence=wanted,
+        )  # fmt: skip
+    if header.previous_crc != crc:
+        raise CorruptLog(
+            "the chain of seals is broken: this segment does not follow the one before it.",
+            path=reader.path, offset=0, sequence=wanted,
+        )  # fmt: skip
 
 
 def _looked_again(disk: Disk, folder: Path, read: Callable[[], T]) -> T:

@@ -87,6 +87,7 @@ def read_only_stats(options: Options) -> dict[str, Any]:
             "last_sequence": local.tail.first + len(local.tail.entries) - 1,
             "snapshot_sequence": local.snapshot_last,
             "log_entries": len(local.tail.entries),
+            "torn": local.torn,
         }
     return {
         "root": str(options.root),
