@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -31,6 +32,17 @@ def parse_address(text: str, what: str) -> Address:
     if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < PORTS:
         raise ConfigError(f"{what} {text!r} is no address.", hint="Write it as HOST:PORT.")
     return Address(host, int(port))
+
+
+def resolve(address: Address) -> str:
+    """The IP address of an address's host, which Hazelcast wants to know its own interface by; `ConfigError` if there is none."""
+    try:
+        return socket.gethostbyname(address.host)
+    except OSError as error:
+        raise ConfigError(
+            f"--address {address}: no IP address belongs to {address.host} ({error}).",
+            hint="Give a name that this machine can look up, or its IP address.",
+        ) from error
 
 
 def parse_flush(text: str) -> Flush:
@@ -113,7 +125,8 @@ class NodeOptions(NamedTuple):
 
 
 def check(options: NodeOptions) -> NodeOptions:
-    """`options`, if the members include the node itself, once each."""
+    """`options`, if the members include the node itself, once each, and its own host is known here."""
+    resolve(options.address)
     if len(set(options.members)) != len(options.members):
         raise ConfigError("--members names an address twice.", hint="List every member once.")
     if options.address not in options.members:

@@ -7,7 +7,7 @@ from typing import Any
 import jpype
 
 from kvwal.errors import ConfigError
-from kvwal.node.config import NodeOptions
+from kvwal.node.config import NodeOptions, resolve
 from kvwal.node.jvm import java
 from kvwal.node.maps import INTERNAL, VOLATILE
 
@@ -44,7 +44,7 @@ def configuration(options: NodeOptions, mailboxes: Any, gate: Any) -> Any:
 def _network(network: Any, options: NodeOptions) -> None:
     network.setPort(options.address.port)
     network.setPortAutoIncrement(False)
-    network.getInterfaces().setEnabled(True).addInterface(options.address.host)
+    network.getInterfaces().setEnabled(True).addInterface(resolve(options.address))
     join = network.getJoin()
     join.getAutoDetectionConfig().setEnabled(False)
     join.getMulticastConfig().setEnabled(False)

@@ -161,3 +161,28 @@ def test_health_readiness_and_metrics(tmp_path: Path) -> None:
         assert float(figures['kvwal_last_sequence{business="jobs"}']) == 10
         assert float(figures["kvwal_fdatasync_seconds_count"]) >= 1
         assert float(figures["kvwal_group_entries_sum"]) == 10
+
+
+class Named(Node):
+    """A node that is told a host name instead of an address."""
+
+    @property
+    def address(self) -> str:
+        return f"localhost:{self.port}"
+
+
+@needs_hazelcast
+def test_a_node_listens_at_the_address_of_a_host_name(tmp_path: Path) -> None:
+    node = Named(tmp_path / "root")
+    node.start()
+    try:
+        with node.client() as client:
+            client.get_map("jobs").blocking().set("job-1", 1)
+    finally:
+        assert node.stop() == 0
+
+
+def test_a_host_name_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    found = kvwal("node", str(tmp_path / "root"), "--address", "no-such-host.invalid:5701", "--node", "node-1")
+    assert found.code == 2
+    assert "no-such-host.invalid" in found.err
