@@ -233,15 +233,19 @@ class OsDisk:
 
     def make_folders(self, folder: Path) -> None:
         """See `Disk.make_folders`."""
-        if folder.is_dir():
+        if self.is_folder(folder):
             return
         self.make_folders(folder.parent)
         try:
-            os.mkdir(folder, 0o750)
+            self.make_folder(folder)
         except FileExistsError:
-            if not folder.is_dir():
+            if not self.is_folder(folder):
                 raise
         self.sync_folder(folder.parent)
+
+    def make_folder(self, folder: Path) -> None:
+        """Create a folder. Durable after `sync_folder` of the one above."""
+        os.mkdir(folder, 0o750)
 
     def rename(self, old: Path, new: Path) -> None:
         """See `Disk.rename`."""

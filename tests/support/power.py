@@ -1,37 +1,471 @@
 """A disk in memory that forgets: what a power cut leaves is what was synced, and any part of what was not.
 
-Bytes are durable after `datasync`, names after `sync_folder`. Of bytes written since, each sector may be there or not; of
-names changed since, any number may be, in their order.
+The model, and why it is this one:
+
+- Bytes are durable after a `datasync` that returned. Of what was written since, each sector of 512 bytes shows any of its
+  versions, whatever the other sectors, files and names show; the size of the file likewise. Sectors are what disks write
+  whole; the kernel writes pages back in any order, and any number of times.
+- A `datasync` that failed leaves its pages clean: Linux does not write them again. A later one that returns says nothing of
+  them until they are written anew.
+- Names are durable after `sync_folder` of their folder, those of new folders too. Of names changed since, each shows any of
+  its versions, whatever the others show. ext4 and XFS keep their order (one journal), which is among these states; btrfs,
+  whose log holds single names, and a file system without a journal do not, and POSIX promises nothing.
+- A rename never loses a file, in any of them. Within a folder it is one transaction of the journal: both halves or none.
+  Between two folders the new name may be there before the old one is gone, so both want a `sync_folder`; never is neither.
+- A program that is killed loses nothing of this: what it wrote is seen by the next one, and may still be lost.
+
+The lock file is not on it: nothing reads it after a crash.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple, cast
 
-from kvwal.ports.disk import Buffer, Lock, Space
+from kvwal.ports.disk import Buffer, Lock, OsDisk, Space
 
 SECTOR = 512
-Names = dict[Path, "Content"]
+CALLS = ("create", "write_at", "datasync", "allocate", "truncate", "rename", "unlink", "make_folder", "sync_folder")
+"""The calls that change something, and so may fail."""
+
+
+class Left(NamedTuple):
+    """What is left of a file: `data`, and zeros up to `size`."""
+
+    size: int
+    data: bytes
 
 
 class Content:
-    """The bytes of a file: as programs see them, and as the disk has them."""
+    """The bytes of a file: `seen` by programs, and what the disk may have of them."""
 
-    def __init__(self, data: bytes = b"") -> None:
-        self.seen = bytearray(data)
-        self.durable = bytes(data)
+    def __init__(self, data: bytes = b"", size: int = 0) -> None:
+        """`data`, and zeros up to `size`."""
+        self.seen = bytearray(data.ljust(size, b"\0"))
+        self.sizes = [len(self.seen)]
+        self.sectors: dict[int, list[bytes]] = {}
+        self._durable = bytearray(data)
+        self._dirty: set[int] = set()
+        self._size_dirty = False
 
-    def left(self, chance: random.Random) -> bytes:
-        """What a power cut may leave of them."""
-        kind = chance.choice(["durable", "seen", "mixed"])
-        if kind == "mixed":
-            size = chance.choice([len(self.durable), len(self.seen)])
-            sides = [bytes(side[:size]).ljust(size, b"\0") for side in (self.durable, self.seen)]
-            return b"".join(chance.choice(sides)[at : at + SECTOR] for at in range(0, size, SECTOR))
-        return self.durable if kind == "durable" else bytes(self.seen)
+    def write(self, offset: int, data: bytes) -> None:
+        self.extend(offset)
+        self.seen[offset : offset + len(data)] = data
+        self._resized()
+        self._changed(offset, offset + len(data))
+
+    def extend(self, size: int) -> None:
+        """Zeros up to `size`, also where there was something before a `cut`."""
+        have = len(self.seen)
+        if size > have:
+            self.seen.extend(bytes(size - have))
+            self._resized()
+            self._changed(have, min(size, max(len(self._durable), SECTOR * (1 + max(self.sectors, default=0)))))
+
+    def cut(self, size: int) -> None:
+        del self.seen[size:]
+        self._resized()
+
+    def sync(self) -> None:
+        for sector in self._dirty:
+            start = sector * SECTOR
+            self._durable.extend(bytes(max(0, start - len(self._durable))))
+            self._durable[start : start + SECTOR] = self.seen[start : start + SECTOR].ljust(SECTOR, b"\0")
+            self.sectors.pop(sector, None)
+        if self._size_dirty:
+            self.sizes = self.sizes[-1:]
+        self.forget()
+
+    def forget(self) -> None:
+        """The kernel takes its pages for written."""
+        self._dirty.clear()
+        self._size_dirty = False
+
+    def left(self, size: int, sectors: dict[int, bytes]) -> Left:
+        """What a power cut leaves: so many bytes, with these versions of the sectors that are not settled."""
+        data = self._durable[:size]
+        for sector, version in sectors.items():
+            data.extend(bytes(max(0, sector * SECTOR - len(data))))
+            data[sector * SECTOR : (sector + 1) * SECTOR] = version
+        return Left(size, bytes(data[:size]).rstrip(b"\0"))
+
+    def _resized(self) -> None:
+        if len(self.seen) != self.sizes[-1]:
+            self.sizes.append(len(self.seen))
+            self._size_dirty = True
+
+    def _changed(self, start: int, end: int) -> None:
+        for sector in range(start // SECTOR, -(-end // SECTOR)):
+            place = slice(sector * SECTOR, (sector + 1) * SECTOR)
+            now = bytes(self.seen[place]).ljust(SECTOR, b"\0")
+            before = self.sectors.get(sector) or [bytes(self._durable[place]).ljust(SECTOR, b"\0")]
+            self._dirty.add(sector)
+            if now != before[-1]:
+                self.sectors[sector] = [version for version in before if version != now] + [now]
+
+
+Node = Any
+"""A `Content` or a `Folder`."""
+
+
+class Version(NamedTuple):
+    """What a name stood for (None: nothing), since change number `since`."""
+
+    since: int
+    node: Node
+
+
+class Folder:
+    """Names: `seen` by programs, and of those that are not settled the versions, the durable one first."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, Node] = {}
+        self.durable: dict[str, Node] = {}
+        self.names: dict[str, list[Version]] = {}
+
+    def change(self, number: int, name: str, node: Node) -> None:
+        """`node` None takes the name away."""
+        self.names.setdefault(name, [Version(0, self.durable.get(name))]).append(Version(number, node))
+        _put(self.seen, name, node)
+
+    def settle(self, name: str, least: int) -> None:
+        """What came before change number `least` will not be seen again."""
+        versions = self.names.get(name)
+        if versions is None:
+            return
+        first = max(at for at, version in enumerate(versions) if version.since <= least)
+        _put(self.durable, name, versions[first].node)
+        self.names[name] = versions[first:]
+        if len(self.names[name]) == 1:
+            del self.names[name]
+
+
+def _put(names: dict[str, Node], name: str, node: Node) -> None:
+    if node is None:
+        names.pop(name, None)
+    else:
+        names[name] = node
+
+
+class Renamed(NamedTuple):
+    """A rename that is not settled: change number `arrival` of one name, `departure` of another."""
+
+    old: Folder
+    old_name: str
+    departure: int
+    new: Folder
+    new_name: str
+    arrival: int
+
+
+class Image:
+    """A disk after a power cut: its folders, and its files by number, as two names may stand for one file."""
+
+    def __init__(self, folders: set[str], files: dict[str, int], contents: list[Left]) -> None:
+        self.folders = folders
+        self.files = files
+        self.contents = contents
+
+    def key(self) -> int:
+        """The same for the same disk."""
+        names: dict[int, list[str]] = {}
+        for path, number in self.files.items():
+            names.setdefault(number, []).append(path)
+        files = ((frozenset(paths), self.contents[number]) for number, paths in names.items())
+        return hash((frozenset(self.folders), frozenset(files)))
+
+    def __contains__(self, path: Path) -> bool:
+        return str(path) in self.files
+
+    def __repr__(self) -> str:
+        lengths = {path: (len(self.contents[n].data), self.contents[n].size) for path, n in self.files.items()}
+        return ", ".join(f"{path} {data}/{size}" for path, (data, size) in sorted(lengths.items())) or "nothing"
+
+
+class Choice(NamedTuple):
+    """Something a power cut decides: which of `versions` is left of a sector, of a size (`place` None), or of a name."""
+
+    node: Node
+    place: Any
+    versions: Sequence[Any]
+
+
+class MemoryDisk:
+    """See `kvwal.ports.disk.Disk`. `watch` is called after every change, on the thread that made it.
+
+    `call` is the name of the last one. `fail` says which call fails; a `dead` disk fails all: for what is on it, as if the program had been killed.
+    """
+
+    def __init__(self, files: Image | dict[Path, bytes] | None = None) -> None:
+        self.watch: Callable[[], None] = lambda: None
+        self.call = ""
+        self.dead = False
+        self.failed = 0
+        self._countdown: dict[str, tuple[int, int]] = {}
+        self._number = 0
+        self.renames: list[Renamed] = []
+        self.root = Folder()
+        if isinstance(files, Image):
+            self._load(files)
+        elif files:
+            folders = {str(folder) for path in files for folder in path.parents}
+            contents = [Left(len(data), data) for data in files.values()]
+            self._load(Image(folders, {str(path): at for at, path in enumerate(files)}, contents))
+
+    @property
+    def seen(self) -> dict[Path, Content]:
+        """Every file, as programs see it."""
+        return {Path(path): node for path, node in _walk(self.root, "") if isinstance(node, Content)}
+
+    def fail(self, call: str, nth: int = 1, number: int = errno.EIO) -> None:
+        """Let the n-th call of that name from now on fail with that errno, once."""
+        self._countdown[call] = (nth, number)
+
+    def happened(self) -> None:
+        """Something changed."""
+        self.watch()
+
+    def power_cut(self, chance: random.Random) -> Image:
+        """What one may leave, now."""
+        cut = Cut(self)
+        moods: dict[int, str] = {}
+        picks = []
+        for choice in cut.choices:
+            mood = moods.setdefault(id(choice.node), chance.choice(["durable", "seen", "mixed", "mixed"]))
+            last = len(choice.versions) - 1
+            picks.append({"durable": 0, "seen": last}.get(mood, chance.randint(0, last)))
+        return cut.image(picks)
+
+    def create(self, path: Path) -> MemoryFile:
+        self.enter("create", path)
+        if self.exists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        content = Content()
+        self._change(path, content)
+        self.happened()
+        return MemoryFile(self, path, content)
+
+    def open(self, path: Path) -> MemoryFile:
+        return MemoryFile(self, path, self._content(path))
+
+    @contextmanager
+    def view(self, path: Path) -> Iterator[Buffer]:
+        yield self.read(path)
+
+    def read(self, path: Path) -> bytes:
+        return bytes(self._content(path).seen)
+
+    def size(self, path: Path) -> int:
+        return len(self._content(path).seen)
+
+    def names(self, folder: Path) -> list[str]:
+        found = self._find(folder)
+        return sorted(found.seen) if isinstance(found, Folder) else []
+
+    def exists(self, path: Path) -> bool:
+        return self._find(path) is not None
+
+    def is_folder(self, path: Path) -> bool:
+        return isinstance(self._find(path), Folder)
+
+    def make_folders(self, folder: Path) -> None:
+        OsDisk.make_folders(cast(OsDisk, self), folder)
+
+    def make_folder(self, folder: Path) -> None:
+        """As `mkdir`."""
+        self.enter("make_folder", folder)
+        if self.exists(folder):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
+        self._change(folder, Folder())
+        self.happened()
+
+    def rename(self, old: Path, new: Path) -> None:
+        self.enter("rename", new)
+        node = self._find(old)
+        if node is None:
+            raise _missing(old)
+        if self._find(new) is not node:
+            arrival, departure = self._change(new, node), self._change(old, None)
+            self.renames.append(
+                Renamed(self._folder(old.parent), old.name, departure, self._folder(new.parent), new.name, arrival)
+            )
+        self.happened()
+
+    def link(self, old: Path, new: Path) -> None:
+        """A second name for a file."""
+        self._change(new, self._content(old))
+        self.happened()
+
+    def unlink(self, path: Path) -> None:
+        if self.exists(path):
+            self.enter("unlink", path)
+            self._change(path, None)
+            self.happened()
+
+    def remove_tree(self, folder: Path) -> None:
+        for name in self.names(folder):
+            if self.is_folder(folder / name):
+                self.remove_tree(folder / name)
+            else:
+                self.unlink(folder / name)
+        self.unlink(folder)
+
+    def sync_folder(self, folder: Path) -> None:
+        self.enter("sync_folder", folder)
+        found = self._folder(folder)
+        for rename in [rename for rename in self.renames if found in (rename.old, rename.new)]:
+            if rename.new is not found:
+                rename.new.settle(rename.new_name, rename.arrival)
+            self.renames.remove(rename)
+        for name in list(found.names):
+            found.settle(name, self._number)
+        self.happened()
+
+    def space(self, folder: Path) -> Space:
+        return Space(1 << 41, 1 << 40)
+
+    def lock(self, path: Path, note: str) -> Lock | str:
+        return MemoryLock()
+
+    def enter(self, call: str, path: Path) -> None:
+        """A call that changes something begins, or fails."""
+        self.call = call
+        nth, number = self._countdown.get(call, (0, errno.EIO))
+        self._countdown[call] = (nth - 1, number)
+        if self.dead or nth == 1:
+            self.failed += nth == 1
+            raise OSError(number, os.strerror(number), str(path))
+
+    def _load(self, image: Image) -> None:
+        folders = {"": self.root, "/": self.root}
+        for folder in sorted(image.folders - {"/"}):
+            folders[folder] = Folder()
+            _settled(folders, folder, folders[folder])
+        contents = [Content(left.data, left.size) for left in image.contents]
+        for path, number in image.files.items():
+            _settled(folders, path, contents[number])
+
+    def _find(self, path: Path) -> Node:
+        node: Node = self.root
+        for name in path.parts[1:]:
+            node = node.seen.get(name) if isinstance(node, Folder) else None
+        return node
+
+    def _folder(self, path: Path) -> Folder:
+        found = self._find(path)
+        if not isinstance(found, Folder):
+            raise _missing(path)
+        return found
+
+    def _content(self, path: Path) -> Content:
+        found = self._find(path)
+        if not isinstance(found, Content):
+            raise _missing(path)
+        return found
+
+    def _change(self, path: Path, node: Node) -> int:
+        self._number += 1
+        self._folder(path.parent).change(self._number, path.name, node)
+        return self._number
+
+
+class Cut:
+    """A power cut at one moment: all that it decides, and what is left then.
+
+    Of each of its `choices` the first version is the durable one, the last what programs see. Made and used up before the
+    disk changes again.
+    """
+
+    def __init__(self, disk: MemoryDisk) -> None:
+        self._root = disk.root
+        self._renames = disk.renames
+        self.choices = list(_choices(disk.root))
+        self._names = [at for at, choice in enumerate(self.choices) if isinstance(choice.node, Folder)]
+        self._bytes: dict[int, list[int]] = {}
+        for at, choice in enumerate(self.choices):
+            if isinstance(choice.node, Content):
+                self._bytes.setdefault(id(choice.node), []).append(at)
+        self._walks: dict[tuple[int, ...], list[tuple[str, Node]]] = {}
+        self._left: dict[tuple[int, ...], Left] = {}
+
+    def image(self, picks: Sequence[int]) -> Image:
+        """The disk that has version number `picks[n]` of choice `n`; a rename is mended to be whole."""
+        image = Image({"/"}, {}, [])
+        numbers: dict[int, int] = {}
+        for path, node in self._walk(picks):
+            if isinstance(node, Folder):
+                image.folders.add(path)
+                continue
+            if id(node) not in numbers:
+                numbers[id(node)] = len(image.contents)
+                image.contents.append(self._content(node, picks))
+            image.files[path] = numbers[id(node)]
+        return image
+
+    def _walk(self, picks: Sequence[int]) -> list[tuple[str, Node]]:
+        key = tuple(picks[at] for at in self._names)
+        if key not in self._walks:
+            picked = {(id(self.choices[at].node), self.choices[at].place): picks[at] for at in self._names}
+            self._mend(picked)
+            names: dict[int, dict[str, Node]] = {}
+            for at in self._names:
+                folder, name, versions = self.choices[at]
+                names.setdefault(id(folder), {})[name] = versions[picked[id(folder), name]].node
+            self._walks[key] = list(_walk(self._root, "", names))
+        return self._walks[key]
+
+    def _content(self, content: Content, picks: Sequence[int]) -> Left:
+        mine = self._bytes.get(id(content), [])
+        key = (id(content), *(picks[at] for at in mine))
+        if key not in self._left:
+            size, sectors = content.sizes[-1], {}
+            for at in mine:
+                version = self.choices[at].versions[picks[at]]
+                if self.choices[at].place is None:
+                    size = version
+                else:
+                    sectors[self.choices[at].place] = version
+            self._left[key] = content.left(size, sectors)
+        return self._left[key]
+
+    def _mend(self, picked: dict[tuple[int, Any], int]) -> None:
+        """Choose anew, where a rename would be half done as none ever is."""
+        mended = True
+        while mended:
+            mended = False
+            for rename in self._renames:
+                gone = _has(rename.old, rename.old_name, rename.departure, picked)
+                come = _has(rename.new, rename.new_name, rename.arrival, picked)
+                if gone == come or (come and rename.old is not rename.new):
+                    continue
+                versions = rename.old.names[rename.old_name]
+                before = [at for at, version in enumerate(versions) if version.since < rename.departure]
+                picked[id(rename.old), rename.old_name] = before[-1] if gone else before[-1] + 1
+                mended = True
+
+
+def _choices(root: Folder) -> Iterator[Choice]:
+    """All that a power cut decides, of whatever may be found below `root` after it."""
+    met: set[int] = set()
+    waiting: list[Node] = [root]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in met:
+            continue
+        met.add(id(node))
+        if isinstance(node, Content):
+            if len(node.sizes) > 1:
+                yield Choice(node, None, node.sizes)
+            yield from (Choice(node, sector, versions) for sector, versions in node.sectors.items())
+            continue
+        yield from (Choice(node, name, versions) for name, versions in node.names.items())
+        waiting += node.durable.values()
+        waiting += [version.node for versions in node.names.values() for version in versions if version.node]
 
 
 class MemoryFile:
@@ -43,21 +477,34 @@ class MemoryFile:
         self._content = content
 
     def write_at(self, offset: int, parts: Sequence[bytes]) -> None:
-        data, seen = b"".join(parts), self._content.seen
-        seen.extend(bytes(max(0, offset - len(seen))))
-        seen[offset : offset + len(data)] = data
+        data = b"".join(parts)
+        try:
+            self._disk.enter("write_at", self.path)
+        except OSError:
+            if not self._disk.dead:
+                self._content.write(offset, data[: len(data) // 2])
+            raise
+        self._content.write(offset, data)
         self._disk.happened()
 
     def datasync(self) -> None:
-        self._content.durable = bytes(self._content.seen)
+        try:
+            self._disk.enter("datasync", self.path)
+        except OSError:
+            if not self._disk.dead:
+                self._content.forget()
+            raise
+        self._content.sync()
         self._disk.happened()
 
     def allocate(self, size: int) -> None:
-        self._content.seen.extend(bytes(max(0, size - len(self._content.seen))))
+        self._disk.enter("allocate", self.path)
+        self._content.extend(size)
         self._disk.happened()
 
     def truncate(self, size: int) -> None:
-        del self._content.seen[size:]
+        self._disk.enter("truncate", self.path)
+        self._content.cut(size)
         self._disk.happened()
 
     def close(self) -> None:
@@ -71,101 +518,26 @@ class MemoryLock:
         """Let go."""
 
 
-class MemoryDisk:
-    """See `kvwal.ports.disk.Disk`. `watch` is called after every change, on the thread that made it."""
-
-    def __init__(self, files: dict[Path, bytes] | None = None) -> None:
-        self.watch: Callable[[], None] = lambda: None
-        self.seen: Names = {path: Content(data) for path, data in (files or {}).items()}
-        self._durable: Names = dict(self.seen)
-        self._pending: list[tuple[Path, Content | None]] = []
-
-    def happened(self) -> None:
-        """Something changed."""
-        self.watch()
-
-    def power_cut(self, chance: random.Random) -> dict[Path, bytes]:
-        """The files as they may be found after one, now."""
-        names = dict(self._durable)
-        for path, content in self._pending[: chance.randint(0, len(self._pending))]:
-            _name(names, path, content)
-        return {path: content.left(chance) for path, content in names.items()}
-
-    def create(self, path: Path) -> MemoryFile:
-        if path in self.seen:
-            raise FileExistsError(path)
-        content = Content()
-        self._change((path, content))
-        return MemoryFile(self, path, content)
-
-    def open(self, path: Path) -> MemoryFile:
-        return MemoryFile(self, path, self._find(path))
-
-    @contextmanager
-    def view(self, path: Path) -> Iterator[Buffer]:
-        yield self.read(path)
-
-    def read(self, path: Path) -> bytes:
-        return bytes(self._find(path).seen)
-
-    def try_read(self, path: Path) -> None:
-        self._find(path)
-
-    def size(self, path: Path) -> int:
-        return len(self._find(path).seen)
-
-    def names(self, folder: Path) -> list[str]:
-        below = {path.relative_to(folder).parts[0] for path in self.seen if folder in path.parents}
-        return sorted(below)
-
-    def exists(self, path: Path) -> bool:
-        return path in self.seen or self.is_folder(path)
-
-    def is_folder(self, path: Path) -> bool:
-        return any(path in file.parents for file in self.seen)
-
-    def make_folders(self, folder: Path) -> None:
-        """A folder is there when something is in it."""
-
-    def rename(self, old: Path, new: Path) -> None:
-        self._change((new, self._find(old)), (old, None))
-
-    def unlink(self, path: Path) -> None:
-        if path in self.seen:
-            self._change((path, None))
-
-    def remove_tree(self, folder: Path) -> None:
-        for path in [path for path in self.seen if folder in path.parents]:
-            self.unlink(path)
-
-    def sync_folder(self, folder: Path) -> None:
-        for path, content in self._pending:
-            if path.parent == folder:
-                _name(self._durable, path, content)
-        self._pending = [change for change in self._pending if change[0].parent != folder]
-        self.happened()
-
-    def space(self, folder: Path) -> Space:
-        return Space(1 << 41, 1 << 40)
-
-    def lock(self, path: Path, note: str) -> Lock | str:
-        return MemoryLock()
-
-    def _find(self, path: Path) -> Content:
-        if path not in self.seen:
-            raise FileNotFoundError(path)
-        return self.seen[path]
-
-    def _change(self, *changes: tuple[Path, Content | None]) -> None:
-        """Names change together, as in a rename: the new one first, so that a cut between them loses nothing."""
-        for path, content in changes:
-            _name(self.seen, path, content)
-            self._pending.append((path, content))
-        self.happened()
+def _settled(folders: dict[str, Folder], path: str, node: Node) -> None:
+    above, _, name = path.rpartition("/")
+    folders[above].seen[name] = folders[above].durable[name] = node
 
 
-def _name(names: Names, path: Path, content: Content | None) -> None:
-    if content is None:
-        names.pop(path, None)
-    else:
-        names[path] = content
+def _walk(folder: Folder, path: str, names: dict[int, dict[str, Node]] | None = None) -> Iterator[tuple[str, Node]]:
+    """All that is below a folder: as seen, or as it is durable with these `names` of these folders instead."""
+    below = folder.seen if names is None else folder.durable | names.get(id(folder), {})
+    for name, node in below.items():
+        if node is not None:
+            yield f"{path}/{name}", node
+            if isinstance(node, Folder):
+                yield from _walk(node, f"{path}/{name}", names)
+
+
+def _has(folder: Folder, name: str, change: int, picked: dict[tuple[int, Any], int]) -> bool:
+    """Whether a change of a name, or a later one, is among what was picked; a settled name has it."""
+    pick = picked.get((id(folder), name))
+    return pick is None or folder.names[name][pick].since >= change
+
+
+def _missing(path: Path) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
