@@ -1,0 +1,114 @@
+"""Mutants of the archive, of what is dropped when, and of the reserve of a disk."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+LAWS = "tests/property/test_archive_laws.py"
+REWRITE = "tests/unit/test_archive_rewrite.py"
+REGISTRY = "tests/unit/test_archive_registry.py"
+STORE = "tests/integration/test_store_archive.py"
+FULL = "tests/unit/test_full_disk.py"
+
+MUTANTS = [
+    Mutant(
+        "entries of equal timestamps merge in any order", 6, "archive/merge.py",
+        'order = "key_class, key, timestamp DESC, node DESC, sequence DESC"', 'order = "key_class, key, timestamp DESC"',
+        LAWS,
+    ),
+    Mutant(
+        "the older entry wins", 6, "archive/merge.py",
+        "        return self.timestamp, self.node, self.sequence\n", "        return -self.timestamp, self.node, self.sequence\n",
+        LAWS,
+    ),
+    Mutant(
+        "a rewrite drops deletes", 6, "archive/rewrite.py",
+        "    return table.filter(pc.invert(goes))\n",
+        '    return table.filter(pc.and_(pc.invert(goes), pc.invert(table.column("deleted"))))\n',
+        f"{LAWS} {REWRITE}",
+    ),
+    Mutant(
+        "a rewrite thins out what is younger than the horizon", 6, "archive/rewrite.py",
+        "    replaced = pc.and_(\n        same, older[:-1]\n    )", "    replaced = pc.or_(\n        same, older[:-1]\n    )",
+        f"{LAWS} {REWRITE}",
+    ),
+    Mutant(
+        "an object may be written over", 7, "archive/objects.py",
+        "            os.link(partial, path)\n", "            os.replace(partial, path)\n",
+        "tests/unit/test_archive_objects.py",
+    ),
+    Mutant(
+        "an object gets its name before it is durable", 7, "archive/objects.py",
+        "                os.fsync(file.fileno())\n            os.link", "            os.link",
+        "tests/unit/test_archive_objects.py",
+    ),
+    Mutant(
+        "a log that was taken over may go on writing", 7, "archive/writer.py",
+        "    stored = put_object(objects, place, span, sorted_rows(table), Seals(log_id, previous_crc, list(seal_crcs)))\n"
+        "    require_owner(objects, place, log_id)\n",
+        "    stored = put_object(objects, place, span, sorted_rows(table), Seals(log_id, previous_crc, list(seal_crcs)))\n",
+        REGISTRY,
+    ),
+    Mutant(
+        "any log may write under a node's name", 7, "archive/registry.py",
+        "    if found is not None and found.log_id == log_id:\n        return found\n",
+        "    if found is not None:\n        return found\n",
+        f"{REGISTRY} {STORE}",
+    ),
+    Mutant(
+        "an object that stands in the way counts as ours", 7, "archive/writer.py",
+        "    if found.log_id != wanted.log_id:\n", "    if not found.log_id:\n",
+        f"{REGISTRY} tests/unit/test_archive_segments.py",
+    ),
+    Mutant(
+        "rows are read without a look at their checksum", 4, "archive/reader.py",
+        '    if check_body and _body_crc(file, key) != footer.body_crc:\n', "    if check_body and footer.body_crc < 0:\n",
+        "tests/unit/test_archive_segments.py tests/unit/test_archive_verify.py",
+    ),
+    Mutant(
+        "a missing range of the archive is read over", 4, "archive/reader.py",
+        "    if found.gaps:\n        ranges", "    if found.gaps and up_to:\n        ranges",
+        "tests/unit/test_archive_segments.py tests/unit/test_archive_view.py",
+    ),
+    Mutant(
+        "a segment goes before the archive has it", 8, "kvwal/upkeep.py",
+        "            upto = min(upto, self.archived)\n", "            pass\n",
+        STORE,
+    ),
+    Mutant(
+        "a segment goes before a snapshot holds it", 8, "kvwal/upkeep.py",
+        "        upto = self.log.covered\n", "        upto = self.archived\n",
+        STORE,
+    ),
+    Mutant(
+        "an object counts as archived that was not read back", 8, "archive/writer.py",
+        "    objects.confirm(key, data)\n", "",
+        "tests/unit/test_archive_segments.py tests/unit/test_archive_objects.py",
+    ),
+    Mutant(
+        "gc trusts the object that supersedes", 8, "archive/rewrite.py",
+        "        read_rows(objects, info)\n        for key in keys:\n", "        for key in keys:\n",
+        REWRITE,
+    ),
+    Mutant(
+        "gc does not wait", 8, "archive/rewrite.py",
+        "    old_enough = [info for info in live if info.modified_ms <= now_ms - grace_ms]\n", "    old_enough = live\n",
+        REWRITE,
+    ),
+    Mutant(
+        "writes eat into the reserve", 8, "kvwal/ports/room.py",
+        "        if need - have > usable:\n", "        if need < have:\n",
+        FULL,
+    ),
+    Mutant(
+        "a segment may be larger than what recovery could copy", 8, "kvwal/log/appender.py",
+        "        self._most = min(settings.segment_bytes, copied)\n", "        self._most = settings.segment_bytes\n",
+        FULL,
+    ),
+    Mutant(
+        "a log that ran full waits for its timers", 8, "kvwal/upkeep.py",
+        "        if self.log.writer.full is not None and now >= self._relief_due:\n",
+        "        if self.log.writer.full is not None and now < 0:\n",
+        f"--timeout=60 {FULL}",
+    ),
+]  # fmt: skip

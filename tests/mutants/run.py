@@ -1,0 +1,106 @@
+"""`make mutants`: breaks each promise in a copy of the source, and demands that the tests notice.
+
+    python -m tests.mutants.run [WORD …]        only the mutants whose names hold one of the words
+
+First the tests must pass without any mutation; then, for each mutant, one of those that it names must fail. Two run at a time.
+Prints a table; exit code 1 if a mutant survived.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.house.source import ROOT, committed
+from tests.mutants import of_the_archive, of_the_log
+from tests.mutants.mutant import Mutant
+
+MUTANTS = [*of_the_log.MUTANTS, *of_the_archive.MUTANTS]
+AT_ONCE = 2
+TESTS_FAILED = 1
+"""What pytest answers when tests ran and some failed; anything else is no verdict on a mutant."""
+
+
+class Outcome(NamedTuple):
+    """How the tests of a mutant ended: pytest's exit code, its last lines, and the seconds they took."""
+
+    mutant: Mutant
+    code: int
+    said: str
+    seconds: float
+
+    @property
+    def caught(self) -> bool:
+        """Whether a test noticed."""
+        return self.code == TESTS_FAILED
+
+
+def copy(folder: Path) -> Path:
+    """The committed files, as they stand, in a folder of their own."""
+    for path in committed():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / path, folder / path)
+    return folder
+
+
+def pytest(folder: Path, tests: list[str]) -> tuple[int, str]:
+    """Run tests of a copy, up to the first failure; the exit code and the last lines."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--basetemp={folder}/scratch",
+        *tests,
+    ]
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return ran.returncode, "\n".join((ran.stdout + ran.stderr).strip().splitlines()[-3:])
+
+
+def run(mutant: Mutant) -> Outcome:
+    """Run the tests of one mutant in a copy of its own."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="kvwal-mutant-") as name:
+        folder = copy(Path(name))
+        (folder / mutant.file).write_text(mutant.applied(ROOT))
+        code, said = pytest(folder, mutant.caught_by.split())
+    return Outcome(mutant, code, said, time.monotonic() - began)
+
+
+def check_unbroken(mutants: list[Mutant]) -> None:
+    """The tests must pass while nothing is broken, else a failure says nothing."""
+    tests = sorted({test for mutant in mutants for test in mutant.caught_by.split() if test.startswith("tests/")})
+    with tempfile.TemporaryDirectory(prefix="kvwal-mutant-") as name:
+        code, said = pytest(copy(Path(name)), tests)
+    if code:
+        raise SystemExit(f"The tests fail without any mutation:\n{said}")
+
+
+def main(words: list[str]) -> int:
+    """Run the mutants that are meant; 0 when all were caught."""
+    chosen = [mutant for mutant in MUTANTS if not words or any(word in mutant.name for word in words)]
+    check_unbroken(chosen)
+    outcomes = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for outcome in pool.map(run, chosen):
+            outcomes.append(outcome)
+            verdict = "caught" if outcome.caught else "SURVIVED"
+            print(f"{outcome.mutant.promise}  {verdict:8}  {outcome.seconds:5.0f} s  {outcome.mutant.name}", flush=True)
+            if not outcome.caught:
+                print(outcome.said, flush=True)
+    survived = [outcome for outcome in outcomes if not outcome.caught]
+    print(f"{len(outcomes) - len(survived)} of {len(outcomes)} mutants were caught.")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
