@@ -34,11 +34,23 @@ class FakeDisk(OsDisk):
         self.room: Space | None = None
         self.refuse: set[str] = set()
         self._countdown: dict[str, int] = {}
+        self._held: set[str] = set()
         self._changed = threading.Condition()
 
     def fail(self, call: str, nth: int = 1) -> None:
         """Let the n-th call of that name from now on fail with EIO, once."""
         self._countdown[call] = nth
+
+    def hold(self, call: str) -> None:
+        """Let every call of that name wait until `go_on`. `wait_for(f"held {call}", n)` returns when the n-th of them waits."""
+        with self._changed:
+            self._held.add(call)
+
+    def go_on(self) -> None:
+        """Let all that waits go on, and hold nothing any more."""
+        with self._changed:
+            self._held.clear()
+            self._changed.notify_all()
 
     def wait_for(self, call: str, count: int) -> None:
         """Wait until there were so many calls of that name; a test whose disk is never called fails."""
@@ -60,6 +72,10 @@ class FakeDisk(OsDisk):
 
     def enter(self, call: str, path: Path) -> None:
         """A call on a file begins."""
+        if call in self._held:
+            self.done(f"held {call}")
+            with self._changed:
+                assert self._changed.wait_for(lambda: call not in self._held, timeout=240), f"{call} was held for ever"
         left = self._countdown.get(call, 0)
         self._countdown[call] = left - 1
         if left == 1 or call in self.refuse:
@@ -67,7 +83,7 @@ class FakeDisk(OsDisk):
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
     def done(self, call: str) -> None:
-        """It succeeded, or, as `failed …`, it did not."""
+        """It succeeded, or, as `failed …`, it did not, or, as `held …`, it waits."""
         with self._changed:
             self.calls[call] += 1
             self.log.append(call)
