@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from kvwal.config import Flush, Settings
-from kvwal.engine import Default, Engine, Options, wrong_loop
+from kvwal.engine import Default, Engine, Options
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import StoreClosed
 from kvwal.hlc import to_timestamp
@@ -155,7 +155,7 @@ class Map:
     def _here(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            raise wrong_loop()
+            self._store._engine_now().check_loop()
         return loop
 
     def _sent(self, submission: Submission, future: asyncio.Future[T]) -> Awaitable[T]:

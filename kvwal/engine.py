@@ -133,14 +133,6 @@ def _check_storage(options: dict[str, Any] | None) -> dict[str, Any]:
     return dict(options or {})
 
 
-def wrong_loop() -> WrongLoop:
-    """The error of a call on another event loop than the store's."""
-    return WrongLoop(
-        "the store was opened on another event loop, and can be used and closed on that one only; nothing was written.",
-        hint="Use `kvwal.open`, whose store serves any thread, or a store (a node, or a root) for each event loop.",
-    )
-
-
 class Engine:
     """Used on one event loop. `businesses` are the open ones."""
 
@@ -174,7 +166,7 @@ class Engine:
 
     async def business(self, name: str, flush: Flush | None = None) -> OpenBusiness:
         """The business of that name, opened (locked, recovered) at first use. `flush` overrides the store's policy for it."""
-        self._check_loop()
+        self.check_loop()
         async with self._opening:
             self._check_open()
             found = self.businesses.get(name)
@@ -191,7 +183,7 @@ class Engine:
 
     async def archive(self) -> None:
         """Archive every business of this node, and return when all of it is confirmed."""
-        self._check_loop()
+        self.check_loop()
         if self.options.archive_url is None:
             raise ConfigError("the store was opened with archive=None.", hint="Open it with an archive.")
         for name in self.names():
@@ -199,7 +191,7 @@ class Engine:
 
     async def checkpoint(self) -> None:
         """Checkpoint every business of this node."""
-        self._check_loop()
+        self.check_loop()
         for name in self.names():
             await (await self.business(name)).keeper.checkpoint()
 
@@ -229,12 +221,9 @@ class Engine:
         """
         if self._loop.is_closed():
             self._let_go()
-        elif not self._closed or self._closing is not None:
-            self._check_loop()
-            if self._closing is None:
-                self._closing = self._loop.create_task(self._close(archive=archive))
-            elif self._closing.done():
-                return
+        elif not (self._closed if self._closing is None else self._closing.done()):
+            self.check_loop()
+            self._closing = self._closing or self._loop.create_task(self._close(archive=archive))
             await asyncio.shield(self._closing)
 
     async def _close(self, *, archive: bool) -> None:
@@ -278,13 +267,18 @@ class Engine:
         """In a child process the store is closed: it goes on in the parent."""
         self._closed = True
 
-    def _check_loop(self) -> None:
+    def check_loop(self) -> None:
+        """`WrongLoop` on another event loop than the store's; `StoreClosed` once that can be used no more, or in a child."""
         if asyncio.get_running_loop() is not self._loop:
-            raise wrong_loop()
+            self._check_open()
+            raise WrongLoop(
+                "the store was opened on another event loop, and can be used and closed on that one only; nothing was written.",
+                hint="Use `kvwal.open`, whose store serves any thread, or a store (a node, or a root) for each event loop.",
+            )
 
     def _place(self, business: str) -> Place:
         return Place(self.options.namespace, self.options.cluster, business, self.node)
 
     def _check_open(self) -> None:
-        if self._closed:
-            raise StoreClosed("the store is closed.", hint="Open it again.")
+        if self._closed or self._loop.is_closed():
+            raise StoreClosed("the store is closed, or was opened in another process.", hint="Open it again.")
