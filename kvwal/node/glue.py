@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
+
+import structlog
 
 from kvwal.business import OpenBusiness
 from kvwal.config import Flush
@@ -13,8 +15,9 @@ from kvwal.engine import Engine
 from kvwal.entry import Decode, Entry, make_decoder
 from kvwal.errors import KvwalError
 from kvwal.log.ring import Submission, size_of
+from kvwal.node.drop import drop
 from kvwal.node.maps import to_business
-from kvwal.node.memory import Passing
+from kvwal.node.memory import DROPPED, passing
 from kvwal.ports.tasks import ThreadWorkers
 
 CLASSES = ("str", "json", "int", "int64", "float", "bool", "bytes", "hz")
@@ -31,7 +34,9 @@ class Glue:
         self._engine = engine
         self._flush = flush
         self._decode: Decode = make_decoder(CLASSES)
+        self._logger = structlog.get_logger("kvwal")
         self._workers = ThreadWorkers("kvwal-mailboxes", 1)
+        self._droppers = ThreadWorkers("kvwal-drop", 1)
         self._businesses: dict[int, OpenBusiness] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -41,13 +46,19 @@ class Glue:
         while (taken := await self._workers.run(self._mailboxes.take)) >= 0:
             number, size = taken >> _SIZE_BITS, taken & (1 << _SIZE_BITS) - 1
             self._serve(number, self._decode(bytes(handed[:size])))
+        for task in self._tasks:
+            task.cancel()  # only deletes of destroyed maps are left, and the next start goes on with them
         self._workers.close()
+        self._droppers.close()
 
     def _serve(self, number: int, entries: list[Entry]) -> None:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[int] = loop.create_future()
         future.add_done_callback(partial(self._answer, number))
         submission = Submission(entries, size_of(entries), future)
+        if any(entry.key_class == DROPPED for entry in entries):
+            self._keep(self._submit_mark(number, submission, future))
+            return
         business = self._businesses.get(number)
         try:
             if business is not None and business.offer(submission):
@@ -55,7 +66,10 @@ class Glue:
         except KvwalError as error:
             submission.fail(error)
             return
-        task = loop.create_task(self._submit(number, submission))
+        self._keep(self._submit(number, submission))
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -69,10 +83,25 @@ class Glue:
         except (KvwalError, OSError) as error:
             submission.fail(error)
 
+    async def _submit_mark(self, number: int, submission: Submission, future: asyncio.Future[int]) -> None:
+        """A map was destroyed: whoever did that waits for the mark, what the map held is deleted afterwards."""
+        name = str(self._mailboxes.business(number))
+        try:
+            if len(submission.entries) == 1 and to_business(name) not in self._engine.names():
+                future.set_result(0)  # nobody ever wrote to it
+                return
+            business = await self._open(name)
+            with passing(business.state).watching() as written:
+                await business.submit_soon(submission)
+                count = await drop(self._engine, business, await future, written, self._droppers)
+            self._logger.info("dropped", map=name, entries=count)
+        except (KvwalError, OSError) as error:
+            submission.fail(error)
+            self._logger.error("a destroyed map is in the log until the next start", map=name, error=str(error))
+
     async def _open(self, name: str) -> OpenBusiness:
         business = await self._engine.business(to_business(name), self._flush(name))
-        if isinstance(business.state, Passing):
-            business.state.stop()
+        passing(business.state).stop()
         return business
 
     def _answer(self, number: int, future: asyncio.Future[int]) -> None:

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kvwal.entry import Entry
 from kvwal.structures.state import Now, State
+
+DROPPED = "dropped:none"
+"""The mark of a destroyed map: what its log held up to the mark's timestamp is gone."""
+SCHEMAS = "schema:"
+"""Entries of this structure are no entries of the map, but what its values may be read with: they stay."""
+
+
+def is_dropped(entry: Entry, timestamp: int) -> bool:
+    """Whether the destruction of the map at `timestamp` ended this entry."""
+    return entry.timestamp <= timestamp and entry.key_class != DROPPED and not entry.key_class.startswith(SCHEMAS)
 
 
 class Passing(State):
@@ -14,11 +25,24 @@ class Passing(State):
     def __init__(self, now: Now) -> None:
         super().__init__(now)
         self._collecting = True
+        self._watchers: list[set[tuple[str, bytes]]] = []
 
     def apply(self, entries: list[Entry]) -> None:
         """See `State.apply`."""
         if self._collecting:
             super().apply(entries)
+        for written in self._watchers:
+            written.update((entry.key_class, entry.key) for entry in entries if not entry.deleted)
+
+    @contextmanager
+    def watching(self) -> Iterator[set[tuple[str, bytes]]]:
+        """A set that gets every identity that is put while the context lasts. Used on the log writer's loop."""
+        written: set[tuple[str, bytes]] = set()
+        self._watchers.append(written)
+        try:
+            yield written
+        finally:
+            self._watchers = [other for other in self._watchers if other is not written]
 
     def expired(self, most: int) -> list[Entry]:
         """None: Hazelcast lets go of what has expired, and the log says when that was."""
@@ -28,6 +52,16 @@ class Passing(State):
         """Keep nothing from now on."""
         self._collecting = False
         self.clear()
+
+    def dropped(self) -> list[Entry]:
+        """What was collected and stands before the mark of a destroyed map, the mark last; it is no longer kept."""
+        mark = self.tables.get(DROPPED, {}).get(b"")
+        if mark is None:
+            return []
+        found = [e for table in self.tables.values() for e in table.values() if is_dropped(e, mark.timestamp)]
+        for entry in (*found, mark):
+            del self.tables[entry.key_class][entry.key]
+        return [*found, mark]
 
     def hand_over(self, at_once: int) -> Iterator[list[Entry]]:
         """What was collected and is live, in lists of at most `at_once`; what was handed over is no longer kept."""
@@ -39,3 +73,10 @@ class Passing(State):
                 if live := [entry for entry in batch if not entry.expires or entry.expires > now]:
                     yield live
         self.clear()
+
+
+def passing(state: State) -> Passing:
+    """The memory of a node's business, which is of no other kind."""
+    if not isinstance(state, Passing):
+        raise TypeError(f"a node's engine makes {type(state).__name__} for memory")
+    return state

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import structlog
@@ -10,11 +12,12 @@ import structlog
 from kvwal.config import Flush
 from kvwal.engine import Engine
 from kvwal.entry import encode_entries
+from kvwal.node.drop import delete
 from kvwal.node.maps import to_map
-from kvwal.node.memory import Passing
+from kvwal.node.memory import Passing, passing
 from kvwal.ports.tasks import Workers
 
-_AT_ONCE = 10_000
+_AT_ONCE = 50_000
 
 
 async def recover(engine: Engine, loader: Any, flush: Callable[[str], Flush], workers: Workers) -> int:
@@ -26,13 +29,16 @@ async def recover(engine: Engine, loader: Any, flush: Callable[[str], Flush], wo
     names = {name: to_map(name) for name in engine.names()}
     for name, of_map in names.items():
         await engine.business(name, flush(of_map))
+    gc.freeze()  # JPype collects Python's garbage whenever Java's is: it need not look through what is only waiting to be loaded
     loaded = 0
     for name, of_map in names.items():
-        state = (await engine.business(name)).state
-        if isinstance(state, Passing):
-            count = await workers.run(lambda state=state, of_map=of_map: load(loader, of_map, state))  # type: ignore[misc]
-            logger.info("loaded", map=of_map, entries=count)
-            loaded += count
+        business = await engine.business(name)
+        state = passing(business.state)
+        if dropped := state.dropped():
+            await delete(business, dropped[:-1], lambda entry: True)
+        count = await workers.run(partial(load, loader, of_map, state))
+        logger.info("loaded", map=of_map, entries=count)
+        loaded += count
     return loaded
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import Callable
@@ -77,6 +78,7 @@ class Service:
         self.phase = Phase.RECOVERING
         loader = jvm.java("kvwal.node.Loader")(self._instance)
         loaded = await recover(self._engine, loader, self._flush(), self._workers)
+        gc.freeze()  # what is here now stays; see `recover`
         self._gate.open()
         self.phase = Phase.SERVING
         self._logger.info("ready", address=str(self._options.address), entries=loaded)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from hazelcast.core import HazelcastJsonValue
 from hazelcast.serialization.api import CompactReader, CompactSerializer, CompactWriter, Portable
 
 import kvwal
+from kvwal.entry import Entry
+from kvwal.log.ring import Submission, size_of
+from kvwal.node.memory import DROPPED
 from tests.support.cluster import CLUSTER, JAR, Node, java_tool, needs_hazelcast, running
 
 pytestmark = needs_hazelcast
@@ -258,6 +262,47 @@ def test_what_has_expired_is_absent_after_a_restart_and_what_has_not_keeps_its_e
         jobs = client.get_map("expiring").blocking()
         assert sorted(jobs.key_set()) == ["for ever", "long", "longer"]
         assert {key: jobs.get_entry_view(key).expiration_time for key in ends} == pytest.approx(ends, abs=2000)
+
+
+def deletes_of(node: Node, name: str) -> int:
+    """How many deletes the log of a map has."""
+    with kvwal.open(node.root, cluster=CLUSTER, read_only=True) as store:
+        business = store.map(name)
+        return sum(business.history(f"key-{number}")[0].deleted for number in range(20))
+
+
+def test_a_destroyed_map_stays_destroyed_and_may_be_used_again(node: Node) -> None:
+    with node.client(**TYPED) as client:
+        map_ = client.get_map("short-lived")
+        map_.blocking().put_all({f"key-{number}": number for number in range(20)})
+        map_.blocking().put("compact", Employee("Ada", 36))
+        assert map_.destroy()
+        again = client.get_map("short-lived").blocking()
+        assert again.size() == 0
+        again.put("key-1", "again")
+        while deletes_of(node, "short-lived") < 19:
+            pass
+    node.restart()
+    assert contents(node, "short-lived") == {"key-1": "again"}
+
+
+def test_a_drop_that_a_kill_cut_short_is_finished_by_the_next_start(node: Node) -> None:
+    with node.client() as client:
+        client.get_map("half").blocking().put_all({f"key-{number}": number for number in range(20)})
+    node.kill()
+    with kvwal.open(node.root, cluster=CLUSTER, node=node.name, archive=None) as store:
+        business = store.map("half")
+        del business["key-3"]
+        mark = Entry(b"", DROPPED, b"", "none", False, 0)
+        future: Future[int] = Future()
+        business._business.submit(Submission([mark], size_of([mark]), future))
+        future.result()
+        business["key-1"] = "again"
+    node.start()
+    assert contents(node, "half") == {"key-1": "again"}
+    assert deletes_of(node, "half") == 19
+    node.restart()
+    assert contents(node, "half") == {"key-1": "again"}
 
 
 def test_volatile_maps_are_memory_only(node: Node) -> None:

@@ -146,7 +146,7 @@ def stored(node: Node, name: str) -> dict[str, int]:
 
 def test_a_kill_under_load_loses_nothing_acknowledged(tmp_path: Path) -> None:
     with running(tmp_path / "root") as node:
-        for _ in range(3):
+        for _ in range(2):
             client_settings = {"invocation_timeout": 1.0, "cluster_connect_timeout": 0.1}
             with node.client(**client_settings) as client:
                 load = Load(client)

@@ -32,6 +32,10 @@ public final class Gate {
         check();
     }
 
+    synchronized boolean isOpen() {
+        return open && !leaving;
+    }
+
     synchronized void check() {
         if (!open) {
             throw new NotWritten("NotRecovered: this node has not loaded what its logs hold; nothing was read or written."

@@ -1,6 +1,8 @@
 package kvwal.node;
 
 import com.hazelcast.core.HazelcastInstance;
+import com.hazelcast.instance.impl.Node;
+import com.hazelcast.instance.impl.NodeState;
 import com.hazelcast.map.EntryLoader;
 import com.hazelcast.map.EntryStore;
 import com.hazelcast.map.MapLoaderLifecycleSupport;
@@ -17,9 +19,13 @@ import java.util.Properties;
  * stands below, sees the bytes, and none of these is ever called.
  */
 public final class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleSupport {
+    private static final Words.Word DROPPED = new Words.Word("dropped:none", new byte[0], 0, 0);
+    private static final Words.Word DROPPED_VALUE = new Words.Word("none", new byte[0], 0, 0);
+
     final Gate gate;
     private final Mailboxes mailboxes;
     private final Mailboxes.Mailbox mailbox;
+    private Node node;
     private Schemas schemas;
 
     private LogStore(Mailboxes mailboxes, Gate gate, String map) {
@@ -46,11 +52,20 @@ public final class LogStore implements EntryStore<Object, Object>, MapLoaderLife
 
     @Override
     public void init(HazelcastInstance instance, Properties properties, String map) {
+        node = Members.node(instance);
         schemas = new Schemas(Members.engine(instance), this::append);
     }
 
+    /**
+     * The map was destroyed, or this member is shutting down. A destroyed map's log gets a mark: what stands before it is gone.
+     * Whoever destroys it waits for the mark, so what they write afterwards stands behind it.
+     */
     @Override
-    public void destroy() { }
+    public void destroy() {
+        if (node.getState() == NodeState.ACTIVE && node.isRunning() && gate.isOpen()) {
+            append(Entries.encode(DROPPED, DROPPED_VALUE, 0));
+        }
+    }
 
     /** Returns when it is in the log; `value` null for a delete. */
     void write(Words.Word key, Words.Word value, long expires) {

@@ -67,20 +67,24 @@ public final class Words {
             case BYTES:
                 return isSized(all) ? sized("bytes", all) : null;
             case INTEGER:
-                return number("int", BigInteger.valueOf(ByteBuffer.wrap(all).getInt(HEADER)));
+                return !holds(all, 4) ? null : number("int", BigInteger.valueOf(ByteBuffer.wrap(all).getInt(HEADER)));
             case LONG:
-                return longNumber(ByteBuffer.wrap(all).getLong(HEADER));
+                return !holds(all, 8) ? null : longNumber(ByteBuffer.wrap(all).getLong(HEADER));
             case BIG_INTEGER:
                 return isSized(all) ? bigNumber(all) : null;
             case DOUBLE:
-                return floatNumber(ByteBuffer.wrap(all).getLong(HEADER));
+                return !holds(all, 8) ? null : floatNumber(ByteBuffer.wrap(all).getLong(HEADER));
             case BOOLEAN:
-                return all[HEADER] == 0 || all[HEADER] == 1 ? new Word("bool", all, HEADER, 1) : null;
+                return holds(all, 1) && (all[HEADER] == 0 || all[HEADER] == 1) ? new Word("bool", all, HEADER, 1) : null;
             case FOREIGN:
                 return foreign(all);
             default:
                 return null;
         }
+    }
+
+    private static boolean holds(byte[] all, int size) {
+        return all.length == HEADER + size;
     }
 
     private static boolean isSized(byte[] all) {
@@ -183,7 +187,7 @@ public final class Words {
             case "str": case "json": case "bytes": case "int": case "int64": case "float": case "bool": case "hz":
                 return true;
             default:
-                return !name.chars().allMatch(c -> c > ' ' && c < 127);
+                return !name.chars().allMatch(c -> c > ' ' && c < 127 && c != ':'); // a colon ends the name of a structure
         }
     }
 
