@@ -10,7 +10,7 @@ from typing import NamedTuple
 from archive.layout import Place
 from kvwal.config import Flush, Settings
 from kvwal.entry import TIMESTAMP_SHIFT, Entry
-from kvwal.errors import ClockSkew, ConfigError, KvwalError, StoreLocked
+from kvwal.errors import ArchiveError, ClockSkew, ConfigError, KvwalError, StoreLocked
 from kvwal.hlc import HybridClock, to_text
 from kvwal.log.appender import Appender, storage_full
 from kvwal.log.format import Header
@@ -82,13 +82,23 @@ class Log:
         await self.ring.order(self.writer.flush)
 
     async def drop(self, upto: int) -> None:
-        """Let go of segments that end at or before `upto`: a snapshot and the archive have what they hold."""
+        """Let go of segments that end at or before `upto`: a snapshot and the archive have what they hold.
+
+        Oldest first, each name durably gone before the next: what is left is a log without a gap. One that could not go is an
+        `ArchiveError`, and goes the next time.
+        """
 
         def recycle() -> None:
             sealed = self.appender.sealed
             while sealed and sealed[0].last <= upto:
-                self.appender.spares.recycle(sealed[0].path)
-                sealed.pop(0)
+                path = sealed[0].path
+                try:
+                    self.appender.spares.recycle(path)
+                except OSError as error:
+                    raise _not_dropped(path, error) from error
+                finally:
+                    if not self._ports.disk.exists(path):
+                        sealed.pop(0)
 
         async def action() -> None:
             await self._ports.workers.run(recycle)
@@ -215,6 +225,14 @@ def _not_opened(folder: Path, error: OSError) -> KvwalError:
         )
     return storage_full(folder, error) or ConfigError(
         f"{folder}: the log cannot be opened ({error}).", hint="Mend the disk, or choose another root."
+    )
+
+
+def _not_dropped(path: Path, error: OSError) -> KvwalError:
+    """What it means that a segment that is no longer needed could not be removed."""
+    return storage_full(path.parent, error) or ArchiveError(
+        f"{path}: a snapshot covers it, and it could not be removed ({error}).",
+        hint="Nothing is lost, and it is tried again; see to the disk.",
     )
 
 

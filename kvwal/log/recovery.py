@@ -2,7 +2,7 @@
 
 States of the last segment (only the last may lack a seal):
 
- 1. clean        it ends with its seal: the log was closed.
+ 1. clean        it ends with its seal: the log was closed, or killed while it made the seal durable. The seal is written again.
  2. only_header  nothing behind the header: the log was opened and not written to. The next segment takes its name.
  3. unsealed     whole blocks, then zeros or stale bytes of a recycled file: the process was killed. Sealed by copying.
  4. torn_block   a block that does not verify, no later block that says it was durable: power was lost in the middle of a
@@ -37,7 +37,7 @@ from kvwal.errors import CorruptLog
 from kvwal.log.format import Header, Seal, align, pack_seal
 from kvwal.log.names import FileKind, LogFile, parse_name, partial_name, torn_name
 from kvwal.log.reader import End, Progress, SegmentReader, SnapshotReader, log_files
-from kvwal.log.segment import SealedSegment
+from kvwal.log.segment import SEAL_ROOM, SealedSegment
 from kvwal.ports.disk import Buffer, Disk
 
 
@@ -202,6 +202,9 @@ class _Recovery:
                 self._cut(reader, buffer)
                 return
             self._keep(path, reader, reader.seal_crc, len(buffer))
+            seal = bytes(buffer[reader.end : reader.end + SEAL_ROOM])
+        if last:
+            self._write_again(path, reader.end, seal)
         self._done += reader.end
 
     def _check_chain(self, reader: SegmentReader) -> None:
@@ -240,6 +243,15 @@ class _Recovery:
             whole = bytes(buffer[: reader.end]).ljust(seal.bytes, b"\x00")
             self._write(reader.path, [whole, *parts])
             self._keep(reader.path, reader, crc, seal.bytes + sum(map(len, parts)))
+
+    def _write_again(self, path: Path, offset: int, seal: bytes) -> None:
+        """Make the seal of the last segment durable: it may stand in the page cache only. What is before it is durable."""
+        file = self._disk.open(path)
+        try:
+            file.write_at(offset, [seal])
+            file.datasync()
+        finally:
+            file.close()
 
     def _write(self, path: Path, parts: list[bytes]) -> None:
         partial = self._folder / partial_name(path.name)

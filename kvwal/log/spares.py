@@ -72,10 +72,12 @@ class Spares:
     def recycle(self, path: Path) -> None:
         """Keep a segment that is no longer needed as a spare, or, if space is short, delete it. Either way its name is gone.
 
-        Of a spare it is gone durably: else a power cut could bring the old name back over what is written into it later.
+        It is gone durably: else a power cut could bring the old name back over what is written into the spare later, or of
+        several segments that were let go of bring back an older one without a newer one.
         """
         if len(self._ready) >= MOST or not self._room.usable:
             self._disk.unlink(path)
+            self._disk.sync_folder(self._folder)
             return
         self._made += 1
         spare = self._folder / partial_name(f"recycled-{self._made}")

@@ -12,7 +12,7 @@ import mmap
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -233,7 +233,7 @@ class OsDisk:
 
     def make_folders(self, folder: Path) -> None:
         """See `Disk.make_folders`."""
-        if self.is_folder(folder):
+        if folder == folder.parent or _is_in_use(self, folder):
             return
         self.make_folders(folder.parent)
         try:
@@ -241,7 +241,10 @@ class OsDisk:
         except FileExistsError:
             if not self.is_folder(folder):
                 raise
-        self.sync_folder(folder.parent)
+            with suppress(PermissionError):  # then it was not we who made it there
+                self.sync_folder(folder.parent)
+        else:
+            self.sync_folder(folder.parent)
 
     def make_folder(self, folder: Path) -> None:
         """Create a folder. Durable after `sync_folder` of the one above."""
@@ -285,6 +288,16 @@ class OsDisk:
         os.ftruncate(fd, 0)
         os.pwrite(fd, note.encode(), 0)
         return OsLock(fd)
+
+
+def _is_in_use(disk: Disk, folder: Path) -> bool:
+    """Whether something is in it, or it is not for us to see that: then its name is durable. That of an empty one may not be:
+    a program that was killed before its fsync left it.
+    """
+    try:
+        return bool(disk.names(folder))
+    except PermissionError:
+        return True
 
 
 OS_DISK = OsDisk()

@@ -65,11 +65,10 @@ def after_changes(disk: MemoryDisk, call: Callable[[], None]) -> None:
 
 
 class Found(NamedTuple):
-    """What recovery made of a disk: the values, and what it said of the log. `disk` is as it left it."""
+    """What recovery made of a disk: the values, and what it said of the log."""
 
     values: Model
     log: Recovered
-    disk: MemoryDisk
 
 
 def recovered(disk: MemoryDisk, folder: Path = FOLDER) -> Found:
@@ -86,7 +85,7 @@ def recovered(disk: MemoryDisk, folder: Path = FOLDER) -> Found:
         for key, entry in latest.items()
         if not entry.deleted
     }
-    return Found(values, found, disk)
+    return Found(values, found)
 
 
 def _check_sealed(disk: MemoryDisk, found: Recovered) -> None:
@@ -135,12 +134,15 @@ class Told:
 class Cuts:
     """All that may be left of a disk, each once, with the narrowest bounds of all moments at which it may be left."""
 
-    def __init__(self, told: Told, *, forgets: bool = False, seed: int = 0) -> None:
-        """With `forgets` what was acknowledged may be lost, from its end."""
+    def __init__(
+        self, told: Told, *, forgets: bool = False, seed: int = 0, known: dict[int, Found] | None = None
+    ) -> None:
+        """With `forgets` what was acknowledged may be lost, from its end. `known` is what was recovered before."""
         self.told = told
         self.forgets = forgets
         self.chance = random.Random(seed)
         self.left: dict[int, Possible] = {}
+        self.known: dict[int, Found] = {} if known is None else known
         self.moments = 0
         self.sampled = 0
 
@@ -164,19 +166,17 @@ class Cuts:
             else:
                 self.left[key] = Possible(image, least, most, moment or f"moment {self.moments}")
 
-    def check(self, each: Callable[[Found], None] = lambda found: None) -> str:
+    def check(self) -> str:
         """Recover from each of them, and from every cut of that. Returns how many states were tried, in a sentence."""
         states = self.told.states
         waiting: list[tuple[int, Image, Found | None, str]] = [
             (key, left.image, None, left.moment) for key, left in self.left.items()
         ]
-        done: dict[int, Found] = {}
         while waiting:
             key, image, before, moment = waiting.pop()
-            found = done.get(key)
+            found = self.known.get(key)
             if found is None:
-                found = done[key] = self._recover(image, moment, waiting)
-                each(found)
+                found = self.known[key] = self._recover(image, moment, waiting)
             if key in self.left:
                 left = self.left[key]
                 assert found.values in states[left.least : left.most + 1], (left, found.values)
@@ -184,7 +184,7 @@ class Cuts:
                 assert found.values == before.values, (moment, "cut again while recovering")
                 _check_evidence(before, found, image)
         return (
-            f"{len(done):,} states of {self.moments:,} moments, {len(self.left):,} of the script and the others of its"
+            f"{len(self.known):,} states of {self.moments:,} moments, {len(self.left):,} of the script and the others of its"
             f" recovery; {self.sampled:,} moments had more than {MOST:,} states, of which some were tried"
         )
 

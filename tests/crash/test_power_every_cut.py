@@ -1,0 +1,76 @@
+"""Short scripts, and every power cut of each: what was acknowledged is there, transactions are whole, no cut is taken for
+damage, what recovery calls sealed is, and a cut of the recovery changes nothing of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kvwal.config import Flush, Interval
+from tests.support.cuts import Cuts, Told
+from tests.support.lives import Life
+from tests.support.power import SECTOR, MemoryDisk
+
+LONG = "long " * (2 * SECTOR // 5)
+"""A value whose block lies in three sectors."""
+
+
+def puts(life: Life) -> None:
+    life.put(a=1)
+    life.put(a=2, b=LONG)
+    life.put(a=None)
+
+
+def rotates(life: Life) -> None:
+    life.put(a=1)
+    life.rotate()
+    life.put(b=1)
+    life.rotate()
+
+
+def checkpoints(life: Life) -> None:
+    """The third snapshot's segments go into files that the first one's were in."""
+    for turn in range(3):
+        life.put(a=turn, b="x" * 40)
+        life.checkpoint()
+    life.put(b=None)
+
+
+def drops_many(life: Life) -> None:
+    """More segments go at once than are kept for the next ones."""
+    for turn in range(5):
+        life.put(a=turn)
+        life.rotate()
+    life.checkpoint()
+
+
+def archives(life: Life) -> None:
+    life.put(a=1)
+    life.archive()
+    life.put(a=2)
+    life.checkpoint()
+    life.put(b=1)
+    life.archive()
+    life.checkpoint()
+
+
+SCRIPTS: list[Callable[[Life], None]] = [puts, rotates, checkpoints, drops_many, archives]
+FLUSHES: list[Flush] = ["sync", "os", Interval(ms=3_600_000, bytes=1000)]
+
+
+@pytest.mark.parametrize("flush", FLUSHES, ids=["sync", "os", "interval"])
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
+def test_every_cut_of_a_script(script: Callable[[Life], None], flush: Flush, tmp_path: Path) -> None:
+    told, disk = Told(), MemoryDisk()
+    cuts = Cuts(told, forgets=flush != "sync")
+    cuts.watch(disk)
+    archive = tmp_path / "archive" if script is archives else None
+    for number in (1, 2):
+        life = Life(disk, told, number=number, flush=flush, archive=archive, cuts=cuts)
+        life.open()
+        script(life)
+        life.close()
+    print(cuts.check())

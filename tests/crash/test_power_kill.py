@@ -1,0 +1,90 @@
+"""A program is killed, or its disk fails once, the next one opens the log, and then the power is cut: what the next one found
+in the page cache is no better than that. What it told must be there after every cut.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from kvwal.errors import KvwalError
+from tests.support.cuts import Cuts, Found, Told
+from tests.support.lives import Life
+from tests.support.power import CALLS, MemoryDisk
+
+Script = list[Callable[[Life], None]]
+
+PUTS: Script = [lambda life: life.put(a=1), lambda life: life.put(a=2, b="long " * 200), lambda life: life.put(a=None)]
+ROTATES: Script = [lambda life: life.put(a=1), Life.rotate, lambda life: life.put(a=2), Life.rotate]
+CHECKPOINTS: Script = [lambda life: life.put(a=1, b="x" * 40), Life.checkpoint, lambda life: life.put(a=None, c=1)] * 3
+SCRIPTS = {"puts": PUTS, "rotates": ROTATES, "checkpoints": CHECKPOINTS}
+
+
+def live(disk: MemoryDisk, told: Told, script: Script) -> None:
+    """A program that is told of every failure, and tries to go on."""
+    life = Life(disk, told)
+    with suppress(KvwalError):
+        life.open()
+        for step in script:
+            with suppress(KvwalError):
+                step(life)
+            assert dict(life.b) == told.states[told.acknowledged]
+    life.end()
+
+
+def live_on(disk: MemoryDisk, told: Told, known: dict[int, Found]) -> Cuts:
+    """The next program on that disk, as the one before left it, and every cut of it."""
+    cuts = Cuts(told, known=known)
+    cuts.watch(disk)
+    life = Life(disk, told, number=2, cuts=cuts)
+    life.open()
+    life.put(d=1)
+    life.checkpoint()
+    life.close()
+    cuts.check()
+    return cuts
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_killed_anywhere_then_cut_anywhere(script: str) -> None:
+    known: dict[int, Found] = {}
+    kills = moments = 0
+    alive = False
+    while not alive:
+        disk, told = MemoryDisk(), Told()
+        left = kills
+
+        def watch(disk: MemoryDisk = disk) -> None:
+            nonlocal left
+            left -= 1
+            disk.dead = left < 0
+
+        disk.watch = watch
+        live(disk, told, SCRIPTS[script])
+        alive, disk.dead = not disk.dead, False
+        moments += live_on(disk, told, known).moments
+        kills += 1
+    print(f"{kills - 1} kills, and {len(known):,} states of {moments:,} moments after them")
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_failed_anywhere_then_cut_anywhere(script: str, number: int) -> None:
+    known: dict[int, Found] = {}
+    failures = moments = 0
+    for call in CALLS:
+        nth = 0
+        failed = 1
+        while failed:
+            nth += 1
+            disk, told = MemoryDisk(), Told()
+            disk.fail(call, nth, number)
+            live(disk, told, SCRIPTS[script])
+            failed = disk.failed
+            failures += failed
+            if failed:
+                moments += live_on(disk, told, known).moments
+    print(f"{failures} failed calls, and {len(known):,} states of {moments:,} moments after them")
