@@ -109,6 +109,6 @@ MUTANTS = [
         "a log that ran full waits for its timers", 8, "kvwal/upkeep.py",
         "        if self.log.writer.full is not None and now >= self._relief_due:\n",
         "        if self.log.writer.full is not None and now < 0:\n",
-        f"--timeout=60 {FULL}",
+        FULL,
     ),
 ]  # fmt: skip
