@@ -74,10 +74,21 @@ def live_objects(objects: Objects, place: Place) -> list[ObjectInfo]:
     within the range in which that log counts. A place without a registration has none. Raises ArchiveDamaged,
     ArchiveError.
     """
-    registration = owner(objects, place)
+    registration = _owner(objects, place)
     if registration is None:
         return []
     return listed_again(lambda: _live(objects, place, registration))
+
+
+def _owner(objects: Objects, place: Place) -> Registration | None:
+    """The log that owns the place. A log registers before it puts anything: objects without a registration have lost it."""
+    found = owner(objects, place)
+    if found is None and list_spans(objects, place) and (found := owner(objects, place)) is None:
+        raise ArchiveDamaged(
+            f"{objects.url}: {place.prefix} has objects, but no `_log` says which log they are of.",
+            hint="Put `_log` back, or open the store whose log it is with this archive: it registers again.",
+        )
+    return found
 
 
 def listed_again(read: Callable[[], T]) -> T:
@@ -254,9 +265,9 @@ def find_rows(objects: Objects, info: ObjectInfo, key_class: str, key: bytes) ->
 
 def coverage(objects: Objects, place: Place, log_id: str) -> Coverage:
     """What the archive holds of the log `log_id` and of the logs it continues; nothing for a log that is not
-    registered.
+    registered. Raises as `live_objects`.
     """
-    registration = owner(objects, place)
+    registration = _owner(objects, place)
     counted = registration.range_of(log_id) if registration else None
     if registration is None or counted is None:
         return Coverage(0, [], [], 0, 0)

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 import msgspec
 
 from archive.errors import ArchiveDamaged, ConfigError
-from archive.layout import Place, check_name, parse_registration_key, registration_key
+from archive.layout import Place, check_name, parse_object_key, parse_registration_key, registration_key
 from archive.objects import Objects
 from archive.rows import DAMAGED_HINT, FORMAT, check_format
+
+BLANK_CRC = b"00000000"
 
 
 class Earlier(msgspec.Struct, frozen=True):
@@ -28,7 +30,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """One log of a place, as it stands in `_log` or `_log.N`.
 
     `from_sequence` is the first sequence the log writes itself, `previous` the logs before it, oldest first.
-    `restored_from` says up to which sequence of which node the log was filled by a restore.
+    `restored_from` says up to which sequence of which node the log was filled by a restore. `crc` is the crc32c of the
+    record, in hex, with zeros in its place: a flipped bit in `log_id` would else hide every object of the log.
     """
 
     format: int = FORMAT
@@ -37,6 +40,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     from_sequence: int = 1
     previous: list[Earlier] = []
     restored_from: dict[str, int] = {}
+    crc: str = ""
 
     def range_of(self, log_id: str) -> tuple[int, int | None] | None:
         """The first and last sequence that count of `log_id` (None: no end yet), or None for a foreign log."""
@@ -59,11 +63,27 @@ def _read(objects: Objects, key: str) -> Registration:
     raw = objects.read(key)
     try:
         check_format(raw, key)
-        return msgspec.json.decode(raw, type=Registration)
+        found = msgspec.json.decode(raw, type=Registration)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ArchiveDamaged(
-            f"{key}: the registration of the log cannot be read: {error}.", hint=DAMAGED_HINT
-        ) from error
+        raise _damaged(key, f"cannot be read: {error}") from error
+    if found.crc and found.crc != _crc(raw.replace(found.crc.encode(), BLANK_CRC)):
+        raise _damaged(key, "is not what was put: its checksum does not match")
+    return found
+
+
+def _damaged(key: str, what: str) -> ArchiveDamaged:
+    return ArchiveDamaged(f"{key}: the registration of the log {what}.", hint=DAMAGED_HINT)
+
+
+def _encode(registration: Registration) -> bytes:
+    blank = msgspec.json.encode(msgspec.structs.replace(registration, crc=BLANK_CRC.decode()))
+    return msgspec.json.encode(msgspec.structs.replace(registration, crc=_crc(blank)))
+
+
+def _crc(record: bytes) -> str:
+    import google_crc32c
+
+    return f"{google_crc32c.value(record):08x}"
 
 
 def register(objects: Objects, place: Place, log_id: str, *, restored_from: Mapping[str, int] | None = None) -> None:
@@ -74,7 +94,7 @@ def register(objects: Objects, place: Place, log_id: str, *, restored_from: Mapp
     """
     if owner(objects, place) is None:
         key = registration_key(place, 1)
-        data = msgspec.json.encode(Registration(log_id=log_id, restored_from=dict(restored_from or {})))
+        data = _encode(Registration(log_id=log_id, restored_from=dict(restored_from or {})))
         if objects.put_if_absent(key, data):
             _check_refusal(objects, key, data)
             objects.confirm(key, data)
@@ -127,15 +147,19 @@ def take_over(objects: Objects, place: Place, log_id: str, from_sequence: int) -
     next_number = found.number + 1
     previous = [*found.previous, Earlier(found.log_id, from_sequence - 1)]
     new = Registration(log_id=log_id, number=next_number, from_sequence=from_sequence, previous=previous)
-    data = msgspec.json.encode(new)
+    data = _encode(new)
     if objects.put_if_absent(registration_key(place, next_number), data):
         objects.confirm(registration_key(place, next_number), data)
     require_owner(objects, place, log_id)
 
 
 def registered(objects: Objects, namespace: str, cluster: str, business: str | None = None) -> list[Place]:
-    """The places with a registered log, sorted: of one business, or of all of the cluster. Raises ArchiveError."""
+    """The places with a registered log, sorted: of one business, or of all of the cluster. Raises ArchiveError.
+
+    A place whose registration was lost counts too: whoever reads it is told.
+    """
     folders = {"namespace": namespace, "cluster": cluster} | ({"business": business} if business else {})
     prefix = "".join(check_name(kind, name) + "/" for kind, name in folders.items())
-    found = (parse_registration_key(item.key) for item in objects.list(prefix))
+    listed = objects.list(prefix)
+    found = (parse_registration_key(item.key) or parse_object_key(item.key) for item in listed)
     return sorted({item[0] for item in found if item})

@@ -13,7 +13,7 @@ from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import Recovered, Target, recover
 from kvwal.log.segment import SealedSegment
 from kvwal.ports.clock import SYSTEM
-from kvwal.ports.disk import OS_DISK
+from kvwal.ports.disk import OS_DISK, Disk
 
 PLACE = Place("default", "local", "b", "n")
 
@@ -29,11 +29,13 @@ def header(first: int = 1, previous_crc: int = 0, epoch: int = 1) -> Header:
 class Writer:
     """Writes groups of puts of consecutive keys into `folder`."""
 
-    def __init__(self, folder: Path, settings: Settings | None = None, after: Recovered | None = None) -> None:
-        OS_DISK.make_folders(folder)
+    def __init__(
+        self, folder: Path, settings: Settings | None = None, after: Recovered | None = None, disk: Disk = OS_DISK
+    ) -> None:
+        disk.make_folders(folder)
         self.sealed: list[SealedSegment] = list(after.sealed) if after else []
         begin = header(after.next_sequence, after.previous_crc, after.epoch) if after else header()
-        self.appender = Appender(OS_DISK, SYSTEM, folder, begin, settings or Settings(), self.sealed)
+        self.appender = Appender(disk, SYSTEM, folder, begin, settings or Settings(), self.sealed)
         self.timestamp = after.last_timestamp if after else 0
 
     def group(self, *sizes: int, sync: bool = True) -> None:

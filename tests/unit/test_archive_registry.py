@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from archive import registry
@@ -164,6 +165,34 @@ def test_a_registration_that_cannot_be_read_is_named(
     objects.put_if_absent(registration_key(PLACE, 1), raw)
     with pytest.raises(error, match=f"{registration_key(PLACE, 1)}: .*{says}"):
         registry.owner(objects, PLACE)
+
+
+def test_no_flipped_bit_of_a_registration_is_taken_for_another(objects: Objects) -> None:
+    """One in the log_id would make every object foreign, and a restore without them would be empty."""
+    fill(objects, PLACE, [(1, 10)], "log-1")
+    registry.take_over(objects, PLACE, "log-2", 11)
+    key = registration_key(PLACE, 2)
+    whole, found = objects.read(key), registry.owner(objects, PLACE)
+    for at, bit in ((at, bit) for at in range(len(whole)) for bit in range(8)):
+        objects.delete(key)
+        objects.put_if_absent(key, whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
+        try:
+            assert msgspec.structs.replace(registry.owner(objects, PLACE), crc="") == msgspec.structs.replace(
+                found, crc=""
+            )
+        except ArchiveError:
+            continue
+
+
+def test_objects_without_a_registration_are_not_passed_over(objects: Objects) -> None:
+    fill(objects, PLACE, [(1, 10)], "log-1")
+    objects.delete(registration_key(PLACE, 1))
+    assert registry.registered(objects, "ns", "local") == [PLACE]
+    for read in (lambda: live_objects(objects, PLACE), lambda: coverage(objects, PLACE, "log-1")):
+        with pytest.raises(ArchiveDamaged, match=r"no `_log` says .* registers again"):
+            read()
+    registry.register(objects, PLACE, "log-1")
+    assert coverage(objects, PLACE, "log-1").last == 10
 
 
 def test_registered_lists_places_of_one_business_or_of_all(objects: Objects) -> None:

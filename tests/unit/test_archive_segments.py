@@ -158,13 +158,6 @@ def test_a_parquet_file_of_someone_else(objects: Objects) -> None:
         live_objects(objects, PLACE)
 
 
-def test_objects_of_a_place_without_a_registration_do_not_count(objects: Objects) -> None:
-    _, data = encode(PLACE, Span(1, 20), table(rows(1, 20)), Seals(LOG, 0, [20]))
-    objects.put_if_absent(object_key(PLACE, Span(1, 20)), data)
-    assert live_objects(objects, PLACE) == []
-    assert coverage(objects, PLACE, LOG).last == 0
-
-
 def test_coverage_ends_at_the_first_gap_and_names_every_gap(objects: Objects) -> None:
     fill(objects, PLACE, [(1, 10), (11, 20), (31, 40), (51, 60)])
     found = coverage(objects, PLACE, LOG)
