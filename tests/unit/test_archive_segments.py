@@ -15,7 +15,7 @@ from archive.layout import Place, Span, object_key
 from archive.objects import Objects, open_objects
 from archive.reader import coverage, find_rows, live_objects, read_footer, read_rows, unsuperseded, without_gaps
 from archive.rows import COLUMNS, Footer, seal_object
-from archive.writer import Seals, encode, put_segment
+from archive.writer import put_segment
 from tests.support.history import LOG, PLACE, fill, merged, place, put, rows, table
 
 
