@@ -99,6 +99,8 @@ class OpenBusiness:
             "snapshot_sequence": log.covered,
             "archived_sequence": self.keeper.archived if seen else None,
             "archive_lag_entries": last - self.keeper.archived if seen else None,
+            "archive_lag_seconds": self.keeper.archive_lag_seconds() if seen else None,
+            "checkpoint_age_seconds": self.keeper.checkpoint_age_seconds(),
             "archive_error": str(self.keeper.archive_error) if self.keeper.archive_error else None,
             "flush": self.flush if isinstance(self.flush, str) else f"interval({self.flush.ms} ms, {self.flush.bytes} bytes)",
             "groups": log.writer.groups,

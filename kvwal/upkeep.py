@@ -6,6 +6,7 @@ The writer never waits for any of it. A failure is logged and kept for `stats`; 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,6 +50,29 @@ class Surroundings(NamedTuple):
     """What keeps a business's entries; in a node that is Hazelcast, and this passes them on."""
 
 
+class Behind:
+    """How long the oldest entry has waited that the archive has not reached. It is told of both about every second.
+
+    What it remembers grows with the logarithm of the wait only, so an age is known to about 1 %.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, float]] = deque()
+
+    def note(self, last: int, reached: int, now: float) -> None:
+        """Entries up to `last` are there now, and the archive holds those up to `reached`."""
+        waited = self.seconds(reached, now)
+        known, at = self._waiting[-1] if self._waiting else (reached, 0.0)
+        if last > known and now - at >= waited / 100:
+            self._waiting.append((last, now))
+
+    def seconds(self, reached: int, now: float) -> float:
+        """How long the oldest entry behind `reached` has waited; 0.0 if it was told of none."""
+        while self._waiting and self._waiting[0][0] <= reached:
+            self._waiting.popleft()
+        return now - self._waiting[0][1] if self._waiting else 0.0
+
+
 class Keeper:
     """Looks after one open log, on the store's event loop.
 
@@ -74,6 +98,8 @@ class Keeper:
         self._checkpoint_due = now + around.settings.checkpoint_seconds
         self._upkeep_due = now + _UPKEEP_SECONDS
         self._relief_due = now
+        self._checkpointed = now
+        self._behind = Behind()
 
     async def archive(self) -> None:
         """Seal what is there, archive it, and return when it is confirmed."""
@@ -94,8 +120,18 @@ class Keeper:
         if archive and self.log.writer.failed is None:
             await self._in_background(self.archive)
 
+    def archive_lag_seconds(self) -> float:
+        """How long the oldest entry that the archive does not hold has waited for it, to about a second."""
+        return self._behind.seconds(self.archived, self._around.ports.clock.elapsed())
+
+    def checkpoint_age_seconds(self) -> float:
+        """How long ago the last checkpoint was made; since the log was opened, if none was."""
+        return self._around.ports.clock.elapsed() - self._checkpointed
+
     async def tick(self) -> None:
         """What is due now: called about every second."""
+        if self._around.archive_url is not None:
+            self._behind.note(self.log.appender.next_sequence - 1, self.archived, self._around.ports.clock.elapsed())
         await self._in_background(self._sweep)
         if self._running is not None and not self._running.done():
             return
@@ -180,6 +216,7 @@ class Keeper:
         done = await self._around.archiver.do(job, Checkpointed)
         if done.last_sequence:
             self.log.covered, self.log.snapshot_bytes = done.last_sequence, done.size
+            self._checkpointed = self._around.ports.clock.elapsed()
         await self._drop()
 
     async def _upkeep(self) -> None:

@@ -13,7 +13,9 @@ _PER_BUSINESS = {
     "log_bytes": "Bytes of log that are kept.",
     "segments": "Segments that are kept.",
     "snapshot_sequence": "The last entry that a snapshot holds.",
+    "checkpoint_age_seconds": "How long ago the last checkpoint was made; since the log was opened, if none was.",
     "archive_lag_entries": "Entries that the archive does not hold yet.",
+    "archive_lag_seconds": "How long the oldest entry that the archive does not hold has waited for it.",
     "ring_slots": "Batches that wait for the log writer.",
     "ring_bytes": "Bytes that wait for the log writer.",
 }
@@ -26,13 +28,13 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._entries = Counter("kvwal_entries", "Entries that were written to the log.", registry=self._registry)
         self._refused = Counter(
-            "kvwal_refused_groups", "Groups that were not written, by error.", ["reason"], registry=self._registry
+            "kvwal_refused_writes", "Submissions that were not written, by error.", ["reason"], registry=self._registry
         )
         self._group = self._histogram("kvwal_group_entries", "Entries written as one group.", _SIZES)
         self._bytes = Counter("kvwal_written_bytes", "Bytes that groups took in the log.", registry=self._registry)
         self._queued = self._histogram("kvwal_queue_seconds", "How long the first of a group waited.", _SECONDS)
-        self._commit = self._histogram("kvwal_commit_seconds", "How long writing a group took.", _SECONDS)
-        self._sync = self._histogram("kvwal_fdatasync_seconds", "How long an fdatasync took.", _SECONDS)
+        self._seconds = self._histogram("kvwal_group_seconds", "How long writing a group took.", _SECONDS)
+        self._sync = self._histogram("kvwal_fsync_seconds", "How long an fdatasync took.", _SECONDS)
 
     def group(self, entries: int, size: int, queued: float, seconds: float) -> None:
         """See `Meter.group`."""
@@ -40,7 +42,7 @@ class Metrics:
         self._bytes.inc(size)
         self._group.observe(entries)
         self._queued.observe(queued)
-        self._commit.observe(seconds)
+        self._seconds.observe(seconds)
 
     def synced(self, seconds: float) -> None:
         """See `Meter.synced`."""
@@ -60,9 +62,11 @@ class Metrics:
             for business, found in businesses.items():
                 if found[name] is not None:
                     family.labels(business).set(found[name])
-        failed = Gauge("kvwal_log_failed", "1 if the log is poisoned.", ["business"], registry=now)
+        failed = Gauge("kvwal_failed", "1 if the log takes no more writes.", ["business"], registry=now)
+        reached = Gauge("kvwal_archive_up", "1 unless the last try to archive failed.", ["business"], registry=now)
         for business, found in businesses.items():
             failed.labels(business).set(found["failed"] is not None)
+            reached.labels(business).set(found["archive_error"] is None)
         return generate_latest(self._registry) + generate_latest(now)
 
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:

@@ -118,11 +118,19 @@ class Service:
         serving = self.phase is Phase.SERVING
         found = {"recovered": ("1 when memory holds all that the logs do.", float(serving))}
         if self._instance is not None and self.phase is not Phase.LEAVING:
-            found["members"] = ("Members of the cluster.", float(self._instance.getCluster().getMembers().size()))
+            found["cluster_members"] = (
+                "Members of the cluster.",
+                float(self._instance.getCluster().getMembers().size()),
+            )
         return found
 
     def _metrics_page(self) -> bytes:
-        return self._metrics.page(self._gauges(), self._engine.stats()["businesses"])
+        stats = self._engine.stats()
+        gauges = self._gauges()
+        if stats["disk"] is not None:
+            usable = float(stats["disk"]["usable_bytes"])
+            gauges["disk_usable_bytes"] = ("Bytes that may still be written before writes are refused.", usable)
+        return self._metrics.page(gauges, stats["businesses"])
 
     def _flush(self) -> Callable[[str], Flush]:
         return partial(flush_for, patterns=self._options.file.policies(), otherwise=self._options.flush)

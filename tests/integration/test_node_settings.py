@@ -157,9 +157,9 @@ def test_health_readiness_and_metrics(tmp_path: Path) -> None:
         assert status == 200
         assert float(figures["kvwal_entries_total"]) == 10
         assert float(figures["kvwal_recovered"]) == 1
-        assert float(figures["kvwal_members"]) == 1
+        assert float(figures["kvwal_cluster_members"]) == 1
         assert float(figures['kvwal_last_sequence{business="jobs"}']) == 10
-        assert float(figures["kvwal_fdatasync_seconds_count"]) >= 1
+        assert float(figures["kvwal_fsync_seconds_count"]) >= 1
         assert float(figures["kvwal_group_entries_sum"]) == 10
 
 
