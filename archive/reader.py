@@ -59,7 +59,7 @@ class Coverage(NamedTuple):
 
     `last` is the last sequence up to which nothing is missing (0: nothing is there), `spans` the live objects' in
     order, `gaps` the missing ranges between them, `max_timestamp` and `horizon` the greatest of any live object (0
-    without one).
+    without one), `seal_crc` the crc of the seal behind `last`.
     """
 
     last: int
@@ -67,6 +67,7 @@ class Coverage(NamedTuple):
     gaps: list[tuple[int, int]]
     max_timestamp: int
     horizon: int
+    seal_crc: int
 
 
 def live_objects(objects: Objects, place: Place) -> list[ObjectInfo]:
@@ -270,7 +271,7 @@ def coverage(objects: Objects, place: Place, log_id: str) -> Coverage:
     registration = _owner(objects, place)
     counted = registration.range_of(log_id) if registration else None
     if registration is None or counted is None:
-        return Coverage(0, [], [], 0, 0)
+        return Coverage(0, [], [], 0, 0, 0)
     end = counted[1]
     infos = [info for info in live_objects(objects, place) if end is None or info.span.last <= end]
     return covered(infos)
@@ -278,15 +279,17 @@ def coverage(objects: Objects, place: Place, log_id: str) -> Coverage:
 
 def covered(infos: Iterable[ObjectInfo]) -> Coverage:
     """The coverage by these live objects, which are in order of the log. Pure."""
-    spans, gaps, reached, times, horizons = [], [], 0, [0], [0]
+    spans, gaps, reached, times, horizons, seals = [], [], 0, [0], [0], {}
     for info in infos:
         spans.append(info.span)
+        seals[info.span.last] = info.footer.seal_crcs[-1] if info.footer.seal_crcs else 0
         if info.span.first > reached + 1:
             gaps.append((reached + 1, info.span.first - 1))
         reached = max(reached, info.span.last)
         times.append(info.footer.max_timestamp)
         horizons.append(info.span.horizon)
-    return Coverage(gaps[0][0] - 1 if gaps else reached, spans, gaps, max(times), max(horizons))
+    last = gaps[0][0] - 1 if gaps else reached
+    return Coverage(last, spans, gaps, max(times), max(horizons), seals.get(last, 0))
 
 
 def without_gaps(

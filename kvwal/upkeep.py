@@ -194,7 +194,8 @@ class Keeper:
         target = self._target()
         if target is None or self.archived >= self.log.appender.next_sequence - 1:
             return
-        job = Archive(target, str(self.log.folder), [SegmentRef.of(segment) for segment in segments])
+        ends = self.log.appender.header.first_sequence - 1
+        job = Archive(target, str(self.log.folder), [SegmentRef.of(segment) for segment in segments], ends)
         try:
             done = await self._around.archiver.do(job, Archived)
         except KvwalError as error:

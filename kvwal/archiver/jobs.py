@@ -57,11 +57,15 @@ class Checkpoint(msgspec.Struct, tag=True):
 
 
 class Archive(msgspec.Struct, tag=True):
-    """Put what these segments hold, and what a new archive lacks of the snapshot in `folder`, into the archive."""
+    """Put what these segments hold, and what a new archive lacks of the snapshot in `folder`, into the archive.
+
+    `ends` is the last sequence of the log that is sealed: the archive cannot hold more of it.
+    """
 
     target: Target
     folder: str
     segments: list[SegmentRef]
+    ends: int
 
 
 class Upkeep(msgspec.Struct, tag=True):

@@ -11,6 +11,7 @@ import msgspec
 from archive import reader, registry, rewrite, writer
 from archive.layout import Span
 from archive.objects import Objects, open_objects
+from archive.reader import Coverage
 from kvwal.archiver.jobs import (
     Answer,
     Archive,
@@ -25,7 +26,7 @@ from kvwal.archiver.jobs import (
     Upkeep,
 )
 from kvwal.entry import Decode, Entry
-from kvwal.errors import ArchiveGap, KvwalError
+from kvwal.errors import ArchiveGap, ConfigError, KvwalError
 from kvwal.log.appender import FULL
 from kvwal.log.checkpoint import checkpoint
 from kvwal.log.reader import End, SegmentReader, SnapshotReader, entry_decoder, log_files
@@ -85,6 +86,7 @@ def _archive(job: Archive, disk: Disk) -> Archived:
     timestamp = covered.max_timestamp
     decode = entry_decoder()
     wanted = [ref for ref in job.segments if ref.last > last]
+    _check_same_log(job, objects, covered, wanted)
     begins = wanted[0].first if wanted else _snapshot_ends(disk, Path(job.folder)) + 1
     if last == 0 and begins > 1:
         last, seeded = _seed(job, disk, objects, decode, begins)
@@ -101,6 +103,20 @@ def _archive(job: Archive, disk: Disk) -> Archived:
         last = batch[-1].last
     nodes = [found.node for found in registry.registered(objects, place.namespace, place.cluster, place.business)]
     return Archived(last, timestamp, nodes)
+
+
+def _check_same_log(job: Archive, objects: Objects, covered: Coverage, wanted: list[SegmentRef]) -> None:
+    """The log must go on where the archive ends: an older copy of its folder would put other entries under the same numbers."""
+    if not covered.last:
+        return
+    follows = not wanted or wanted[0].first > covered.last + 1 or wanted[0].previous_crc == covered.seal_crc
+    if job.ends >= covered.last and follows and not (wanted and wanted[0].first <= covered.last):
+        return
+    raise ConfigError(
+        f"{job.folder}: the archive {objects.url} holds this log up to {covered.last}, and what is here does not go on from"
+        f" there ({job.ends} is its last sealed sequence): this is an older copy of the log, or its end is missing.",
+        hint="Put the newer folder back; or make one log of both with `kvwal log repair --take-over`.",
+    )
 
 
 def _batches(refs: list[SegmentRef]) -> Iterator[list[SegmentRef]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -225,3 +226,27 @@ def test_reading_while_another_process_writes(tmp_path: Path) -> None:
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
+
+
+@pytest.mark.parametrize("more", [0, 5, 20])
+def test_an_older_copy_of_a_log_does_not_write_over_what_came_later(tmp_path: Path, more: int) -> None:
+    """A folder was put back from a backup: what is written then has the numbers of entries that the archive holds already."""
+    root, archive, backup = tmp_path / "root", tmp_path / "archive", tmp_path / "backup"
+    for first in (0, 10):
+        if first:
+            shutil.copytree(root, backup)
+        with kvwal.open(root, archive=archive) as store:
+            for number in range(first, first + 10):
+                store.map("b")[f"key-{number}"] = number
+    shutil.rmtree(root)
+    backup.rename(root)
+    with kvwal.open(root, archive=archive) as store:
+        b = store.map("b")
+        for number in range(more):
+            b[f"new-{number}"] = number
+        with pytest.raises(ConfigError, match="older copy"):
+            store.archive()
+        store.checkpoint()
+        assert "older copy" in business(store)["archive_error"]
+        assert f"{1:020}.wal" in segments(root)
+    assert coverage_of(archive).spans[-1].last == 20
