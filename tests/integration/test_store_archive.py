@@ -250,3 +250,17 @@ def test_an_older_copy_of_a_log_does_not_write_over_what_came_later(tmp_path: Pa
         assert "older copy" in business(store)["archive_error"]
         assert f"{1:020}.wal" in segments(root)
     assert coverage_of(archive).spans[-1].last == 20
+
+
+def test_a_checkpoint_keeps_the_deletes_that_hold_down_another_nodes_entries(tmp_path: Path) -> None:
+    with kvwal.open(tmp_path, archive=None, node="n2") as store:
+        store.map("b").update(a=1, b=1)
+    with kvwal.open(tmp_path, archive=None, node="n1") as store:
+        b = store.map("b")
+        b["own"] = 1
+        for key in ("a", "own"):
+            b.delete(key)
+        store.checkpoint()
+        assert len(segments(tmp_path)) == 2, "the log of n2, and what n1 began after its checkpoint"
+    with kvwal.open(tmp_path, archive=None, read_only=True) as store:
+        assert dict(store.map("b")) == {"b": 1}
