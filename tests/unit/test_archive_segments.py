@@ -94,6 +94,18 @@ def test_a_half_written_object_is_never_taken_for_archived(objects: Objects, cut
         coverage(objects, PLACE, LOG)
 
 
+def test_an_object_that_arrived_otherwise_is_not_archived(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = type(objects)
+    put_whole = kind.put_if_absent
+
+    def lossy(self: Objects, key: str, data: bytes) -> bool:
+        return put_whole(self, key, data if "/_" in key else data[:-20] + bytes([data[-20] ^ 1]) + data[-19:])
+
+    monkeypatch.setattr(kind, "put_if_absent", lossy)
+    with pytest.raises(ArchiveDamaged, match="is not what was put there"):
+        fill(objects, PLACE, [(1, 20)])
+
+
 def test_a_flipped_bit_anywhere_is_found(objects: Objects) -> None:
     (stored,) = fill(objects, PLACE, [(1, 20)])
     (info,) = live_objects(objects, PLACE)
