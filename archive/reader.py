@@ -174,7 +174,7 @@ def read_footer(file: BinaryIO, key: str, *, check_body: bool = False) -> Footer
         raise _damaged(key, NO_RECORD)
     if not sealed:
         raise _damaged(key, "the checksum of its footer does not match")
-    with _as_damage(key):
+    with as_damage(key):
         metadata = pq.read_metadata(io.BytesIO(MAGIC + raw + len(raw).to_bytes(4, "little") + MAGIC))
     footer = decode_footer((metadata.metadata or {}).get(FOOTER_KEY), key)
     if metadata.num_rows != footer.rows or metadata.schema.names != list(COLUMNS):
@@ -223,21 +223,11 @@ def _body_crc(file: BinaryIO, key: str) -> int:
 
 def read_rows(objects: Objects, info: ObjectInfo) -> pa.Table:
     """All rows of an object, every byte of them checked. Raises ArchiveDamaged, ObjectMissing."""
-    return rows_of(read_whole(objects, info), info.key)
-
-
-def read_whole(objects: Objects, info: ObjectInfo) -> BinaryIO:
-    """An object in memory, every byte of its rows checked. Raises as `read_rows`."""
-    file = io.BytesIO(objects.read(info.key))
-    check_unchanged(read_footer(file, info.key, check_body=True), info)
-    return file
-
-
-def rows_of(file: BinaryIO, key: str) -> pa.Table:
-    """All rows of an open object, in its order."""
     import pyarrow.parquet as pq
 
-    with _as_damage(key):
+    file = io.BytesIO(objects.read(info.key))
+    check_unchanged(read_footer(file, info.key, check_body=True), info)
+    with as_damage(info.key):
         return pq.read_table(file).cast(schema())
 
 
@@ -260,7 +250,7 @@ def find_rows(objects: Objects, info: ObjectInfo, key_class: str, key: bytes) ->
     import pyarrow.parquet as pq
 
     wanted = [("key_class", "=", key_class), ("key", "=", key)]
-    with objects.open(info.key) as file, _as_damage(info.key):
+    with objects.open(info.key) as file, as_damage(info.key):
         return pq.read_table(file, filters=wanted, page_checksum_verification=True).cast(schema())
 
 
@@ -321,8 +311,8 @@ def _damaged(key: str, what: str) -> ArchiveDamaged:
 
 
 @contextmanager
-def _as_damage(key: str) -> Iterator[None]:
-    """What pyarrow says of bytes that are no whole, valid Parquet, as ArchiveDamaged."""
+def as_damage(key: str) -> Iterator[None]:
+    """A context that raises what pyarrow says of bytes that are no whole, valid Parquet, as ArchiveDamaged."""
     import pyarrow as pa
 
     try:

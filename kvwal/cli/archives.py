@@ -16,14 +16,25 @@ from archive.reader import live_objects
 from archive.rewrite import gc, rewrite
 from archive.verify import verify
 from kvwal.cli import show
-from kvwal.cli.options import ALL, AcceptClock, AnyNamespace, Archive, Cluster, Json, Namespace, Node, Root, Where
+from kvwal.cli.options import (
+    ALL,
+    AcceptClock,
+    AnyNamespace,
+    Archive,
+    Cluster,
+    Json,
+    Namespace,
+    Node,
+    Resume,
+    Root,
+    Where,
+    scrub_notes,
+)
 from kvwal.cli.show import Format
 from kvwal.cli.text import parse_time
 from kvwal.config import Settings
 from kvwal.errors import ConfigError
 from kvwal.hlc import to_text
-
-DAMAGED = 4
 
 archive_app = typer.Typer(help="The archive: sorted, immutable objects in a folder or a bucket.", no_args_is_help=True)
 
@@ -107,6 +118,7 @@ def listed(objects: Objects, places: list[Place]) -> Iterator[tuple[str | int, .
 @archive_app.command("verify")
 def archive_verify(
     source: Source,
+    resume: Resume = None,
     namespace: AnyNamespace = "default",
     cluster: Cluster = "local",
     node: Node = None,
@@ -116,9 +128,9 @@ def archive_verify(
     """Read every object back and check it: checksums, names, order, gaps, the chain of seals. Exit code 4 on any finding."""
     objects = objects_of(source, archive)
     findings, checked, counted = [], 0, 0
-    with show.progress() as report:
+    with show.progress() as report, scrub_notes(resume, f"the archive {objects.url}") as notes:
         for place in places_of(objects, namespace, cluster, node):
-            result = verify(objects, place, progress=report)
+            result = verify(objects, place, report, notes)
             findings += result.findings
             checked, counted = checked + result.objects_checked, counted + result.rows
     if findings or json:
@@ -126,7 +138,7 @@ def archive_verify(
     if not json:
         show.say(f"{checked:,} objects with {counted:,} rows were read; {len(findings)} findings.")
     if findings:
-        raise typer.Exit(DAMAGED)
+        raise typer.Exit(show.DAMAGED)
 
 
 @archive_app.command("rewrite")

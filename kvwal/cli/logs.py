@@ -7,19 +7,31 @@ from typing import Annotated
 
 import typer
 
+from archive.layout import Place
 from kvwal.cli import show
-from kvwal.cli.options import AnyNamespace, Archive, Cluster, Json, Namespace, Node, Root, Where, complete_business
+from kvwal.cli.options import (
+    AnyNamespace,
+    Archive,
+    Cluster,
+    Json,
+    Namespace,
+    Node,
+    Resume,
+    Root,
+    Where,
+    complete_business,
+    scrub_notes,
+)
 from kvwal.cli.text import as_json, label
-from kvwal.errors import ConfigError
+from kvwal.errors import ArchiveError, ConfigError
 from kvwal.hlc import to_text
-from kvwal.integrity.examine import Found, dump, examine
+from kvwal.integrity.compare import verify_log
+from kvwal.integrity.examine import Found, dump
 from kvwal.log.names import find_places, log_folder
 from kvwal.log.reader import entry_decoder
 from kvwal.log.salvage import salvage, write_saved
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
-
-DAMAGED = 4
 
 log_app = typer.Typer(help="Look into the log's own files.", no_args_is_help=True)
 
@@ -57,25 +69,37 @@ def log_dump(
 def log_verify(
     root: Root,
     business: OneBusiness = None,
+    resume: Resume = None,
     namespace: AnyNamespace = "default",
     cluster: Cluster = "local",
     node: Node = None,
     archive: Archive = None,
     json: Json = False,
 ) -> None:
-    """Read every segment and snapshot and check it. Changes nothing; exit code 4 if anything is damaged."""
-    places = Where(root, namespace, cluster, node, archive).places(business)
+    """Read every segment and snapshot and check it, and look in the archive for what is not here any more. Changes nothing;
+    exit code 4 if anything is damaged or missing.
+    """
+    where = Where(root, namespace, cluster, node, archive)
+    places = where.places(business)
     if not places:
         raise ConfigError(
             f"{root} holds no log of {namespace}/{cluster}.", hint="See what is there with `kvwal doctor`."
         )
-    with show.progress() as report:
-        found = [(place, file) for place in places for file in examine(OS_DISK, root, place, report)]
+    objects = where.objects()
+    found: list[tuple[Place, Found]] = []
+    silent: ArchiveError | None = None
+    with show.progress() as report, scrub_notes(resume, f"the logs under {root.absolute()}") as notes:
+        for place in places:
+            seen = verify_log(OS_DISK, root, place, objects if silent is None else None, report, notes)
+            found += [(place, file) for file in seen.files]
+            silent = silent or seen.silent
     names = ["business", "node", "file", "first", "last", "entries", "bytes", "state", "problem"]
     lines = [(place.business, place.node, *described(file)) for place, file in found]
     show.rows(names, lines, show.Format.json if json else show.Format.table)
     if any(file.problem for _, file in found):
-        raise typer.Exit(DAMAGED)
+        raise typer.Exit(show.DAMAGED)
+    if silent is not None:
+        raise silent
 
 
 def described(file: Found) -> tuple[str, int, int, int, int, str, str]:

@@ -11,8 +11,11 @@ import typer
 
 import kvwal
 from archive.layout import Place
+from archive.objects import Objects, open_objects
 from kvwal.cli import show
+from kvwal.engine import ARCHIVE_FOLDER
 from kvwal.errors import ConfigError
+from kvwal.integrity.notes import Notes, NotesInMemory, notes_file
 from kvwal.log.names import find_places
 from kvwal.ports.disk import OS_DISK
 
@@ -60,6 +63,14 @@ Archive = Annotated[
     ),
 ]
 AcceptClock = Annotated[bool, typer.Option("--accept-clock", help="Open a log whose last entry lies in the future.")]
+Resume = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Keep notes of what was read and found sound in FILE: run again after an interruption, it goes on from there.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
@@ -93,6 +104,13 @@ class Where(NamedTuple):
         ):
             yield store
 
+    def objects(self) -> Objects | None:
+        """The archive that is meant; None for 'none', and where the default one was not begun."""
+        if self.archive is not None:
+            return None if self.archive == "none" else open_objects(self.archive)
+        default = self.root / ARCHIVE_FOLDER
+        return open_objects(str(default)) if default.is_dir() else None
+
     def namespaces(self, business: str) -> list[str]:
         """The namespace, or, for '*', every one under the root that has this business."""
         if self.namespace != ALL:
@@ -108,3 +126,15 @@ class Where(NamedTuple):
         namespace = None if self.namespace == ALL else self.namespace
         found = find_places(OS_DISK, self.root, namespace, self.cluster, business)
         return [place for place in found if self.node in (None, place.node)]
+
+
+@contextmanager
+def scrub_notes(file: Path | None, subject: str) -> Iterator[Notes]:
+    """The notes of a scrub of `subject`: in `file`, with a word on what an earlier run left there, or of this run only."""
+    if file is None:
+        yield NotesInMemory()
+        return
+    with notes_file(OS_DISK, file, subject) as notes:
+        if notes.resumed:
+            show.note(f"{file}: {notes.resumed:,} files were read before the interruption; going on.")
+        yield notes

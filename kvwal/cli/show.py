@@ -28,6 +28,9 @@ from kvwal.cli.text import line
 
 Report = Callable[[int, int, str], None]
 
+DAMAGED = 4
+"""Exit code of a command that found damaged data, and printed what it found."""
+
 
 class Format(StrEnum):
     """How rows are printed."""

@@ -1,15 +1,23 @@
 """Notes of a scrub: what was read and found sound, so that one that was interrupted goes on where it stopped.
 
 A sealed segment, a snapshot and an object of the archive never change, so what was read once in a scrub need not be read
-again in it. The notes are a file of JSON lines that whoever runs the scrub names; a finished scrub deletes it. What was not
-sound is not noted, and is read again.
+again in it. The notes are a file of JSON lines that whoever runs the scrub names, never one inside the archive or the root
+by itself; a finished scrub deletes it. What was not sound is not noted, and is read again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+
+from kvwal.errors import ConfigError
+from kvwal.ports.disk import Disk, File
+
+FORMAT = 1
 
 
 class Notes(Protocol):
@@ -45,3 +53,70 @@ class NotesInMemory:
     def add(self, name: str, mark: str, record: list[Any]) -> None:
         """See `Notes.add`."""
         self._known[name, mark] = record
+
+
+class Head(msgspec.Struct, array_like=True):
+    """The first line of the file: what kind of file it is, and what was scrubbed."""
+
+    kind: str
+    format: int
+    subject: str
+
+
+class NotesFile(NotesInMemory):
+    """Notes that are kept in a file; `resumed` is how many an earlier run left."""
+
+    def __init__(self, file: File, size: int, notes: list[Note]) -> None:
+        super().__init__()
+        for note in notes:
+            super().add(*msgspec.structs.astuple(note))
+        self.resumed = len(notes)
+        self._file = file
+        self._size = size
+
+    def add(self, name: str, mark: str, record: list[Any]) -> None:
+        """See `Notes.add`."""
+        super().add(name, mark, record)
+        self.append(Note(name, mark, record))
+
+    def append(self, line: Head | Note) -> None:
+        """Write a line."""
+        data = msgspec.json.encode(line) + b"\n"
+        self._file.write_at(self._size, [data])
+        self._size += len(data)
+
+
+@contextmanager
+def notes_file(disk: Disk, path: Path, subject: str) -> Iterator[NotesFile]:
+    """The notes at `path`, gone on with or begun. An interruption or an error keeps the file, an end without one deletes it.
+
+    A line that a crash tore is as if it had not been written. `ConfigError` if the file is none of `subject`'s.
+    """
+    head = Head("kvwal scrub", FORMAT, subject)
+    notes, size = _read(path, disk.read(path), head) if disk.exists(path) else ([], 0)
+    file = disk.open(path) if disk.exists(path) else disk.create(path)
+    try:
+        file.truncate(size)
+        kept = NotesFile(file, size, notes)
+        if not size:
+            kept.append(head)
+        yield kept
+    finally:
+        file.close()
+    disk.unlink(path)
+
+
+def _read(path: Path, data: bytes, head: Head) -> tuple[list[Note], int]:
+    *lines, torn = data.split(b"\n")
+    try:
+        found = msgspec.json.decode(lines[0], type=Head) if lines else head
+        notes = [msgspec.json.decode(line, type=Note) for line in lines[1:]]
+    except msgspec.DecodeError as error:
+        raise _refused(path, "holds no notes of a scrub") from error
+    if found != head or (torn and not lines):
+        raise _refused(path, f"holds something else than notes of a scrub of {head.subject}")
+    return notes, len(data) - len(torn)
+
+
+def _refused(path: Path, what: str) -> ConfigError:
+    return ConfigError(f"{path} {what}; nothing was read.", hint="Name another file, or delete that one.")
