@@ -185,7 +185,6 @@ def _write_log(doors: Doors, objects: Objects, folder: Path, place: Place, found
     for block in _blocks(table.to_batches(max_chunksize=BLOCK_ENTRIES)):
         appender.append([encode_entries(block)], len(block), sync=False)
     appender.close(seal=True)
-    doors.disk.sync_folder(folder)
     return int(table.num_rows)
 
 

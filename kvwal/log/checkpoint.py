@@ -89,9 +89,8 @@ def _round(
         last_sequence=segments[-1].last, last_crc=segments[-1].crc, last_timestamp=timestamp,
     )  # fmt: skip
     path = write_snapshot(disk, clock, folder, snapshot, entries)
-    for file in snapshots:
+    for file in snapshots:  # after a power cut they may be there again, only in the way of nothing
         disk.unlink(folder / file.name)
-    disk.sync_folder(folder)
     return Checkpointed(snapshot.last_sequence, counter.entries, disk.size(path))
 
 

@@ -141,10 +141,9 @@ class _Recovery:
         return None
 
     def _set_aside(self, file: LogFile) -> Path:
-        """Keep a snapshot that could not be read where no checkpoint builds on it."""
+        """Keep a snapshot that could not be read where no checkpoint builds on it. The next segment makes the name durable."""
         kept = self._folder / torn_name(file.name, self._epoch)
         self._disk.rename(self._folder / file.name, kept)
-        self._disk.sync_folder(self._folder)
         return kept
 
     def _reaches(self, sequence: int) -> bool:

@@ -63,11 +63,11 @@ def write_saved(disk: Disk, clock: Clock, root: Path, place: Place, saved: Saved
         block = saved.entries[start : start + BLOCK_ENTRIES]
         appender.append([encode_entries(block)], len(block), sync=False)
     appender.close(seal=True)
-    disk.sync_folder(stage)
     folder = log_folder(root, place)
     disk.make_folders(folder.parent)
     disk.rename(stage, folder)
     disk.sync_folder(folder.parent)
+    disk.sync_folder(root)
     return folder
 
 

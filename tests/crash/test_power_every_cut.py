@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from kvwal.config import Flush, Interval
-from tests.support.cuts import Cuts, Told
+from kvwal.log.spares import Spares
+from kvwal.ports.room import Room
+from tests.support.cuts import FOLDER, Cuts, Told
 from tests.support.lives import Life
-from tests.support.power import SECTOR, MemoryDisk
+from tests.support.power import SECTOR, Cut, MemoryDisk
 
 LONG = "long " * (2 * SECTOR // 5)
 """A value whose block lies in three sectors."""
@@ -74,3 +76,36 @@ def test_every_cut_of_a_script(script: Callable[[Life], None], flush: Flush, tmp
         script(life)
         life.close()
     print(cuts.check())
+
+
+def test_every_cut_after_a_snapshot_was_damaged(tmp_path: Path) -> None:
+    """An archive that was never asked keeps the segments: they stand in for it."""
+    told, archive = Told(), tmp_path / "archive"
+    life = Life(MemoryDisk(), told, archive=archive)
+    life.open()
+    for turn in range(2):
+        life.put(a=turn, b="x" * 40)
+        life.checkpoint()
+    life.store.close(archive=False)
+    files = {path: bytearray(content.seen) for path, content in life.disk.seen.items()}
+    (snapshot,) = [path for path in files if path.suffix == ".snapshot"]
+    files[snapshot][-20] ^= 1
+    disk = MemoryDisk({path: bytes(data) for path, data in files.items()})
+    cuts = Cuts(told)
+    cuts.watch(disk)
+    life = Life(disk, told, number=2, archive=archive, cuts=cuts)
+    life.open()
+    assert [path.suffix for path in disk.seen if path.name.startswith(snapshot.name)] == [".torn"]
+    life.put(a=2)
+    life.checkpoint()
+    life.store.close(archive=False)
+    cuts.add(disk)
+    print(cuts.check())
+
+
+def test_a_spare_is_on_the_disk_before_it_is_used() -> None:
+    """Else the fdatasync of the first groups in it would have to write all of it."""
+    disk = MemoryDisk()
+    disk.make_folders(FOLDER)
+    Spares(disk, Room(disk, FOLDER, 0), FOLDER).prepare(9 << 20)
+    assert {choice.place for choice in Cut(disk).choices} == {"zeros-1.partial"}, "only its name may be lost"

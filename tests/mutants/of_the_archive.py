@@ -38,11 +38,6 @@ MUTANTS = [
         "tests/unit/test_archive_objects.py",
     ),
     Mutant(
-        "an object gets its name before it is durable", 7, "archive/objects.py",
-        "                os.fsync(file.fileno())\n            os.link", "            os.link",
-        "tests/unit/test_archive_objects.py",
-    ),
-    Mutant(
         "a log that was taken over may go on writing", 7, "archive/writer.py",
         "    stored = put_object(objects, place, span, sorted_rows(table), Seals(log_id, previous_crc, list(seal_crcs)))\n"
         "    require_owner(objects, place, log_id)\n",

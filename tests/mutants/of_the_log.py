@@ -10,50 +10,12 @@ STATES = "tests/unit/test_recovery_states.py"
 
 MUTANTS = [
     Mutant(
-        "a group is acknowledged without an fdatasync", 1, "kvwal/log/appender.py",
-        "        if sync:\n            self.sync()\n", "",
-        f"{FLUSH} {POWER}",
-    ),
-    Mutant(
         "a write is acknowledged before it is written", 1, "kvwal/log/writer.py",
         "        group = self._form(submissions)\n        try:",
         "        group = self._form(submissions)\n"
         "        for submission in submissions:\n            submission.resolve()\n"
         "        try:",
         f"{FLUSH} tests/unit/test_poison.py",
-    ),
-    Mutant(
-        "a segment gets its name before its header is durable", 1, "kvwal/log/segment.py",
-        "        file.write_at(0, [*parts, _END_MARK])\n        file.datasync()\n",
-        "        file.write_at(0, [*parts, _END_MARK])\n",
-        POWER,
-    ),
-    Mutant(
-        "a segment's name is not durable before its first group", 1, "kvwal/log/segment.py",
-        "        disk.rename(file.path, self.path)\n        disk.sync_folder(folder)\n",
-        "        disk.rename(file.path, self.path)\n",
-        POWER,
-    ),
-    Mutant(
-        "a seal is written before what it seals is durable", 1, "kvwal/log/segment.py",
-        "        self.datasync()\n        last = ", "        last = ",
-        POWER,
-    ),
-    Mutant(
-        "a seal is not durable before the next segment", 1, "kvwal/log/segment.py",
-        "            self._open.truncate(size)\n        self._open.datasync()\n", "            self._open.truncate(size)\n",
-        POWER,
-    ),
-    Mutant(
-        "a recycled segment keeps its old name on the disk", 1, "kvwal/log/spares.py",
-        "        self._disk.rename(path, spare)\n        self._disk.sync_folder(self._folder)\n",
-        "        self._disk.rename(path, spare)\n",
-        f"tests/unit/test_segments.py {POWER}",
-    ),
-    Mutant(
-        "what recovery copied is not durable before it replaces the original", 1, "kvwal/log/recovery.py",
-        "            file.write_at(0, parts)\n            file.datasync()\n", "            file.write_at(0, parts)\n",
-        POWER,
     ),
     Mutant(
         "an unforced write under interval counts as synced", 1, "kvwal/log/appender.py",
@@ -134,17 +96,12 @@ MUTANTS = [
         "of two entries of a key the older one goes into the snapshot", 6, "kvwal/log/checkpoint.py",
         "                for entry in entries:\n                    latest[entry.key_class, entry.key] = entry\n",
         "                for entry in entries:\n                    latest.setdefault((entry.key_class, entry.key), entry)\n",
-        "tests/property/test_log_laws.py tests/property/test_store_model.py",
+        "tests/property/test_checkpoint_laws.py",
     ),
     Mutant(
         "a checkpoint forgets deletes that others must still see", 6, "kvwal/log/checkpoint.py",
         "(entry.deleted and entry.timestamp <= tombstones_before)", "entry.deleted",
-        "tests/property/test_log_laws.py tests/property/test_store_model.py tests/integration/test_store_archive.py",
-    ),
-    Mutant(
-        "a snapshot gets its name before it is durable", 7, "kvwal/log/snapshot.py",
-        "pack_seal(seal, salt=header.salt)[0]])\n        file.datasync()\n", "pack_seal(seal, salt=header.salt)[0]])\n",
-        POWER,
+        "tests/property/test_checkpoint_laws.py tests/integration/test_store_archive.py",
     ),
     Mutant(
         "unfinished files stay for good", 7, "kvwal/log/recovery.py",

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.house.source import ROOT, committed
-from tests.mutants import of_the_archive, of_the_log
+from tests.mutants import of_the_archive, of_the_disk, of_the_log
 from tests.mutants.mutant import Mutant
 
-MUTANTS = [*of_the_log.MUTANTS, *of_the_archive.MUTANTS]
+MUTANTS = [*of_the_disk.MUTANTS, *of_the_log.MUTANTS, *of_the_archive.MUTANTS]
 AT_ONCE = 2
 TESTS_FAILED = 1
 """What pytest answers when tests ran and some failed; anything else is no verdict on a mutant."""
@@ -39,6 +39,12 @@ class Outcome(NamedTuple):
     def caught(self) -> bool:
         """Whether a test noticed."""
         return self.code == TESTS_FAILED
+
+    @property
+    def by(self) -> str:
+        """The test that noticed; of a survivor, the last lines of pytest."""
+        failed = re.search(r"^(?:FAILED|ERROR) tests/(\S+)", self.said, re.MULTILINE)
+        return failed[1] if self.caught and failed else self.said
 
 
 def copy(folder: Path) -> Path:
@@ -59,6 +65,7 @@ def pytest(folder: Path, tests: list[str]) -> tuple[int, str]:
         "-q",
         "-p",
         "no:cacheprovider",
+        "--hypothesis-profile=verdict",
         f"--basetemp={folder}/scratch",
         *tests,
     ]
@@ -94,9 +101,10 @@ def main(words: list[str]) -> int:
         for outcome in pool.map(run, chosen):
             outcomes.append(outcome)
             verdict = "caught" if outcome.caught else "SURVIVED"
-            print(f"{outcome.mutant.promise}  {verdict:8}  {outcome.seconds:5.0f} s  {outcome.mutant.name}", flush=True)
-            if not outcome.caught:
-                print(outcome.said, flush=True)
+            mutant = outcome.mutant
+            print(
+                f"{mutant.promise}  {verdict:8}  {outcome.seconds:4.0f} s  {mutant.name:75}  {outcome.by}", flush=True
+            )
     survived = [outcome for outcome in outcomes if not outcome.caught]
     print(f"{len(outcomes) - len(survived)} of {len(outcomes)} mutants were caught.")
     return 1 if survived else 0

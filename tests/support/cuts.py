@@ -8,6 +8,7 @@ recovered by the real code, cut again at each step of that, and so on, until not
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, product
 from math import prod
@@ -99,6 +100,10 @@ def _check_sealed(disk: MemoryDisk, found: Recovered) -> None:
             assert segment.previous_crc == found.sealed[at - 1].crc
 
 
+Waiting = deque[tuple[int, Image, Found | None, str]]
+"""Disks to recover: the key and the disk, what an earlier recovery found if it was cut while recovering, and when that was."""
+
+
 class Possible(NamedTuple):
     """A disk after a cut, and which of the states of the model may be found on it."""
 
@@ -169,11 +174,9 @@ class Cuts:
     def check(self) -> str:
         """Recover from each of them, and from every cut of that. Returns how many states were tried, in a sentence."""
         states = self.told.states
-        waiting: list[tuple[int, Image, Found | None, str]] = [
-            (key, left.image, None, left.moment) for key, left in self.left.items()
-        ]
+        waiting: Waiting = deque((key, left.image, None, left.moment) for key, left in self.left.items())
         while waiting:
-            key, image, before, moment = waiting.pop()
+            key, image, before, moment = waiting.popleft()
             found = self.known.get(key)
             if found is None:
                 found = self.known[key] = self._recover(image, moment, waiting)
@@ -188,7 +191,7 @@ class Cuts:
             f" recovery; {self.sampled:,} moments had more than {MOST:,} states, of which some were tried"
         )
 
-    def _recover(self, image: Image, moment: str, waiting: list[tuple[int, Image, Found | None, str]]) -> Found:
+    def _recover(self, image: Image, moment: str, waiting: Waiting) -> Found:
         disk = MemoryDisk(image)
         again: list[Image] = []
         after_changes(disk, lambda: again.extend(cuts(disk, self.chance)[0]))

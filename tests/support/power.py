@@ -11,7 +11,8 @@ The model, and why it is this one:
   its versions, whatever the others show. ext4 and XFS keep their order (one journal), which is among these states; btrfs,
   whose log holds single names, and a file system without a journal do not, and POSIX promises nothing.
 - A rename never loses a file, in any of them. Within a folder it is one transaction of the journal: both halves or none.
-  Between two folders the new name may be there before the old one is gone, so both want a `sync_folder`; never is neither.
+  Between two folders the new name may be there before the old one is gone, never is neither; and a `sync_folder` says
+  nothing of the other one's half: both are wanted, that of the new name first.
 - A program that is killed loses nothing of this: what it wrote is seen by the next one, and may still be lost.
 
 The lock file is not on it: nothing reads it after a crash.
@@ -133,6 +134,10 @@ class Folder:
         self.names.setdefault(name, [Version(0, self.durable.get(name))]).append(Version(number, node))
         _put(self.seen, name, node)
 
+    def since(self, name: str, change: int) -> int:
+        """The first version of a name that is not older than a change."""
+        return next(at for at, version in enumerate(self.names[name]) if version.since >= change)
+
     def settle(self, name: str, least: int) -> None:
         """What came before change number `least` will not be seen again."""
         versions = self.names.get(name)
@@ -198,7 +203,8 @@ class Choice(NamedTuple):
 class MemoryDisk:
     """See `kvwal.ports.disk.Disk`. `watch` is called after every change, on the thread that made it.
 
-    `call` is the name of the last one. `fail` says which call fails; a `dead` disk fails all: for what is on it, as if the program had been killed.
+    `call` is the name of the last call that changes something. `fail` says which one fails; a `dead` disk fails all: for what
+    is on it, as if the program had been killed.
     """
 
     def __init__(self, files: Image | dict[Path, bytes] | None = None) -> None:
@@ -318,11 +324,9 @@ class MemoryDisk:
     def sync_folder(self, folder: Path) -> None:
         self.enter("sync_folder", folder)
         found = self._folder(folder)
-        for rename in [rename for rename in self.renames if found in (rename.old, rename.new)]:
-            if rename.new is not found:
-                rename.new.settle(rename.new_name, rename.arrival)
-            self.renames.remove(rename)
-        for name in list(found.names):
+        self.renames = [rename for rename in self.renames if rename.new is not found]
+        open_ended = {rename.old_name for rename in self.renames if rename.old is found}
+        for name in found.names.keys() - open_ended:
             found.settle(name, self._number)
         self.happened()
 
@@ -434,19 +438,19 @@ class Cut:
         return self._left[key]
 
     def _mend(self, picked: dict[tuple[int, Any], int]) -> None:
-        """Choose anew, where a rename would be half done as none ever is."""
+        """Where a rename would be half done as none ever is, do the other half too."""
         mended = True
         while mended:
             mended = False
             for rename in self._renames:
                 gone = _has(rename.old, rename.old_name, rename.departure, picked)
                 come = _has(rename.new, rename.new_name, rename.arrival, picked)
-                if gone == come or (come and rename.old is not rename.new):
-                    continue
-                versions = rename.old.names[rename.old_name]
-                before = [at for at, version in enumerate(versions) if version.since < rename.departure]
-                picked[id(rename.old), rename.old_name] = before[-1] if gone else before[-1] + 1
-                mended = True
+                if gone and not come:
+                    picked[id(rename.new), rename.new_name] = rename.new.since(rename.new_name, rename.arrival)
+                    mended = True
+                elif come and not gone and rename.old is rename.new:
+                    picked[id(rename.old), rename.old_name] = rename.old.since(rename.old_name, rename.departure)
+                    mended = True
 
 
 def _choices(root: Folder) -> Iterator[Choice]:

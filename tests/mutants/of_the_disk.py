@@ -1,0 +1,146 @@
+"""Mutants that leave out a sync of a file or of a folder: each that there is. A house test looks that none is missing."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+CUTS = "tests/crash/test_power_every_cut.py"
+KILL = "tests/crash/test_power_kill.py::test_killed_anywhere_then_cut_anywhere"
+RESTORE = "tests/crash/test_power_restore.py"
+FOLDER = "tests/crash/test_power_folder.py"
+
+MUTANTS = [
+    Mutant(
+        "a group is acknowledged without an fdatasync", 1, "kvwal/log/appender.py",
+        "        self._segment.datasync()\n", "",
+        CUTS,
+    ),
+    Mutant(
+        "a group counts as durable without an fdatasync", 1, "kvwal/log/segment.py",
+        "            self._open.datasync()\n            self.clean = True\n", "            self.clean = True\n",
+        CUTS,
+    ),
+    Mutant(
+        "a segment gets its name before its header is durable", 1, "kvwal/log/segment.py",
+        "        file.write_at(0, [*parts, _END_MARK])\n        file.datasync()\n",
+        "        file.write_at(0, [*parts, _END_MARK])\n",
+        CUTS,
+    ),
+    Mutant(
+        "a segment's name is not durable before its first group", 1, "kvwal/log/segment.py",
+        "        disk.rename(file.path, self.path)\n        disk.sync_folder(folder)\n",
+        "        disk.rename(file.path, self.path)\n",
+        CUTS,
+    ),
+    Mutant(
+        "a seal is written before what it seals is durable", 1, "kvwal/log/segment.py",
+        "        self.datasync()\n        last = ", "        last = ",
+        CUTS,
+    ),
+    Mutant(
+        "a seal is not durable before the next segment", 1, "kvwal/log/segment.py",
+        "            self._open.truncate(size)\n        self._open.datasync()\n", "            self._open.truncate(size)\n",
+        CUTS,
+    ),
+    Mutant(
+        "a spare is not on the disk when it is used", 1, "kvwal/log/spares.py",
+        "                )\n                file.datasync()\n", "                )\n",
+        f"{CUTS}::test_a_spare_is_on_the_disk_before_it_is_used",
+    ),
+    Mutant(
+        "a recycled segment keeps its old name on the disk", 1, "kvwal/log/spares.py",
+        "        self._disk.rename(path, spare)\n        self._disk.sync_folder(self._folder)\n",
+        "        self._disk.rename(path, spare)\n",
+        CUTS,
+    ),
+    Mutant(
+        "segments are deleted in any order", 7, "kvwal/log/spares.py",
+        "            self._disk.unlink(path)\n            self._disk.sync_folder(self._folder)\n            return\n",
+        "            self._disk.unlink(path)\n            return\n",
+        CUTS,
+    ),
+    Mutant(
+        "a snapshot gets its name before it is durable", 7, "kvwal/log/snapshot.py",
+        "pack_seal(seal, salt=header.salt)[0]])\n        file.datasync()\n", "pack_seal(seal, salt=header.salt)[0]])\n",
+        CUTS,
+    ),
+    Mutant(
+        "a snapshot's name is not durable before what it covers goes", 8, "kvwal/log/snapshot.py",
+        "    disk.rename(partial, folder / name)\n    disk.sync_folder(folder)\n",
+        "    disk.rename(partial, folder / name)\n",
+        CUTS,
+    ),
+    Mutant(
+        "what recovery copied is not durable before it replaces the original", 1, "kvwal/log/recovery.py",
+        "            file.write_at(0, parts)\n            file.datasync()\n", "            file.write_at(0, parts)\n",
+        CUTS,
+    ),
+    Mutant(
+        "what recovery copied has not got its name before the log goes on", 1, "kvwal/log/recovery.py",
+        "        self._disk.rename(partial, path)\n        self._disk.sync_folder(self._folder)\n",
+        "        self._disk.rename(partial, path)\n",
+        KILL,
+    ),
+    Mutant(
+        "a seal that may be in the page cache only is taken for durable", 1, "kvwal/log/recovery.py",
+        "            file.write_at(offset, [seal])\n            file.datasync()\n", "            file.write_at(offset, [seal])\n",
+        KILL,
+    ),
+    Mutant(
+        "a new folder's name is not durable", 1, "kvwal/ports/disk.py",
+        "        else:\n            self.sync_folder(folder.parent)\n", "",
+        CUTS,
+    ),
+    Mutant(
+        "a folder that a killed program made is taken for durable", 1, "kvwal/ports/disk.py",
+        "            with suppress(PermissionError):  # then it was not we who made it there\n"
+        "                self.sync_folder(folder.parent)\n",
+        "",
+        KILL,
+    ),
+    Mutant(
+        "fdatasync does nothing", 1, "kvwal/ports/disk.py",
+        "        os.fdatasync(self._fd)\n", "        pass\n",
+        FOLDER,
+    ),
+    Mutant(
+        "fsync of a folder does nothing", 1, "kvwal/ports/disk.py",
+        "            os.fsync(fd)\n", "            pass\n",
+        FOLDER,
+    ),
+    Mutant(
+        "a restored root's name is not durable", 7, "kvwal/restoring.py",
+        "    disk.sync_folder(root / namespace)\n", "",
+        RESTORE,
+    ),
+    Mutant(
+        "a restored root's old name may come back", 7, "kvwal/restoring.py",
+        "    disk.sync_folder(root)\n", "",
+        RESTORE,
+    ),
+    Mutant(
+        "a rescued log's name is not durable", 7, "kvwal/log/salvage.py",
+        "    disk.sync_folder(folder.parent)\n", "",
+        RESTORE,
+    ),
+    Mutant(
+        "a rescued log's old name may come back", 7, "kvwal/log/salvage.py",
+        "    disk.sync_folder(root)\n", "",
+        RESTORE,
+    ),
+    Mutant(
+        "an object gets its name before it is durable", 7, "archive/objects.py",
+        "                os.fsync(file.fileno())\n", "",
+        FOLDER,
+    ),
+    Mutant(
+        "an object's name is not durable when it counts as put", 8, "archive/objects.py",
+        "                os.fsync(descriptor)\n", "                pass\n",
+        FOLDER,
+    ),
+    Mutant(
+        "an object that a killed process put is taken for durable", 8, "archive/objects.py",
+        "            self._sync_folders(path)\n", "            if fresh:\n                self._sync_folders(path)\n",
+        FOLDER,
+    ),
+]  # fmt: skip
