@@ -21,6 +21,8 @@ from kvwal.ports.tasks import this_thread
 
 ENTRY_BYTES = 64
 """What an entry costs in the ring besides its key and value."""
+TICK_BYTES = 1 << 20
+"""About what one tick of an event loop hands over as one slot at most: a thousand tasks with large values are many slots."""
 
 Lookup: TypeAlias = Callable[[str, bytes], Entry | None]
 """The latest entry of an identity, as of all transactions before this one; None if it is absent, deleted or expired."""
@@ -136,6 +138,7 @@ class Ring:
         self._oldest = 0.0
         self._patience = patience
         self._tick: list[Submission] = []
+        self._tick_bytes = 0
         self._waiting: asyncio.Task[None] | None = None
         self._ended: Callable[[], KvwalError] = _closed
         # What the consumer sleeps on while nothing waits. janus can wake it too, but through a task and a lock of its own each
@@ -189,6 +192,9 @@ class Ring:
                 raise error from error.__cause__
             self._loop.call_soon(self._end_tick)
         tick.append(submission)
+        self._tick_bytes += submission.size
+        if self._tick_bytes >= TICK_BYTES:
+            self._end_tick()
         return True
 
     async def put_soon(self, submission: Submission) -> None:
@@ -207,9 +213,9 @@ class Ring:
 
     def _end_tick(self) -> None:
         """All that tasks submitted in this round of the loop goes into one slot."""
-        tick, self._tick = self._tick, []
+        tick, self._tick, self._tick_bytes = self._tick, [], 0
         if not tick:
-            return  # an order ended the tick before its end
+            return  # an order, or its size, ended the tick before its end
         try:
             self._queue.async_q.put_nowait(tick)
             self._wake_consumer()

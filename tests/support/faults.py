@@ -75,7 +75,7 @@ class FakeDisk(OsDisk):
         if call in self._held:
             self.done(f"held {call}")
             with self._changed:
-                assert self._changed.wait_for(lambda: call not in self._held, timeout=240), f"{call} was held for ever"
+                assert self._changed.wait_for(lambda: call not in self._held, timeout=60), f"{call} was held for ever"
         left = self._countdown.get(call, 0)
         self._countdown[call] = left - 1
         if left == 1 or call in self.refuse:
