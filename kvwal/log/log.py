@@ -113,6 +113,9 @@ class Log:
         except asyncio.CancelledError:
             self._task.cancel()
             raise
+        except KvwalError:
+            if not self._task.cancelled():  # else the event loop went down meanwhile, which is no failure of the log
+                raise
         finally:
             await self.ring.close()
             await asyncio.wait([self._task])

@@ -180,6 +180,9 @@ class OsLock:
             os.close(self._fd)
             self._fd = None
 
+    def __del__(self) -> None:
+        self.release()
+
 
 class OsDisk:
     """The file system of the machine."""
