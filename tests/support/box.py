@@ -90,38 +90,26 @@ class Box:
 
     def command(self, words: Sequence[str], way: Way) -> list[str]:
         """What runs `words` in the box, from outside."""
-        inner = [
-            "cd /",
-            f"echo {way.host} > /proc/sys/kernel/hostname",
-            *(f"mount -t tmpfs none {place}" for place in way.scratch),
-        ]
-        for source, target, read_only in way.mounts:
-            place = (
-                f"mkdir -p {target}"
-                if (self.root_of(source)).is_dir()
-                else f"mkdir -p {Path(target).parent} && touch {target}"
-            )
-            inner += [place, f"mount --bind {source} {target}"]
-            inner += [f"mount -o remount,bind,ro {target}"] if read_only else []
+        inner = [f"echo {way.host} > /proc/sys/kernel/hostname"]
+        inner += [f"mount -t tmpfs none {place}" for place in way.scratch]
+        for mount in way.mounts:
+            inner += self._mount(mount)
         inner += ["mount -o remount,bind,ro /"] if way.read_only else []
-        drop = []
-        if way.user is not None:
-            user, _, group = way.user.partition(":")
-            drop = [
-                "setpriv",
-                f"--reuid={user}",
-                f"--regid={group}",
-                "--clear-groups",
-                "--bounding-set=-all",
-                "--no-new-privs",
-            ]
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        limit = ["prlimit", f"--nofile={min(way.files, most)}"] if way.files else []
-        inner.append(f"exec {shlex.join([*limit, *drop, *words])}")
+        inner.append(f"exec {shlex.join([*_limits(way), *words])}")
+        holder = self._holder.pid
         return [
-            "nsenter", f"--target={self._holder.pid}", "--mount", "--net", "--root",
+            "nsenter", f"--target={holder}", "--mount", "--net", "--root", f"--wd=/proc/{holder}/cwd",
             "unshare", "--mount", "--uts", "sh", "-euc", "\n".join(inner),
         ]  # fmt: skip
+
+    def _mount(self, mount: Mounted) -> list[str]:
+        target = mount.target
+        if self.root_of(mount.source).is_dir():
+            place = f"mkdir -p {target}"
+        else:
+            place = f"mkdir -p {Path(target).parent} && touch {target}"
+        locked = [f"mount -o remount,bind,ro {target}"] if mount.read_only else []
+        return [place, f"mount --bind {mount.source} {target}", *locked]
 
     def root_of(self, path: str) -> Path:
         """A path of the box, as it can be read from outside: through the process that holds it."""
@@ -147,3 +135,20 @@ class Box:
         self._holder.stdin.close()
         self._holder.wait()
         self._holder.stdout.close()
+
+
+def _limits(way: Way) -> list[str]:
+    """The command that takes from another what `way` does not allow it: files, its rights, its user."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    limits = ["prlimit", f"--nofile={min(way.files, most)}"] if way.files else []
+    if way.user is not None:
+        user, _, group = way.user.partition(":")
+        limits += [
+            "setpriv",
+            f"--reuid={user}",
+            f"--regid={group}",
+            "--clear-groups",
+            "--bounding-set=-all",
+            "--no-new-privs",
+        ]
+    return limits

@@ -17,7 +17,7 @@ from tests.support.box import Box, Mounted, Way
 
 PATIENCE_S = 180
 VOLUMES = "/volumes/"
-BETWEEN_S = 0.2
+BETWEEN_S = 0.5
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROMETHEUS = ROOT / ".cache" / "prometheus" / "usr" / "bin"
 # What the images of others begin with, and where such a program may be here.
