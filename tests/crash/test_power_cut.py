@@ -6,38 +6,28 @@ are whole, and no crash is taken for damage.
 from __future__ import annotations
 
 import random
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 import kvwal
-from archive.layout import Place
-from kvwal.archiver.jobs import decode_job, encode
-from kvwal.archiver.work import answer
-from kvwal.codecs import registry
 from kvwal.config import Flush
-from kvwal.entry import Entry
-from kvwal.log.names import log_folder
-from kvwal.log.reader import entry_decoder
-from kvwal.log.recovery import Target, recover
 from kvwal.ports.clock import SYSTEM
 from kvwal.store import WritableStore
+from tests.support.cuts import ROOT, Model, recovered
 from tests.support.faults import make_options
-from tests.support.power import MemoryDisk
+from tests.support.lives import OnDisk
+from tests.support.power import Image, MemoryDisk
 
-ROOT = Path("/disk")
-FOLDER = log_folder(ROOT, Place("default", "local", "b", "local"))
 SETTINGS = kvwal.Settings(segment_bytes=64 << 10)
 STEPS = 60
 CUT_CHANCE = 0.5
-Model = dict[Any, Any]
 
 
 class Cut(NamedTuple):
     """What a power cut left, and which of the states so far may be found: the acknowledged one, and with what is under way."""
 
-    files: dict[Path, bytes]
+    image: Image
     states: list[Model]
 
 
@@ -60,7 +50,8 @@ class Run:
             self.cuts.append(Cut(self.disk.power_cut(self.cutting), self.states[first:]))
 
     def open(self) -> None:
-        self.store = WritableStore(make_options(ROOT, settings=SETTINGS, disk=self.disk, flush=self.flush))
+        given = {"flush": self.flush, "start_archiver": lambda: OnDisk(self.disk, SYSTEM)}
+        self.store = WritableStore(make_options(ROOT, settings=SETTINGS, disk=self.disk, **given))
         self.b = self.store.map("b")
         assert self.store.stats()["businesses"]["b"]["torn"] is None, "it was closed"
         assert dict(self.b) == self.states[-1]
@@ -94,40 +85,12 @@ class Run:
         self.acknowledged = len(self.states) - 1
 
 
-class OnDisk:
-    """The archiver without its process, on another disk than the machine's."""
-
-    def __init__(self, disk: MemoryDisk) -> None:
-        self._disk = disk
-
-    def ask(self, line: bytes) -> bytes:
-        return encode(answer(decode_job(line), self._disk, SYSTEM))
-
-    def close(self) -> None:
-        """Nothing to end."""
-
-
-def recovered(disk: MemoryDisk) -> Model:
-    latest: dict[bytes, Entry] = {}
-
-    def apply(entries: list[Entry]) -> None:
-        latest.update({entry.key: entry for entry in entries})
-
-    recover(disk, FOLDER, Target(apply, latest.clear), entry_decoder())
-    return {
-        key.decode(): registry.decode(entry.value, entry.value_class)
-        for key, entry in latest.items()
-        if not entry.deleted
-    }
-
-
 @pytest.mark.parametrize("flush", ["sync", "os", kvwal.Interval(ms=3_600_000, bytes=20_000)], ids=str)
 @pytest.mark.parametrize("turn", range(4))
-def test_a_power_cut_at_any_step(turn: int, flush: Flush, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_power_cut_at_any_step(turn: int, flush: Flush) -> None:
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     run = Run(seed, flush)
-    monkeypatch.setattr("kvwal.archiver.remote.Child", lambda module: OnDisk(run.disk))
     run.open()
     for _ in range(STEPS):
         run.step()
@@ -139,11 +102,12 @@ def test_a_power_cut_at_any_step(turn: int, flush: Flush, monkeypatch: pytest.Mo
 
 def check(cut: Cut, seed: int, number: int) -> None:
     """Recovery after the cut, after a second cut at any step of that recovery, and once more."""
-    disk, again = MemoryDisk(cut.files), []
+    disk, again = MemoryDisk(cut.image), []
     chance = random.Random(seed + number)
     disk.watch = lambda: again.append(disk.power_cut(chance))
     found = recovered(disk)
-    assert found in cut.states, (number, sorted(map(str, cut.files)))
-    assert recovered(disk) == found
-    for files in again:
-        assert recovered(MemoryDisk(files)) == found, (number, "cut again")
+    assert found.values in cut.states, (number, cut.image)
+    assert not found.log.set_aside, (number, "it was taken for damage", cut.image)
+    assert recovered(disk).values == found.values
+    for image in again:
+        assert recovered(MemoryDisk(image)).values == found.values, (number, "cut again")

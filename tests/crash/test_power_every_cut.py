@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 
 from kvwal.config import Flush, Interval
+from kvwal.entry import Entry, encode_entries
+from kvwal.log.appender import Appender
 from kvwal.log.spares import Spares
 from kvwal.ports.room import Room
 from tests.support.cuts import FOLDER, Cuts, Told
-from tests.support.lives import Life
+from tests.support.faults import FakeClock
+from tests.support.lives import SETTINGS, Life
+from tests.support.logs import header
 from tests.support.power import SECTOR, Cut, MemoryDisk
 
 LONG = "long " * (2 * SECTOR // 5)
@@ -23,6 +27,7 @@ LONG = "long " * (2 * SECTOR // 5)
 def puts(life: Life) -> None:
     life.put(a=1)
     life.put(a=2, b=LONG)
+    life.put(force=True, c=1)
     life.put(a=None)
 
 
@@ -67,7 +72,7 @@ FLUSHES: list[Flush] = ["sync", "os", Interval(ms=3_600_000, bytes=1000)]
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
 def test_every_cut_of_a_script(script: Callable[[Life], None], flush: Flush, tmp_path: Path) -> None:
     told, disk = Told(), MemoryDisk()
-    cuts = Cuts(told, forgets=flush != "sync")
+    cuts = Cuts(told)
     cuts.watch(disk)
     archive = tmp_path / "archive" if script is archives else None
     for number in (1, 2):
@@ -91,7 +96,7 @@ def test_every_cut_after_a_snapshot_was_damaged(tmp_path: Path) -> None:
     (snapshot,) = [path for path in files if path.suffix == ".snapshot"]
     files[snapshot][-20] ^= 1
     disk = MemoryDisk({path: bytes(data) for path, data in files.items()})
-    cuts = Cuts(told)
+    cuts = Cuts(told, damaged=True)
     cuts.watch(disk)
     life = Life(disk, told, number=2, archive=archive, cuts=cuts)
     life.open()
@@ -109,3 +114,24 @@ def test_a_spare_is_on_the_disk_before_it_is_used() -> None:
     disk.make_folders(FOLDER)
     Spares(disk, Room(disk, FOLDER, 0), FOLDER).prepare(9 << 20)
     assert {choice.place for choice in Cut(disk).choices} == {"zeros-1.partial"}, "only its name may be lost"
+
+
+def test_every_cut_of_a_group_of_several_blocks() -> None:
+    """Each block is whole or not there, none without those before it; what follows the group says that it was durable."""
+    disk, told = MemoryDisk(), Told()
+    disk.make_folders(FOLDER)
+    cuts = Cuts(told)
+    cuts.watch(disk)
+    appender = Appender(disk, FakeClock(), FOLDER, header(), SETTINGS, [])
+    for group in range(2):
+        payloads = []
+        for block in range(3):
+            key = f"{group}-{block}"
+            payloads.append(
+                encode_entries([Entry(key.encode(), "str", b"x" * 150, "bytes", False, appender.next_sequence)])
+            )
+            told.begin(told.states[-1] | {key: b"x" * 150})
+        appender.append(payloads, 3, sync=True)
+        told.acknowledge()
+        cuts.add(disk)
+    print(cuts.check())

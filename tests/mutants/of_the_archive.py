@@ -106,4 +106,14 @@ MUTANTS = [
         "        if self.log.writer.full is not None and now < 0:\n",
         FULL,
     ),
+    Mutant(
+        "a restore goes on with what a killed one left", 7, "kvwal/restoring.py",
+        "    doors.disk.remove_tree(stage)\n", "",
+        "tests/crash/test_power_restore.py",
+    ),
+    Mutant(
+        "a log that was taken over is not fenced", 7, "kvwal/restoring.py",
+        "    fence(objects, place, header.log_id, last + 1)\n", "",
+        "tests/integration/test_store_restore.py",
+    ),
 ]  # fmt: skip

@@ -7,6 +7,8 @@ from tests.mutants.mutant import Mutant
 POWER = "tests/crash/test_power_cut.py"
 FLUSH = "tests/unit/test_flush.py"
 STATES = "tests/unit/test_recovery_states.py"
+CUTS = "tests/crash/test_power_every_cut.py"
+FAILED = "tests/crash/test_power_kill.py::test_failed_anywhere_then_cut_anywhere"
 
 MUTANTS = [
     Mutant(
@@ -107,5 +109,62 @@ MUTANTS = [
         "unfinished files stay for good", 7, "kvwal/log/recovery.py",
         "        if parse_name(name).kind is FileKind.PARTIAL:\n", "        if parse_name(name).kind is FileKind.LOCK:\n",
         STATES,
+    ),
+    Mutant(
+        "a failed condition is answered before what it was judged on is durable", 2, "kvwal/log/writer.py",
+        "            if not mine:\n", "            if not mine:\n                submission.resolve()\n",
+        "tests/unit/test_poison.py",
+    ),
+    Mutant(
+        "the crc of a block does not depend on its place", 4, "kvwal/log/format.py",
+        "google_crc32c.value(_PLACE.pack(salt, offset) +", "google_crc32c.value(_PLACE.pack(salt, 0) +",
+        "tests/property/test_log_laws.py",
+    ),
+    Mutant(
+        "a seal need not fit what it seals", 4, "kvwal/log/reader.py",
+        "        if (seal.entries, seal.bytes) != (self.count, block.offset) or seal.last_sequence != last:\n",
+        "        if seal.last_sequence < 0:\n",
+        f"{STATES} tests/unit/test_golden_log.py tests/property/test_log_laws.py",
+    ),
+    Mutant(
+        "an fsync that failed is tried again", 5, "kvwal/log/segment.py",
+        "            self._open.datasync()\n            self.clean = True\n",
+        "            try:\n                self._open.datasync()\n"
+        "            except OSError:\n                self._open.datasync()\n"
+        "            self.clean = True\n",
+        FAILED,
+    ),
+    Mutant(
+        "what a failed fsync left in the page cache is sealed where it stands", 5, "kvwal/log/recovery.py",
+        "            self._write(reader.path, [whole, *parts])\n",
+        '            self._write_again(reader.path, seal.bytes, b"".join(parts))\n',
+        FAILED,
+    ),
+    Mutant(
+        "the group under way is told that nothing was written", 5, "kvwal/log/writer.py",
+        "            self._refuse(group.submissions, _unknown(error))\n",
+        "            self._refuse(group.submissions, self.failure())\n",
+        "tests/unit/test_poison.py",
+    ),
+    Mutant(
+        "timestamps follow the wall clock back", 6, "kvwal/hlc.py",
+        "        self.last = max(self.last + 1, wall_ms << TIMESTAMP_SHIFT)\n",
+        "        self.last = wall_ms << TIMESTAMP_SHIFT\n",
+        "tests/unit/test_hlc.py",
+    ),
+    Mutant(
+        "an unfinished snapshot has its name", 7, "kvwal/log/snapshot.py",
+        '    partial = folder / partial_name(f"{name}.{header.salt:08x}")\n', "    partial = folder / name\n",
+        CUTS,
+    ),
+    Mutant(
+        "a block says of its own group that it was durable", 4, "kvwal/log/segment.py",
+        "            flags = DURABLE if self.clean else 0\n", "            flags = DURABLE\n",
+        CUTS,
+    ),
+    Mutant(
+        "a forced write under another policy is not synced", 1, "kvwal/log/writer.py",
+        "            sync = sync or submission.sync\n", "",
+        f"{FLUSH} {CUTS}",
     ),
 ]  # fmt: skip

@@ -114,7 +114,7 @@ class Possible(NamedTuple):
 
 
 class Told:
-    """The states that transactions made, one each, and up to which of them a caller was told."""
+    """The states that transactions made, one each, and up to which of them a caller was told that they are durable."""
 
     def __init__(self, *states: Model, acknowledged: int = 0) -> None:
         self.states: list[Model] = list(states) or [{}]
@@ -125,7 +125,7 @@ class Told:
         self.states.append(state)
 
     def acknowledge(self) -> None:
-        """It was acknowledged, or what it left was read."""
+        """All of them are durable: that was acknowledged, or what they left was found by a new program and read."""
         self.acknowledged = len(self.states) - 1
 
     def take(self, found: Model) -> None:
@@ -139,13 +139,11 @@ class Told:
 class Cuts:
     """All that may be left of a disk, each once, with the narrowest bounds of all moments at which it may be left."""
 
-    def __init__(
-        self, told: Told, *, forgets: bool = False, seed: int = 0, known: dict[int, Found] | None = None
-    ) -> None:
-        """With `forgets` what was acknowledged may be lost, from its end. `known` is what was recovered before."""
+    def __init__(self, told: Told, *, damaged: bool = False, known: dict[int, Found] | None = None) -> None:
+        """`damaged`: there is a file that is. `known` is what was recovered before."""
         self.told = told
-        self.forgets = forgets
-        self.chance = random.Random(seed)
+        self.damaged = damaged
+        self.chance = random.Random(0)
         self.left: dict[int, Possible] = {}
         self.known: dict[int, Found] = {} if known is None else known
         self.moments = 0
@@ -158,10 +156,8 @@ class Cuts:
 
     def add(self, disk: MemoryDisk, moment: str = "") -> None:
         """All that may be left now."""
-        images, number = cuts(disk, self.chance)
-        self.moments += 1
-        self.sampled += number > MOST
-        least, most = 0 if self.forgets else self.told.acknowledged, len(self.told.states) - 1
+        images = self._cuts(disk)
+        least, most = self.told.acknowledged, len(self.told.states) - 1
         for image in images:
             key = image.key()
             before = self.left.get(key)
@@ -170,6 +166,12 @@ class Cuts:
                 self.left[key] = before._replace(least=least_of_all, most=most_of_all)
             else:
                 self.left[key] = Possible(image, least, most, moment or f"moment {self.moments}")
+
+    def _cuts(self, disk: MemoryDisk) -> list[Image]:
+        images, number = cuts(disk, self.chance)
+        self.moments += 1
+        self.sampled += number > MOST
+        return images
 
     def check(self) -> str:
         """Recover from each of them, and from every cut of that. Returns how many states were tried, in a sentence."""
@@ -187,19 +189,20 @@ class Cuts:
                 assert found.values == before.values, (moment, "cut again while recovering")
                 _check_evidence(before, found, image)
         return (
-            f"{len(self.known):,} states of {self.moments:,} moments, {len(self.left):,} of the script and the others of its"
-            f" recovery; {self.sampled:,} moments had more than {MOST:,} states, of which some were tried"
+            f"{len(self.known):,} states, {len(self.left):,} of the script and the others of its recovery;"
+            f" of {self.moments:,} moments {self.sampled:,} had more than {MOST:,} states, of which some were tried"
         )
 
     def _recover(self, image: Image, moment: str, waiting: Waiting) -> Found:
         disk = MemoryDisk(image)
         again: list[Image] = []
-        after_changes(disk, lambda: again.extend(cuts(disk, self.chance)[0]))
+        after_changes(disk, lambda: again.extend(self._cuts(disk)))
         try:
             found = recovered(disk)
         except BaseException as error:
             error.add_note(f"{moment}: {image}")
             raise
+        assert self.damaged or not found.log.set_aside, (moment, "a power cut was taken for damage", image)
         waiting.extend((other.key(), other, found, f"recovery of {moment}") for other in again)
         return found
 

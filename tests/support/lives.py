@@ -1,4 +1,7 @@
-"""Programs that use one business on a disk that forgets, one after the other: each may be killed, and the power be cut."""
+"""Programs that use one business on a disk that forgets, one after the other: each may be killed, and the power be cut.
+
+Whatever the flush policy, all that was written is durable after a rotation, a checkpoint, an archive run and a close.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from kvwal.archiver.jobs import decode_job, encode
 from kvwal.archiver.work import answer
 from kvwal.config import Flush, Settings
 from kvwal.errors import CommitUnknown, KvwalError
+from kvwal.ports.clock import Clock
 from kvwal.store import WritableStore
 from kvwal.structures.map import Map
 from tests.support.cuts import ROOT, Cuts, Model, Told
@@ -24,7 +28,7 @@ DRAWS = 1000
 class OnDisk:
     """The archiver without its process, on another disk than the machine's."""
 
-    def __init__(self, disk: MemoryDisk, clock: FakeClock) -> None:
+    def __init__(self, disk: MemoryDisk, clock: Clock) -> None:
         self._disk = disk
         self._clock = clock
 
@@ -49,6 +53,7 @@ class Life:
         clock.drawn = number * DRAWS
         self.disk = disk
         self.told = told
+        self.flush = flush
         self.cuts = cuts
         self.b: Map
         given = {"flush": flush, "archive": archive, "start_archiver": lambda: OnDisk(disk, clock)}
@@ -60,22 +65,26 @@ class Life:
         self.told.take(dict(self.b))
         self._moment()
 
-    def put(self, **values: Any) -> None:
-        """Values of one transaction; None deletes. Of a write that raised only the outcome of a `CommitUnknown` is unknown."""
+    def put(self, force: bool = False, **values: Any) -> None:
+        """Values of one transaction; None deletes; `force` makes it durable whatever the policy. Of a write that raised only the
+        outcome of a `CommitUnknown` is unknown.
+        """
         state: Model = {key: value for key, value in (self.told.states[-1] | values).items() if value is not None}
         self.told.begin(state)
         try:
-            self._put(values)
+            self._put(values, force)
         except CommitUnknown:
             raise
         except KvwalError:
             self.told.states.pop()
             raise
         assert dict(self.b) == state
-        self.told.acknowledge()
-        self._moment()
+        self._moment(durable=force or self.flush == "sync")
 
-    def _put(self, values: Model) -> None:
+    def _put(self, values: Model, force: bool) -> None:
+        if force:
+            self.b.put_many(values, sync=True)
+            return
         with self.b.transaction() as transaction:
             for key, value in values.items():
                 if value is None:
@@ -108,6 +117,8 @@ class Life:
         with suppress(KvwalError):
             self.store.close()
 
-    def _moment(self) -> None:
+    def _moment(self, *, durable: bool = True) -> None:
+        if durable:
+            self.told.acknowledge()
         if self.cuts is not None:
             self.cuts.add(self.disk)
