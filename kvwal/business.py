@@ -78,10 +78,11 @@ class OpenBusiness:
 
     def _past(self) -> Past:
         around = self._around
+        until = self.log.writer.applied  # before anything is read
         objects: Objects | None = None
         if around.archive_url is not None:
             objects = open_objects(around.archive_url, around.options)
-        return Past(around.ports.disk, around.root, [self.place], objects, all_nodes=False)
+        return Past(around.ports.disk, around.root, [self.place], objects, all_nodes=False, until=until)
 
     def stats(self) -> dict[str, Any]:
         """Numbers about this business; sequences count entries from 1, sizes are bytes.

@@ -15,7 +15,7 @@ from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_entry
 from kvwal.errors import ArchiveGap
 from kvwal.hlc import to_text
 from kvwal.ports.disk import Disk
-from kvwal.reading import Local, read_local
+from kvwal.reading import Local, Tail, read_local
 from kvwal.structures.state import State, to_state
 
 if TYPE_CHECKING:
@@ -28,14 +28,26 @@ class Past:
     """Reads the past of one business over some nodes. `objects` None: there is no archive, only what the logs still hold."""
 
     def __init__(
-        self, disk: Disk, root: Path, places: Sequence[Place], objects: Objects | None, *, all_nodes: bool
+        self,
+        disk: Disk,
+        root: Path,
+        places: Sequence[Place],
+        objects: Objects | None,
+        *,
+        all_nodes: bool,
+        until: int | None = None,
     ) -> None:
-        """`places` are the logs under the root that count; with `all_nodes` every registered node of the archive counts too."""
+        """`places` are the logs under the root that count; with `all_nodes` every registered node of the archive counts too.
+
+        Of their segments only what is not behind the sequence `until` is told: a log that is open here has written more than
+        is durable.
+        """
         self._disk = disk
         self._root = root
         self._places = places
         self._objects = objects
         self._all_nodes = all_nodes
+        self._until = until
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """Every change of an identity, newest first, each once."""
@@ -73,7 +85,13 @@ class Past:
         return to_state(entries, lambda: timestamp >> TIMESTAMP_SHIFT)
 
     def _locals(self) -> list[tuple[Place, Local]]:
-        return [(place, read_local(self._disk, self._root, place)) for place in self._places]
+        return [(place, self._told(read_local(self._disk, self._root, place))) for place in self._places]
+
+    def _told(self, local: Local) -> Local:
+        if self._until is None:
+            return local
+        first, entries = local.tail
+        return local._replace(tail=Tail(first, entries[: max(0, self._until - first + 1)]))
 
     def _first_place(self) -> Place:
         return self._places[0]

@@ -49,7 +49,8 @@ class Group(NamedTuple):
 class Writer:
     """One task of the loop. `failed` is set once, when the log is poisoned, and never cleared.
 
-    `full` is set while the disk has no room: by the group that was refused, until one is written.
+    `applied` is the last sequence that anybody was told of. `full` is set while the disk has no room: by the group that was
+    refused, until one is written.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Writer:
         self.failed: BaseException | None = None
         self.full: StorageFull | None = None
         self.groups = 0
+        self.applied = appender.next_sequence - 1
 
     async def run(self) -> None:
         """Serve the ring until an order closes it."""
@@ -159,6 +161,7 @@ class Writer:
         if group.payloads:
             self.full = None
         self._memory.apply(group.entries)
+        self.applied = self._appender.next_sequence - 1
         for submission in group.submissions:
             submission.resolve()
         self.groups += 1

@@ -231,10 +231,12 @@ def test_nobody_sees_a_value_that_is_not_durable(tmp_path: Path) -> None:
         waiting = jobs.submit("a", 2)
         disk.held.wait()
         assert jobs["a"] == 1
+        assert len(jobs.history("a")) == 1
+        assert dict(jobs.at(1 << 62)) == {"a": 1}
         assert not waiting.done()
         disk.let_go()
-        waiting.result()
-        assert jobs["a"] == 2
+        assert jobs.at(waiting.result())["a"] == jobs["a"] == 2
+        assert len(jobs.history("a")) == 2
 
 
 def test_a_transaction_is_whole_and_in_one(jobs: Map) -> None:
