@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -30,16 +30,12 @@ from kvwal.hlc import to_timestamp
 from kvwal.log.appender import Appender
 from kvwal.log.format import Header, SnapshotHeader
 from kvwal.log.names import find_places
-from kvwal.log.snapshot import write_snapshot
+from kvwal.log.snapshot import in_blocks, write_snapshot
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 DEFAULT_NODE = "restored"
 STAGE = "_restoring"
-BLOCK_ENTRIES = 5000
+BATCH_ROWS = 500
 _COLUMNS = ("key", "key_class", "value", "value_class", "deleted", "timestamp", "expires")
 
 
@@ -134,7 +130,7 @@ def restore_through(
         write = _continue_log if take_over else _write_log
         done.entries[business] = write(doors, objects, folder, place, found)
         done.positions[business] = found.positions
-    _give_name(doors.disk, target, namespace, cluster)
+    give_name(doors.disk, target, STAGE, namespace, cluster)
     return done
 
 
@@ -168,9 +164,10 @@ def _choose_node(objects: Objects, namespace: str, cluster: str, node: str | Non
     return node
 
 
-def _give_name(disk: Disk, root: Path, namespace: str, cluster: str) -> None:
+def give_name(disk: Disk, root: Path, stage: str, namespace: str, cluster: str) -> None:
+    """Make what was built in the folder `stage` under a root the logs of a cluster, durably and in one step."""
     disk.make_folders(root / namespace)
-    disk.rename(root / STAGE, root / namespace / cluster)
+    disk.rename(root / stage, root / namespace / cluster)
     disk.sync_folder(root / namespace)
     disk.sync_folder(root)
 
@@ -181,8 +178,8 @@ def _write_log(doors: Doors, objects: Objects, folder: Path, place: Place, found
 
     table = pa.Table.from_batches(list(found.batches), schema=rows.node_schema()).sort_by("timestamp")
     settings = Settings()
-    appender = Appender(doors.disk, doors.clock, folder, _header(doors.clock, place), settings, [])
-    for block in _blocks(table.to_batches(max_chunksize=BLOCK_ENTRIES)):
+    appender = Appender(doors.disk, doors.clock, folder, new_header(doors.clock, place), settings, [])
+    for block in _blocks(table.to_batches(max_chunksize=BATCH_ROWS)):
         appender.append([encode_entries(block)], len(block), sync=False)
     appender.close(seal=True)
     return int(table.num_rows)
@@ -191,10 +188,8 @@ def _write_log(doors: Doors, objects: Objects, folder: Path, place: Place, found
 def _continue_log(doors: Doors, objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
     """The rows as the snapshot behind which the node's log goes on; its old log is fenced in the archive."""
     last = found.positions[place.node]
-    header = _header(doors.clock, place)
-    count = (
-        _write_snapshot(doors, objects, folder, place, found, header) if last else _begin_empty(doors, folder, header)
-    )
+    header = new_header(doors.clock, place)
+    count = write_base(doors, objects, folder, place, found, header) if last else _begin_empty(doors, folder, header)
     fence(objects, place, header.log_id, last + 1)
     return count
 
@@ -205,11 +200,9 @@ def _begin_empty(doors: Doors, folder: Path, header: Header) -> int:
     return 0
 
 
-def _write_snapshot(
-    doors: Doors, objects: Objects, folder: Path, place: Place, found: RestoreResult, header: Header
-) -> int:
+def write_base(doors: Doors, objects: Objects, folder: Path, place: Place, found: RestoreResult, header: Header) -> int:
+    """Write what the archive has of a node's log as the snapshot behind which it goes on. Returns its entries."""
     last = found.positions[place.node]
-    seal = next(info.footer.seal_crcs[-1] for info in live_objects(objects, place) if info.span.last == last)
     count = 0
 
     def blocks() -> Iterator[list[Any]]:
@@ -218,19 +211,20 @@ def _write_snapshot(
             count += len(block)
             yield block
 
-    snapshot = SnapshotHeader(
-        **{
-            **msgspec.structs.asdict(header),
-            "last_sequence": last,
-            "last_crc": seal,
-            "last_timestamp": found.max_timestamp,
-        }
-    )
+    seal = _seal(objects, place, last)
+    fields = {"last_sequence": last, "last_crc": seal, "last_timestamp": found.max_timestamp}
+    snapshot = SnapshotHeader(**{**msgspec.structs.asdict(header), **fields})
     write_snapshot(doors.disk, doors.clock, folder, snapshot, blocks())
     return count
 
 
-def _header(clock: Clock, place: Place) -> Header:
+def _seal(objects: Objects, place: Place, last: int) -> int:
+    """The crc of the seal with which the archive of a log ends, at its sequence `last`."""
+    return next(info.footer.seal_crcs[-1] for info in live_objects(objects, place) if info.span.last == last)
+
+
+def new_header(clock: Clock, place: Place) -> Header:
+    """The header of a new log; its salt and time are drawn with each file."""
     return Header(
         log_id=f"{clock.random_bits(128):032x}", namespace=place.namespace, cluster=place.cluster,
         business=place.business, node=place.node, epoch=0, first_sequence=1, previous_crc=0, salt=0, created_ms=0,
@@ -238,12 +232,11 @@ def _header(clock: Clock, place: Place) -> Header:
 
 
 def _blocks(batches: Any) -> Iterator[list[Any]]:
-    """Rows as the values of stored entries, a list a block: six values, seven where one expires."""
+    """Rows as the values of stored entries, in blocks: six values, seven where one expires."""
+    yield from in_blocks(_entries(batches), lambda entry: len(entry[0]) + len(entry[2]))
+
+
+def _entries(batches: Any) -> Iterator[Any]:
     for batch in batches:
-        for start in range(0, batch.num_rows, BLOCK_ENTRIES):
-            part: pa.RecordBatch = batch.slice(start, BLOCK_ENTRIES)
-            columns = [part.column(name).to_pylist() for name in _COLUMNS]
-            if any(columns[-1]):
-                yield [row if row[-1] else row[:-1] for row in zip(*columns, strict=True)]
-            else:
-                yield list(zip(*columns[:-1], strict=True))
+        columns = [batch.column(name).to_pylist() for name in _COLUMNS]
+        yield from (row if row[-1] else row[:-1] for row in zip(*columns, strict=True))

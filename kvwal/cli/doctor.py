@@ -16,6 +16,7 @@ from archive.objects import Objects, open_objects
 from archive.reader import coverage
 from archive.registry import owner
 from kvwal.cli import show
+from kvwal.cli.machine import lock_holder
 from kvwal.cli.options import AnyNamespace, Archive, Cluster, Json, Node, Root, Where
 from kvwal.errors import ArchiveError, ConfigError
 from kvwal.integrity.examine import Found, examine
@@ -94,18 +95,6 @@ def newest_entry(folder: Path, files: list[Found]) -> tuple[str, int]:
     reader = SegmentReader(folder / files[-1].name, buffer)
     newest = max((entries[-1].timestamp for entries in reader.entries(entry_decoder())), default=0)
     return reader.header.log_id, newest >> 16
-
-
-def lock_holder(path: Path) -> str:
-    """Who holds the lock, as the holder wrote it there; empty where nobody does. Looking takes no lock."""
-    try:
-        inode = path.stat().st_ino
-        held = Path("/proc/locks").read_text()
-    except OSError:
-        return ""
-    if not any("FLOCK" in line and f":{inode} " in line for line in held.splitlines()):
-        return ""
-    return path.read_text().strip() or "a process that has not said who it is"
 
 
 def name_of(place: Place) -> str:

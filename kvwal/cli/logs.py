@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from archive.layout import Place
+from archive.objects import Objects
+from archive.reader import covered
 from kvwal.cli import show
+from kvwal.cli.machine import lock_holder
 from kvwal.cli.options import (
     AnyNamespace,
     Archive,
@@ -23,15 +27,17 @@ from kvwal.cli.options import (
     scrub_notes,
 )
 from kvwal.cli.text import as_json, label
-from kvwal.errors import ArchiveError, ConfigError
+from kvwal.errors import ArchiveError, ConfigError, StoreLocked
 from kvwal.hlc import to_text
 from kvwal.integrity.compare import verify_log
 from kvwal.integrity.examine import Found, dump
-from kvwal.log.names import find_places, log_folder
+from kvwal.integrity.repair import Found as Damaged
+from kvwal.integrity.repair import look, repair
+from kvwal.log.names import LOCK, find_places, log_folder
 from kvwal.log.reader import entry_decoder
-from kvwal.log.salvage import salvage, write_saved
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
+from kvwal.restoring import Doors
 
 log_app = typer.Typer(help="Look into the log's own files.", no_args_is_help=True)
 
@@ -112,28 +118,89 @@ def log_repair(
     root: Root,
     business: OneBusiness = None,
     into: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A new root for what can be saved.")] = None,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Go on in the archive, and fence the damaged log there.")
+    ] = False,
     namespace: Namespace = "default",
     cluster: Cluster = "local",
     node: Node = None,
     archive: Archive = None,
     json: Json = False,
 ) -> None:
-    """Say what can be saved of a damaged log, and write that to a new root. The damaged one is never changed."""
-    places = Where(root, namespace, cluster, node, archive).places(business)
-    if not places:
-        raise ConfigError(
-            f"{root} holds no log of {namespace}/{cluster}.", hint="See what is there with `kvwal doctor`."
+    """Say what can be saved of a damaged log, and what is lost; write what is saved to a new root. The damaged one is never
+    changed. Exit code 4 if something is lost.
+    """
+    where = Where(root, namespace, cluster, node, archive)
+    places = where.places(business)
+    _check_repair(where, places, into, take_over)
+    objects = where.objects()
+    found, sound = _look(root, places, objects)
+    counts = []
+    if into is not None and found:
+        with show.progress() as report:
+            doors = Doors(OS_DISK, SYSTEM)
+            counts = repair(doors, into, found, objects, take_over=take_over, progress=report)
+    lines = [
+        (
+            one.place.business, one.place.node, "repaired" if counts else "damaged",
+            counts[number] if counts else len(one.saved.entries) + len(one.saved.snapshot),
+            covered(one.archived.infos).last, " ".join(one.lost),
         )
+        for number, one in enumerate(found)
+    ]  # fmt: skip
+    lines += [(place.business, place.node, "sound", 0, 0, "") for place in sound]
+    names = ["business", "node", "state", "entries saved", "archived up to", "lost"]
+    show.rows(names, sorted(lines), show.Format.json if json else show.Format.table)
+    if not json:
+        for line in _what_next(where, found, into, take_over):
+            show.say(line)
+    if any(one.lost for one in found):
+        raise typer.Exit(show.DAMAGED)
+
+
+def _check_repair(where: Where, places: list[Place], into: Path | None, take_over: bool) -> None:
+    """Refuse a call that cannot work, or that would copy a log which somebody is writing."""
+    if not places:
+        hint = "See what is there with `kvwal doctor`."
+        raise ConfigError(f"{where.root} holds no log of {where.namespace}/{where.cluster}.", hint=hint)
+    if into is None and take_over:
+        raise ConfigError("--take-over needs --into FOLDER: nothing was changed.", hint="Name a new folder.")
     if into is not None and find_places(OS_DISK, into):
         raise ConfigError(f"{into} holds a store already; nothing was written.", hint="Choose a new folder.")
-    lines = []
-    for place in places:
-        saved = salvage(OS_DISK, log_folder(root, place), entry_decoder())
-        if into is not None:
-            write_saved(OS_DISK, SYSTEM, into, place, saved)
-        lines.append((place.business, place.node, len(saved.entries), " ".join(saved.lost)))
-    show.rows(["business", "node", "entries saved", "lost"], lines, show.Format.json if json else show.Format.table)
-    if into is None and not json:
-        show.say(
-            "Nothing was written. --into FOLDER writes what can be saved to a new root; `kvwal restore` has what was archived."
-        )
+    for place in places if into is not None else ():
+        if holder := lock_holder(log_folder(where.root, place) / LOCK):
+            raise StoreLocked(
+                f"{where.root}: {place.business} is held by {holder}; nothing was written.",
+                hint="That process has everything in memory: let it write what matters elsewhere before you stop it.",
+            )
+
+
+def _look(root: Path, places: list[Place], objects: Objects | None) -> tuple[list[Damaged], list[Place]]:
+    """What is left of the damaged logs, and which are sound."""
+    found, sound = [], []
+    with show.progress() as report:
+        for place in places:
+            verified = verify_log(OS_DISK, root, place, objects, report)
+            if verified.silent is not None:
+                raise verified.silent
+            if verified.needs_repair:
+                found.append(look(Doors(OS_DISK, SYSTEM), root, place, objects, entry_decoder()))
+            else:
+                sound.append(place)
+    return found, sound
+
+
+def _what_next(where: Where, found: list[Damaged], into: Path | None, take_over: bool) -> Iterator[str]:
+    """What whoever typed the command does now."""
+    if not found:
+        yield "Nothing is damaged here, and nothing was written."
+    elif into is None:
+        yield "Nothing was written. --into FOLDER writes what can be saved to a new root."
+        if any(not one.archived.refusal for one in found):
+            yield "With --take-over it goes on in the archive under its name, and the damaged log is fenced there."
+    else:
+        for one in found:
+            old, new = log_folder(where.root, one.place), log_folder(into, one.place)
+            yield f"Next: move {old} away (keep it), and {new} in its place; then open the store."
+        if not take_over and any(one.archived.infos for one in found):
+            yield "It cannot go on in the archive under its name: give it another one, or repair with --take-over."

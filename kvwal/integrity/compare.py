@@ -18,6 +18,8 @@ from kvwal.log.reader import Progress
 from kvwal.ports.disk import Disk
 
 Range = tuple[int, int]
+BEHIND = "behind"
+"""State of a range that the archive has and the log ends before."""
 _LOOKS = 5
 
 
@@ -26,6 +28,11 @@ class Verified(NamedTuple):
 
     files: list[Found]
     silent: ArchiveError | None
+
+    @property
+    def needs_repair(self) -> bool:
+        """Whether the log cannot be used as it is. What only the archive misses is not mended here."""
+        return any((file.name and file.problem) or file.state == BEHIND for file in self.files)
 
 
 def verify_log(
@@ -99,7 +106,7 @@ def gaps(covered: Coverage, files: Sequence[Found]) -> Iterator[Found]:
         yield _between(first, end, "missing", text)
     if covered.spans and max(ends, snapshot) < max(end for _, end in there):
         text = "the archive has them, and the log ends before: its end is missing, or this is an older copy of it."
-        yield _between(max(ends, snapshot) + 1, max(end for _, end in there), "missing", text)
+        yield _between(max(ends, snapshot) + 1, max(end for _, end in there), BEHIND, text)
 
 
 def missing(ranges: Iterable[Range], last: int) -> Iterator[Range]:

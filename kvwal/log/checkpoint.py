@@ -17,13 +17,12 @@ from kvwal.log.format import Header, SnapshotHeader
 from kvwal.log.names import LogFile
 from kvwal.log.reader import End, SegmentReader, SnapshotReader, log_files
 from kvwal.log.segment import SealedSegment
-from kvwal.log.snapshot import BLOCK_ENTRIES, write_snapshot
+from kvwal.log.snapshot import in_blocks, write_snapshot
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk
 
 ROUND_BYTES = 256 << 20
 """Segments that are held in memory at a time; more are merged in several rounds."""
-_BLOCK_BYTES = 1 << 20
 
 
 class Checkpointed(NamedTuple):
@@ -156,15 +155,6 @@ def merge_sorted(older: Iterator[Entry], newer: list[Entry]) -> Iterator[Entry]:
 
 
 def _blocks(entries: Iterator[Entry], counter: _Counter) -> Iterator[list[Entry]]:
-    block: list[Entry] = []
-    size = 0
-    for entry in entries:
-        block.append(entry)
-        size += len(entry.value) + len(entry.key)
-        if len(block) >= BLOCK_ENTRIES or size >= _BLOCK_BYTES:
-            counter.entries += len(block)
-            yield block
-            block, size = [], 0
-    if block:
+    for block in in_blocks(entries, lambda entry: len(entry.value) + len(entry.key)):
         counter.entries += len(block)
         yield block

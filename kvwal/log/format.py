@@ -116,7 +116,9 @@ def checksum(salt: int, offset: int, head: bytes, payload: bytes) -> int:
 
 
 def pack_block(kind: Kind, payload: bytes, *, salt: int, offset: int, flags: int = 0) -> tuple[list[bytes], int]:
-    """A block as parts to write one behind the other at `offset`, and its crc."""
+    """A block as parts to write one behind the other at `offset`, and its crc. `ValueError` for one that nobody could read."""
+    if len(payload) > MAX_PAYLOAD:
+        raise ValueError(f"a block of {len(payload)} bytes is above the format's {MAX_PAYLOAD}")
     head = _HEAD.pack(len(payload), 0, kind, flags, 0)
     crc = checksum(salt, offset, head, payload)
     head = _HEAD.pack(len(payload), crc, kind, flags, 0)

@@ -5,9 +5,9 @@ A snapshot is never adopted half: it is `.partial` until it is whole and durable
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,7 +19,24 @@ from kvwal.ports.disk import Disk
 
 BLOCK_ENTRIES = 1000
 """Entries in a block of a snapshot, unless they are large."""
+BLOCK_BYTES = 1 << 20
+"""Bytes of keys and values with which a block ends. The largest entry fits behind them: the limit of a block is far above."""
 _WRITE_BYTES = 1 << 20
+T = TypeVar("T")
+
+
+def in_blocks(entries: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Entries, stored ones or tuples of the same values, as blocks that can be read back; `size` is that of key and value."""
+    block: list[T] = []
+    filled = 0
+    for entry in entries:
+        block.append(entry)
+        filled += size(entry)
+        if len(block) >= BLOCK_ENTRIES or filled >= BLOCK_BYTES:
+            yield block
+            block, filled = [], 0
+    if block:
+        yield block
 
 
 def write_snapshot(

@@ -1,4 +1,4 @@
-"""Every power cut of a restore, a take-over and a rescue: the new folder has its name and is whole, or it is made again."""
+"""Every power cut of a restore, a take-over and a repair: the new folder has its name and is whole, or it is made again."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import pytest
 from archive.layout import Place
 from archive.objects import open_objects
 from archive.registry import register
+from kvwal.integrity.repair import STAGE as SAVING
+from kvwal.integrity.repair import look, repair
+from kvwal.integrity.repair import look, repair
 from kvwal.log.names import log_folder
 from kvwal.log.reader import entry_decoder
-from kvwal.log.salvage import salvage, write_saved
 from kvwal.restoring import STAGE, Doors, restore_through
-from tests.support.cuts import FOLDER, PLACE, ROOT, Model, Told, after_changes, cuts, recovered
+from tests.support.cuts import PLACE, ROOT, Model, Told, after_changes, cuts, recovered
 from tests.support.faults import FakeClock
 from tests.support.lives import DRAWS, Life
 from tests.support.power import Image, MemoryDisk
@@ -117,18 +119,18 @@ def test_every_cut_of_a_restore(take_over: bool, tmp_path: Path) -> None:
     making.check(whole)
 
 
-def test_every_cut_of_a_rescue(tmp_path: Path) -> None:
+def test_every_cut_of_a_repair(tmp_path: Path) -> None:
     (tmp_path / "archive").mkdir()
-    saved = salvage(written(), FOLDER, entry_decoder())
+    found = look(Doors(written(), FakeClock()), ROOT, PLACE, None, entry_decoder())
 
-    def save(disk: MemoryDisk, archive: Path, number: int) -> None:
-        write_saved(disk, FakeClock(), ROOT, PLACE, saved)
+    def mend(disk: MemoryDisk, archive: Path, number: int) -> None:
+        repair(Doors(disk, FakeClock()), ROOT, [found], None, take_over=False)
 
     def whole(disk: MemoryDisk) -> None:
         assert read(disk, PLACE) == VALUES
 
-    making = Making(save, tmp_path / "archive", FOLDER)
+    making = Making(mend, tmp_path / "archive", ROOT / "default" / "local")
     for image in making.run():
-        assert [name for name in MemoryDisk(image).names(ROOT) if name.startswith("_")] == []
+        assert MemoryDisk(image).names(ROOT) == ["default"]
         whole(MemoryDisk(image))
     making.check(whole)

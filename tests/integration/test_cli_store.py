@@ -221,45 +221,6 @@ def test_damage_in_the_log_is_named_and_exit_code_4(root: Path) -> None:
     ]
 
 
-def contents(folder: Path) -> dict[Path, bytes]:
-    """Every file under a folder."""
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_repair_saves_what_stands_before_and_behind_the_damage(tmp_path: Path) -> None:
-    root, saved = tmp_path / "data", tmp_path / "saved"
-    with library.open(root, archive=None) as store:
-        jobs = store.map("jobs")
-        for number in range(30):
-            jobs[f"job-{number:02}"] = "x" * 50
-        del jobs["job-29"]
-    folder = root / "default" / "local" / "jobs" / "local"
-    damage(max(folder.glob("*.wal"), key=lambda path: path.stat().st_size))
-    before = contents(root)
-    assert kvwal("get", root, "jobs", "job-00").code == 4
-    offered = run(root, "log repair")
-    assert "1 of the sequences" in offered.out or "does not verify" in offered.out
-    assert not saved.exists()
-    report = lines(run(root, "log repair", "jobs", "--into", saved, "--json"))
-    assert contents(root) == before
-    assert report[0]["entries saved"] == 30
-    assert len(lines(run(saved, "scan", "jobs", "--json"))) == 28
-    assert run(saved, "get", "jobs", "job-29").code == 1
-    assert run(saved, "put", "jobs", "more", "1").code == 0
-    assert run(saved, "log verify").code == 0
-    assert run(root, "log repair", "--into", saved).code == 2
-
-
-def test_repair_of_a_sound_log_loses_nothing(root: Path, tmp_path: Path) -> None:
-    run(root, "checkpoint")
-    run(root, "put", "jobs", "job-3", "1")
-    run(root, "log repair", "--into", tmp_path / "saved")
-    for business in ("jobs", "kinds"):
-        for command in ("scan", "history"):
-            key = [] if command == "scan" else ["job-1"]
-            assert run(tmp_path / "saved", command, business, *key).out == run(root, command, business, *key).out
-
-
 def test_damage_in_the_archive_is_exit_code_4(root: Path) -> None:
     run(root, "archive run")
     damage(next((root / "_archive").rglob("*.parquet")))

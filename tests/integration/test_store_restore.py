@@ -93,3 +93,14 @@ def test_a_restore_that_was_killed_is_run_again(tmp_path: Path) -> None:
     assert not (tmp_path / "second" / "_restoring").exists()
     with kvwal.open(tmp_path / "second") as store:
         assert dict(store.map("b")) == {"a": 1}
+
+
+@pytest.mark.parametrize("take_over", [False, True])
+def test_a_restore_of_large_values_can_be_opened(tmp_path: Path, take_over: bool) -> None:
+    """No block of what is written may be above the format's limit, however large the values are."""
+    with kvwal.open(tmp_path / "root", archive=tmp_path / "archive") as store:
+        for first in range(0, 1800, 450):
+            store.map("b").put_many({first + number: bytes(10_000) for number in range(450)})
+    kvwal.restore(tmp_path / "archive", tmp_path / "restored", take_over=take_over)
+    with kvwal.open(tmp_path / "restored", archive=None) as store:
+        assert len(store.map("b")) == 1800

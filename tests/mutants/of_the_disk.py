@@ -119,16 +119,6 @@ MUTANTS = [
         RESTORE,
     ),
     Mutant(
-        "a rescued log's name is not durable", 7, "kvwal/log/salvage.py",
-        "    disk.sync_folder(folder.parent)\n", "",
-        RESTORE,
-    ),
-    Mutant(
-        "a rescued log's old name may come back", 7, "kvwal/log/salvage.py",
-        "    disk.sync_folder(root)\n", "",
-        RESTORE,
-    ),
-    Mutant(
         "an object gets its name before it is durable", 7, "archive/objects.py",
         "                os.fsync(file.fileno())\n", "",
         FOLDER,
