@@ -75,7 +75,7 @@ def _read_snapshots(disk: Disk, folder: Path, snapshots: Sequence[LogFile], deco
         buffer = disk.read(path)
         try:
             reader = SnapshotReader(path, buffer)
-            saved.snapshot.extend(entry for block in reader.whole(decode) for entry in block)
+            entries = [entry for block in reader.whole(decode) for entry in block]
         except NewerVersion:
             raise
         except KvwalError:
@@ -84,6 +84,7 @@ def _read_snapshots(disk: Disk, folder: Path, snapshots: Sequence[LogFile], deco
             saved.lost.append(Lost(1, file.number, 0, f"{file.name} is damaged ({holes})", in_snapshot=True))
         else:
             header = reader.header
+            saved.snapshot.extend(entries)
             return saved._replace(covered=file.number, epoch=header.epoch, log_id=header.log_id)
     return saved
 
