@@ -87,3 +87,21 @@ def test_failed_anywhere_then_cut_anywhere(script: str, name: str) -> None:
             if failed:
                 moments += live_on(disk, told, known).moments
     print(f"{failures} failed calls, and {len(known):,} states of {moments:,} moments after them")
+
+
+@pytest.mark.parametrize("script", ["rotates", "checkpoints"])
+def test_cut_anywhere_then_written_to_then_cut_anywhere(script: str) -> None:
+    told, disk = Told(), MemoryDisk()
+    first = Cuts(told)
+    first.watch(disk)
+    life = Life(disk, told, cuts=first)
+    life.open()
+    for step in SCRIPTS[script]:
+        step(life)
+    life.close()
+    first.check()
+    known = dict(first.known)
+    moments = 0
+    for key, possible in first.left.items():
+        moments += live_on(MemoryDisk(possible.image), Told(known[key].values), known).moments
+    print(f"{len(first.left)} cuts, and {len(known):,} states of {moments:,} moments after them")
