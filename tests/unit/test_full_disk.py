@@ -24,6 +24,14 @@ RESERVE = MIB
 LARGE = b"x" * 100_000
 
 
+def taken(path: Path) -> int:
+    """Bytes on the disk; none if another thread has moved the file meanwhile."""
+    try:
+        return path.stat().st_blocks * 512 if path.is_file() else 0
+    except FileNotFoundError:
+        return 0
+
+
 class SmallDisk(FakeDisk):
     """A disk of `CAPACITY` bytes: what the files under `root` take of it is gone, and what `others` wrote."""
 
@@ -33,7 +41,7 @@ class SmallDisk(FakeDisk):
         self.others = 0
 
     def space(self, folder: Path) -> Space:
-        used = sum(path.stat().st_blocks * 512 for path in self.root.rglob("*") if path.is_file())
+        used = sum(taken(path) for path in self.root.rglob("*"))
         return Space(CAPACITY, max(0, CAPACITY - used - self.others))
 
 
