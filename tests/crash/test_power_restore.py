@@ -12,8 +12,6 @@ import pytest
 from archive.layout import Place
 from archive.objects import open_objects
 from archive.registry import register
-from kvwal.integrity.repair import STAGE as SAVING
-from kvwal.integrity.repair import look, repair
 from kvwal.integrity.repair import look, repair
 from kvwal.log.names import log_folder
 from kvwal.log.reader import entry_decoder
