@@ -18,7 +18,10 @@ LATE_IMPORTS = {
         "kvwal/cli/main.py",
         "kvwal.cli.app",
     ): "a plain `kvwal get` must not load typer, which takes longer than the command may",
-    ("kvwal/node/command.py", "kvwal.node.service"): "what a node needs is an extra: every other command works without it",
+    (
+        "kvwal/node/command.py",
+        "kvwal.node.service",
+    ): "what a node needs is an extra: every other command works without it",
 }
 
 # Files of the packages outside the doors and the edges that may touch files by themselves, each with its reason.

@@ -58,7 +58,9 @@ def test_every_import_is_a_declared_dependency() -> None:
     }
     used = {DISTRIBUTIONS.get(name, name) for name in used - {"kvwal", "archive", "py4j"}}  # pyspark brings py4j
     assert used <= declared
-    assert declared - used <= {"pandas", "sortedcontainers", "hazelcast-python-client"} | loaded_by_name(), "declared, but never imported"
+    assert declared - used <= {"pandas", "sortedcontainers", "hazelcast-python-client"} | loaded_by_name(), (
+        "declared, but never imported"
+    )
 
 
 def loaded_by_name() -> set[str]:
