@@ -33,6 +33,7 @@ from kvwal.log.names import find_places
 from kvwal.log.snapshot import in_blocks, write_snapshot
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
+
 DEFAULT_NODE = "restored"
 STAGE = "_restoring"
 BATCH_ROWS = 500
