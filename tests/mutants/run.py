@@ -58,7 +58,7 @@ def copy(folder: Path) -> Path:
 
 def pytest(folder: Path, tests: list[str]) -> tuple[int, str]:
     """Run tests of a copy, up to the first failure; the exit code and the last lines."""
-    options = ["-x", "-q", "-p", "no:cacheprovider", f"--basetemp={folder}/scratch"]
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=verdict", f"--basetemp={folder}/scratch"]
     command = [sys.executable, "-m", "pytest", *options, *tests]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return ran.returncode, "\n".join((ran.stdout + ran.stderr).strip().splitlines()[-3:])
