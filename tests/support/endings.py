@@ -138,7 +138,8 @@ def endless() -> None:
     """Writes until a signal ends it; nothing handles one."""
     with opened() as store:
         jobs = store.map("jobs")
-        store.checkpoint()
+        write(jobs, "first", 1)
+        store.checkpoint()  # starts the archiver's process
         say("open")
         begin(jobs, daemon=True)
         write(jobs, "main")
