@@ -75,9 +75,17 @@ class Target(NamedTuple):
 
 
 def recover(disk: Disk, folder: Path, target: Target, decode: Decode, progress: Progress | None = None) -> Recovered:
-    """Read the log in `folder` into `target` and leave it so that a new segment can follow. The caller holds its lock."""
+    """Read the log in `folder` into `target` and leave it so that a new segment can follow. The caller holds its lock.
+
+    An archiver that outlived its killed parent may finish its checkpoint meanwhile: then a snapshot goes that was seen, and a
+    newer one is there. It does so once at most.
+    """
     _delete_partials(disk, folder)
-    return _Recovery(disk, folder, target, decode, progress).run()
+    try:
+        return _Recovery(disk, folder, target, decode, progress).run()
+    except FileNotFoundError:
+        target.clear()
+        return _Recovery(disk, folder, target, decode, progress).run()
 
 
 def _delete_partials(disk: Disk, folder: Path) -> None:
@@ -244,13 +252,16 @@ class _Recovery:
             self._keep(reader.path, reader, crc, seal.bytes + sum(map(len, parts)))
 
     def _write_again(self, path: Path, offset: int, seal: bytes) -> None:
-        """Make the seal of the last segment durable: it may stand in the page cache only. What is before it is durable."""
+        """Make the seal of the last segment durable, and its name: whoever sealed it, or copied it, may have been killed before
+        its fsync. What is before the seal is durable.
+        """
         file = self._disk.open(path)
         try:
             file.write_at(offset, [seal])
             file.datasync()
         finally:
             file.close()
+        self._disk.sync_folder(self._folder)
 
     def _write(self, path: Path, parts: list[bytes]) -> None:
         partial = self._folder / partial_name(path.name)

@@ -10,10 +10,10 @@ from contextlib import suppress
 
 import pytest
 
-from kvwal.errors import KvwalError
+from kvwal.errors import CommitUnknown, KvwalError
 from tests.support.cuts import Cuts, Found, Told
 from tests.support.lives import Life
-from tests.support.power import CALLS, MemoryDisk
+from tests.support.power import CALLS, Cut, MemoryDisk
 
 Script = list[Callable[[Life], None]]
 
@@ -105,3 +105,43 @@ def test_cut_anywhere_then_written_to_then_cut_anywhere(script: str) -> None:
     for key, possible in first.left.items():
         moments += live_on(MemoryDisk(possible.image), Told(known[key].values), known).moments
     print(f"{len(first.left)} cuts, and {len(known):,} states of {moments:,} moments after them")
+
+
+def unfinished() -> tuple[MemoryDisk, Told]:
+    """A disk on which a program was killed in the middle of a group: all of it was there but its last sector."""
+    disk, told = MemoryDisk(), Told()
+    life = Life(disk, told)
+    life.open()
+    life.put(a=1)
+    life.rotate()
+    life.put(a=2)
+    disk.fail("datasync")
+    with pytest.raises(CommitUnknown):
+        life.put(b="long " * 220)
+    cut = Cut(disk)
+    picks = [len(choice.versions) - 1 for choice in cut.choices]
+    (last,) = [
+        at for at, choice in enumerate(cut.choices) if choice.place == max(choice.place for choice in cut.choices)
+    ]
+    picks[last] = 0
+    life.end()
+    return MemoryDisk(cut.image(picks)), told
+
+
+def test_the_recovery_fails_anywhere_then_cut_anywhere() -> None:
+    known: dict[int, Found] = {}
+    failures = moments = 0
+    for call in CALLS:
+        nth = 0
+        failed = 1
+        while failed:
+            nth += 1
+            disk, told = unfinished()
+            disk.fail(call, nth)
+            live(disk, told, [lambda life: life.put(c=1)])
+            failed = disk.failed
+            failures += failed
+            if failed:
+                moments += live_on(disk, told, known).moments
+    assert {found.values["a"] for found in known.values()} == {2}
+    print(f"{failures} failed calls, and {len(known):,} states of {moments:,} moments after them")

@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 CUTS = "tests/crash/test_power_every_cut.py"
 KILL = "tests/crash/test_power_kill.py::test_killed_anywhere_then_cut_anywhere"
+RECOVERY = "tests/crash/test_power_kill.py::test_the_recovery_fails_anywhere_then_cut_anywhere"
 RESTORE = "tests/crash/test_power_restore.py"
 FOLDER = "tests/crash/test_power_folder.py"
 
@@ -85,6 +86,11 @@ MUTANTS = [
         "a seal that may be in the page cache only is taken for durable", 1, "kvwal/log/recovery.py",
         "            file.write_at(offset, [seal])\n            file.datasync()\n", "            file.write_at(offset, [seal])\n",
         KILL,
+    ),
+    Mutant(
+        "a copy whose name may be in the page cache only is taken for durable", 1, "kvwal/log/recovery.py",
+        "            file.close()\n        self._disk.sync_folder(self._folder)\n", "            file.close()\n",
+        RECOVERY,
     ),
     Mutant(
         "a new folder's name is not durable", 1, "kvwal/ports/disk.py",
