@@ -93,6 +93,7 @@ class Keeper:
         self._around = around
         self._turn = asyncio.Lock()
         self._running: asyncio.Task[None] | None = None
+        self._sweeping = 0
         now = around.ports.clock.elapsed()
         self._archive_due = now + around.settings.archive_seconds
         self._checkpoint_due = now + around.settings.checkpoint_seconds
@@ -117,6 +118,8 @@ class Keeper:
         """Wait for what is under way; with `archive`, archive the tail, if the archive can be reached."""
         if self._running is not None:
             await self._running
+        async with self._turn:
+            pass  # whoever archives or checkpoints by hand has ended too
         if archive and self.log.writer.failed is None:
             await self._in_background(self.archive)
 
@@ -244,15 +247,25 @@ class Keeper:
             await self.log.drop(upto)
 
     async def _sweep(self) -> None:
-        """Append a real delete for what has expired, unless it was changed meanwhile."""
-        if self.log.writer.failed is not None:
+        """Append a real delete for what has expired, unless it was changed meanwhile; nothing as long as the last ones wait."""
+        if self.log.writer.failed is not None or self._sweeping:
             return
         for entry in self.state.expired(_SWEEP_AT_ONCE):
             delete = Entry(entry.key, entry.key_class, b"", "", True, 0)
             future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-            future.add_done_callback(lambda done: done.cancelled() or done.exception())
+            future.add_done_callback(self._swept)
+            self._sweeping += 1
             submission = Submission([delete], size_of([delete]), future, self._if_still(entry, delete))
-            await self.log.ring.put_soon(submission)
+            try:
+                await self.log.ring.put_soon(submission)
+            except KvwalError:
+                future.cancel()
+                raise
+
+    def _swept(self, done: asyncio.Future[bool]) -> None:
+        self._sweeping -= 1
+        if not done.cancelled():
+            done.exception()
 
     def _if_still(self, expired: Entry, delete: Entry) -> Callable[[Lookup], list[Entry]]:
         def decide(lookup: Lookup) -> list[Entry]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -15,7 +17,7 @@ from kvwal.log.checkpoint import checkpoint
 from kvwal.log.format import HEAD_BYTES, pack_header, unpack_block, unpack_header
 from kvwal.log.reader import SegmentReader, entry_decoder
 from kvwal.ports.clock import SYSTEM
-from kvwal.ports.disk import OS_DISK
+from kvwal.ports.disk import OS_DISK, Buffer, OsDisk
 from tests.support.logs import Writer, header, keys, recovered
 
 SMALL = Settings(segment_bytes=64 << 10)
@@ -283,3 +285,28 @@ def test_newer(tmp_path: Path) -> None:
     path.write_bytes(newer + bytes(1000))
     with pytest.raises(NewerVersion, match="format 2"):
         recovered(tmp_path)
+
+
+class WithAnOrphan(OsDisk):
+    """A disk on which an archiver that outlived its parent finishes a checkpoint when the first snapshot is looked at."""
+
+    def __init__(self, finish: Callable[[], object]) -> None:
+        self._finish: Callable[[], object] | None = finish
+
+    def view(self, path: Path) -> AbstractContextManager[Buffer]:
+        if self._finish is not None and path.suffix == ".snapshot":
+            finish, self._finish = self._finish, None
+            finish()
+        return super().view(path)
+
+
+def test_a_snapshot_that_an_orphaned_archiver_replaces_meanwhile(tmp_path: Path) -> None:
+    writer = three_segments(tmp_path)
+    checkpoint(OS_DISK, SYSTEM, tmp_path, writer.sealed[:1], entry_decoder())
+    writer.close()
+    disk = WithAnOrphan(lambda: checkpoint(OS_DISK, SYSTEM, tmp_path, writer.sealed, entry_decoder()))
+    seen: list[bytes] = []
+    target = recovery.Target(lambda entries: seen.extend(entry.key for entry in entries), seen.clear)
+    found = recovery.recover(disk, tmp_path, target, entry_decoder())
+    assert found.snapshot is not None
+    assert (found.snapshot.number, seen) == (9, keys(9))

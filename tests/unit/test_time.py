@@ -237,3 +237,21 @@ def test_the_limit_of_the_skew_is_a_setting(tmp_path: Path) -> None:
     clock.ms -= 60_000
     with open_store(tmp_path, clock=clock, settings=kvwal.Settings(max_skew_seconds=60)) as store:
         assert store.map("b")["a"] == 1
+
+
+def test_a_slow_disk_gets_one_delete_of_what_has_expired(tmp_path: Path) -> None:
+    """Several seconds pass before the first delete is written."""
+
+    async def main() -> None:
+        clock = FakeClock()
+        async with open_aio(tmp_path, clock=clock) as store:
+            b = store.map("b")
+            await b.put("a", 1, ttl=1)
+            clock.ms += 1000
+            keeper = store._engine_now().businesses["b"].keeper
+            await asyncio.gather(*(keeper.tick() for _ in range(3)))
+            await b.put("b", 1)
+            await keeper.tick()
+
+    asyncio.run(main())
+    assert logged(tmp_path) == [(b"a", False), (b"a", True), (b"b", False)]
