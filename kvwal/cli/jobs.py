@@ -14,6 +14,7 @@ from kvwal.cli import show
 from kvwal.cli.options import Archive, Cluster, Json, Namespace, Node, Root, Where
 from kvwal.cli.text import parse_time
 from kvwal.errors import ConfigError
+from kvwal.integrity.words import size
 from kvwal.ports.clock import SYSTEM
 from kvwal.spark import queries
 from kvwal.spark.queries import Detail, Found
@@ -150,7 +151,7 @@ def show_runs(records: Records, name: str, json: bool) -> None:
     for run in found:
         share = f"{100 * run.duration_ms / usual:.0f} %" if usual and run.duration_ms else ""
         drawn.add_row(_time(run.started), run.prefix, run.what, _status(run.status), _ms(run.duration_ms), share,
-                      f"{run.rows:,}", show.size(run.bytes))  # fmt: skip
+                      f"{run.rows:,}", size(run.bytes))  # fmt: skip
     _print(drawn)
 
 
@@ -259,9 +260,9 @@ def _totals(totals: Totals) -> tuple[str, str, str, str, str]:
     return (
         tasks,
         f"{totals.input_rows:,}",
-        show.size(totals.input_bytes),
+        size(totals.input_bytes),
         f"{totals.output_rows:,}",
-        show.size(totals.output_bytes),
+        size(totals.output_bytes),
     )
 
 
@@ -304,7 +305,7 @@ def _application_table(found: Found) -> _Sheet:
         "jobs": f"{app.jobs:,} ({app.jobs_failed} failed), {app.stages:,} stages ({app.stages_failed} failed), "
         f"{app.tasks:,} tasks ({app.failed} failed), {app.sql:,} SQL executions",
         "cost": f"{_ms(app.run_ms)} in tasks, {_ms(app.gc_ms)} in garbage collection, "
-        f"{show.size(app.spill_disk_bytes)} spilled, {show.size(app.shuffle_write_bytes)} shuffled",
+        f"{size(app.spill_disk_bytes)} spilled, {size(app.shuffle_write_bytes)} shuffled",
         "missing": " and ".join(
             part for part, count in ((f"{app.dropped:,} events that Spark dropped", app.dropped),
                                      (f"{app.damaged:,} damaged lines", app.damaged)) if count
@@ -347,7 +348,7 @@ def _stage_row(stage: Stage) -> tuple[str, ...]:
         _totals(stage)[0],
         *map(_ms, (stage.task_median_ms, stage.task_p95_ms, stage.task_max_ms)),
         f"[yellow]{skew}[/]" if stage.skew >= SKEWED else skew,
-        *map(show.size, moved),
+        *map(size, moved),
     )
 
 
@@ -370,7 +371,7 @@ def _access_row(access: Access) -> tuple[str, ...]:
         _plain(access.what),
         _first_line(access.where),
         known[0],
-        show.size(access.bytes) if access.bytes >= 0 else "",
+        size(access.bytes) if access.bytes >= 0 else "",
         known[1],
     )
 

@@ -1,8 +1,32 @@
-"""What the machine says of a folder: who holds its lock."""
+"""What the machine says of a root: who holds a lock, what stands in its folders, whose files they are, the room on the disk."""
 
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+from archive.layout import Place, check_name
+from kvwal.cli.upkeep import BENCH
+from kvwal.errors import InvalidName
+from kvwal.integrity.checkup import NOTE, OK, PROBLEM, Finding
+from kvwal.integrity.repair import STAGE as SAVING
+from kvwal.integrity.words import size
+from kvwal.ports.disk import OS_DISK
+from kvwal.ports.room import space_stats
+from kvwal.restoring import STAGE as RESTORING
+
+LITTLE_FREE = 1 << 30
+"""Usable bytes below which a disk counts as nearly full: a large segment, its successor and a snapshot."""
+
+
+class Survey(NamedTuple):
+    """The logs under a root, and what else was found on the way to them."""
+
+    places: list[Place]
+    findings: list[Finding]
 
 
 def lock_holder(path: Path) -> str:
@@ -15,3 +39,103 @@ def lock_holder(path: Path) -> str:
     if not any("FLOCK" in line and f":{inode} " in line for line in held.splitlines()):
         return ""
     return path.read_text().strip() or "a process that has not said who it is"
+
+
+def survey(root: Path) -> Survey:
+    """Every folder that can hold a log, four levels down, and a finding for all that has no business there."""
+    found: list[tuple[str, ...]] = [()]
+    findings: list[Finding] = []
+    for level in range(len(Place._fields)):
+        deeper: list[tuple[str, ...]] = []
+        for parts in found:
+            for name in _names(root.joinpath(*parts), findings):
+                path = root.joinpath(*parts, name)
+                hidden = level == 0 and name[0] in "_."
+                said = _at_root(path) if hidden else _misplaced(path)
+                findings += [said] if said is not None else []
+                deeper += [] if hidden or said is not None else [(*parts, name)]
+        found = deeper
+    return Survey([Place(*parts) for parts in found], findings)
+
+
+def _names(folder: Path, findings: list[Finding]) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError as error:
+        who = f"user {os.geteuid()}"
+        todo = "Run doctor as the user that runs the store, or mend owner and mode."
+        findings.append(Finding(PROBLEM, str(folder), f"{who} cannot look into it ({error.strerror}).", todo))
+        return []
+
+
+def _at_root(path: Path) -> Finding | None:
+    """What is left of a command that was killed. Other names with `_` or `.` in front are passed over, as everywhere."""
+    if path.name in (RESTORING, SAVING):
+        what = "restore" if path.name == RESTORING else "repair"
+        return Finding(
+            NOTE, str(path), f"a {what} was not finished here, or is under way.", "Run it again, or delete it."
+        )
+    if path.name.startswith(BENCH):
+        return Finding(NOTE, str(path), "a bench was not finished here, or is under way.", "Delete it.")
+    return None
+
+
+def _misplaced(path: Path) -> Finding | None:
+    if not path.is_dir():
+        return Finding(NOTE, str(path), "it is no folder of a log; nothing reads it.", "Move it elsewhere.")
+    try:
+        check_name("folder", path.name)
+    except InvalidName:
+        return Finding(NOTE, str(path), "it has no name that kvwal gives; nothing reads it.", "Move it elsewhere.")
+    return None
+
+
+def check_owners(about: str, folder: Path) -> Iterator[Finding]:
+    """Files of a log that its store may not be allowed to open: of another user than the folder, or open to everybody."""
+    found = {path: state for path in (folder, *sorted(folder.iterdir())) if (state := _state(path)) is not None}
+    owner = found[folder].st_uid
+    others = [path.name for path, state in found.items() if state.st_uid != owner]
+    if others:
+        text = f"{_some(others)} of another user than the folder (user {owner}): the store may not be able to open it."
+        yield Finding(PROBLEM, about, text, f"chown {owner} the files: somebody ran kvwal here as another user.")
+    closed = [path.name for path in found if not os.access(path, os.R_OK | os.W_OK) and path.exists()]
+    if closed:
+        text = f"user {os.geteuid()} may not read and write {_some(closed)}."
+        yield Finding(NOTE, about, text, "Nothing, if the store runs as another user; else mend owner and mode.")
+    public = [path.name for path, state in found.items() if state.st_mode & stat.S_IWOTH]
+    if public:
+        yield Finding(NOTE, about, f"everybody on this machine may write {_some(public)}.", "chmod o-w the files.")
+
+
+def _state(path: Path) -> os.stat_result | None:
+    """None for a file that a store at work took away meanwhile."""
+    try:
+        return path.lstat()
+    except FileNotFoundError:
+        return None
+
+
+def _some(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def check_disk(root: Path) -> Iterator[Finding]:
+    """The room on the disk, as writes see it: without the reserve."""
+    about = "disk"
+    flags = os.statvfs(root)
+    if flags.f_flag & os.ST_RDONLY:
+        yield Finding(PROBLEM, about, "it is mounted read-only: nothing can be written.", "See dmesg, then remount it.")
+    if flags.f_files and not flags.f_favail:
+        yield Finding(PROBLEM, about, "it has no inode left: no file can be made.", "Delete small files.")
+    space = space_stats(OS_DISK, root, None)
+    if space is None:
+        return
+    capacity, free, kept, usable = space.values()
+    text = f"{size(free)} of {size(capacity)} are free, {size(usable)} of them for writes (the rest is the reserve)."
+    if not usable:
+        todo = f"Free space: writes are refused as full below {size(kept)}, and go on by themselves."
+        yield Finding(PROBLEM, about, text, todo)
+    elif usable < LITTLE_FREE:
+        yield Finding(NOTE, about, text, "Free space before writes are refused as full.")
+    else:
+        yield Finding(OK, about, text)

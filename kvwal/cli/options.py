@@ -49,6 +49,7 @@ KeyClass = Annotated[str, typer.Option(help="What KEY stands for: str, int, floa
 Namespace = Annotated[str, typer.Option(help="The namespace.", rich_help_panel="Which log")]
 AnyNamespace = Annotated[str, typer.Option(help="The namespace; '*' for all of them.", rich_help_panel="Which log")]
 Cluster = Annotated[str, typer.Option(help="The cluster.", rich_help_panel="Which log")]
+AnyCluster = Annotated[str, typer.Option(help="The cluster; '*' for all of them.", rich_help_panel="Which log")]
 Node = Annotated[
     str | None,
     typer.Option(

@@ -116,15 +116,6 @@ def csv_cell(value: Any) -> Any:
     return line(value).decode() if isinstance(value, bool | dict | list) else value
 
 
-def size(count: float) -> str:
-    """Bytes as people read them."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(count) < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
-
-
 class Bars:
     """Progress on a terminal, drawn from the first report until everything reported is done."""
 

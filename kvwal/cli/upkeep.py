@@ -15,6 +15,9 @@ import kvwal
 from kvwal.cli import show
 from kvwal.cli.options import AcceptClock, Archive, Cluster, Json, Namespace, Node, Root, Where
 
+BENCH = ".bench-"
+"""How the name of a folder begins in which `bench` measures."""
+
 
 def checkpoint(
     root: Root,
@@ -79,7 +82,7 @@ def bench(
 ) -> None:
     """Measure durable puts on this disk, beside a bare loop of write and fdatasync."""
     root.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=".bench-", dir=root))
+    scratch = Path(tempfile.mkdtemp(prefix=BENCH, dir=root))
     try:
         bare = bare_rate(scratch / "bare", seconds)
         with kvwal.open(scratch, archive=None) as store:

@@ -11,12 +11,16 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from archive.layout import Place
 from kvwal.entry import Entry
 from kvwal.errors import KvwalError
 from kvwal.integrity.notes import Notes, NotesInMemory
+from kvwal.log.format import Kind, decode_seal, find_blocks
 from kvwal.log.names import FileKind, LogFile, log_folder, parse_name
 from kvwal.log.reader import End, Progress, SegmentReader, SnapshotReader, entry_decoder, log_files
+from kvwal.log.segment import SEAL_ROOM
 from kvwal.ports.disk import Buffer, Disk
 
 _LOOKS = 5
@@ -26,6 +30,7 @@ class Found(NamedTuple):
     """A segment or snapshot: its range, what stands at its end (`sealed`, `open`, `torn`, `damaged`), and what is wrong.
 
     Of a snapshot `seal_crc` is the seal of the log that it ends with. `state` is `missing` for a range that is in no file.
+    `newest` is the timestamp of the last entry. `glanced`: only header and seal were looked at, so `newest` is 0 of a segment.
     """
 
     name: str
@@ -39,6 +44,8 @@ class Found(NamedTuple):
     seal_crc: int = 0
     log_id: str = ""
     created_ms: int = 0
+    newest: int = 0
+    glanced: bool = False
 
     @property
     def is_snapshot(self) -> bool:
@@ -47,14 +54,20 @@ class Found(NamedTuple):
 
 
 def examine(
-    disk: Disk, root: Path, place: Place, progress: Progress | None = None, notes: Notes | None = None
+    disk: Disk,
+    root: Path,
+    place: Place,
+    progress: Progress | None = None,
+    notes: Notes | None = None,
+    glance_above: int | None = None,
 ) -> list[Found]:
     """Every snapshot and segment of a log, in order, each read whole. A problem is a sentence in `problem`.
 
-    What `notes` know is not read again, and what was read and is sound is added to them.
+    What `notes` know is not read again, and what was read and is sound is added to them. Of files of more than `glance_above`
+    bytes only header and seal are looked at, the last two segments apart.
     """
     folder = log_folder(root, place)
-    looking = _Looking(disk, folder, place, progress, notes or NotesInMemory())
+    looking = _Looking(disk, folder, place, progress, notes or NotesInMemory(), glance_above)
     for _ in range(_LOOKS - 1):
         names = disk.names(folder)
         found = looking.look()
@@ -66,7 +79,10 @@ def examine(
 class _Looking:
     """One log being looked at."""
 
-    def __init__(self, disk: Disk, folder: Path, place: Place, progress: Progress | None, notes: Notes) -> None:
+    def __init__(
+        self, disk: Disk, folder: Path, place: Place, progress: Progress | None, notes: Notes, glance_above: int | None
+    ) -> None:
+        self._glance_above = glance_above
         self._disk = disk
         self._folder = folder
         self._place = place
@@ -82,7 +98,10 @@ class _Looking:
         self._done, self._total = 0, sum(sizes.values())
         found = []
         for file in (*snapshots, *segments):
-            seen = self._file(file, last=file is segments[-1] if segments else False)
+            glance = (
+                self._glance_above is not None and sizes[file.name] > self._glance_above and file not in segments[-2:]
+            )
+            seen = self._glance(file) if glance else self._file(file, last=file in segments[-1:])
             found += [seen] if seen is not None else []
             self._done += sizes[file.name]
             self._report(0)
@@ -116,15 +135,31 @@ class _Looking:
                 name, mark = f"{'/'.join(self._place)}/{file.name}", f"{len(buffer)} {reader.header.salt}"
                 if (record := self._notes.known(name, mark)) is not None:
                     return Found(*record)
-                for _ in reader.entries(self._decode):
+                newest = 0
+                for entries in reader.entries(self._decode):
+                    newest = max(newest, entries[-1].timestamp if entries else 0)
                     self._report(reader.end)
-                found = _described(reader, len(buffer), last=last)
+                found = _described(reader, len(buffer), newest, last=last)
             except KvwalError as error:
                 return Found(file.name, file.number, 0, 0, len(buffer), "damaged", error.what)
         found = found._replace(problem=found.problem or self._misplaced(reader))
         if found.state == "sealed" and not found.problem:
             self._notes.add(name, mark, list(found))
         return found
+
+    def _glance(self, file: LogFile) -> Found | None:
+        """A file that is done, by its first and its last block."""
+        path = self._folder / file.name
+        try:
+            with self._disk.view(path) as buffer:
+                reader = SnapshotReader(path, buffer) if file.kind is FileKind.SNAPSHOT else SegmentReader(path, buffer)
+                found = _by_its_seal(reader, buffer)
+        except FileNotFoundError:
+            return None
+        except (KvwalError, OSError) as error:
+            what = error.what if isinstance(error, KvwalError) else f"it cannot be read: {error.strerror}."
+            return Found(file.name, file.number, 0, 0, 0, "damaged", what)
+        return found._replace(problem=found.problem or self._misplaced(reader))
 
     def _open(self, path: Path, kind: FileKind) -> AbstractContextManager[Buffer]:
         """A segment is read, because its writer may cut it short; a snapshot never changes."""
@@ -143,17 +178,40 @@ class _Looking:
             self._progress(self._done + done, self._total, f"verifying {self._place.business}/{self._place.node}")
 
 
-def _described(reader: SegmentReader, size: int, *, last: bool) -> Found:
+def _described(reader: SegmentReader, size: int, newest: int, *, last: bool) -> Found:
     """A file that was read to its end."""
     state, problem = _ending(reader, last=last)
     header = reader.header
     if isinstance(reader, SnapshotReader):
-        final, crc = reader.header.last_sequence, reader.header.last_crc
+        final, crc, newest = reader.header.last_sequence, reader.header.last_crc, reader.header.last_timestamp
     else:
         final, crc = reader.next_sequence - 1, reader.seal_crc
     return Found(
         reader.path.name, header.first_sequence, final, reader.count, size, state, problem,
-        header.previous_crc, crc, header.log_id, header.created_ms,
+        header.previous_crc, crc, header.log_id, header.created_ms, newest,
+    )  # fmt: skip
+
+
+def _by_its_seal(reader: SegmentReader, buffer: Buffer) -> Found:
+    """A file of which only the ends were read. A seal says how many entries there are, and stands where they end."""
+    header = reader.header
+    blocks = list(find_blocks(buffer, max(reader.start, len(buffer) - SEAL_ROOM), header.salt))
+    if not blocks or blocks[-1].kind is not Kind.SEAL:
+        return Found(
+            reader.path.name, header.first_sequence, 0, 0, len(buffer), "damaged", "it does not end with its seal."
+        )
+    try:
+        seal = decode_seal(blocks[-1].payload)
+    except msgspec.DecodeError as error:
+        return Found(
+            reader.path.name, header.first_sequence, 0, 0, len(buffer), "damaged", f"its seal is none ({error})."
+        )
+    crc, newest = blocks[-1].crc, 0
+    if isinstance(reader, SnapshotReader):
+        crc, newest = reader.header.last_crc, reader.header.last_timestamp
+    return Found(
+        reader.path.name, header.first_sequence, seal.last_sequence, seal.entries, len(buffer), "sealed", "",
+        header.previous_crc, crc, header.log_id, header.created_ms, newest, glanced=True,
     )  # fmt: skip
 
 

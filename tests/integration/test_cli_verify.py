@@ -8,7 +8,6 @@ import errno
 import json
 import os
 import shutil
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import Any
 
 import pytest
 
-import kvwal as library
 from archive import registry
 from archive.layout import Place
 from archive.objects import open_objects
@@ -27,10 +25,8 @@ from kvwal.integrity.examine import examine
 from kvwal.integrity.notes import NotesFile, notes_file
 from kvwal.log.names import log_folder
 from kvwal.ports.disk import OS_DISK, OsDisk
-from tests.support.archiver import InProcess
 from tests.support.cli import Ran, kvwal
-from tests.support.faults import make_options
-from tests.support.store import fill_segments
+from tests.support.store import busy, fill_segments
 
 PLACE = Place("default", "local", "b", "local")
 
@@ -232,34 +228,8 @@ def test_what_was_noted_is_not_read_again_and_what_is_damaged_is(root: Path, tmp
 
 
 def test_a_store_at_work_is_never_taken_for_a_damaged_one(tmp_path: Path) -> None:
-    """Writes, rotations, archiving and checkpoints, as fast as they go, while the log is verified over and over."""
     root, archive = tmp_path / "data", tmp_path / "archive"
-    options = make_options(
-        root, archive=archive, settings=library.Settings(segment_bytes=64 << 10),
-        start_archiver=lambda: InProcess(""),
-    )  # fmt: skip
-    with library.store.WritableStore(options) as store:
-        b = store.map("b")
-        b["key"] = 0
-        stop = threading.Event()
-
-        def work() -> None:
-            number = 0
-            while not stop.is_set():
-                number += 1
-                b[f"key-{number % 50}"] = bytes(3000)
-                if number % 15 == 0:
-                    store.archive()
-                if number % 40 == 0:
-                    store.checkpoint()
-
-        worker = threading.Thread(target=work)
-        worker.start()
-        try:
-            objects = open_objects(str(archive))
-            for _ in range(60):
-                found = verify_log(OS_DISK, root, PLACE, objects).files
-                assert not [file for file in found if file.problem]
-        finally:
-            stop.set()
-            worker.join()
+    with busy(root, archive):
+        for _ in range(60):
+            found = verify_log(OS_DISK, root, PLACE, open_objects(str(archive))).files
+            assert not [file for file in found if file.problem]

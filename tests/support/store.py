@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import kvwal
 from kvwal.store import WritableStore
 from tests.support.archiver import InProcess
 from tests.support.faults import make_options
@@ -12,9 +16,36 @@ EACH = 3
 """Entries of a segment."""
 
 
-def open_with_archiver(root: Path, archive: Path | None) -> WritableStore:
+def open_with_archiver(root: Path, archive: Path | None, **given: kvwal.Settings) -> WritableStore:
     """A store whose archiver works in this process."""
-    return WritableStore(make_options(root, archive=archive, start_archiver=lambda: InProcess("")))
+    return WritableStore(make_options(root, archive=archive, start_archiver=lambda: InProcess(""), **given))
+
+
+@contextmanager
+def busy(root: Path, archive: Path) -> Iterator[None]:
+    """A store with the business `b` is at work: writes, rotations, archiving and checkpoints, as fast as they go."""
+    stop = threading.Event()
+    with open_with_archiver(root, archive, settings=kvwal.Settings(segment_bytes=64 << 10)) as store:
+        b = store.map("b")
+        b["key"] = 0
+
+        def work() -> None:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                b[f"key-{number % 50}"] = bytes(3000)
+                if number % 15 == 0:
+                    store.archive()
+                if number % 40 == 0:
+                    store.checkpoint()
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            worker.join()
 
 
 def fill_segments(
