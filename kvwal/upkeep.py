@@ -18,7 +18,7 @@ from kvwal.archiver.jobs import Archive, Archived, Checkpoint, Checkpointed, Kep
 from kvwal.archiver.remote import Archiver
 from kvwal.config import Settings
 from kvwal.entry import Entry
-from kvwal.errors import KvwalError
+from kvwal.errors import KvwalError, StoreClosed
 from kvwal.log.log import Log, Ports
 from kvwal.log.names import find_places
 from kvwal.log.reader import Progress
@@ -94,6 +94,7 @@ class Keeper:
         self._turn = asyncio.Lock()
         self._running: asyncio.Task[None] | None = None
         self._sweeping = 0
+        self._finished = False
         now = around.ports.clock.elapsed()
         self._archive_due = now + around.settings.archive_seconds
         self._checkpoint_due = now + around.settings.checkpoint_seconds
@@ -105,23 +106,23 @@ class Keeper:
     async def archive(self) -> None:
         """Seal what is there, archive it, and return when it is confirmed."""
         await self.log.rotate()
-        async with self._turn:
-            await self._archive()
+        await self._archive_sealed()
 
     async def checkpoint(self) -> None:
         """Seal what is there, and return when a snapshot holds it."""
         await self.log.rotate()
         async with self._turn:
+            self._check_open()
             await self._checkpoint()
 
     async def finish(self, *, archive: bool) -> None:
         """Wait for what is under way; with `archive`, archive the tail, if the archive can be reached."""
         if self._running is not None:
             await self._running
-        async with self._turn:
-            pass  # whoever archives or checkpoints by hand has ended too
         if archive and self.log.writer.failed is None:
             await self._in_background(self.archive)
+        async with self._turn:  # whoever archives or checkpoints by hand has ended, or comes too late
+            self._finished = True
 
     def archive_lag_seconds(self) -> float:
         """How long the oldest entry that the archive does not hold has waited for it, to about a second."""
@@ -190,7 +191,12 @@ class Keeper:
 
     async def _archive_sealed(self) -> None:
         async with self._turn:
+            self._check_open()
             await self._archive()
+
+    def _check_open(self) -> None:
+        if self._finished:
+            raise StoreClosed(f"{self.place.business}: the store was closed meanwhile.", hint="Open it again.")
 
     async def _archive(self) -> None:
         segments = [segment for segment in self.log.sealed if segment.last > self.archived]

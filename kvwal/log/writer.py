@@ -178,7 +178,7 @@ class Writer:
         wall = self._clock.wall_ms()
         stamp = self._hybrid.stamp
         conditions = any(submission.decide is not None for submission in submissions)
-        overlay = _Overlay(self._memory.lookup) if conditions else None
+        overlay = _Overlay(self._memory.lookup, self._hybrid.now_ms(wall)) if conditions else None
         taken: list[Submission] = []
         entries: list[Entry] = []
         payloads: list[bytes] = []
@@ -265,10 +265,11 @@ class Writer:
 
 
 class _Overlay:
-    """Memory as it will be after the transactions of the group so far."""
+    """Memory as it will be after the transactions of the group so far, at `now_ms`."""
 
-    def __init__(self, lookup: Lookup) -> None:
+    def __init__(self, lookup: Lookup, now_ms: int) -> None:
         self._below = lookup
+        self._now_ms = now_ms
         self._changed: dict[tuple[str, bytes], Entry] = {}
 
     def add(self, entries: list[Entry]) -> None:
@@ -279,7 +280,7 @@ class _Overlay:
         entry = self._changed.get((key_class, key))
         if entry is None:
             return self._below(key_class, key)
-        return None if entry.deleted else entry
+        return None if entry.deleted or 0 < entry.expires <= self._now_ms else entry
 
 
 def _fail(submissions: list[Submission], error: KvwalError) -> None:

@@ -255,3 +255,18 @@ def test_a_slow_disk_gets_one_delete_of_what_has_expired(tmp_path: Path) -> None
 
     asyncio.run(main())
     assert logged(tmp_path) == [(b"a", False), (b"a", True), (b"b", False)]
+
+
+def test_what_expires_while_it_waits_is_absent_for_conditions_behind_it_in_its_group(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        async with open_aio(tmp_path, clock=clock) as store:
+            b = store.map("b")
+            await b.put("other", 1)
+            put, popped = asyncio.ensure_future(b.put("a", 1, ttl=1)), asyncio.ensure_future(b.pop("a", None))
+            await asyncio.sleep(0)
+            clock.ms += 1000
+            await put
+            assert await popped is None
+
+    asyncio.run(main())
