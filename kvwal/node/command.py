@@ -39,6 +39,12 @@ def node(
         str | None, typer.Option(metavar="HOST:PORT", help="Serve /healthz, /readyz and /metrics there.")
     ] = None,
     flush: Annotated[str, typer.Option(help="When a write is acknowledged: sync, os, or milliseconds.")] = "sync",
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NODE", help="After a total loss, do not wait for this member (name or address). May be repeated."
+        ),
+    ] = None,
     file: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="The node's file; see deploy/node.toml.")
     ] = None,
@@ -49,7 +55,7 @@ def node(
     options = config.NodeOptions(
         root=root, namespace=namespace, cluster=cluster, node=node, address=own, members=listed, archive=archive,
         http=config.parse_address(http, "--http") if http else None, flush=config.parse_flush(flush),
-        file=config.read_file(file),
+        file=config.read_file(file), without=tuple(without or ()),
     )  # fmt: skip
     config.check(options)
     missing = [name for name in _NEEDED if find_spec(name) is None]

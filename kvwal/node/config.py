@@ -122,10 +122,12 @@ class NodeOptions(NamedTuple):
     http: Address | None
     flush: Flush
     file: NodeFile
+    without: tuple[str, ...] = ()
+    """Members for whose logs not to wait: names or addresses."""
 
 
 def check(options: NodeOptions) -> NodeOptions:
-    """`options`, if the members include the node itself, once each, and its own host is known here."""
+    """`options`, if the members include the node itself, once each, its own host is known here, and several can be a cluster."""
     resolve(options.address)
     if len(set(options.members)) != len(options.members):
         raise ConfigError("--members names an address twice.", hint="List every member once.")
@@ -133,6 +135,21 @@ def check(options: NodeOptions) -> NodeOptions:
         raise ConfigError(
             f"--members does not list this node's own address {options.address}.", hint="Give every node the same list."
         )
+    if {options.node, str(options.address)} & set(options.without):
+        raise ConfigError("--without names this node itself.", hint="Name members that will not come.")
     if len(options.members) > 1:
-        raise ConfigError("--members lists several, and this version can be one alone.", hint="Leave --members out.")
+        _check_several(options)
     return options
+
+
+def _check_several(options: NodeOptions) -> None:
+    if options.archive in (None, "none"):
+        raise ConfigError(
+            "several members need an archive that all of them reach: after a total loss memory is filled from there.",
+            hint="Give every node the same --archive: a URL (s3://bucket/prefix), or a folder that all of them share.",
+        )
+    if options.file.backups < 1:
+        raise ConfigError(
+            "backups = 0 and several members: what a killed member held would be absent until it is back.",
+            hint="Set backups to 1 or more in the node's file.",
+        )

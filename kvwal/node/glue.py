@@ -28,8 +28,11 @@ _SIZE_BITS = 32
 class Glue:
     """Used on the engine's event loop."""
 
-    def __init__(self, mailboxes: Any, engine: Engine, flush: Callable[[str], Flush]) -> None:
-        """`flush` names the policy of a map."""
+    def __init__(
+        self, mailboxes: Any, engine: Engine, flush: Callable[[str], Flush], alone: Callable[[], bool]
+    ) -> None:
+        """`flush` names the policy of a map, `alone` says whether no other node ever had a log of it."""
+        self._alone = alone
         self._mailboxes = mailboxes
         self._engine = engine
         self._flush = flush
@@ -93,6 +96,10 @@ class Glue:
             business = await self._open(name)
             with passing(business.state).watching() as written:
                 await business.submit_soon(submission)
+                if not self._alone():
+                    # A delete now could come behind a put in another member's log: the mark stays, and whoever restores obeys it.
+                    await future
+                    return
                 count = await drop(self._engine, business, await future, written, self._droppers)
             self._logger.info("dropped", map=name, entries=count)
         except (KvwalError, OSError) as error:

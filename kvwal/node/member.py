@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 import jpype
 
+from kvwal.cluster.roster import ADDRESS, ARCHIVE, MAP, NAMESPACE, NODE
 from kvwal.errors import ConfigError
 from kvwal.node.config import NodeOptions, resolve
 from kvwal.node.jvm import java
 from kvwal.node.maps import INTERNAL, VOLATILE
 
+MOST_COPIES = 6
 _PROPERTIES = {
     "hazelcast.phone.home.enabled": "false",
     "hazelcast.socket.bind.any": "false",
@@ -21,24 +24,42 @@ _PROPERTIES = {
     # A write whose backup did not answer is told to be of unknown outcome, instead of done.
     "hazelcast.operation.fail.on.indeterminate.state": "true",
     "hazelcast.wait.seconds.before.join": "0",
+    # Members that started at the same moment and did not see each other become one cluster soon.
+    "hazelcast.merge.first.run.delay.seconds": "5",
+    "hazelcast.merge.next.run.delay.seconds": "10",
 }
 
 
-def configuration(options: NodeOptions, mailboxes: Any, gate: Any) -> Any:
+def configuration(options: NodeOptions, archive: str | None, mailboxes: Any, gate: Any) -> Any:
     """The member's configuration: who is in the cluster, which maps have a log, what travels as it is."""
     config = java("com.hazelcast.config.Config")()
     config.setClusterName(options.cluster)
     config.setInstanceName(options.node)
+    _attributes(config.getMemberAttributeConfig(), options, archive)
     for name, value in _PROPERTIES.items():
         config.setProperty(name, value)
     _network(config.getNetworkConfig(), options)
     config.getExecutorConfig("hz:map-store-offloadable").setPoolSize(options.file.writers)
     _serialization(config.getSerializationConfig())
     factory = java("kvwal.node.LogStore$Factory")(mailboxes, gate)
-    config.getMapConfig("default").setBackupCount(options.file.backups).setMapStoreConfig(_store(factory))
-    for pattern in (VOLATILE, INTERNAL):
-        config.addMapConfig(java("com.hazelcast.config.MapConfig")(f"{pattern}*").setBackupCount(options.file.backups))
+    config.getMapConfig("default").setMapStoreConfig(_store(factory))
+    for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", MAP):
+        config.addMapConfig(java("com.hazelcast.config.MapConfig")(pattern))
+    for name, found in config.getMapConfigs().items():
+        found.setBackupCount(MOST_COPIES if str(name) == MAP else options.file.backups)
+        # The half of a split cluster that comes back gives up its memory; its logs keep what it wrote.
+        found.getMergePolicyConfig().setPolicy("DiscardMergePolicy")
+    listener = java("kvwal.node.Losses")(gate, options.file.backups)
+    config.addListenerConfig(java("com.hazelcast.config.ListenerConfig")(listener))
     return config
+
+
+def _attributes(attributes: Any, options: NodeOptions, archive: str | None) -> None:
+    """By which clients know a node of kvwal, and members each other. The archive's address may hold what nobody should see."""
+    attributes.setAttribute(NAMESPACE, options.namespace)
+    attributes.setAttribute(NODE, options.node)
+    attributes.setAttribute(ADDRESS, str(options.address))
+    attributes.setAttribute(ARCHIVE, sha256((archive or "").encode()).hexdigest())
 
 
 def _network(network: Any, options: NodeOptions) -> None:

@@ -22,9 +22,10 @@ def is_dropped(entry: Entry, timestamp: int) -> bool:
 class Passing(State):
     """Collects the latest entries while a log is recovered, hands them over once, and keeps nothing from then on."""
 
-    def __init__(self, now: Now) -> None:
+    def __init__(self, now: Now, *, collects: bool = True) -> None:
+        """`collects`: memory is to be filled from this log, and not from what the archive has of all."""
         super().__init__(now)
-        self._collecting = True
+        self._collecting = collects
         self._watchers: list[set[tuple[str, bytes]]] = []
 
     def apply(self, entries: list[Entry]) -> None:

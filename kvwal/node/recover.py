@@ -1,43 +1,59 @@
-"""From the logs back into memory, when a node starts."""
+"""How a node's memory becomes whole when it starts: from its own logs, from the archive of all, or from members that have it."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
+import jpype
+import msgspec
 import structlog
 
+from archive.objects import Objects, open_objects
+from archive.registry import owner, registered
+from kvwal.cluster.gathering import Recovered, Status, left_out, missing, unknown_to
+from kvwal.cluster.record import Record, RecordFile
+from kvwal.cluster.roster import Fellow, Roster
 from kvwal.config import Flush
 from kvwal.engine import Engine
 from kvwal.entry import encode_entries
+from kvwal.errors import ArchiveError, ClusterUnreachable, ConfigError, Kind
+from kvwal.node.config import NodeOptions
 from kvwal.node.drop import delete
 from kvwal.node.maps import to_map
 from kvwal.node.memory import Passing, passing
+from kvwal.node.restore import Progress, Restore
 from kvwal.ports.tasks import Workers
 
+T = TypeVar("T")
+
 _AT_ONCE = 50_000
+_POLL_SECONDS = 0.1
+_AGAIN_SECONDS = 2.0
+_TOLD_SECONDS = 5.0
 
 
-async def recover(engine: Engine, loader: Any, flush: Callable[[str], Flush], workers: Workers) -> int:
-    """Open every log of this node and load what it holds; how many entries that were.
+async def open_logs(engine: Engine, flush: Callable[[str], Flush]) -> None:
+    """Open every log of this node: one that cannot be opened must not leave half a memory, or a member that cannot write."""
+    for name in engine.names():
+        await engine.business(name, flush(to_map(name)))
 
-    Every log is opened before anything is loaded: one that cannot be opened must not leave half a memory.
-    """
+
+async def load_own(engine: Engine, loader: Any, workers: Workers) -> int:
+    """Load what this node's logs hold, which is all there is; how many entries that were."""
     logger = structlog.get_logger("kvwal")
-    names = {name: to_map(name) for name in engine.names()}
-    for name, of_map in names.items():
-        await engine.business(name, flush(of_map))
     gc.freeze()  # JPype collects Python's garbage whenever Java's is: it need not look through what is only waiting to be loaded
     loaded = 0
-    for name, of_map in names.items():
+    for name in engine.names():
         business = await engine.business(name)
         state = passing(business.state)
         if dropped := state.dropped():
             await delete(business, dropped[:-1], lambda entry: True)
-        count = await workers.run(partial(load, loader, of_map, state))
-        logger.info("loaded", map=of_map, entries=count)
+        count = await workers.run(partial(load, loader, to_map(name), state))
+        logger.info("loaded", map=to_map(name), entries=count)
         loaded += count
     return loaded
 
@@ -50,3 +66,223 @@ def load(loader: Any, name: str, state: Passing) -> int:
         count += len(batch)
     loader.drain()
     return count
+
+
+def is_alone(options: NodeOptions, engine: Engine, record: Record | None) -> bool:
+    """Whether this node's own logs are all there ever was of its cluster. Asks the archive if no record says so."""
+    if options.members != [options.address]:
+        return False
+    if record is not None:
+        return record.alone and record.members.keys() <= {options.node}
+    url = engine.options.archive_url
+    if url is None:
+        return True
+    objects = open_objects(url, engine.options.storage_options)
+    return all(place.node == options.node for place in registered(objects, options.namespace, options.cluster))
+
+
+class Recovery:
+    """From a member that has just started to one that may serve. `told` is what it is doing now, for people;
+    `alone`: no other node ever had a log of this cluster."""
+
+    def __init__(
+        self,
+        options: NodeOptions,
+        engine: Engine,
+        roster: Roster,
+        make_loader: Callable[[], Any],
+        workers: Workers,
+        file: RecordFile,
+        *,
+        alone: bool,
+    ) -> None:
+        self.told: dict[str, object] = {}
+        self._options = options
+        self._engine = engine
+        self._roster = roster
+        self._make_loader = make_loader
+        self._workers = workers
+        self._file = file
+        self._written = file.read()
+        self._record = self._written or Record(alone=alone)
+        self.alone = alone
+        self._archived = False
+        self._last: Status | None = None
+        self._logger = structlog.get_logger("kvwal").bind(node=options.node)
+
+    async def run(self) -> int:
+        """Returns when memory is whole and every member has this one on its record; how many entries it loaded itself."""
+        await self._run(self._roster.check)
+        loaded = 0
+        while (recovered := await self._patiently(self._recovered)) is None:
+            loaded = await self._patiently(self._turn) or 0
+            await asyncio.sleep(0 if loaded else _POLL_SECONDS)
+        await self._settle(recovered)
+        return loaded
+
+    async def look(self) -> None:
+        """Put on record whoever came. To be called from time to time while the node serves."""
+        living = await self._run(self._roster.living)
+        await self._put_on_record(living)
+        await self._tell(self._status())
+
+    async def _recovered(self) -> Recovered | None:
+        return await self._run(self._roster.recovered)
+
+    async def _turn(self) -> int:
+        """One step towards a whole memory; how many entries were loaded, if it was this member that did it."""
+        if self.alone:
+            loaded = await load_own(self._engine, self._make_loader(), self._workers)
+            await self._run(partial(self._roster.tell_recovered, Recovered(by=self._options.node)))
+            return loaded
+        if not self._archived:
+            await self._archive_tails()
+        await self._tell(self._status())
+        living = await self._run(self._roster.living)
+        statuses = await self._run(self._roster.statuses)
+        if lacking := missing(statuses, [fellow.name for fellow in living]):
+            self._say("waiting for members", waiting_for=lacking)
+        elif living[0].name == self._options.node:
+            return await self._fill(living, statuses)
+        else:
+            self._follow(statuses)
+        return 0
+
+    def _follow(self, statuses: list[Status]) -> None:
+        """Another member fills the memory: say how far it is."""
+        for status in statuses:
+            if status.loading:
+                self.told = {"loading": status.name, **_progress(status)}
+
+    async def _archive_tails(self) -> None:
+        """Afterwards the archive holds all of this node's logs, and each of those that it has of this node is here."""
+        self._say("archiving", archiving=self._engine.options.archive_url)
+        objects = await self._run(self._objects)
+        await self._run(partial(_check_own, objects, self._engine))
+        await self._engine.archive()
+        self._archived = True
+
+    def _objects(self) -> Objects:
+        url = self._engine.options.archive_url
+        if url is None:
+            raise ConfigError(
+                "this node was a member of a cluster of several, and its own logs are not all there is.",
+                hint="Name the cluster's archive with --archive.",
+            )
+        return open_objects(url, self._engine.options.storage_options)
+
+    async def _fill(self, living: list[Fellow], statuses: list[Status]) -> int:
+        objects = await self._run(self._objects)
+        around = self._engine.options
+        progress = Progress(around.clock.elapsed)
+        restore = Restore(
+            objects, around.namespace, around.cluster, self._make_loader(), now_ms=around.clock.wall_ms(),
+            skew_ms=int(around.settings.max_skew_seconds * 1000), progress=progress,
+        )  # fmt: skip
+        without = sorted(left_out(statuses))
+        self._logger.info("filling memory", members=[fellow.name for fellow in living], without=without)
+        filling = asyncio.ensure_future(self._workers.run(restore.run))
+        logged = around.clock.elapsed()
+        while not filling.done():
+            await self._tell(self._status(progress))
+            await asyncio.wait({filling}, timeout=_POLL_SECONDS * 5)
+            if around.clock.elapsed() - logged >= _TOLD_SECONDS:
+                logged = around.clock.elapsed()
+                self._logger.info("filling memory", **_progress(self._status(progress)))
+        loaded = await filling
+        there = {fellow.member for fellow in await self._run(self._roster.living)}
+        if not {fellow.member for fellow in living} <= there:
+            self._logger.warning("a member went while memory was filled; once more")
+            return 0
+        await self._run(partial(self._roster.tell_recovered, Recovered(by=self._options.node, without=without)))
+        return loaded
+
+    async def _settle(self, recovered: Recovered) -> None:
+        """Memory is whole: put all on record, and wait until all have this member on theirs."""
+        while True:
+            living = await self._run(self._roster.living)
+            statuses = await self._run(self._roster.statuses)
+            members = self._record.members | {name: at for status in statuses for name, at in status.expected.items()}
+            without = set(recovered.without)
+            self._record = msgspec.structs.replace(
+                self._record, members={name: at for name, at in members.items() if not {name, at} & without}
+            )
+            await self._put_on_record(living)
+            await self._tell(self._status())
+            unsure = unknown_to(self._options.node, statuses, [fellow.name for fellow in living])
+            if not unsure:
+                break
+            self._say("joining", joining=unsure)
+            await asyncio.sleep(_POLL_SECONDS)
+        self.told = {}
+
+    async def _put_on_record(self, living: list[Fellow]) -> None:
+        members = self._record.members | {fellow.name: fellow.address for fellow in living}
+        record = Record(members=dict(sorted(members.items())), alone=self.alone and len(members) == 1)
+        if record != self._written:
+            await self._run(partial(self._file.write, record))
+            self._written = record
+            self.alone = record.alone
+        self._record = record
+
+    def _status(self, progress: Progress | None = None) -> Status:
+        own = self._roster.own
+        found = Status(
+            member=own.member, name=own.name, address=own.address, expected=self._record.members,
+            listed=[str(address) for address in self._options.members], without=list(self._options.without),
+            archived=self._archived, alone=self.alone,
+        )  # fmt: skip
+        if progress is None:
+            return found
+        told = msgspec.structs.replace(
+            found, loading=True, entries=progress.entries, most=progress.most, eta_seconds=progress.eta_seconds()
+        )
+        self.told = {"loading": own.name, **_progress(told)}
+        return told
+
+    async def _tell(self, status: Status) -> None:
+        if status != self._last:
+            await self._run(partial(self._roster.tell, status))
+            self._last = status
+
+    def _say(self, what: str, **found: object) -> None:
+        """Let people know what it is waiting for, in the log once."""
+        if self.told != found:
+            self.told = found
+            self._logger.info(what, **found)
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        return await self._workers.run(call)
+
+    async def _patiently(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        """What has no answer now, as the archive or another member, may have one later: say so, and go on asking."""
+        try:
+            return await work()
+        except (ArchiveError, ClusterUnreachable) as error:
+            if error.kind is not Kind.RETRY:
+                raise
+            self._say("still recovering", waiting_for=[str(error)])
+        except jpype.JException as error:
+            self._say("still recovering", waiting_for=[f"memory could not be filled: {error}"])
+        await asyncio.sleep(_AGAIN_SECONDS)
+        return None
+
+
+def _progress(status: Status) -> dict[str, object]:
+    return {"entries": status.entries, "of_at_most": status.most, "eta_seconds": status.eta_seconds}
+
+
+def _check_own(objects: Objects, engine: Engine) -> None:
+    """`ConfigError` if the archive has a log of this node that is not here: its disk was lost, or is another one."""
+    options = engine.options
+    for place in registered(objects, options.namespace, options.cluster):
+        if place.node != engine.node:
+            continue
+        here = engine.businesses.get(place.business)
+        there = owner(objects, place)
+        if there is not None and (here is None or here.log.log_id != there.log_id):
+            raise ConfigError(
+                f"the archive {objects.url} has a log of {'/'.join(place)} that is not the one in {options.root}.",
+                hint="If its disk was lost, bring it back with `kvwal restore --take-over`, or start under a new --node name"
+                f" with --without {engine.node} at one of the members.",
+            )

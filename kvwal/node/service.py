@@ -13,8 +13,11 @@ from typing import Any
 
 import structlog
 
+from kvwal.cluster.record import RecordFile
+from kvwal.cluster.roster import Roster
 from kvwal.config import Flush
 from kvwal.engine import Default, Engine, Options
+from kvwal.errors import ClusterUnreachable, NotRecovered
 from kvwal.node import jvm, member
 from kvwal.node.config import NodeOptions
 from kvwal.node.glue import Glue
@@ -22,9 +25,11 @@ from kvwal.node.health import HttpServer, application
 from kvwal.node.maps import flush_for
 from kvwal.node.memory import Passing
 from kvwal.node.metrics import Metrics
-from kvwal.node.recover import recover
+from kvwal.node.recover import Recovery, is_alone, open_logs
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal.structures.state import Now
 
+_LOOK_SECONDS = 0.25
 READY = "kvwal node {node} is ready at {address}"
 
 
@@ -47,7 +52,9 @@ class Service:
         self._stop = asyncio.Event()
         self._workers = ThreadWorkers("kvwal-node", 4)
         self._metrics = Metrics()
-        self._engine = Engine(self._store_options(), own_loop=True, memory=Passing)
+        self._engine = Engine(self._store_options(), own_loop=True, memory=self._memory)
+        self._alone = True
+        self._recovery: Recovery | None = None
         self._mailboxes = jvm.java("kvwal.node.Mailboxes")()
         self._gate = jvm.java("kvwal.node.Gate")()
         self._instance: Any = None
@@ -58,32 +65,65 @@ class Service:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        glue = Glue(self._mailboxes, self._engine, self._flush())
+        glue = Glue(self._mailboxes, self._engine, self._flush(), self._is_alone)
         self._pump = loop.create_task(glue.run())
         self._pump.add_done_callback(lambda _: self._stop.set())
         http: HttpServer | None = None
         try:
             http = self._start_http()
-            await self._start()
-            await self._stop.wait()
+            serving = loop.create_task(self._serve())
+            stopped = loop.create_task(self._stop.wait())
+            await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            serving.cancel()
+            stopped.cancel()
+            for ended in await asyncio.gather(serving, return_exceptions=True):
+                if isinstance(ended, Exception):
+                    raise ended
         finally:
             await self._leave()
             if http is not None:
                 await http.close()
             self._workers.close()
 
-    async def _start(self) -> None:
-        config = member.configuration(self._options, self._mailboxes, self._gate)
-        self._instance = await self._workers.run(partial(member.start, config))
+    async def _serve(self) -> None:
+        """Recover, and see to the others until this is cancelled, or memory has a hole."""
+        recovery = await self._start()
+        while self._gate.lost() is None:
+            try:
+                await recovery.look()
+            except ClusterUnreachable as error:
+                self._logger.warning("the other members could not be asked", error=str(error))
+            await asyncio.sleep(_LOOK_SECONDS)
+        raise NotRecovered(
+            f"too many members went at once: memory lost {self._gate.lost()}, and nobody is to take what is missing for absent.",
+            hint="Start all members again: what the logs hold is loaded anew.",
+        )
+
+    def _is_alone(self) -> bool:
+        return self._alone if self._recovery is None else self._recovery.alone
+
+    def _memory(self, now: Now) -> Passing:
+        return Passing(now, collects=self._alone)
+
+    async def _start(self) -> Recovery:
+        options, around = self._options, self._engine.options
+        file = RecordFile(around.disk, around.root, around.namespace, around.cluster, self._engine.node)
+        self._alone = await self._workers.run(lambda: is_alone(options, self._engine, file.read()))
+        config = member.configuration(options, around.archive_url, self._mailboxes, self._gate)
         self.phase = Phase.RECOVERING
-        loader = jvm.java("kvwal.node.Loader")(self._instance)
-        loaded = await recover(self._engine, loader, self._flush(), self._workers)
-        gc.freeze()  # what is here now stays; see `recover`
+        await open_logs(self._engine, self._flush())
+        self._instance = await self._workers.run(partial(member.start, config))
+        roster = Roster(self._instance)
+        make_loader = partial(jvm.java("kvwal.node.Loader"), self._instance)
+        self._recovery = Recovery(options, self._engine, roster, make_loader, self._workers, file, alone=self._alone)
+        loaded = await self._recovery.run()
+        gc.freeze()  # what is here now stays; see `load_own`
         self._gate.open()
         self.phase = Phase.SERVING
         self._logger.info("ready", address=str(self._options.address), entries=loaded)
         sys.stdout.write(READY.format(node=self._options.node, address=self._options.address) + "\n")
         sys.stdout.flush()
+        return self._recovery
 
     async def _leave(self) -> None:
         """Hand the partitions over, write what is on its way, archive the tail, and end the logs cleanly."""
@@ -107,7 +147,11 @@ class Service:
     def _ready(self) -> tuple[bool, dict[str, object]]:
         failed = self._failed()
         found: dict[str, object] = {"phase": self.phase.value, "failed": failed}
-        return self.phase is Phase.SERVING and not failed, found
+        if self._recovery is not None:
+            found |= self._recovery.told
+        if (lost := self._gate.lost()) is not None:
+            found["lost"] = str(lost)
+        return self.phase is Phase.SERVING and not failed and lost is None, found
 
     def _failed(self) -> dict[str, str]:
         """Logs that take nothing more, and why."""

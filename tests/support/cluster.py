@@ -11,7 +11,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +134,66 @@ class Node:
             yield client
         finally:
             client.shutdown()
+
+
+class Cluster:
+    """Nodes that are told of each other, each with a root of its own under `folder`, and one archive."""
+
+    def __init__(self, folder: Path, count: int, *, archive: Path | None = None, config: str = "") -> None:
+        self.folder = folder
+        self.archive = folder / "archive" if archive is None else archive
+        self.config = config
+        self.nodes = [Node(folder / f"root-{n}", f"node-{n}", config=config) for n in range(1, count + 1)]
+        self.tell()
+
+    def tell(self, *more: str) -> None:
+        """Give every node the list of members as it is now, and `more` options."""
+        members = ",".join(node.address for node in self.nodes)
+        for node in self.nodes:
+            node.more = ["--members", members, "--archive", str(self.archive), *more]
+
+    def start(self) -> None:
+        """Start those that do not run; return when all serve."""
+        for node in self.nodes:
+            if node.process is None:
+                node.spawn()
+        for node in self.nodes:
+            node.wait_ready()
+
+    def kill(self) -> None:
+        """Kill -9 all of them, as near to the same moment as can be."""
+        for node in self.nodes:
+            os.kill(node.pid, signal.SIGKILL)
+        for node in self.nodes:
+            node.kill()
+
+    @contextmanager
+    def client(self, **settings: Any) -> Iterator[hazelcast.HazelcastClient]:
+        """A plain client that knows all members, and sends again what may be sent again."""
+        addresses = [node.address for node in self.nodes]
+        client = hazelcast.HazelcastClient(
+            cluster_name=CLUSTER, cluster_members=addresses, redo_operation=True, **settings
+        )
+        try:
+            yield client
+        finally:
+            client.shutdown()
+
+    def contents(self, name: str) -> dict[Any, Any]:
+        """What a map holds."""
+        with self.client() as client:
+            return dict(client.get_map(name).blocking().entry_set())
+
+
+@contextmanager
+def cluster(folder: Path, count: int, **settings: Any) -> Iterator[Cluster]:
+    """Nodes that serve, and that are gone afterwards."""
+    with ExitStack() as stack:
+        made = Cluster(folder, count, **settings)
+        for node in made.nodes:
+            stack.callback(lambda node=node: node.kill() if node.process is not None else None)
+        made.start()
+        yield made
 
 
 @contextmanager

@@ -1,0 +1,117 @@
+"""What living members tell each other, through a map of Hazelcast that is memory only: it ends with the last of them.
+
+So a cluster that has just started knows nothing, and a member that joins a running one is told that memory is whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jpype
+import msgspec
+
+from kvwal.cluster.gathering import Recovered, Status
+from kvwal.errors import ClusterUnreachable, ConfigError
+
+MAP = "__kvwal"
+NODE = "kvwal.node"
+ADDRESS = "kvwal.address"
+ARCHIVE = "kvwal.archive"
+NAMESPACE = "kvwal.namespace"
+_RECOVERED = "recovered"
+_STATUS = "status:"
+
+
+class Fellow(NamedTuple):
+    """A living member: the number of this start, and what it says of itself."""
+
+    member: str
+    name: str
+    address: str
+    namespace: str
+    archive: str
+
+
+class Roster:
+    """The living members as one of them sees them. Every call may wait for the others: call it on a worker."""
+
+    def __init__(self, instance: Any) -> None:
+        self._cluster = instance.getCluster()
+        self._map = instance.getMap(MAP)
+        self._own = _fellow(self._cluster.getLocalMember())
+
+    @property
+    def own(self) -> Fellow:
+        """This member, by its number at the last look: Hazelcast gives another one after a merge of two halves."""
+        self._own = _fellow(self._cluster.getLocalMember())
+        return self._own
+
+    def living(self) -> list[Fellow]:
+        """All members, the oldest first."""
+        return [_fellow(member) for member in self._cluster.getMembers()]
+
+    def check(self) -> None:
+        """`ConfigError` if this member cannot be one of these: another one has its name, or another archive."""
+        own = self.own
+        for other in self.living():
+            if other.member == own.member:
+                continue
+            where = f"the member at {other.address}"
+            if other.name == own.name:
+                raise ConfigError(f"{where} is called {own.name} too.", hint="Give every node a --node of its own.")
+            if other.namespace != own.namespace:
+                raise ConfigError(
+                    f"{where} is of the namespace {other.namespace!r}, this one of {own.namespace!r}.",
+                    hint="Give every node the same --namespace.",
+                )
+            if other.archive != own.archive:
+                raise ConfigError(
+                    f"{where} has another archive: after a total loss neither would have all.",
+                    hint="Give every node the same --archive, as a URL or as a folder that all of them reach.",
+                )
+
+    def tell(self, status: Status) -> None:
+        """Let the others know. Returns when they do."""
+        with _Asking():
+            self._map.set(_STATUS + status.name, msgspec.json.encode(status).decode())
+
+    def statuses(self) -> list[Status]:
+        """What each living member told since its start."""
+        living = {fellow.member for fellow in self.living()}
+        with _Asking():
+            found = [str(text) for key, text in _items(self._map) if key.startswith(_STATUS)]
+        told = [msgspec.json.decode(text, type=Status) for text in found]
+        return [status for status in told if status.member in living]
+
+    def recovered(self) -> Recovered | None:
+        """Whether memory is whole, and who said so; None while it is not."""
+        with _Asking():
+            found = self._map.get(_RECOVERED)
+        return None if found is None else msgspec.json.decode(str(found), type=Recovered)
+
+    def tell_recovered(self, recovered: Recovered) -> None:
+        """Memory is whole: everybody may let clients in. Returns when every member knows."""
+        with _Asking():
+            self._map.set(_RECOVERED, msgspec.json.encode(recovered).decode())
+
+
+class _Asking:
+    """Errors of Hazelcast become one of ours."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, jpype.JException):
+            raise ClusterUnreachable(
+                f"the other members could not be asked: {error}.", hint="It is asked again."
+            ) from error
+
+
+def _items(shared: Any) -> list[tuple[str, str]]:
+    return [(str(entry.getKey()), str(entry.getValue())) for entry in shared.entrySet()]
+
+
+def _fellow(member: Any) -> Fellow:
+    words = (member.getAttribute(name) for name in (NODE, ADDRESS, NAMESPACE, ARCHIVE))
+    return Fellow(str(member.getUuid()), *("" if word is None else str(word) for word in words))

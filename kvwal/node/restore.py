@@ -1,0 +1,146 @@
+"""From the archive into memory: the latest of every key over all registered nodes, when no member is left to ask.
+
+It only reads the archive and only sets what memory lacks, so it may be killed at any time and done again, by any member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from archive import view
+from archive.objects import Objects
+from archive.reader import list_spans
+from archive.registry import registered
+from archive.restore import businesses, restore_batches
+from kvwal.entry import TIMESTAMP_SHIFT
+from kvwal.node.maps import to_map
+from kvwal.node.memory import DROPPED, SCHEMAS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_AT_ONCE = 20_000
+_BYTES_AT_ONCE = 16 << 20
+_COLUMNS = ("key", "key_class", "value", "value_class", "deleted", "timestamp", "expires")
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Progress:
+    """How far it is. `entries` are in memory; `most` are in the logs, of which each key's latest counts."""
+
+    def __init__(self, elapsed: Callable[[], float]) -> None:
+        self.entries = 0
+        self.most = 0
+        self._elapsed = elapsed
+        self._began = elapsed()
+        self._done = 0
+        self._current = (0, 0)
+
+    def begin(self, weight: int) -> None:
+        """A business begins, in whose logs are `weight` entries; the one before it has ended."""
+        self._done += self._current[0]
+        self._current = (weight, self.entries)
+
+    def eta_seconds(self) -> int:
+        """How long it may still take, at most; 0 while nothing can be said."""
+        weight, began = self._current
+        done = self._done + min(weight, self.entries - began)
+        return int((self._elapsed() - self._began) * (self.most - done) / done) if done else 0
+
+
+class Restore:
+    """Fills the maps of a cluster from its archive."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        namespace: str,
+        cluster: str,
+        loader: Any,
+        *,
+        now_ms: int,
+        skew_ms: int,
+        progress: Progress,
+    ) -> None:
+        """`now_ms` is when what has expired is absent, `skew_ms` how far apart the members' clocks may have been."""
+        self._objects = objects
+        self._where = (namespace, cluster)
+        self._loader = loader
+        self._now_ms = now_ms
+        self._skew = skew_ms << TIMESTAMP_SHIFT
+        self._progress = progress
+
+    def run(self) -> int:
+        """Returns how many entries were loaded, when they are in memory. Raises ArchiveError and its kinds."""
+        names = businesses(self._objects, *self._where)
+        weights = {name: self._weigh(name) for name in names}
+        self._progress.most = sum(weights.values())
+        for name in names:
+            self._progress.begin(weights[name])
+            self._fill(name)
+        self._loader.drain()
+        return self._progress.entries
+
+    def _weigh(self, business: str) -> int:
+        places = registered(self._objects, *self._where, business)
+        return sum(max((span.last for span in list_spans(self._objects, place)), default=0) for place in places)
+
+    def _fill(self, business: str) -> None:
+        name = to_map(business)
+        marks = self._marks(business)
+        for batch in restore_batches(self._objects, *self._where, business).batches:
+            for part in _parts(self._live(batch, marks)):
+                self._loader.load(name, _encode(list(_stored(part))))
+                self._progress.entries += part.num_rows
+
+    def _marks(self, business: str) -> dict[str, int]:
+        """When the map was destroyed last, by each node's log: nothing that such a log holds from before counts."""
+        rows = view.history(self._objects, *self._where, business, key_class=DROPPED, key=b"")
+        found: dict[str, tuple[int, bool]] = {}
+        columns = (rows.column(name).to_pylist() for name in ("node", "timestamp", "deleted"))
+        for node, timestamp, deleted in zip(*columns, strict=True):
+            found.setdefault(node, (timestamp, deleted))
+        return {node: timestamp for node, (timestamp, deleted) in found.items() if not deleted}
+
+    def _live(self, batch: pa.RecordBatch, marks: dict[str, int]) -> pa.RecordBatch:
+        import pyarrow.compute as pc
+
+        expires, key_class = batch.column("expires"), batch.column("key_class")
+        gone = pc.or_(batch.column("deleted"), pc.and_(pc.greater(expires, 0), pc.less_equal(expires, self._now_ms)))
+        gone = pc.or_(gone, pc.equal(key_class, DROPPED))
+        if marks:
+            dropped = pc.and_(self._dropped(batch, marks), pc.invert(pc.starts_with(key_class, SCHEMAS)))
+            gone = pc.or_(gone, dropped)
+        return batch.filter(pc.invert(gone))
+
+    def _dropped(self, batch: pa.RecordBatch, marks: dict[str, int]) -> pa.BooleanArray:
+        """Before its own node's mark; or, of a node that had nothing of the map and so made no mark, long before the last one."""
+        import pyarrow.compute as pc
+
+        timestamp, node = batch.column("timestamp"), batch.column("node")
+        found = pc.less_equal(timestamp, max(marks.values()) - self._skew)
+        for name, mark in marks.items():
+            found = pc.or_(found, pc.and_(pc.equal(node, name), pc.less_equal(timestamp, mark)))
+        return found
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows in pieces that are neither long nor large."""
+    if not batch.num_rows:
+        return
+    if batch.num_rows == 1 or (batch.num_rows <= _AT_ONCE and batch.nbytes <= _BYTES_AT_ONCE):
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _parts(batch.slice(0, half))
+    yield from _parts(batch.slice(half))
+
+
+def _stored(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    columns = [batch.column(name).to_pylist() for name in _COLUMNS]
+    if any(columns[-1]):
+        return (row if row[-1] else row[:-1] for row in zip(*columns, strict=True))
+    return zip(*columns[:-1], strict=True)
