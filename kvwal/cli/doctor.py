@@ -12,7 +12,7 @@ from pathlib import Path
 import typer
 
 from archive.layout import Place
-from archive.objects import open_objects
+from archive.objects import Objects, open_objects
 from kvwal.cli import show
 from kvwal.cli.machine import check_disk, check_owners, lock_holder, survey
 from kvwal.cli.options import ALL, AnyCluster, AnyNamespace, Archive, Json, Node, Root, Where
@@ -21,11 +21,12 @@ from kvwal.errors import ArchiveError, ConfigError
 from kvwal.integrity.checkup import NOTE, PROBLEM, Finding, Seen, check_archived, check_log
 from kvwal.integrity.examine import examine
 from kvwal.integrity.words import size
-from kvwal.log.names import LOCK, FileKind, log_folder, parse_name
+from kvwal.log.names import LOCK, log_folder
 from kvwal.ports.disk import OS_DISK
 
 FOUND = 1
 """Exit code when something needs a person."""
+LOOKS = 5
 GLANCE_ABOVE = 1 << 20
 """Bytes of a file that is read whole."""
 
@@ -89,9 +90,8 @@ def look(root: Path, namespace: str, cluster: str, node: str | None) -> tuple[li
 def look_at(root: Path, place: Place, report: show.Report) -> Seen:
     """One log, without touching it."""
     folder = log_folder(root, place)
+    names = OS_DISK.names(folder)
     files = examine(OS_DISK, root, place, report, glance_above=GLANCE_ABOVE)
-    kinds = (FileKind.PARTIAL, FileKind.TORN, FileKind.OTHER)
-    names = [name for name in OS_DISK.names(folder) if parse_name(name).kind in kinds]
     return Seen(place, files, names, lock_holder(folder / LOCK), time.time_ns() // 1_000_000)
 
 
@@ -119,6 +119,17 @@ def check_archive(where: Where, seen: list[Seen]) -> Iterator[Finding]:
     try:
         objects = open_objects(url)
         for one in seen:
-            yield from check_archived(OS_DISK, log_folder(where.root, one.place), objects, one)
+            yield from archived(where.root, objects, one)
     except ArchiveError as error:
         yield Finding(PROBLEM, "archive", error.what, error.hint)
+
+
+def archived(root: Path, objects: Objects, seen: Seen) -> list[Finding]:
+    """A log beside its archive. One that is at work is looked at again as long as its files change under a problem."""
+    folder = log_folder(root, seen.place)
+    for _ in range(LOOKS):
+        found = list(check_archived(OS_DISK, folder, objects, seen))
+        if not any(finding.level == PROBLEM for finding in found) or OS_DISK.names(folder) == seen.names:
+            break
+        seen = look_at(root, seen.place, lambda done, total, what: None)
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,7 +41,9 @@ class Finding(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What was seen of one log: its files as `examine` found them, the other names in its folder, who holds it, and the time."""
+    """What was seen of one log: its files as `examine` found them, the names that stood in its folder before, who holds it, and
+    the time.
+    """
 
     place: Place
     files: list[Found]
@@ -165,12 +168,14 @@ def timestamp_of(disk: Disk, folder: Path, files: Sequence[Found], sequence: int
     holding = next((f for f in files if not f.is_snapshot and f.first <= sequence <= f.last), None)
     if holding is None:
         return 0
+    path = folder / holding.name
     try:
-        reader = SegmentReader(folder / holding.name, disk.read(folder / holding.name))
-        for entries in reader.entries(entry_decoder()):
-            first = reader.next_sequence - len(entries)
-            if sequence < reader.next_sequence:
-                return entries[sequence - first].timestamp
+        # One that is sealed never changes; the last one may be cut short while it is looked at, and is read.
+        with disk.view(path) if holding.state == "sealed" else nullcontext(disk.read(path)) as buffer:
+            reader = SegmentReader(path, buffer)
+            for entries in reader.entries(entry_decoder()):
+                if sequence < reader.next_sequence:
+                    return entries[sequence - reader.next_sequence].timestamp
     except (KvwalError, OSError):
         return 0  # gone meanwhile, or damaged: that is said elsewhere
     return 0

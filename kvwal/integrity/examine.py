@@ -64,7 +64,7 @@ def examine(
     """Every snapshot and segment of a log, in order, each read whole. A problem is a sentence in `problem`.
 
     What `notes` know is not read again, and what was read and is sound is added to them. Of files of more than `glance_above`
-    bytes only header and seal are looked at, the last two segments apart.
+    bytes only header and seal are looked at, but for the last segment that has entries.
     """
     folder = log_folder(root, place)
     looking = _Looking(disk, folder, place, progress, notes or NotesInMemory(), glance_above)
@@ -105,6 +105,8 @@ class _Looking:
             found += [seen] if seen is not None else []
             self._done += sizes[file.name]
             self._report(0)
+        if len(found) > 1 and found[-2].glanced and not found[-1].newest:
+            found[-2] = self._file(segments[-2], last=False) or found[-2]
         return list(check_chain(found, self._place))
 
     def _size(self, file: LogFile) -> int:
