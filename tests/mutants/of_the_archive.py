@@ -116,4 +116,19 @@ MUTANTS = [
         "    fence(objects, place, header.log_id, last + 1)\n", "",
         "tests/integration/test_store_restore.py",
     ),
+    Mutant(
+        "a registration is read without a look at its checksum", 4, "archive/registry.py",
+        "    if found.crc and found.crc != _crc(", "    if not found.log_id and found.crc != _crc(",
+        REGISTRY,
+    ),
+    Mutant(
+        "an older copy of a log archives under sequences that are taken", 8, "kvwal/archiver/work.py",
+        "    _check_same_log(job, objects, covered, wanted)\n", "",
+        f"{STORE}::test_an_older_copy_of_a_log_does_not_write_over_what_came_later",
+    ),
+    Mutant(
+        "a reader passes over a missing segment", 4, "kvwal/reading.py",
+        "            _check_follows(reader, wanted, crc)\n", "            pass\n",
+        "tests/unit/test_read_damaged.py",
+    ),
 ]  # fmt: skip
