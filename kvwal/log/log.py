@@ -50,7 +50,7 @@ class Log:
         self.recovered = recovered
         self.hybrid = hybrid
         self.covered = recovered.snapshot.number if recovered.snapshot else 0
-        self.snapshot_bytes = ports.disk.size(folder / recovered.snapshot.name) if recovered.snapshot else 0
+        self.snapshot_bytes = recovered.snapshot_bytes
         self._ports = ports
         self._lock = lock
         self._held = True

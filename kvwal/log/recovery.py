@@ -40,6 +40,9 @@ from kvwal.log.reader import End, Progress, SegmentReader, SnapshotReader, log_f
 from kvwal.log.segment import SEAL_ROOM, SealedSegment
 from kvwal.ports.disk import Buffer, Disk
 
+_ORPHANS = 5
+"""Archivers of killed parents that may still be at work."""
+
 
 class Torn(NamedTuple):
     """A tail that was cut: where it stood, how many bytes were not zero, and the file that keeps them."""
@@ -62,6 +65,7 @@ class Recovered(NamedTuple):
     previous_crc: int
     last_timestamp: int
     snapshot: LogFile | None
+    snapshot_bytes: int
     sealed: list[SealedSegment]
     torn: Torn | None
     set_aside: list[Path]
@@ -78,14 +82,15 @@ def recover(disk: Disk, folder: Path, target: Target, decode: Decode, progress: 
     """Read the log in `folder` into `target` and leave it so that a new segment can follow. The caller holds its lock.
 
     An archiver that outlived its killed parent may finish its checkpoint meanwhile: then a snapshot goes that was seen, and a
-    newer one is there. It does so once at most.
+    newer one is there. Each such archiver does so once.
     """
     _delete_partials(disk, folder)
-    try:
-        return _Recovery(disk, folder, target, decode, progress).run()
-    except FileNotFoundError:
-        target.clear()
-        return _Recovery(disk, folder, target, decode, progress).run()
+    for _ in range(_ORPHANS):
+        try:
+            return _Recovery(disk, folder, target, decode, progress).run()
+        except FileNotFoundError:
+            target.clear()
+    return _Recovery(disk, folder, target, decode, progress).run()
 
 
 def _delete_partials(disk: Disk, folder: Path) -> None:
@@ -114,6 +119,7 @@ class _Recovery:
         self._next = 1
         self._crc = 0
         self._timestamp = 0
+        self._snapshot_bytes = 0
 
     def run(self) -> Recovered:
         snapshot = self._read_snapshots()
@@ -127,7 +133,7 @@ class _Recovery:
                 self._pass_over(file, self._segments[index + 1] if not last else None, first_needed)
         return Recovered(
             self._header, self._epoch + 1, self._next, self._crc, self._timestamp,
-            snapshot, self._sealed, self._torn, [self._set_aside(file) for file in self._damaged],
+            snapshot, self._snapshot_bytes if snapshot else 0, self._sealed, self._torn, [self._set_aside(file) for file in self._damaged],
         )  # fmt: skip
 
     def _read_snapshots(self) -> LogFile | None:
@@ -170,6 +176,7 @@ class _Recovery:
         self._next = header.last_sequence + 1
         self._crc = header.last_crc
         self._timestamp = header.last_timestamp
+        self._snapshot_bytes = reader.end
         self._done += reader.end
 
     def _check_start(self, first_needed: int) -> None:

@@ -1,0 +1,162 @@
+"""What a simulated store has instead of a machine: its options, its archiver's child, and a few names of libraries."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from contextvars import Context, copy_context
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+from unittest.mock import patch
+
+import structlog
+
+from kvwal.archiver.jobs import Checkpoint, Failed, Job, Upkeep, decode_job, encode
+from kvwal.archiver.work import answer
+from kvwal.engine import Options
+from tests.simulation.bucket import URL, Bucket
+from tests.simulation.history import Violation
+from tests.simulation.loop import Loop, pause, wait_for
+from tests.simulation.process import PROCESS, Process
+from tests.simulation.profile import Profile
+from tests.simulation.world import World
+
+ROOT = Path("/disk")
+
+
+def options(process: Process, profile: Profile, *, archive: bool, accept_clock: bool = False) -> Options:
+    """What `kvwal.aio.open` makes of its arguments, with the simulation's doors."""
+    world = process.world
+    return Options(
+        ROOT, namespace="default", cluster="local", node="n", archive=URL if archive else None, flush=profile.flush,
+        storage_options=None, settings=profile.settings, accept_clock=accept_clock, progress=None,
+        disk=process.disk, clock=world.clock, start_archiver=lambda: Child(process),
+    )  # fmt: skip
+
+
+class Child:
+    """Stands for `kvwal.ports.tasks.Child`: a process of its own, which a kill of its parent leaves alive."""
+
+    def __init__(self, parent: Process) -> None:
+        self._world = parent.world
+        self._parent = parent
+        self._process = self._world.start(f"{parent.name}/archiver", "waiting", parent.disk.machine)
+
+    def ask(self, line: bytes) -> bytes:
+        """Have a job done. `EOFError` if the child is dead."""
+        process = self._process
+        if not process.alive:
+            raise EOFError("the archiver of the simulation is dead")
+        wanted = decode_job(line)
+        process.doing = type(wanted).__name__.lower()
+        job = process.call(lambda: self._do(wanted))
+        wait_for(self._world.loop, job)
+        process.doing = "waiting"
+        if job.killed:
+            raise EOFError("the archiver of the simulation was killed")
+        answered: bytes = job.future.result()
+        return answered
+
+    def _do(self, job: Job) -> bytes:
+        self._world.happened("job", type(job).__name__)
+        self._world.rewrites += isinstance(job, Upkeep)
+        self._world.checkpoints += isinstance(job, Checkpoint)
+        done = answer(job, self._process.disk, self._world.clock)
+        self._world.happened("job done", done)
+        self._world.met(f"job: {type(job).__name__} -> {type(done).__name__}")
+        if (
+            isinstance(done, Failed)
+            and done.error in ("CorruptLog", "ArchiveDamaged", "ArchiveGap")
+            and self._parent.alive
+        ):
+            self._world.problems.append(f"{type(job).__name__}: {done.error}: {done.what}")
+        return encode(done)
+
+    def close(self) -> None:
+        """Let it finish, and end it."""
+        for job in list(self._process.jobs):
+            wait_for(self._world.loop, job)
+        self._process.alive = False
+
+
+class Pool:
+    """Stands for the threads behind `kvwal.ports.tasks.ThreadWorkers`: calls take turns on the loop's own thread."""
+
+    def __init__(self, name: str, most: int) -> None:
+        self._name = name
+        self._most = most
+        self._waiting: deque[tuple[Callable[[], Any], Context, Future[Any]]] = deque()
+        self._running = 0
+
+    def submit(self, call: Callable[[], Any]) -> Future[Any]:
+        """Have it called when one of `most` is free."""
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+        self._waiting.append((call, copy_context(), future))
+        self._begin()
+        return future
+
+    def _begin(self) -> None:
+        if not self._waiting or self._running == self._most:
+            return
+        call, context, future = self._waiting.popleft()
+        self._running += 1
+        loop = cast("Loop", asyncio.get_running_loop())
+        loop.start_job(call, context).future.add_done_callback(partial(self._done, future))
+
+    def _done(self, future: Future[Any], answer: asyncio.Future[Any]) -> None:
+        self._running -= 1
+        if answer.cancelled():
+            future.set_exception(asyncio.CancelledError("its process was killed"))
+        elif (error := answer.exception()) is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(answer.result())
+        self._begin()
+
+    def close(self) -> None:
+        """Where threads would be waited for, none may have anything left to do: nothing else would go on meanwhile."""
+        if self._running or self._waiting:
+            raise Violation(
+                f"{self._name} was closed over {self._running} calls that run, {len(self._waiting)} that wait"
+            )
+
+
+@contextmanager
+def in_place(world: World) -> Iterator[None]:
+    """For as long as a seed runs: retries wait in simulated time, logs go into the trace."""
+    before = structlog.get_config()
+    state = random.getstate()
+    structlog.configure(processors=[lambda logger, name, event: _log(world, event)])
+    Bucket.running = world.bucket
+    random.seed(world.seed)  # a library that retries draws from it how long it waits
+    try:
+        with patch("tenacity.nap.time", _Nap(world)), patch("kvwal.ports.tasks._Pool", Pool):
+            yield
+    finally:
+        random.setstate(state)
+        structlog.configure(**before)
+
+
+def _log(world: World, event: dict[str, object]) -> None:
+    world.happened("log", sorted(event.items()))
+    raise structlog.DropEvent
+
+
+class _Nap:
+    """Stands for `time` where tenacity sleeps."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def sleep(self, seconds: float) -> None:
+        process = PROCESS.get()
+        self._world.met("a request was tried again")
+        pause(self._world.loop, seconds)
+        if process is not None:
+            process.check_alive()

@@ -1,0 +1,179 @@
+"""What one business was told and asked: it writes down every call, watches memory take over the log, and asks the checker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from kvwal.entry import Entry
+from kvwal.structures.state import Now, State
+from tests.simulation.checker import check_calls, check_recovery
+from tests.simulation.history import ABSENT, Op, Stamped, Txn, Version
+from tests.simulation.history import State as Found
+from tests.simulation.process import PROCESS
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+class Ledger:
+    """The record of one business over all its openings.
+
+    `log` is what the last opening found, `since` what memory took over since then, `ops` are the calls since then. `durable`
+    counts the transactions that no crash may take, `confirmed` the entries that the archive was said to hold.
+    """
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.log: list[Txn] = []
+        self.since: list[Txn] = []
+        self.ops: list[Op] = []
+        self.live: dict[int, Op] = {}
+        self.durable = 0
+        self.confirmed = 0
+        self.hints: dict[str, Any] = {}
+        self._found: list[Entry] | None = None
+        self._kept: int | None = None
+
+    def begin(self, kind: str, **asked: Any) -> Op:
+        """A call begins."""
+        wall = self.world.clock.wall_ms()
+        op = Op(self.world.next_number(), kind, self.world.tick(), wall, self.world.clock.highest, **asked)
+        self.ops.append(op)
+        self.live[op.number] = op
+        self.world.happened("begin", op)
+        return op
+
+    def end(self, op: Op, outcome: str, answer: Any = None) -> None:
+        """It was answered, refused, or ended without saying whether it was done."""
+        del self.live[op.number]
+        op.low = min(op.low, self.world.clock.wall_ms())
+        op.high = self.world.clock.highest
+        op.horizon = self.world.horizon(self)
+        op.ended, op.outcome, op.answer = self.world.tick(), outcome, answer
+        self.world.happened("end", op)
+        if op.sync and outcome == "done":
+            self.is_durable()
+
+    def clock_jumped(self) -> None:
+        """Whatever is under way may have seen the time before, or after."""
+        wall = self.world.clock.wall_ms()
+        for op in self.live.values():
+            op.low = min(op.low, wall)
+
+    def is_durable(self) -> None:
+        """Everything so far survives whatever comes, whatever the flush policy is."""
+        self.is_durable_up_to(self.last_place)
+
+    def is_durable_up_to(self, place: int) -> None:
+        """The first so many transactions do."""
+        self.durable = max(self.durable, place)
+
+    def may_lose_behind(self, count: int) -> None:
+        """The next opening need not find more than the first `count` transactions."""
+        self._kept = count if self._kept is None else min(self._kept, count)
+
+    @property
+    def last_place(self) -> int:
+        """How many transactions there are now."""
+        return len(self.log) + len(self.since)
+
+    @property
+    def last(self) -> int:
+        """The last timestamp that memory took over."""
+        txns = self.since or self.log
+        return txns[-1].timestamp if txns else 0
+
+    def up_to(self, sequence: int) -> int:
+        """How many transactions the first entries, up to this sequence, are."""
+        count = 0
+        for index, txn in enumerate((*self.log, *self.since)):
+            count += len(txn.changes)
+            if count > sequence:
+                return index
+        return self.last_place
+
+    def opening(self) -> None:
+        """From now on memory is filled by recovery."""
+        self._found = []
+
+    def forget(self) -> None:
+        """Recovery began again."""
+        self._found = []
+
+    def applied(self, entries: Sequence[Entry]) -> None:
+        """Memory took these over."""
+        if self._found is not None:
+            self._found += entries
+        else:
+            self.since += to_txns(entries)
+
+    def opened(self, last: int) -> None:
+        """Recovery is over, and the log ends with `last`."""
+        entries, self._found = self._found or [], None
+        known = [*self.log, *self.since]
+        newer = to_txns([entry for entry in entries if entry.timestamp > self.last])
+        self.settle(newer)
+        keep, self._kept = len(known) if self._kept is None else self._kept, None
+        self.log = check_recovery(known, to_found(entries), last, newer, keep)
+        self._count(known, newer)
+        self.since, self.ops, self.live = [], [], {}
+        self.durable = len(self.log)
+
+    def settle(self, newer: Sequence[Txn] = ()) -> None:
+        """Judge the calls since the last opening; `newer` is what the next one found behind them."""
+        check_calls(self.log, [*self.since, *newer], self.ops, self.world.clock.highest)
+
+    def _count(self, known: list[Txn], newer: list[Txn]) -> None:
+        world = self.world
+        if any(op.outcome == "unknown" for op in self.ops):
+            world.met("a write of unknown outcome was there" if newer else "writes of unknown outcome were not there")
+        if any(len(txn.changes) > 1 for txn in newer):
+            world.met("a transaction of unknown outcome was there whole")
+        if len(self.log) < len(known):
+            world.met("the end of the log was lost, as the policy or the lost disk allows")
+
+
+def to_txns(entries: Sequence[Entry]) -> list[Txn]:
+    """Entries in the order of their log, as its transactions."""
+    txns = []
+    for timestamp, group in groupby(entries, key=lambda entry: entry.timestamp):
+        txns.append(Txn(timestamp, {entry.key.decode(): to_version(entry) for entry in group}))
+    return txns
+
+
+def to_version(entry: Any) -> Version:
+    """What an entry says of its key."""
+    return Version(ABSENT) if entry.deleted else Version(entry.value.decode(), entry.expires)
+
+
+def to_found(entries: Sequence[Entry]) -> Found:
+    """What entries in the order of their log leave; no deletes."""
+    return latest_of({entry.key.decode(): Stamped(entry.timestamp, to_version(entry)) for entry in entries})
+
+
+def latest_of(state: Found) -> Found:
+    """A state without its deletes."""
+    return {key: stamped for key, stamped in state.items() if stamped.version.value is not ABSENT}
+
+
+class WatchedState(State):
+    """Memory that tells its ledger what it takes over."""
+
+    def __init__(self, now: Now) -> None:
+        super().__init__(now)
+        process = PROCESS.get()
+        business = getattr(getattr(now, "__self__", None), "name", "")
+        self._ledger: Ledger | None = process.ledgers.get(business) if process is not None else None
+
+    def clear(self) -> None:
+        super().clear()
+        if self._ledger is not None:
+            self._ledger.forget()
+
+    def apply(self, entries: list[Entry]) -> None:
+        super().apply(entries)
+        if self._ledger is not None:
+            self._ledger.applied(entries)

@@ -1,0 +1,64 @@
+"""What one seed is about. Each seed leaves most things out: faults that always come together hide what one alone would show."""
+
+from __future__ import annotations
+
+import random
+
+from kvwal.config import Flush, Interval, Settings
+
+KIB = 1 << 10
+
+
+class Profile:
+    """Drawn once for a seed, from a stream of its own."""
+
+    def __init__(self, chance: random.Random) -> None:
+        yes = chance.random
+        self.flush: Flush = chance.choices(["sync", Interval(ms=50, bytes=20_000), "os"], [8, 1, 1])[0]
+        self.archive = yes() < 0.7
+        self.own_loop = yes() < 0.3
+        self.businesses = ["b", "c"][: chance.choice([1, 1, 2])]
+        self.openings = chance.randint(2, 4)
+        self.clients = chance.randint(1, 4)
+        self.calls = chance.randint(3, 12)
+        self.keys = chance.choice([2, 4, 10])
+        self.sizes = chance.choice([(0, 10), (0, 10), (10, 600), (0, 3000, 20_000)])
+        self.expiry = yes() < 0.4
+        self.cancels = yes() < 0.3
+        self.disk_faults = yes() < 0.4
+        self.full_disk = yes() < 0.2
+        self.trouble = chance.choice([0.0, 0.0, 0.02, 0.15])
+        self.etags = yes() < 0.8
+        self.clock_jumps = yes() < 0.4
+        self.operators = self.archive and yes() < 0.5
+        self.restores = self.archive and yes() < 0.3
+        self.loses_disk = self.archive and yes() < 0.2
+        self.kills_child = yes() < 0.3
+        self.settings = self._settings(chance)
+        self._mix(chance, past=yes() < 0.35)
+
+    @property
+    def history_ms(self) -> int:
+        return int(self.settings.history_seconds * 1000)
+
+    def _settings(self, chance: random.Random) -> Settings:
+        return Settings(
+            segment_bytes=64 * KIB,
+            ring_slots=chance.choice([2, 8, 1024]),
+            ring_bytes=chance.choice([4 * KIB, 1 << 26]),
+            ring_seconds=chance.choice([0.5, 60.0]),
+            checkpoint_seconds=chance.choice([1.0, 4.0, 60.0]),
+            checkpoint_bytes=chance.choice([1000, 1 << 28]),
+            archive_seconds=chance.choice([1.0, 3.0, 60.0]),
+            history_seconds=chance.choice([0.001, 2.0, 7 * 86400.0]),
+            gc_grace_seconds=chance.choice([0.001, 1.0, 3600.0]),
+            reserve_bytes=chance.choice([0, 64 * KIB, 256 * KIB]),
+        )
+
+    def _mix(self, chance: random.Random, *, past: bool) -> None:
+        weights = {
+            "put": 8, "delete": 3, "put_many": 2, "transaction": 2, "put_if_absent": 3, "replace": 3, "remove": 2, "pop": 1,
+            "get": 8, "count": 1, "scan": 2, "history": 1 if past else 0, "at": 0.5 if past else 0,
+        }  # fmt: skip
+        self.kinds = list(weights)
+        self.weights = [weight * chance.choice([0.3, 1, 1, 2]) for weight in weights.values()]

@@ -1,0 +1,216 @@
+"""One seed from beginning to end: a store is opened, used, disturbed and ended, again and again, and judged each time."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+
+from kvwal import aio
+from kvwal.business import OpenBusiness
+from kvwal.engine import Engine
+from kvwal.errors import ClockSkew, ConfigError, KvwalError, StorageFull
+from tests.simulation.clients import Client
+from tests.simulation.disk import ROOMY, Machine
+from tests.simulation.disturber import Disturber
+from tests.simulation.doors import options
+from tests.simulation.history import Violation
+from tests.simulation.ledger import Ledger, WatchedState
+from tests.simulation.operator import Operator
+from tests.simulation.process import Process
+from tests.simulation.profile import Profile
+from tests.simulation.world import World
+
+_TRIES = 6
+_ENDINGS = ("close", "kill", "power", "call: kill", "call: power", "lost disk")
+
+
+class Scenario:
+    """`ledgers` are the records of the businesses, by name."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.profile = Profile(world.chance("profile"))
+        self.chance = world.chance("scenario")
+        self.ledgers = {name: Ledger(world, name) for name in self.profile.businesses}
+        world.ledgers = self.ledgers
+        world.horizon = self._horizon
+        world.bucket.trouble = self.profile.trouble
+        world.bucket.etags = self.profile.etags
+
+    async def run(self) -> None:
+        """All openings, and a last one on which nothing goes wrong and everything is looked at."""
+        for number in range(1, self.profile.openings + 1):
+            await self._opening(number)
+        self._mend_everything()
+        await self._last_look()
+        for process in self.world.processes:
+            self.world.kill(process, "the end")
+        if self.world.problems:
+            raise Violation("; ".join(self.world.problems))
+
+    async def _opening(self, number: int) -> None:
+        ending = self._choose_ending()
+        process = self.world.start(f"store-{number}", "opening")
+        process.ledgers = dict(self.ledgers)
+        if ending.startswith("call"):
+            process.last_call = self.chance.choice([self.chance.randint(1, 60), self.chance.randint(1, 600)])
+        life = Life(self, process, number, closes=ending == "close")
+        task = process.start(life.run())
+        killed = self.world.loop.create_task(process.ended.wait())
+        await asyncio.wait({task, killed}, return_when=asyncio.FIRST_COMPLETED)
+        if process.alive:
+            task.result()
+        killed.cancel()
+        await self._end(process, ending, life)
+
+    def _choose_ending(self) -> str:
+        endings = _ENDINGS if self.profile.loses_disk else _ENDINGS[:-1]
+        return self.chance.choice(endings)
+
+    async def _end(self, process: Process, ending: str, life: Life) -> None:
+        """What came of it: killed already, or ended as was chosen."""
+        clean = process.alive and ending == "close"
+        for name, business in life.businesses.items():
+            self.ledgers[name].confirmed = max(self.ledgers[name].confirmed, business.keeper.archived)
+        self.world.kill(process, "its end" if clean else ending)
+        if ending == "lost disk":
+            await self._take_over()
+        elif ending.endswith("power"):
+            self.world.cut_power(self.world.chance(f"power {process.name}"))
+            self.world.met("power cut")
+            if self.profile.flush != "sync":
+                for ledger in self.ledgers.values():
+                    ledger.may_lose_behind(ledger.durable)
+        elif not clean:
+            self.world.met("kill")
+        await asyncio.sleep(self.chance.choice([0.0, 0.0, 1.0]))
+
+    async def _take_over(self) -> None:
+        """The disk is gone with all that was on it; another node goes on from the archive under the same name."""
+        for ledger in self.ledgers.values():
+            ledger.may_lose_behind(ledger.up_to(ledger.confirmed))
+        self.world.machine = Machine(self.world)
+        self.world.met("a lost disk")
+        await Operator(self.world, self.profile, "take-over").take_over()
+
+    def _horizon(self, ledger: Ledger) -> int:
+        """Below which timestamp a reader may miss what is not the latest: a rewrite, or without an archive a checkpoint."""
+        if not self.profile.archive:
+            return ledger.last + 1 if self.world.checkpoints else 0
+        return max(0, self.world.clock.highest - self.profile.history_ms) << 16 if self.world.rewrites else 0
+
+    def _mend_everything(self) -> None:
+        self.world.bucket.trouble = 0.0
+        self.world.bucket.away = False
+        self.world.machine.capacity = ROOMY
+        self.world.happened("MENDED", "no more faults")
+
+    async def _last_look(self) -> None:
+        process = self.world.start("store-last", "opening")
+        process.ledgers = dict(self.ledgers)
+        life = Life(self, process, self.profile.openings + 1, closes=True, quiet=True)
+        await process.start(life.run())
+        for ledger in self.ledgers.values():
+            ledger.settle()
+
+
+class Life:
+    """A store between its opening and its end. `businesses` are the open ones."""
+
+    def __init__(self, scenario: Scenario, process: Process, number: int, *, closes: bool, quiet: bool = False) -> None:
+        self.scenario = scenario
+        self.world = scenario.world
+        self.profile = scenario.profile
+        self.process = process
+        self.number = number
+        self.closes = closes
+        self.quiet = quiet
+        self.chance = self.world.chance(f"life {number}")
+        self.businesses: dict[str, OpenBusiness] = {}
+
+    async def run(self) -> None:
+        store = await self._open()
+        self.process.doing = "serving"
+        if self.quiet:
+            await self._look(store)
+        else:
+            disturbing = self.world.loop.create_task(Disturber(self, store).run())
+            await self._serve(store)
+            disturbing.cancel()
+        if self.closes:
+            self.process.doing = "closing"
+            await self._close(store)
+
+    async def _open(self) -> aio.Store:
+        """Open the store and all its businesses; what fails for a reason that the simulation made is tried again."""
+        accept = False
+        for _ in range(_TRIES):
+            store = await self._store(accept)
+            try:
+                for name, ledger in self.scenario.ledgers.items():
+                    ledger.opening()
+                    business = await store._engine_now().business(name)
+                    self._opened(ledger, business)
+            except ClockSkew:
+                self.world.met("refused: ClockSkew")
+                accept = True
+            except (ConfigError, StorageFull) as error:
+                self._check_excuse(error)
+                self.scenario.world.machine.capacity = ROOMY
+            else:
+                return store
+            await self._give_up(store)
+        raise Violation(f"{self.process.name} could not be opened in {_TRIES} tries")
+
+    async def _store(self, accept: bool) -> aio.Store:
+        store = aio.Store(options(self.process, self.profile, archive=self.profile.archive, accept_clock=accept))
+        store._engine = Engine(store._options, own_loop=self.profile.own_loop, memory=WatchedState)
+        return store
+
+    def _opened(self, ledger: Ledger, business: OpenBusiness) -> None:
+        self.businesses[ledger.name] = business
+        ledger.opened(business.hybrid.last)
+        if business.log.recovered.torn is not None:
+            self.world.met("a torn tail was cut")
+
+    def _check_excuse(self, error: KvwalError) -> None:
+        """An opening may fail because a call of the disk did, or because it is full."""
+        cause = error.__cause__
+        if not (isinstance(cause, OSError) and cause.errno in (errno.EIO, errno.ENOSPC)):
+            raise error
+        self.world.met("an opening failed, and was tried again")
+
+    async def _give_up(self, store: aio.Store) -> None:
+        await self._close(store)
+        self.businesses.clear()
+
+    async def _serve(self, store: aio.Store) -> None:
+        clients = [
+            Client(f"client {self.number}.{name}.{number}", self.process, self.scenario.ledgers[name], self.profile)
+            for name in self.businesses
+            for number in range(self.profile.clients)
+        ]
+        work = [client.run(store.map(client.ledger.name), self.businesses[client.ledger.name]) for client in clients]
+        await asyncio.gather(*work)
+
+    async def _look(self, store: aio.Store) -> None:
+        """Everything that can be asked, on a quiet day; then archive, restore elsewhere, and compare."""
+        for name, ledger in self.scenario.ledgers.items():
+            client = Client(f"last {name}", self.process, ledger, self.profile)
+            client.map, client.business = store.map(name), self.businesses[name]
+            await client.scan()
+            await client.count()
+            for number in range(self.profile.keys):
+                client._key = lambda number=number: f"k{number}"  # type: ignore[method-assign]
+                await client.get()
+        await store.checkpoint()
+
+    async def _close(self, store: aio.Store) -> None:
+        try:
+            await store.close()
+        except (KvwalError, OSError) as error:
+            self.world.met(f"a close failed: {type(error).__name__}")
+            self.world.happened("close failed", error)
+            return
+        for ledger in self.scenario.ledgers.values():
+            ledger.is_durable()
