@@ -12,6 +12,7 @@
     ├── NotRecovered                retry     wait until recovery has ended
     ├── StorageFull                 retry     free space; nothing was written
     ├── Overloaded                  retry     write more slowly; nothing was written
+    ├── ClusterUnreachable          retry     see whether the nodes run; nothing was written
     ├── LogFailed                   retry     reopen the store; reading goes on
     │   └── CommitUnknown           retry     reopen, then look whether the write is there
     ├── ClockSkew                   caller    mend the clock, or accept it
@@ -43,6 +44,7 @@ __all__ = [
     "ArchiveError",
     "ArchiveGap",
     "ClockSkew",
+    "ClusterUnreachable",
     "CodecError",
     "CommitUnknown",
     "ConfigError",
@@ -106,6 +108,12 @@ class StorageFull(KvwalError):
 
 class Overloaded(KvwalError):
     """For `ring_seconds` there was no room among what waits for the log writer. Nothing was written."""
+
+    kind = Kind.RETRY
+
+
+class ClusterUnreachable(KvwalError):
+    """No member of the cluster answers, or none that is a node of kvwal. Nothing was written."""
 
     kind = Kind.RETRY
 
