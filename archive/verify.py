@@ -75,6 +75,8 @@ def verify(
         for item in listed:
             info, finding = _check(objects, item, folder, notes)
             findings += [finding] if finding else []
+            if registered := parse_registration_key(item.key):
+                found.setdefault(registered[0], [])
             if info:
                 found.setdefault(info.footer.place, []).append(info)
                 rows += info.footer.rows

@@ -35,6 +35,11 @@ def main() -> None:
         sys.stdout.flush()
         print(f"kvwal: {error}", file=sys.stderr)
         sys.exit(EXIT_CODES[error.kind])
+    except PermissionError as error:
+        sys.stdout.flush()
+        text = f"not allowed to read or write {error.filename} ({error.strerror})."
+        print(f"kvwal: {text} Run it as the user of the store, or mend owner and mode.", file=sys.stderr)
+        sys.exit(EXIT_CODES[Kind.CALLER])
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:  # whoever read our output has seen enough; nothing may be flushed to it at the end

@@ -100,6 +100,11 @@ def test_a_missing_or_broken_registration(objects: Objects) -> None:
     assert kinds(objects) == [("registration", PLACE.prefix)]
 
 
+def test_a_broken_registration_of_a_log_that_archived_nothing(objects: Objects) -> None:
+    objects.put_if_absent(registration_key(PLACE, 1), b"{")
+    assert kinds(objects) == [("registration", PLACE.prefix)]
+
+
 @pytest.mark.parametrize(
     ("span", "found", "says"),
     [
