@@ -121,9 +121,8 @@ class Recovery:
         return loaded
 
     async def look(self) -> None:
-        """Put on record whoever came. To be called from time to time while the node serves."""
-        living = await self._run(self._roster.living)
-        await self._put_on_record(living)
+        """Put on record whoever came and may stay. To be called from time to time while the node serves."""
+        await self._put_on_record(await self._run(self._roster.statuses))
         await self._tell(self._status())
 
     async def _recovered(self) -> Recovered | None:
@@ -207,7 +206,7 @@ class Recovery:
             self._record = msgspec.structs.replace(
                 self._record, members={name: at for name, at in members.items() if not {name, at} & without}
             )
-            await self._put_on_record(living)
+            await self._put_on_record(statuses)
             await self._tell(self._status())
             unsure = unknown_to(self._options.node, statuses, [fellow.name for fellow in living])
             if not unsure:
@@ -216,8 +215,10 @@ class Recovery:
             await asyncio.sleep(_POLL_SECONDS)
         self.told = {}
 
-    async def _put_on_record(self, living: list[Fellow]) -> None:
-        members = self._record.members | {fellow.name: fellow.address for fellow in living}
+    async def _put_on_record(self, statuses: list[Status]) -> None:
+        """A member tells its status once it knows that it can be one: one that is refused is not waited for ever after."""
+        own = {self._options.node: str(self._options.address)}
+        members = self._record.members | {status.name: status.address for status in statuses} | own
         record = Record(members=dict(sorted(members.items())), alone=self.alone and len(members) == 1)
         if record != self._written:
             await self._run(partial(self._file.write, record))

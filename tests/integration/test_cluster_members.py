@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from tests.support.cluster import Cluster, cluster, needs_hazelcast
+from tests.support.cluster import Cluster, Node, cluster, needs_hazelcast
 from tests.support.writers import Writers
 
 pytestmark = needs_hazelcast
@@ -12,7 +14,7 @@ SMALL = "[log]\narchive_seconds = 1\n"
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three members for all tests here; each test leaves all of them serving."""
     with cluster(tmp_path_factory.mktemp("three"), 3, config=SMALL) as made:
         yield made
@@ -43,3 +45,31 @@ def test_a_rolling_restart_in_order_costs_nothing(three: Cluster) -> None:
         writers.end()
         print(f"longest time without an acknowledgement: {writers.gap:.2f} s; errors: {writers.errors}")
         assert not writers.wrong(three.contents("rolling"))
+
+
+def test_members_that_cannot_be_one_cluster_say_so(three: Cluster) -> None:
+    other = Node(three.folder / "root-other", three.nodes[0].name)
+    for archive, named in ((three.archive, "is called node-1 too"), (three.folder / "elsewhere", "another archive")):
+        members = ",".join([other.address, *(node.address for node in three.nodes)])
+        other.more = ["--members", members, "--archive", str(archive)]
+        other.name = "node-1" if archive == three.archive else "node-9"
+        other.spawn()
+        assert other.process is not None
+        assert other.process.wait() == 2
+        other.process = None
+        assert named in other.log.read_text()
+
+
+def test_too_many_at_once_is_no_absence(three: Cluster) -> None:
+    """Of three members with one backup two go: the third says what is missing from memory and ends, until all are back."""
+    with three.client() as client:
+        client.get_map("whole").blocking().put_all({f"key-{number}": number for number in range(500)})
+    for node in three.nodes[:2]:
+        node.kill()
+    process = three.nodes[2].process
+    assert process is not None
+    assert process.wait() == 3
+    assert "memory lost partition" in three.nodes[2].log.read_text()
+    three.nodes[2].process = None
+    three.start()
+    assert three.contents("whole") == {f"key-{number}": number for number in range(500)}

@@ -1,0 +1,115 @@
+"""All members are gone at once: what was acknowledged is loaded from their logs and the archive, and nobody serves before."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kvwal
+from tests.support.cluster import CLUSTER, Cluster, Node, cluster, needs_hazelcast
+from tests.support.writers import Writers
+
+pytestmark = needs_hazelcast
+ROUNDS = int(os.environ.get("KVWAL_LOSS_ROUNDS", "3"))
+SMALL = "[log]\narchive_seconds = 1\n"
+IMPATIENT = {"invocation_timeout": 1.0, "cluster_connect_timeout": 0.1}
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three members for all tests here; each test finds them serving, and the last one leaves two."""
+    with cluster(tmp_path_factory.mktemp("three"), 3, config=SMALL) as made:
+        yield made
+
+
+def wait_for(node: Node, word: str) -> str:
+    """Until the node tells, at /readyz, something with this word; what it told."""
+    while True:
+        try:
+            told = node.get("/readyz")[1]
+        except OSError:  # it does not listen yet
+            continue
+        if word in told:
+            return told
+
+
+def test_all_members_killed_under_load(three: Cluster) -> None:
+    acknowledged: dict[str, int] = {}
+    tried: dict[str, list[int]] = {}
+    last = 1
+    for _ in range(ROUNDS):
+        with three.client(**IMPATIENT) as client:
+            writers = Writers(client, begin=last + 1)
+            writers.wait(1500)
+            three.kill()
+            writers.end()
+        last = max(number for numbers in writers.tried.values() for number in numbers)
+        acknowledged |= writers.acknowledged
+        for key, numbers in writers.tried.items():
+            tried.setdefault(key, []).extend(numbers)
+        three.start()
+        writers.acknowledged, writers.tried = acknowledged, tried
+        assert not writers.wrong(three.contents("load"))
+
+
+def test_an_embedded_store_from_a_clusters_archive(three: Cluster, tmp_path: Path) -> None:
+    jobs = {f"job-{number}": number for number in range(100)}
+    with three.client() as client:
+        map_ = client.get_map("embedded").blocking()
+        map_.put_all(jobs | {"gone": 1})
+        map_.delete("gone")
+    for node in three.nodes:
+        assert node.stop() == 0
+    three.start()
+    kvwal.restore(three.archive, tmp_path / "embedded", cluster=CLUSTER)
+    with kvwal.open(tmp_path / "embedded", cluster=CLUSTER) as store:
+        assert dict(store.map("embedded")) == jobs
+
+
+def test_a_member_whose_disk_was_lost_does_not_begin_anew_under_its_name(three: Cluster) -> None:
+    with three.client() as client:
+        client.get_map("jobs").blocking().put_all({f"job-{number}": number for number in range(100)})
+    for node in three.nodes:
+        assert node.stop() == 0
+    shutil.rmtree(three.nodes[2].root)
+    for node in three.nodes:
+        node.spawn()
+    process = three.nodes[2].process
+    assert process is not None
+    assert process.wait() == 2
+    assert "--take-over" in three.nodes[2].log.read_text()
+    kvwal.restore(three.archive, three.nodes[2].root, cluster=CLUSTER, node="node-3", take_over=True)
+    three.nodes[2].process = None
+    three.start()
+    assert three.contents("jobs") == {f"job-{number}": number for number in range(100)}
+
+
+def test_a_member_that_does_not_come_is_waited_for_until_the_operator_says_without(three: Cluster) -> None:
+    """And what its archive held is there although its disk is gone."""
+    with three.client() as client:
+        writers = Writers(client, "without")
+        writers.wait(1000)
+        writers.end()
+    lost = three.nodes[2]
+    for node in three.nodes:
+        assert node.stop() == 0
+    shutil.rmtree(lost.root)
+    for node in three.nodes[:2]:
+        node.spawn()
+    told = wait_for(three.nodes[0], "node-3 (")
+    assert '"ready":false' in told
+    assert lost.address in told
+    for node in three.nodes[:2]:
+        node.kill()
+    three.nodes.remove(lost)
+    three.tell("--without", "node-3")
+    three.start()
+    assert not writers.wrong(three.contents("without"))
+    three.kill()
+    three.tell()
+    three.start()
+    assert not writers.wrong(three.contents("without"))
