@@ -133,7 +133,8 @@ class _Recovery:
                 self._pass_over(file, self._segments[index + 1] if not last else None, first_needed)
         return Recovered(
             self._header, self._epoch + 1, self._next, self._crc, self._timestamp,
-            snapshot, self._snapshot_bytes if snapshot else 0, self._sealed, self._torn, [self._set_aside(file) for file in self._damaged],
+            snapshot, self._snapshot_bytes if snapshot else 0, self._sealed, self._torn,
+            [self._set_aside(file) for file in self._damaged],
         )  # fmt: skip
 
     def _read_snapshots(self) -> LogFile | None:
