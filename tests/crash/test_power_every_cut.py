@@ -26,8 +26,8 @@ LONG = "long " * (2 * SECTOR // 5)
 
 def puts(life: Life) -> None:
     life.put(a=1)
-    life.put(a=2, b=LONG)
     life.put(force=True, c=1)
+    life.put(a=2, b=LONG)
     life.put(a=None)
 
 
