@@ -32,6 +32,7 @@ MUST_MEET = (
 )
 
 
+@pytest.mark.timeout(1800)
 def test_500_seeds() -> None:
     first = random.randrange(1 << 40)
     print(f"seeds {first} to {first + SEEDS - 1}")
