@@ -89,7 +89,7 @@ class Disturber:
         self.chance.choice(victims).disk.fail_soon(call, nth, errno.ENOSPC if full else errno.EIO)
 
     async def fill(self) -> None:
-        self.world.machine.capacity = self.world.machine.used + self.chance.choice((0, 5000, 100_000, 400_000))
+        self.world.machine.capacity = self.world.machine.used + self.chance.choice((0, 5000, 30_000, 100_000, 400_000))
         self.world.happened("fill", self.world.machine.capacity)
 
     async def free(self) -> None:

@@ -35,17 +35,20 @@ def options(process: Process, profile: Profile, *, archive: bool, accept_clock: 
     return Options(
         ROOT, namespace="default", cluster="local", node="n", archive=URL if archive else None, flush=profile.flush,
         storage_options=None, settings=profile.settings, accept_clock=accept_clock, progress=None,
-        disk=process.disk, clock=world.clock, start_archiver=lambda: Child(process),
+        disk=process.disk, clock=world.clock, start_archiver=lambda: Child(process, dies=profile.kills_child),
     )  # fmt: skip
 
 
 class Child:
     """Stands for `kvwal.ports.tasks.Child`: a process of its own, which a kill of its parent leaves alive."""
 
-    def __init__(self, parent: Process) -> None:
+    def __init__(self, parent: Process, *, dies: bool) -> None:
+        """`dies`: now and then it is killed at some call of a job."""
         self._world = parent.world
         self._parent = parent
+        self._dies = dies
         self._process = self._world.start(f"{parent.name}/archiver", "waiting", parent.disk.machine)
+        self._chance = self._world.chance(f"{self._process.name} {len(self._world.processes)}")
 
     def ask(self, line: bytes) -> bytes:
         """Have a job done. `EOFError` if the child is dead."""
@@ -54,6 +57,8 @@ class Child:
             raise EOFError("the archiver of the simulation is dead")
         wanted = decode_job(line)
         process.doing = type(wanted).__name__.lower()
+        if self._dies and self._chance.random() < 0.2:
+            process.last_call = process.calls + self._chance.randint(1, 40)
         job = process.call(lambda: self._do(wanted))
         wait_for(self._world.loop, job)
         process.doing = "waiting"

@@ -63,17 +63,27 @@ class Operator:
         """Restore to another machine under another name, and compare with what the archive confirmed."""
         machine = Machine(self.world)
         confirmed = {name: ledger.confirmed for name, ledger in self.world.ledgers.items()}
-        for _ in range(2):
-            process = self._process("restore", machine, may_die=self.chance.random() < 0.3)
-            report = await self._attempt(process, lambda process=process: self._restore(process, take_over=False))
-            if report is not None:
-                break
-        else:
+        report = await self._restored_elsewhere(machine)
+        if report is None:
             return
         self.world.met("restored elsewhere")
         for name, entries in self._read_back(machine, report).items():
             ledger = self.world.ledgers[name]
             self._compare(ledger, entries, report.positions[name].get(NODE, 0), confirmed[name])
+
+    async def _restored_elsewhere(self, machine: Machine) -> RestoreReport | None:
+        for attempt in range(2):
+            process = self._process("restore", machine, may_die=attempt == 0)
+            try:
+                done = await self._attempt(process, lambda process=process: self._restore(process, take_over=False))
+            except ConfigError as error:
+                if "there is nothing" in str(error) or (attempt and "has entries of" in str(error)):
+                    return None
+                raise
+            if done is not None:
+                found: RestoreReport = done
+                return found
+        return None
 
     def _read_back(self, machine: Machine, report: RestoreReport) -> dict[str, list[Entry]]:
         found: dict[str, list[Entry]] = {}

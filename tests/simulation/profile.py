@@ -27,6 +27,8 @@ class Profile:
         self.cancels = yes() < 0.3
         self.disk_faults = yes() < 0.4
         self.full_disk = yes() < 0.2
+        if self.full_disk:
+            self.sizes = (0, 3000, 20_000)
         self.trouble = chance.choice([0.0, 0.0, 0.02, 0.15])
         self.etags = yes() < 0.8
         self.clock_jumps = yes() < 0.4
@@ -35,7 +37,7 @@ class Profile:
         self.loses_disk = self.archive and yes() < 0.2
         self.kills_child = yes() < 0.3
         self.settings = self._settings(chance)
-        self._mix(chance, past=yes() < 0.35)
+        self._mix(chance, past=yes() < (0.7 if self.operators else 0.25))
 
     @property
     def history_ms(self) -> int:

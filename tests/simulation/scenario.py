@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Awaitable, Callable
 
 from kvwal import aio
 from kvwal.business import OpenBusiness
 from kvwal.engine import Engine
-from kvwal.errors import ClockSkew, ConfigError, KvwalError, StorageFull
+from kvwal.errors import ArchiveError, ClockSkew, ConfigError, KvwalError, StorageFull
 from tests.simulation.clients import Client
 from tests.simulation.disk import ROOMY, Machine
-from tests.simulation.disturber import Disturber
+from tests.simulation.disturber import DAMAGE, Disturber
 from tests.simulation.doors import options
 from tests.simulation.history import Violation
 from tests.simulation.ledger import Ledger, WatchedState
@@ -134,9 +135,7 @@ class Life:
         if self.quiet:
             await self._look(store)
         else:
-            disturbing = self.world.loop.create_task(Disturber(self, store).run())
-            await self._serve(store)
-            disturbing.cancel()
+            await self._serve_disturbed(store)
         if self.closes:
             self.process.doing = "closing"
             await self._close(store)
@@ -184,6 +183,20 @@ class Life:
         await self._close(store)
         self.businesses.clear()
 
+    async def _serve_disturbed(self, store: aio.Store) -> None:
+        """Clients, and a disturber beside them for as long as they are there."""
+        disturbing = self.world.loop.create_task(Disturber(self, store).run())
+        disturbing.add_done_callback(self._disturbed)
+        try:
+            await self._serve(store)
+        finally:
+            disturbing.cancel()
+
+    def _disturbed(self, disturbing: asyncio.Task[None]) -> None:
+        """What a disturber finds wrong, in a restore that it compares for instance, is wrong."""
+        if not disturbing.cancelled() and (error := disturbing.exception()) is not None:
+            self.world.problems.append(f"{type(error).__name__}: {error}")
+
     async def _serve(self, store: aio.Store) -> None:
         clients = [
             Client(f"client {self.number}.{name}.{number}", self.process, self.scenario.ledgers[name], self.profile)
@@ -203,7 +216,31 @@ class Life:
             for number in range(self.profile.keys):
                 client._key = lambda number=number: f"k{number}"  # type: ignore[method-assign]
                 await client.get()
-        await store.checkpoint()
+        if self.profile.archive and self.chance.random() < 0.3:
+            await self._look_at_the_archive(store)
+        await self._try(store.checkpoint)
+
+    async def _look_at_the_archive(self, store: aio.Store) -> None:
+        """Everything is confirmed, and a restore brings all of it."""
+        await self._try(store.archive)
+        for name, business in self.businesses.items():
+            self.scenario.ledgers[name].confirmed = business.keeper.archived
+            if business.keeper.archived < business.log.appender.next_sequence - 1:
+                raise Violation(
+                    f"{name}: archive() returned, and only {business.keeper.archived} entries are confirmed"
+                )
+        await Operator(self.world, self.profile, "last restore").restore_elsewhere()
+
+    async def _try(self, work: Callable[[], Awaitable[None]]) -> None:
+        """An archiver that outlived an earlier store may still be at the same files: then it is simply tried again."""
+        for _ in range(_TRIES):
+            try:
+                return await work()
+            except ArchiveError as error:
+                if isinstance(error, DAMAGE):
+                    raise
+                self.world.met("upkeep by hand was tried again")
+        return await work()
 
     async def _close(self, store: aio.Store) -> None:
         try:
