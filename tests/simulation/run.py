@@ -10,6 +10,7 @@ With --report FILE the figures of a run go between the marks of that page. Exit 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import secrets
 import sys
 import time
@@ -17,6 +18,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import date
+from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +28,7 @@ from tests.simulation.world import Happened, World
 
 BEGIN = "<!-- figures of a run -->"
 END = "<!-- end of the figures -->"
+CHUNK = 50
 
 
 class Outcome(NamedTuple):
@@ -57,22 +60,33 @@ class Tally(NamedTuple):
     """Many seeds: how many passed, those that failed, and how many seeds met each event."""
 
     passed: int
-    failed: list[Outcome]
+    failed: list[int]
     met: Counter[str]
+
+    def and_also(self, other: Tally) -> Tally:
+        """Both together."""
+        return Tally(self.passed + other.passed, self.failed + other.failed, self.met + other.met)
 
 
 def run_many(seeds: Iterable[int]) -> Tally:
     """One seed after the other; a failing one is printed, and the rest still run."""
-    passed, failed, met = 0, list[Outcome](), Counter[str]()
+    passed, failed, met = 0, list[int](), Counter[str]()
     for seed in seeds:
         outcome = run_seed(seed)
         met.update(outcome.events.keys())
         if outcome.failure is None:
             passed += 1
             continue
-        failed.append(outcome._replace(trace=[]))
+        failed.append(seed)
         print(f"seed {seed}: {outcome.failure}\n    again: python -m tests.simulation.run --seed {seed}", flush=True)
     return Tally(passed, failed, met)
+
+
+def run_beside(seeds: range, processes: int) -> Tally:
+    """As `run_many`, in several processes: a seed is one thread."""
+    chunks = [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
+    with multiprocessing.Pool(processes) as pool:
+        return reduce(Tally.and_also, pool.imap_unordered(run_many, chunks))
 
 
 def new_seeds(seconds: float) -> Iterator[int]:
@@ -109,8 +123,10 @@ def main() -> int:
     options = _parser().parse_args()
     if options.seed is not None:
         return _one(options.seed, options.trace)
-    seeds = range(options.first, options.first + options.seeds) if options.seeds else new_seeds(options.seconds)
-    tally = run_many(seeds)
+    if options.seeds:
+        tally = run_beside(range(options.first, options.first + options.seeds), options.processes)
+    else:
+        tally = run_many(new_seeds(options.seconds))
     print(figures(tally))
     if options.report:
         write_report(options.report, figures(tally))
@@ -124,6 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     chosen.add_argument("--seeds", type=int, help="so many, from --first on")
     chosen.add_argument("--seconds", type=float, help="new ones, for so long")
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=1, help="for --seeds")
     parser.add_argument("--trace", action="store_true", help="print all that happened")
     parser.add_argument("--report", type=Path, help="a page that shows the figures")
     return parser
