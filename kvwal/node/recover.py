@@ -122,7 +122,7 @@ class Recovery:
 
     async def look(self) -> None:
         """Put on record whoever came and may stay. To be called from time to time while the node serves."""
-        await self._put_on_record(await self._run(self._roster.statuses))
+        await self._put_on_record(await self._statuses())
         await self._tell(self._status())
 
     async def _recovered(self) -> Recovered | None:
@@ -138,7 +138,7 @@ class Recovery:
             await self._archive_tails()
         await self._tell(self._status())
         living = await self._run(self._roster.living)
-        statuses = await self._run(self._roster.statuses)
+        statuses = await self._statuses()
         if lacking := missing(statuses, [fellow.name for fellow in living]):
             self._say("waiting for members", waiting_for=lacking)
         elif living[0].name == self._options.node:
@@ -200,7 +200,7 @@ class Recovery:
         """Memory is whole: put all on record, and wait until all have this member on theirs."""
         while True:
             living = await self._run(self._roster.living)
-            statuses = await self._run(self._roster.statuses)
+            statuses = await self._statuses()
             members = self._record.members | {name: at for status in statuses for name, at in status.expected.items()}
             without = set(recovered.without)
             self._record = msgspec.structs.replace(
@@ -240,6 +240,13 @@ class Recovery:
         )
         self.told = {"loading": own.name, **_progress(told)}
         return told
+
+    async def _statuses(self) -> list[Status]:
+        """What all told. If what this one told is not among it, it went with members that went: it is told again."""
+        found = await self._run(self._roster.statuses)
+        if self._last not in found:
+            self._last = None
+        return found
 
     async def _tell(self, status: Status) -> None:
         if status != self._last:
