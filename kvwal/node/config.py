@@ -34,10 +34,10 @@ def parse_address(text: str, what: str) -> Address:
     return Address(host, int(port))
 
 
-def resolve(address: Address) -> str:
-    """The IP address of an address's host, which Hazelcast wants to know its own interface by; `ConfigError` if there is none."""
+def check_host(address: Address) -> None:
+    """`ConfigError` if no IP address belongs to the host of a node's own address."""
     try:
-        return socket.gethostbyname(address.host)
+        socket.gethostbyname(address.host)
     except OSError as error:
         raise ConfigError(
             f"--address {address}: no IP address belongs to {address.host} ({error}).",
@@ -128,7 +128,7 @@ class NodeOptions(NamedTuple):
 
 def check(options: NodeOptions) -> NodeOptions:
     """`options`, if the members include the node itself, once each, its own host is known here, and several can be a cluster."""
-    resolve(options.address)
+    check_host(options.address)
     if len(set(options.members)) != len(options.members):
         raise ConfigError("--members names an address twice.", hint="List every member once.")
     if options.address not in options.members:

@@ -9,7 +9,7 @@ import jpype
 
 from kvwal.cluster.roster import ADDRESS, ARCHIVE, MAP, NAMESPACE, NODE
 from kvwal.errors import ConfigError
-from kvwal.node.config import NodeOptions, resolve
+from kvwal.node.config import NodeOptions
 from kvwal.node.jvm import java
 from kvwal.node.maps import INTERNAL, VOLATILE
 
@@ -38,6 +38,8 @@ def configuration(options: NodeOptions, archive: str | None, mailboxes: Any, gat
     _attributes(config.getMemberAttributeConfig(), options, archive)
     for name, value in _PROPERTIES.items():
         config.setProperty(name, value)
+    # Not by Hazelcast's `interfaces`: those would also sort out every other member that is known by a name of its own.
+    config.setProperty("hazelcast.local.localAddress", options.address.host)
     _network(config.getNetworkConfig(), options)
     config.getExecutorConfig("hz:map-store-offloadable").setPoolSize(options.file.writers)
     _serialization(config.getSerializationConfig())
@@ -65,7 +67,6 @@ def _attributes(attributes: Any, options: NodeOptions, archive: str | None) -> N
 def _network(network: Any, options: NodeOptions) -> None:
     network.setPort(options.address.port)
     network.setPortAutoIncrement(False)
-    network.getInterfaces().setEnabled(True).addInterface(resolve(options.address))
     join = network.getJoin()
     join.getAutoDetectionConfig().setEnabled(False)
     join.getMulticastConfig().setEnabled(False)
