@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kvwal import aio, codecs, errors, spark
+    from kvwal.client.connect import connect
     from kvwal.config import Interval, Settings
     from kvwal.entry import DataEntry
     from kvwal.errors import (
@@ -54,6 +55,7 @@ _PLACES = {
     "Store": "kvwal.store:Store",
     "aio": "kvwal.aio",
     "codecs": "kvwal.codecs",
+    "connect": "kvwal.client.connect:connect",
     "errors": "kvwal.errors",
     "open": "kvwal.store:open_store",
     "restore": "kvwal.restoring:restore",
@@ -90,6 +92,7 @@ __all__ = [
     "WrongLoop",
     "aio",
     "codecs",
+    "connect",
     "errors",
     "open",
     "restore",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -26,6 +27,15 @@ from kvwal.structures.reads import MapReads
 
 T = TypeVar("T")
 _MISSING = object()
+
+connect: Callable[..., Any]
+"""`kvwal.client.aio.connect`, imported when it is first used: what it needs is an extra."""
+
+
+def __getattr__(name: str) -> Any:
+    if name != "connect":
+        raise AttributeError(f"module 'kvwal.aio' has no attribute {name!r}")
+    return import_module("kvwal.client.aio").connect
 
 
 class Map:

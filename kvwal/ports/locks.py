@@ -5,3 +5,6 @@ from __future__ import annotations
 import threading
 
 Lock = threading.Lock
+
+Semaphore = threading.Semaphore
+"""A number of places that threads take and give back."""

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 from kvwal.codecs import Codecs
-from kvwal.entry import DataEntry
+from kvwal.entry import DataEntry, Entry
 from kvwal.log.ring import Submission
-from kvwal.structures.state import State
+
+
+class Memory(Protocol):
+    """The latest entry of every live identity, as those who read see it: of this process, or of a cluster."""
+
+    def lookup(self, key_class: str, key: bytes) -> Entry | None:
+        """The latest entry of an identity, None if it is absent."""
+        ...
+
+    def count(self) -> int:
+        """How many identities are live now."""
+        ...
+
+    def ordered(self, key_class: str, prefix: bytes = b"") -> Iterator[Entry]:
+        """Live entries of a class whose keys begin with `prefix`, in key order."""
+        ...
+
+    def all_ordered(self) -> Iterator[Entry]:
+        """Live entries of all classes, in the order of identity (class, then key)."""
+        ...
 
 
 class Business(Protocol):
@@ -15,8 +35,12 @@ class Business(Protocol):
 
     name: str
     codecs: Codecs
-    state: State
     overflow_bytes: int
+
+    @property
+    def state(self) -> Memory:
+        """What is there now."""
+        ...
 
     def now_ms(self) -> int:
         """The present by the hybrid clock."""
@@ -40,6 +64,6 @@ class Business(Protocol):
         """Every change of an identity that log and archive hold, newest first. Blocks."""
         ...
 
-    def as_of(self, timestamp: int) -> State:
+    def as_of(self, timestamp: int) -> Memory:
         """Memory as it was after all entries at or before `timestamp`, its clock standing there. Blocks."""
         ...

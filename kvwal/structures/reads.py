@@ -8,7 +8,7 @@ from typing import Any
 from kvwal.codecs import Codecs
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CodecError
-from kvwal.structures.state import State
+from kvwal.structures.business import Memory
 
 
 class MapReads(Mapping[Any, Any]):
@@ -17,7 +17,7 @@ class MapReads(Mapping[Any, Any]):
     Iteration is in the order of identity: by class of key, then by key. An iterator shows the moment at which it was made.
     """
 
-    def __init__(self, state: State, codecs: Codecs) -> None:
+    def __init__(self, state: Memory, codecs: Codecs) -> None:
         self._state = state
         self._codecs = codecs
         # A get is three calls; looking up whose they are each time would cost as much as one of them.

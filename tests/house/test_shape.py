@@ -22,6 +22,10 @@ LATE_IMPORTS = {
         "kvwal/node/command.py",
         "kvwal.node.service",
     ): "what a node needs is an extra: every other command works without it",
+    (
+        "kvwal/client/connect.py",
+        "kvwal.client.store",
+    ): "what a client of the cluster needs is an extra: who has it not is told so",
 }
 
 # Files of the packages outside the doors and the edges that may touch files by themselves, each with its reason.

@@ -1,0 +1,211 @@
+"""`kvwal.aio.connect`: the maps of a cluster for tasks of an event loop.
+
+Over the same client of Hazelcast as the synchronous face: its answers come on a thread of its own and are handed to the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from hazelcast.future import Future as HazelcastFuture
+
+from kvwal import aio
+from kvwal.client.business import ClusterBusiness
+from kvwal.client.connect import Target, make_target
+from kvwal.client.failures import translate
+from kvwal.client.link import Link
+from kvwal.client.memory import make_entry, to_data
+from kvwal.entry import DataEntry, Entry
+from kvwal.errors import StoreClosed, WrongLoop
+from kvwal.log.ring import Submission
+from kvwal.ports.tasks import ThreadWorkers
+from kvwal.structures.changes import Changes
+from kvwal.structures.reads import MapReads
+
+T = TypeVar("T")
+
+_THREADS = 4
+
+
+class ClusterMap(aio.Map):
+    """A map of the cluster, as tasks of one event loop use it."""
+
+    def __init__(self, store: ClusterStore, name: str) -> None:
+        self._cluster = store
+        self._name = name
+        self._business: _Business | None = None
+        self._reads: MapReads | None = None
+        self._changes: Changes | None = None
+        self._loop = asyncio.get_running_loop()
+
+    async def get(self, key: Any, default: Any = None) -> Any:
+        """The value of `key`, or `default`."""
+        entry = await self._find(key)
+        return default if entry is None else self._ready().codecs.decode(entry.value, entry.value_class)
+
+    async def contains(self, key: Any) -> bool:
+        """Whether the key is there."""
+        return await self._find(key) is not None
+
+    async def entry(self, key: Any) -> DataEntry | None:
+        """The latest entry of `key` with its raw bytes, None if it is absent."""
+        entry = await self._find(key)
+        return None if entry is None else entry.public()
+
+    async def count(self) -> int:
+        """How many keys are there."""
+        return await self._run(len, await self._reading())
+
+    async def scan(self, prefix: str | bytes | None = None) -> AsyncIterator[tuple[Any, Any]]:
+        """Keys and values in key order: all of them, or those whose str (or bytes) key begins with `prefix`."""
+        for item in await self._run(list, (await self._reading()).scan, prefix):
+            yield item
+
+    async def _find(self, key: Any) -> Entry | None:
+        await self._reading()
+        business = self._ready()
+        data, key_class = business.codecs.encode_key(key)
+        found = await self._answer(business, partial(business.proxy.get, to_data(data, key_class)))
+        return None if found is None else make_entry(data, key_class, found)
+
+    async def _answer(self, business: _Business, begin: Callable[[], HazelcastFuture[T]]) -> T:
+        self._here()
+        future: asyncio.Future[T] = self._loop.create_future()
+
+        def answered(answer: HazelcastFuture[T]) -> None:
+            error = answer.exception()
+            if error is None:
+                business.deliver(lambda: None if future.done() else future.set_result(answer.result()))
+            else:
+                found = translate(error, business.what, writes=False)
+                business.deliver(lambda: None if future.done() else future.set_exception(found))
+
+        begin().add_done_callback(answered)
+        return await future
+
+    async def _elsewhere(self, call: Callable[[], T]) -> T:
+        self._here()
+        return await self._cluster.workers.run(call)
+
+    async def _run(self, consume: Callable[[Any], T], of: Any, *arguments: Any) -> T:
+        return await self._elsewhere(lambda: consume(of(*arguments) if arguments else of))
+
+    async def _open(self) -> Changes:
+        link = self._cluster.link
+        self._business = business = await self._elsewhere(partial(_Business, link, self._name, self._loop))
+        self._reads = MapReads(business.state, business.codecs)
+        self._changes = Changes(business)
+        return self._changes
+
+    def _ready(self) -> _Business:
+        if self._business is None:
+            raise StoreClosed(f"{self._name} is not open yet.", hint="Await one of its methods first.")
+        return self._business
+
+    def _here(self) -> asyncio.AbstractEventLoop:
+        if asyncio.get_running_loop() is not self._loop:
+            raise WrongLoop(
+                "this map of a cluster belongs to another event loop; nothing was read or written.",
+                hint="Use it on the loop that connected, or connect on this one.",
+            )
+        return self._loop
+
+
+class _Business(ClusterBusiness):
+    """A business whose futures live on an event loop, and whose tasks may wait for room."""
+
+    def __init__(self, link: Link, name: str, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(link, name, partial(_on_loop, loop))
+        self._loop = loop
+        self._freed: asyncio.Future[None] | None = None
+
+    async def submit_soon(self, submission: Submission) -> None:
+        """See `structures.business.Business.submit_soon`."""
+        try:
+            async with asyncio.timeout(self.patience):
+                while not self.offer(submission):
+                    if self._freed is None:
+                        self._freed = self._loop.create_future()
+                    elif not self._freed.done():
+                        await asyncio.shield(self._freed)
+                    else:
+                        self._freed = None
+        except TimeoutError:
+            raise self.overloaded() from None
+
+    def give_back(self) -> None:
+        """See `ClusterBusiness.give_back`. A task that waits looks once more after it has said that it does."""
+        super().give_back()
+        if self._freed is not None:
+            self.deliver(self._wake)
+
+    def _wake(self) -> None:
+        if self._freed is not None and not self._freed.done():
+            self._freed.set_result(None)
+
+
+def _on_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(call)
+
+
+class ClusterStore:
+    """A connection to a cluster on this event loop; `async with` makes and closes it."""
+
+    def __init__(self, target: Target) -> None:
+        self.workers = ThreadWorkers("kvwal-client", _THREADS)
+        self._target = target
+        self._link: Link | None = None
+
+    @property
+    def link(self) -> Link:
+        """The connection. `StoreClosed` if there is none."""
+        if self._link is None:
+            raise StoreClosed(
+                "the store is not open.", hint="Use it inside `async with kvwal.aio.connect(…) as store`."
+            )
+        return self._link
+
+    @property
+    def hazelcast(self) -> Any:
+        """Hazelcast's own client, for SQL and predicates on what is stored as JSON. What it writes is durable too."""
+        return self.link.client
+
+    def map(self, name: str) -> ClusterMap:
+        """The map `name` of the cluster: the business of that name in every node's log."""
+        return ClusterMap(self, name)
+
+    async def close(self) -> None:
+        """Let go of the cluster. What waits for an answer fails with `CommitUnknown`. Calling it again does nothing."""
+        link, self._link = self._link, None
+        if link is not None:
+            await self.workers.run(link.close)
+        self.workers.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.workers.run(self._connect)
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _connect(self) -> None:
+        self._link = Link(self._target)
+
+
+def connect(
+    addresses: str | Sequence[str], *, cluster: str = "local", namespace: str = "default", timeout: float = 30.0
+) -> ClusterStore:
+    """A store to be used with `async with`. The arguments are those of `kvwal.connect`."""
+    return ClusterStore(make_target(addresses, cluster, namespace, timeout))

@@ -1,0 +1,116 @@
+"""The asynchronous map answers as the synchronous one does, embedded and of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from itertools import count
+from typing import Any
+
+import pytest
+
+from kvwal.aio import Map
+from kvwal.errors import CodecError, StoreClosed, TooLarge, WrongLoop
+
+TASKS = 16
+_NUMBERS = count(1)
+
+Opening = Callable[[], Any]
+
+
+def run(opening: Opening, test: Callable[[Map], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        async with opening() as store:
+            await test(store.map(f"aio-{next(_NUMBERS)}"))
+
+    asyncio.run(main())
+
+
+async def everything(jobs: Map, prefix: str | None = None) -> list[tuple[Any, Any]]:
+    return [item async for item in jobs.scan(prefix)]
+
+
+def test_what_is_put_is_there(opening: Opening) -> None:
+    async def test(jobs: Map) -> None:
+        first = await jobs.put("a", {"x": [1]})
+        second = await jobs.put("b", None, ttl=1000)
+        assert first < second
+        assert await jobs.get("a") == {"x": [1]}
+        assert await jobs.get("b", 5) is None
+        assert await jobs.get("c", 5) == 5
+        assert await jobs.contains("b")
+        assert not await jobs.contains("c")
+        assert await jobs.count() == 2
+        entry = await jobs.entry("b")
+        assert entry is not None
+        assert entry.value_class == "none"
+        assert await everything(jobs) == [("a", {"x": [1]}), ("b", None)]
+        assert await everything(jobs, "b") == [("b", None)]
+        assert await jobs.delete("b") > second
+        assert await jobs.pop("a") == {"x": [1]}
+        assert await jobs.pop("a", None) is None
+        with pytest.raises(KeyError):
+            await jobs.pop("a")
+        assert await jobs.count() == 0
+
+    run(opening, test)
+
+
+def test_exactly_one_condition_wins(opening: Opening) -> None:
+    async def test(jobs: Map) -> None:
+        won = await asyncio.gather(*(jobs.put_if_absent("a", name) for name in range(TASKS)))
+        assert won.count(True) == 1
+        assert await jobs.get("a") == won.index(True)
+        assert not await jobs.replace("a", "no", 1)
+        assert await jobs.replace("a", won.index(True), {"b": 1.0, "a": 2})
+        removed = await asyncio.gather(*(jobs.remove("a", {"a": 2, "b": 1.0}) for _ in range(TASKS)))
+        assert removed.count(True) == 1
+
+    run(opening, test)
+
+
+def test_more_tasks_than_may_wait_all_write(opening: Opening) -> None:
+    async def test(jobs: Map) -> None:
+        await asyncio.gather(*(jobs.put(number, number) for number in range(3000)))
+        assert await jobs.count() == 3000
+
+    run(opening, test)
+
+
+def test_what_is_refused_changes_nothing(opening: Opening) -> None:
+    async def test(jobs: Map) -> None:
+        with pytest.raises(CodecError):
+            await jobs.put("a", object())
+        with pytest.raises(CodecError):
+            await jobs.get(("a",))
+        with pytest.raises(TooLarge):
+            await jobs.put("a", bytes(6 << 20))
+        assert await jobs.count() == 0
+
+    run(opening, test)
+
+
+def test_a_map_belongs_to_its_loop_and_its_store(opening: Opening) -> None:
+    async def main() -> Map:
+        async with opening() as store:
+            jobs: Map = store.map(f"aio-{next(_NUMBERS)}")
+            await jobs.put("a", 1)
+            with pytest.raises(WrongLoop):
+                await asyncio.to_thread(asyncio.run, elsewhere(jobs))
+        with pytest.raises(StoreClosed):
+            await jobs.put("a", 1)
+        return jobs
+
+    async def elsewhere(jobs: Map) -> None:
+        await jobs.put("a", 2)
+
+    asyncio.run(main())
+
+
+def test_a_store_that_was_not_entered_is_closed(opening: Opening) -> None:
+    async def main() -> None:
+        jobs = opening().map("never")
+        with pytest.raises(StoreClosed):
+            await jobs.put("a", 1)
+
+    asyncio.run(main())

@@ -1,0 +1,284 @@
+"""The map is a dict to its callers: what it answers, who wins a race, and what cannot change it."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, MutableMapping
+from concurrent.futures import wait
+from typing import Any
+
+import pytest
+
+from kvwal.errors import CodecError, TooLarge
+from kvwal.structures.map import Map
+
+THREADS = 8
+ADDITIONS = 5
+
+
+def at_once(call: Callable[[int], Any]) -> list[Any]:
+    """What `call` answers to each of THREADS threads that begin together."""
+    answers: list[Any] = [None] * THREADS
+    begin = threading.Barrier(THREADS)
+
+    def run(number: int) -> None:
+        begin.wait()
+        answers[number] = call(number)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, and of the same types all through; 0.0 is not -0.0."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, float):
+        return one == other and math.copysign(1, one) == math.copysign(1, other)
+    return bool(one == other)
+
+
+def test_it_behaves_as_a_dict(jobs: Map) -> None:
+    assert isinstance(jobs, MutableMapping)
+    model: dict[Any, Any] = {}
+    for target in (jobs, model):
+        target["a"] = 1
+        target[1] = {"b": [2]}
+        target[None] = False
+        target["a"] = 2
+        del target[1]
+        target["x"] = 1
+        target["y"] = 3
+        assert target.setdefault("a", 9) == 2
+        assert target.setdefault("new") is None
+        assert target.pop("x") == 1
+        assert target.pop("x", 5) == 5
+    assert dict(jobs) == model
+    assert jobs == model
+    assert len(jobs) == len(model)
+    assert set(jobs) == set(jobs.keys()) == set(model)
+    assert sorted(jobs.items(), key=repr) == sorted(model.items(), key=repr)
+    assert len(jobs.values()) == len(model)
+    assert "a" in jobs
+    assert 1 not in jobs
+    assert jobs.get("no") is None
+    assert jobs.get("no", 7) == 7
+    jobs.clear()
+    assert dict(jobs) == {}
+    assert list(jobs.items()) == list(jobs.values()) == []
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda jobs: jobs["a"], lambda jobs: jobs.pop("a"), lambda jobs: jobs.__delitem__("a")]
+)
+def test_an_absent_key_is_a_key_error(jobs: Map, ask: Callable[[Map], Any]) -> None:
+    with pytest.raises(KeyError, match="'a'"):
+        ask(jobs)
+
+
+def test_popitem_empties_it(jobs: Map) -> None:
+    jobs["a"] = 1
+    jobs["b"] = 2
+    assert {jobs.popitem(), jobs.popitem()} == {("a", 1), ("b", 2)}
+    with pytest.raises(KeyError):
+        jobs.popitem()
+
+
+VALUES: list[Any] = [
+    "", "text", "ünï 🐘 \x00", 0, 1, -1, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1,
+    2**1015, -(2**1015), 255, 256, -256, 0.0, -0.0, 1.5, float("inf"), float("-inf"), 5e-324, True, False, None,
+    b"", b"\x00\xff", {}, [], {"a": [1, 2.5, -0.0, None, True, "x", {"b": 2**64 - 1}]}, [{"": ""}],
+]  # fmt: skip
+
+
+def test_values_come_back_equal_and_of_the_same_type(jobs: Map) -> None:
+    wait([jobs.submit(number, value) for number, value in enumerate(VALUES)])
+    assert [value for number, value in enumerate(VALUES) if not same(jobs[number], value)] == []
+    found = dict(jobs.items())
+    assert [value for number, value in enumerate(VALUES) if not same(found[number], value)] == []
+
+
+def test_keys_of_other_types_are_other_keys(jobs: Map) -> None:
+    keys: list[Any] = ["1", b"1", 1, 1.0, True, None, "", b"", 0, 0.0, False, "true", 2**40, 2**80, -(2**80)]
+    for number, key in enumerate(keys):
+        jobs[key] = number
+    assert [jobs[key] for key in keys] == list(range(len(keys)))
+    assert len(jobs) == len(keys)
+    jobs[-0.0] = "the same key as 0.0"
+    assert jobs[0.0] == "the same key as 0.0"
+    assert len(jobs) == len(keys)
+    assert {(type(key), key) for key in jobs} == {(type(key), key) for key in keys}
+
+
+def test_what_was_given_or_got_cannot_change_what_is_stored(jobs: Map) -> None:
+    given: dict[str, Any] = {"tags": ["a"]}
+    jobs["a"] = given
+    given["tags"].append("b")
+    assert jobs["a"] == {"tags": ["a"]}
+    jobs["a"]["tags"].clear()
+    next(iter(jobs.values()))["tags"].clear()
+    assert dict(jobs.items())["a"] == jobs.get("a") == {"tags": ["a"]}
+
+
+def test_an_entry_has_the_bytes_and_cannot_be_changed(jobs: Map) -> None:
+    jobs["a"] = 1
+    entry = jobs.entry("a")
+    assert entry is not None
+    assert (entry.key, entry.key_class, entry.value, entry.value_class) == (b"a", "str", b"\x81\x01", "int")
+    assert not entry.deleted
+    with pytest.raises(AttributeError):
+        entry.value = b"x"  # type: ignore[misc]
+    assert jobs.entry("b") is None
+    assert [found.key for found in jobs.entries("a")] == [b"a"]
+
+
+def test_a_change_says_a_timestamp_and_they_increase(jobs: Map) -> None:
+    stamps = [jobs.put("a", 1), jobs.put("b", 1, sync=True), jobs.delete("a"), jobs.delete("a")]
+    stamps.append(jobs.submit("d", 1).result())
+    assert stamps == sorted(set(stamps))
+    assert all(type(stamp) is int for stamp in stamps)
+
+
+def test_exactly_one_put_if_absent_wins(jobs: Map) -> None:
+    for key in range(5):
+        won = at_once(lambda name, key=key: jobs.put_if_absent(key, name))
+        assert won.count(True) == 1
+        assert jobs[key] == won.index(True)
+
+
+def test_replace_as_a_counter_adds_up(jobs: Map) -> None:
+    jobs["count"] = 0
+
+    def add(_: int) -> None:
+        for _ in range(ADDITIONS):
+            while not jobs.replace("count", seen := jobs["count"], seen + 1):
+                pass
+
+    at_once(add)
+    assert jobs["count"] == ADDITIONS * THREADS
+
+
+def test_exactly_one_remove_or_pop_or_del_ends_a_value(jobs: Map) -> None:
+    def delete(_: int) -> bool:
+        try:
+            del jobs["b"]
+        except KeyError:
+            return False
+        return True
+
+    for key in "abc":
+        jobs[key] = 1
+    assert at_once(lambda _: jobs.remove("a", 1)).count(True) == 1
+    assert at_once(delete).count(True) == 1
+    assert at_once(lambda _: jobs.pop("c", None)).count(1) == 1
+    assert not len(jobs)
+
+
+def test_setdefault_gives_everybody_the_same(jobs: Map) -> None:
+    assert len(set(at_once(lambda name: jobs.setdefault("a", name)))) == 1
+
+
+def test_conditions_compare_value_and_type(jobs: Map) -> None:
+    jobs["a"] = 1
+    for other in (1.0, True, "1", None, 2):
+        assert not jobs.replace("a", other, 9)
+        assert not jobs.remove("a", other)
+    assert jobs.replace("a", 1, {"x": 1, "y": 2.0})
+    assert jobs.replace("a", {"y": 2.0, "x": 1}, 0.0), "the order of a dict's keys is not its value"
+    assert jobs.replace("a", -0.0, 5)
+    assert not jobs.replace("absent", None, 1)
+    assert not jobs.put_if_absent("a", 1)
+    assert jobs.remove("a", 5)
+    assert jobs.put_if_absent("a", 1)
+    assert jobs["a"] == 1
+
+
+def test_what_cannot_come_back_is_refused_and_nothing_changes(jobs: Map) -> None:
+    jobs["a"] = 1
+    refused: list[tuple[Any, Any]] = [
+        ("a", {1: 2}), ("a", (1,)), ("a", {1}), (("a",), 1), (["a"], 1), (float("nan"), 1), ("a", object()), ("a", 1j),
+        ("a", 2**1016), ("a", "\ud800"),
+    ]  # fmt: skip
+    for key, value in refused:
+        with pytest.raises(CodecError):
+            jobs[key] = value
+        with pytest.raises(CodecError):
+            jobs.put_if_absent(key, value)
+        with pytest.raises(CodecError):
+            jobs.submit(key, value)
+    for ttl in (0, -1, float("nan"), float("inf"), "1"):
+        with pytest.raises(CodecError, match="ttl"):
+            jobs.put("a", 2, ttl)  # type: ignore[arg-type]
+    assert dict(jobs) == {"a": 1}
+
+
+def test_what_is_too_large_is_refused_and_nothing_is_written(jobs: Map) -> None:
+    with pytest.raises(TooLarge, match="nothing was written"):
+        jobs["a"] = b"x" * (5 << 20)
+    with pytest.raises(TooLarge):
+        jobs.put_if_absent("a", b"x" * (5 << 20))
+    assert not len(jobs)
+    large = b"x" * ((5 << 20) - 100)
+    jobs["a"] = large
+    assert jobs["a"] == large
+
+
+def test_after_its_end_an_entry_is_absent(jobs: Map) -> None:
+    jobs.put("soon", 1, ttl=1)
+    assert jobs.put_if_absent("soon too", 1, ttl=1)
+    jobs.put("later", 1, ttl=1000)
+    jobs.put("kept", 1, ttl=1)
+    jobs["kept"] = 2
+    jobs.put("replaced", 1, ttl=1)
+    assert jobs.replace("replaced", 1, 2)
+    while "soon" in jobs or "soon too" in jobs:
+        pass
+    assert jobs.get("soon") is None
+    assert dict(jobs) == {"later": 1, "kept": 2, "replaced": 2}, "a put and a replace without an end have none"
+    assert len(jobs) == 3
+    assert jobs.put_if_absent("soon", 2)
+
+
+def test_a_scan_is_in_key_order(jobs: Map) -> None:
+    for key in ("b", "a", "ß", "ab", "", "a\U0010ffff", 2, -1, 10, b"\xff\xff", b"\xff", 0.5):
+        jobs[key] = str(key)
+    texts = ["", "a", "ab", "a\U0010ffff", "b", "ß"]
+    assert [key for key, _ in jobs.scan()] == list(jobs) == [b"\xff", b"\xff\xff", 0.5, -1, 2, 10, *texts]
+    assert list(jobs.values()) == [str(key) for key in jobs]
+    assert [entry.value.decode() for entry in jobs.entries()] == [value for _, value in jobs.scan()]
+    assert [key for key, _ in jobs.scan("a")] == ["a", "ab", "a\U0010ffff"]
+    assert [key for key, _ in jobs.scan("")] == texts
+    assert list(jobs.scan(b"\xff")) == [(b"\xff", str(b"\xff")), (b"\xff\xff", str(b"\xff\xff"))]
+    assert list(jobs.scan("x")) == []
+    for prefix in (1, 1.5, True, []):
+        with pytest.raises(CodecError, match="a prefix is str or bytes"):
+            list(jobs.scan(prefix))  # type: ignore[arg-type]
+
+
+def test_an_iterator_stays_as_it_was_made(jobs: Map) -> None:
+    for key in ("a", "ab", "b"):
+        jobs[key] = "before"
+    scan = jobs.scan()
+    names = iter(jobs)
+    assert next(scan) == ("a", "before")
+    jobs["ac"] = "after"
+    jobs["b"] = "after"
+    del jobs["ab"]
+    assert list(scan) == [("ab", "before"), ("b", "before")]
+    assert list(names) == ["a", "ab", "b"]
+
+
+def test_submitted_puts_of_one_caller_are_all_there(jobs: Map) -> None:
+    futures = [jobs.submit(number, {"n": number}) for number in range(2000)]
+    wait(futures)
+    assert len({future.result() for future in futures}) == len(futures)
+    assert dict(jobs.items()) == {number: {"n": number} for number in range(2000)}
