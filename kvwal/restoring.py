@@ -25,9 +25,9 @@ from archive.registry import take_over as fence
 from archive.restore import RestoreResult, businesses, restore_batches
 from kvwal.config import Settings
 from kvwal.entry import encode_entries
-from kvwal.errors import ArchiveError, ConfigError
+from kvwal.errors import ArchiveError, ConfigError, KvwalError, StorageFull
 from kvwal.hlc import to_timestamp
-from kvwal.log.appender import Appender
+from kvwal.log.appender import FULL, Appender
 from kvwal.log.format import Header, SnapshotHeader
 from kvwal.log.names import find_places
 from kvwal.log.snapshot import in_blocks, write_snapshot
@@ -75,7 +75,8 @@ def restore(
     `node` is the name of the restored node, `restored` by default; it must be new to the archive, unless `take_over`: then it
     is the node whose log goes on (by default the only one), without the entries of others. `progress` is called with
     businesses done, in all, and the name of one. Raises `ConfigError` if the root has entries of this cluster already,
-    `ArchiveGap` if a range is missing or `at` lies before the history, `ArchiveError` if there is nothing or no answer.
+    `ArchiveGap` if a range is missing or `at` lies before the history, `ArchiveError` if there is nothing or no answer,
+    `StorageFull` or `ConfigError` if the root cannot be written; whatever went wrong, it can simply be run again.
     """
     return restore_through(
         Doors(OS_DISK, SYSTEM), archive, root, namespace=namespace, cluster=cluster, node=node, at=at,
@@ -118,21 +119,34 @@ def restore_through(
         names = sorted({place.business for place in known if place.node == chosen})
     moment = None if at is None else to_timestamp(at)
     stage = target / STAGE
-    doors.disk.remove_tree(stage)
     done = RestoreReport(root=str(target), node=chosen, entries={}, positions={})
-    for index, business in enumerate(names):
-        if progress is not None:
-            progress(index, len(names), business)
-        place = Place(namespace, cluster, business, chosen)
-        nodes = {chosen: None} if take_over else None
-        found = restore_batches(objects, namespace, cluster, business, nodes=nodes, at=moment)
-        folder = stage / business / chosen
-        doors.disk.make_folders(folder)
-        write = _continue_log if take_over else _write_log
-        done.entries[business] = write(doors, objects, folder, place, found)
-        done.positions[business] = found.positions
-    give_name(doors.disk, target, STAGE, namespace, cluster)
+    try:
+        doors.disk.remove_tree(stage)
+        for index, business in enumerate(names):
+            if progress is not None:
+                progress(index, len(names), business)
+            place = Place(namespace, cluster, business, chosen)
+            nodes = {chosen: None} if take_over else None
+            found = restore_batches(objects, namespace, cluster, business, nodes=nodes, at=moment)
+            folder = stage / business / chosen
+            doors.disk.make_folders(folder)
+            write = _continue_log if take_over else _write_log
+            done.entries[business] = write(doors, objects, folder, place, found)
+            done.positions[business] = found.positions
+        give_name(doors.disk, target, STAGE, namespace, cluster)
+    except OSError as error:
+        raise _not_written(target, error) from error
     return done
+
+
+def _not_written(root: Path, error: OSError) -> KvwalError:
+    again = "and restore again: what is left of this try is in nobody's way."
+    if error.errno in FULL:
+        return StorageFull(f"{root}: the disk is full; nothing was restored.", hint=f"Free space, {again}")
+    return ConfigError(
+        f"{root}: cannot be written ({error}); nothing was restored.",
+        hint=f"Mend the disk, or choose another root, {again}",
+    )
 
 
 def _check_fresh(disk: Disk, root: Path, namespace: str, cluster: str) -> None:

@@ -10,8 +10,9 @@ import kvwal
 from archive.layout import Place
 from archive.objects import open_objects
 from archive.registry import register
-from kvwal.errors import ArchiveError, ConfigError
+from kvwal.errors import ArchiveError, ConfigError, KvwalError, StorageFull
 from tests.support.archiver import business, coverage_of
+from tests.support.faults import FakeDisk
 
 
 def test_a_take_over_goes_on_with_the_log_and_fences_the_old_one(tmp_path: Path) -> None:
@@ -104,3 +105,24 @@ def test_a_restore_of_large_values_can_be_opened(tmp_path: Path, take_over: bool
     kvwal.restore(tmp_path / "archive", tmp_path / "restored", take_over=take_over)
     with kvwal.open(tmp_path / "restored", archive=None) as store:
         assert len(store.map("b")) == 1800
+
+
+@pytest.mark.parametrize("take_over", [False, True])
+@pytest.mark.parametrize(
+    ("refused", "error"), [("write_at", ConfigError), ("datasync", ConfigError), ("full", StorageFull)]
+)
+def test_a_root_that_cannot_be_written_is_named_and_the_restore_run_again(
+    tmp_path: Path, refused: str, error: type[KvwalError], take_over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kvwal.open(tmp_path / "root", archive=tmp_path / "archive") as store:
+        store.map("b")["a"] = 1
+    disk = FakeDisk()
+    disk.full = refused == "full"
+    disk.refuse = {refused}
+    monkeypatch.setattr("kvwal.restoring.OS_DISK", disk)
+    with pytest.raises(error, match=r"nothing was restored.*restore again"):
+        kvwal.restore(tmp_path / "archive", tmp_path / "new", take_over=take_over)
+    disk.full, disk.refuse = False, set()
+    kvwal.restore(tmp_path / "archive", tmp_path / "new", take_over=take_over)
+    with kvwal.open(tmp_path / "new", archive=None) as store:
+        assert dict(store.map("b")) == {"a": 1}
