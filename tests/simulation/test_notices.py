@@ -1,0 +1,107 @@
+"""A simulation that finds nothing may look for nothing: here the store is broken on purpose, and some seed must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kvwal.log.appender import Appender
+from kvwal.log.recovery import Target
+from kvwal.log.segment import Segment
+from kvwal.log.writer import Writer, _Overlay
+from kvwal.upkeep import Keeper
+from tests.simulation.ledger import WatchedState
+from tests.simulation.run import run_seed
+from tests.simulation.world import World
+
+SEEDS = range(30_000, 30_300)
+
+
+def no_sync(patch: pytest.MonkeyPatch) -> None:
+    """A group is acknowledged before it is durable."""
+    patch.setattr(Appender, "sync", lambda appender: None)
+
+
+def memory_first(patch: pytest.MonkeyPatch) -> None:
+    """Memory changes, and readers see it, before the log does."""
+    write = Writer._write
+
+    async def early(writer: Writer, group: Any) -> None:
+        writer._memory.apply(group.entries)
+        await write(writer, group)
+
+    patch.setattr(Writer, "_write", early)
+
+
+def no_overlay(patch: pytest.MonkeyPatch) -> None:
+    """A condition does not see what stands before it in its group."""
+    patch.setattr(_Overlay, "add", lambda overlay, entries: None)
+
+
+def forgets_deletes(patch: pytest.MonkeyPatch) -> None:
+    """A recovery brings back what was deleted."""
+    patch.setattr(WatchedState, "apply", _without_deletes(WatchedState.apply))
+
+
+def _without_deletes(apply: Callable[..., None]) -> Callable[..., None]:
+    def other(state: Any, entries: list[Any]) -> None:
+        recovering = state._ledger is not None and state._ledger._found is not None
+        apply(state, [entry for entry in entries if not (recovering and entry.deleted)])
+
+    return other
+
+
+def halves(patch: pytest.MonkeyPatch) -> None:
+    """A recovery leaves out the last entry of what it reads."""
+    patch.setattr("kvwal.business.recovery.Target", lambda apply, clear: Target(lambda found: apply(found[:-1]), clear))
+
+
+def drops_early(patch: pytest.MonkeyPatch) -> None:
+    """Segments go before a snapshot or the archive has what they hold."""
+
+    async def drop(keeper: Keeper) -> None:
+        await keeper.log.drop(keeper.log.appender.next_sequence)
+
+    patch.setattr(Keeper, "_drop", drop)
+
+
+def names_early(patch: pytest.MonkeyPatch) -> None:
+    """A segment gets its name before its header is durable."""
+    patch.setattr(Segment, "datasync", lambda segment: None)
+
+
+def confirms_blindly(patch: pytest.MonkeyPatch) -> None:
+    """The archive says that it holds what was never put."""
+
+    async def archive(keeper: Keeper) -> None:
+        keeper.archived = keeper.log.appender.next_sequence - 1
+
+    patch.setattr(Keeper, "_archive", archive)
+
+
+def keeps_no_order(patch: pytest.MonkeyPatch) -> None:
+    """Seals and blocks go to the disk, but the power cut of this world takes names that were synced."""
+    cut = World.cut_power
+
+    def worse(world: World, chance: Any) -> None:
+        for path in sorted(world.machine.memory.seen)[-1:]:
+            world.machine.memory.unlink(path)
+            world.machine.memory.sync_folder(path.parent)
+        cut(world, chance)
+
+    patch.setattr(World, "cut_power", worse)
+
+
+BROKEN = [
+    confirms_blindly, drops_early, forgets_deletes, halves, keeps_no_order, memory_first, names_early, no_overlay, no_sync,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("breaks", BROKEN, ids=lambda breaks: breaks.__name__)
+def test_a_broken_store_is_noticed(
+    breaks: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    breaks(monkeypatch)
+    assert any(run_seed(seed).failure is not None for seed in SEEDS)
