@@ -9,6 +9,7 @@ from copy import copy
 from typing import Any, TypeVar
 
 from hazelcast.client import HazelcastClient
+from hazelcast.errors import HazelcastError
 from hazelcast.future import Future as HazelcastFuture
 
 from kvwal.client.connect import Target
@@ -50,7 +51,7 @@ class Link:
             raise would_wait()
         try:
             return begin().result()
-        except Exception as error:
+        except (HazelcastError, OSError) as error:
             raise translate(error, what, writes=writes) from error
 
     def check_open(self) -> None:

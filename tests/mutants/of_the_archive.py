@@ -108,7 +108,7 @@ MUTANTS = [
     ),
     Mutant(
         "a restore goes on with what a killed one left", 7, "kvwal/restoring.py",
-        "    doors.disk.remove_tree(stage)\n", "",
+        "        doors.disk.remove_tree(stage)\n", "",
         "tests/crash/test_power_restore.py",
     ),
     Mutant(
