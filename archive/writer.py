@@ -13,7 +13,7 @@ from archive.errors import ArchiveDamaged, ConfigError, KvwalError
 from archive.layout import Place, Span, object_key
 from archive.objects import Objects
 from archive.reader import read_footer
-from archive.registry import require_owner
+from archive.registry import owner, require_owner
 from archive.rows import (
     FOOTER_KEY,
     FORMAT,
@@ -74,13 +74,34 @@ def put_segment(
 
 
 def put_object(objects: Objects, place: Place, span: Span, table: pa.Table, seals: Seals) -> Stored:
-    """Encodes a sorted table, puts it or finds that it is there, and returns when it is confirmed."""
+    """Encodes a sorted table, puts it or finds that it is there, and returns when it is confirmed.
+
+    What a fenced log put under that name after it was fenced gives way: nobody reads it, and its log still has it.
+    """
     footer, data = encode(place, span, table, seals)
     key = object_key(place, span)
     if not objects.put_if_absent(key, data):
-        return _confirm_ours(objects, key, footer)
+        there, found = _read_whole(objects, key)
+        if not _is_behind_a_fence(objects, found):
+            return _confirm_ours(objects, there, found, footer)
+        objects.delete(key)
+        if not objects.put_if_absent(key, data):
+            return _confirm_ours(objects, *_read_whole(objects, key), footer)
     objects.confirm(key, data)
     return Stored(key, len(data), footer.rows)
+
+
+def _read_whole(objects: Objects, key: str) -> tuple[Stored, Footer]:
+    data = objects.read(key)
+    found = read_footer(io.BytesIO(data), key, check_body=True)
+    return Stored(key, len(data), found.rows), found
+
+
+def _is_behind_a_fence(objects: Objects, found: Footer) -> bool:
+    """Whether another log took over before the range of this object began."""
+    owning = owner(objects, found.place)
+    counts = owning.range_of(found.log_id) if owning is not None else None
+    return counts is not None and counts[1] is not None and counts[1] < found.span.first
 
 
 def _check_rows(table: pa.Table, span: Span) -> None:
@@ -136,12 +157,11 @@ def encode(place: Place, span: Span, table: pa.Table, seals: Seals) -> tuple[Foo
     return read_footer(io.BytesIO(data), object_key(place, span)), data
 
 
-def _confirm_ours(objects: Objects, key: str, wanted: Footer) -> Stored:
+def _confirm_ours(objects: Objects, there: Stored, found: Footer, wanted: Footer) -> Stored:
     """The object that stands where ours should: accepted by its record and its checksum, never by equal bytes, which
     another version of the Parquet writer would not produce.
     """
-    data = objects.read(key)
-    found = read_footer(io.BytesIO(data), key, check_body=True)
+    key = there.key
     if found.log_id != wanted.log_id:
         raise ConfigError(
             f"{objects.url}: {key} holds the same range of another log.",
@@ -156,4 +176,4 @@ def _confirm_ours(objects: Objects, key: str, wanted: Footer) -> Stored:
             f"{objects.url}: {key} is not the range of the log that its name says: its seals or its rows differ.",
             hint="Nothing was overwritten; `kvwal archive verify` shows what it holds.",
         )
-    return Stored(key, len(data), found.rows)
+    return there

@@ -206,9 +206,22 @@ def test_registered_lists_places_of_one_business_or_of_all(objects: Objects) -> 
 
 
 def test_the_key_of_another_log_is_not_taken_for_ours(objects: Objects) -> None:
+    """Though the registration that says whose it was is gone."""
     fill(objects, PLACE, [(1, 100), (101, 150)], "log-1")
-    registry.take_over(objects, PLACE, "log-2", 101)
+    objects.delete(registration_key(PLACE, 1))
+    registry.register(objects, PLACE, "log-2")
     with pytest.raises(ConfigError, match="the same range of another log"):
-        put_segment(
-            objects, PLACE, Span(101, 150), table(rows(101, 150)), log_id="log-2", previous_crc=0, seal_crcs=[150]
-        )
+        put(objects, PLACE, 101, 150, "log-2")
+
+
+def test_what_a_fenced_log_put_late_gives_way(objects: Objects) -> None:
+    fill(objects, PLACE, [(1, 100)], "log-1")
+    late = table(rows(101, 150))
+    put_segment(objects, PLACE, Span(101, 150), late, log_id="log-1", previous_crc=100, seal_crcs=[150])
+    registry.take_over(objects, PLACE, "log-2", 101)
+    put_segment(objects, PLACE, Span(101, 150), late, log_id="log-2", previous_crc=100, seal_crcs=[151])
+    found = coverage(objects, PLACE, "log-2")
+    assert (found.last, found.seal_crc) == (150, 151)
+    with pytest.raises(ConfigError, match="took over"):
+        put_segment(objects, PLACE, Span(101, 150), late, log_id="log-1", previous_crc=100, seal_crcs=[150])
+    assert coverage(objects, PLACE, "log-2").seal_crc == 151
