@@ -49,6 +49,10 @@ class Bucket:
         self.deleted = 0
         self._chance = world.chance("bucket")
 
+    def has_log_of(self, business: str) -> bool:
+        """Whether a log of that business is registered."""
+        return any(f"/{business}/" in key and key.endswith("/_log") for key in self.objects)
+
     def request(self, verb: str, key: str, action: Callable[[], Any]) -> Any:
         """Ask: the answer may not come, before or after it was done; it may come late."""
         process = PROCESS.get()

@@ -90,6 +90,8 @@ class Scenario:
         """The disk is gone with all that was on it; another node goes on from the archive under the same name."""
         for ledger in self.ledgers.values():
             ledger.may_lose_behind(ledger.up_to(ledger.confirmed))
+        if any(not self.world.bucket.has_log_of(name) for name in self.ledgers):
+            self.world.end_all("nothing would fence what still runs there")
         self.world.machine = Machine(self.world)
         self.world.met("a lost disk")
         await Operator(self.world, self.profile, "take-over").take_over()

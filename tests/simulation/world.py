@@ -133,10 +133,14 @@ class World:
     def cut_power(self, chance: random.Random) -> None:
         """Every process ends, and the disk keeps what it must and any part of the rest. The bucket is elsewhere."""
         self.happened("POWER CUT")
+        self.end_all("power cut")
+        self.machine.cut_power(chance)
+
+    def end_all(self, why: str) -> None:
+        """End every process of the machine."""
         for process in list(self.processes):
             if process.disk.machine is self.machine:
-                self.kill(process, "power cut")
-        self.machine.cut_power(chance)
+                self.kill(process, why)
 
     def close(self) -> None:
         """End everybody, and let each come to its end."""
