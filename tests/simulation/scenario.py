@@ -252,5 +252,5 @@ class Life:
             self.world.met(f"a close failed: {type(error).__name__}")
             self.world.happened("close failed", error)
             return
-        for ledger in self.scenario.ledgers.values():
-            ledger.is_durable()
+        for name in self.businesses:
+            self.scenario.ledgers[name].is_durable()
