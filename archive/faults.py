@@ -92,9 +92,10 @@ def may_pass(error: BaseException) -> bool:
 
 
 def our_error(error: BaseException, url: str, verb: str, key: str) -> ArchiveError:
-    """The sentence for a store's own error. It names the class, never the text, which may hold what the caller sent."""
+    """The sentence for a store's own error. It names class and errno, never the text, which may hold what the caller sent."""
     fault = _fault(error)
-    what = f"{url} {fault.says} (to {verb} {key or 'everything'}; {type(error).__name__})."
+    number = errno.errorcode.get(getattr(error, "errno", None) or 0, "")
+    what = f"{url} {fault.says} (to {verb} {key or 'everything'}; {f'{type(error).__name__} {number}'.strip()})."
     return fault.error(what, hint=fault.hint)
 
 

@@ -1,0 +1,168 @@
+"""A whole life of a store, small and always the same: what a sweep kills at each of its system calls.
+
+Open, write, fill segments, checkpoint, archive, recycle, rewrite, collect garbage, close, reopen, restore, lose the disk, take
+over. It can begin in whatever a killed run has left, as a program that an init system starts again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import kvwal
+from archive import rewrite
+from archive.errors import ArchiveError
+from archive.objects import open_objects
+from archive.registry import registered
+from kvwal.ports.processes import Child
+from kvwal.store import WritableStore
+from tests.support.archiver import PLACE
+from tests.support.faults import open_store
+
+SETTINGS = kvwal.Settings(
+    segment_bytes=64 << 10, archive_seconds=1e9, checkpoint_seconds=1e9, history_seconds=1e-9, gc_grace_seconds=1e-9
+)
+LARGE = 17_000
+"""Four of them, as one stage writes, are more than a segment: it rotates because it is full."""
+FAR_MS = 1 << 46
+"""A moment at which everything is old enough to be rewritten, and to go."""
+Model = dict[str, Any]
+Changes = dict[str, Any]
+"""One transaction: what it puts, and, as None, what it deletes."""
+Tell = Callable[[str], None]
+
+
+def transactions(generation: int, stage: int, rounds: int) -> Iterator[Changes]:
+    """What a stage writes: enough for a full segment in each round, values that name the transaction."""
+    for number in range(rounds):
+        value = f"{generation}.{stage}.{number}"
+        yield {f"key-{number}": value}
+        yield {f"all-{part}": value for part in range(3)}
+        yield {"large": value.ljust(LARGE, ".")}
+        yield {f"large-{number % 2}": value.ljust(3 * LARGE, ".")}
+        yield {f"key-{number}": None, f"kept-{stage}-{number}": value}
+
+
+def apply(model: Model, changes: Changes) -> Model:
+    """The model after a transaction."""
+    after = {**model, **changes}
+    return {key: value for key, value in after.items() if value is not None}
+
+
+class Life:
+    """One run. `tell` hears `begin` and `done` of every transaction, and the name of each stage."""
+
+    def __init__(self, base: Path, generation: int, tell: Tell, start: Callable[[], Child], rounds: int = 1) -> None:
+        """`start` makes the archiver's process. `rounds` is how long the stages are that write."""
+        self.base = base
+        self.root = base / "root"
+        self.archive = base / "archive"
+        self._fresh = base / "restored"
+        self._generation = generation
+        self._tell = tell
+        self._start = start
+        self._rounds = rounds
+
+    def live(self) -> None:
+        """All of it, from whatever is there."""
+        if (self._fresh / "default" / "local").exists():
+            shutil.rmtree(self._fresh)
+        if self._was_lost():
+            self._take_over()
+        with self._open() as store:
+            self._write(store, 1)
+            self._ask("checkpoint", store.checkpoint)
+            self._ask("archive", store.archive)
+            self._write(store, 2)
+            self._ask("archive", store.archive)
+            self._ask("checkpoint", store.checkpoint)
+            self._ask("upkeep", lambda: store._run(store._engine.businesses["b"].keeper._upkeep))
+        self._compact()
+        with self._open() as store:
+            self._write(store, 3)
+            self._ask("archive", store.archive)
+        self._restore()
+        self._lose()
+        if self._was_lost():
+            self._take_over()
+        with self._open() as store:
+            self._write(store, 4)
+
+    def look(self) -> Model:
+        """What a fresh open of the root finds, after a lost disk that of the take-over."""
+        if self._was_lost():
+            self._take_over()
+        with self._open() as store:
+            return dict(store.map("b"))
+
+    @contextmanager
+    def _open(self) -> Iterator[WritableStore]:
+        self._tell("open")
+        with open_store(self.root, archive=self.archive, settings=SETTINGS, start_archiver=self._start) as store:
+            store.map("b")
+            yield store
+            self._tell("close")
+
+    def _write(self, store: WritableStore, stage: int) -> None:
+        self._tell("write")
+        b = store.map("b")
+        for changes in transactions(self._generation, stage, self._rounds):
+            self._tell("begin")
+            with b.transaction() as writing:
+                for key, value in changes.items():
+                    if value is None:
+                        del writing[key]
+                    else:
+                        writing[key] = value
+            self._tell("done")
+
+    def _ask(self, stage: str, job: Callable[[], None]) -> None:
+        """A job of the archiver's process; should that die over it, once more, as the hint says."""
+        self._tell(stage)
+        try:
+            job()
+        except ArchiveError as error:
+            if "process died" not in str(error):
+                raise
+            self._tell(f"{stage} again")
+            job()
+
+    def _compact(self) -> None:
+        self._tell("rewrite")
+        objects = open_objects(str(self.archive))
+        rewrite.rewrite(objects, PLACE, now_ms=FAR_MS, history_ms=0, force=True)
+        self._tell("gc")
+        rewrite.gc(objects, PLACE, now_ms=FAR_MS, grace_ms=0)
+
+    def _restore(self) -> None:
+        """Into a new root, which must be what the old one is."""
+        self._tell("restore")
+        kvwal.restore(self.archive, self._fresh)
+        with kvwal.open(self._fresh, archive=None) as restored, kvwal.open(self.root, read_only=True) as store:
+            assert dict(restored.map("b")) == dict(store.map("b"))
+
+    def _lose(self) -> None:
+        """The disk is gone, unless that fails. What it held is kept aside: a rename, so that a kill sees it whole or gone."""
+        self._tell("lose")
+        with suppress(OSError):
+            os.rename(self.root, self.base / f"lost-{self._generation}")
+
+    def _was_lost(self) -> bool:
+        """Whether there is no log under the root, and the archive knows one."""
+        if (self.root / "default" / "local").exists() or not any(self.base.glob("lost-*")):
+            return False
+        return bool(registered(open_objects(str(self.archive)), "default", "local"))
+
+    def _take_over(self) -> None:
+        self._tell("take over")
+        kvwal.restore(self.archive, self.root, node="local", take_over=True)
+
+
+def begin_again(base: Path) -> None:
+    """Remove what a life has left."""
+    shutil.rmtree(base, ignore_errors=True)
+    base.mkdir(parents=True)
