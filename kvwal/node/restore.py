@@ -6,9 +6,8 @@ It only reads the archive and only sets what memory lacks, so it may be killed a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from archive import view
 from archive.objects import Objects
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 20_000
 _BYTES_AT_ONCE = 16 << 20
-_COLUMNS = ("key", "key_class", "value", "value_class", "deleted", "timestamp", "expires")
-_encode = msgspec.msgpack.Encoder().encode
 
 
 class Progress:
@@ -93,7 +90,8 @@ class Restore:
         marks = self._marks(business)
         for batch in restore_batches(self._objects, *self._where, business).batches:
             for part in _parts(self._live(batch, marks)):
-                self._loader.load(name, _encode(list(_stored(part))))
+                for columns in _columns(part):
+                    self._loader.load(name, *columns)
                 self._progress.entries += part.num_rows
 
     def _marks(self, business: str) -> dict[str, int]:
@@ -139,8 +137,31 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     yield from _parts(batch.slice(half))
 
 
-def _stored(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    columns = [batch.column(name).to_pylist() for name in _COLUMNS]
-    if any(columns[-1]):
-        return (row if row[-1] else row[:-1] for row in zip(*columns, strict=True))
-    return zip(*columns[:-1], strict=True)
+def _columns(batch: pa.RecordBatch) -> Iterator[tuple[str, str, bytes, bytes, bytes, bytes, bytes | None]]:
+    """The rows as the loader takes them: those of one key class and one value class together, columns as Arrow has them."""
+    import pyarrow.compute as pc
+
+    classes = [batch.column(name).dictionary_encode() for name in ("key_class", "value_class")]
+    for (number, key_class), (other, value_class) in product(*(enumerate(found.dictionary) for found in classes)):
+        chosen = pc.and_(pc.equal(classes[0].indices, number), pc.equal(classes[1].indices, other))
+        rows = batch.filter(chosen)
+        if rows.num_rows:
+            expires = rows.column("expires")
+            ends = expires.to_numpy().tobytes() if pc.any(pc.not_equal(expires, 0)).as_py() else None
+            yield (
+                key_class.as_py(),
+                value_class.as_py(),
+                *_strings(rows.column("key")),
+                *_strings(rows.column("value")),
+                ends,
+            )
+
+
+def _strings(column: pa.BinaryArray) -> tuple[bytes, bytes]:
+    """The bytes of a column's strings, one behind the other, and their offsets; from the first on that is in the column."""
+    _, offsets, data = column.buffers()
+    own = memoryview(offsets)[4 * column.offset : 4 * (column.offset + len(column) + 1)]
+    first, last = own[:4], own[-4:]
+    if data is None:  # every string is empty
+        return b"", bytes(own)
+    return bytes(memoryview(data)[int.from_bytes(first, "little") : int.from_bytes(last, "little")]), bytes(own)

@@ -5,48 +5,141 @@ import com.hazelcast.internal.serialization.Data;
 import com.hazelcast.map.impl.MapService;
 import com.hazelcast.map.impl.operation.PutFromLoadAllOperation;
 import com.hazelcast.spi.impl.NodeEngineImpl;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.Phaser;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 
-/** Fills memory from the log: with the operation that Hazelcast's own loading uses, which asks no store and waits at no gate. */
+/**
+ * Fills memory from the log: with the operation that Hazelcast's own loading uses, which asks no store and waits at no gate.
+ *
+ * What it is given is made ready for Hazelcast beside whoever gives it, by a thread of its own, and by the giver when that is busy.
+ */
 public final class Loader {
     private static final int UNDER_WAY = 1024;
+    private static final int WAITING = 2;
 
     private final NodeEngineImpl engine;
     private final Semaphore room = new Semaphore(UNDER_WAY);
+    private final Phaser given = new Phaser(1);
     private final AtomicReference<Throwable> failure = new AtomicReference<>();
+    private final ThreadPoolExecutor beside = new ThreadPoolExecutor(1, 1, 1, TimeUnit.SECONDS,
+        new ArrayBlockingQueue<>(WAITING), Loader::thread, new ThreadPoolExecutor.CallerRunsPolicy());
 
     public Loader(HazelcastInstance instance) {
         engine = Members.engine(instance);
     }
 
-    /** Puts entries (MessagePack, as in a block of the log, no deletes) into a map; returns when they are on their way. */
+    private static Thread thread(Runnable work) {
+        Thread thread = new Thread(work, "kvwal-loader");
+        thread.setDaemon(true);
+        return thread;
+    }
+
+    /** Puts entries (MessagePack, as in a block of the log, no deletes) into a map; returns when they are taken. */
     public void load(String map, byte[] payload) {
-        Map<Integer, List<Data>> lasting = new HashMap<>();
-        Map<Integer, List<Data>> expiring = new HashMap<>();
-        Entries.Reader reader = new Entries.Reader(payload);
-        for (int i = 0; i < reader.count(); i++) {
-            Entries.Entry entry = reader.next();
-            Data value = Words.toData(entry.valueClass(), entry.value());
-            if (entry.keyClass().equals(Schemas.KEY_CLASS)) {
-                Schemas.restore(engine, value);
-                continue;
+        give(() -> {
+            Batch batch = new Batch(map);
+            Entries.Reader reader = new Entries.Reader(payload);
+            for (int i = 0; i < reader.count(); i++) {
+                Entries.Entry entry = reader.next();
+                batch.add(entry.keyClass(), entry.key(), entry.valueClass(), entry.value(), entry.expires());
             }
-            Data key = Words.toData(entry.keyClass(), entry.key());
-            List<Data> mine = (entry.expires() != 0 ? expiring : lasting)
+            batch.send();
+        });
+    }
+
+    /**
+     * The same of entries that have their classes in common, in columns: all keys and all values one behind the other, each with
+     * the offsets (int32, little-endian) where one begins and the last one ends, and the ends (int64), null if there are none.
+     */
+    public void load(String map, String keyClass, String valueClass, byte[] keys, byte[] keyOffsets,
+                     byte[] values, byte[] valueOffsets, byte[] expires) {
+        give(() -> {
+            Batch batch = new Batch(map);
+            Column key = new Column(keys, keyOffsets);
+            Column value = new Column(values, valueOffsets);
+            ByteBuffer ends = expires == null ? null : ByteBuffer.wrap(expires).order(ByteOrder.LITTLE_ENDIAN);
+            for (int i = 0; i < key.count(); i++) {
+                batch.add(keyClass, key.get(i), valueClass, value.get(i), ends == null ? 0 : ends.getLong(8 * i));
+            }
+            batch.send();
+        });
+    }
+
+    private void give(Runnable work) {
+        given.register();
+        beside.execute(() -> {
+            try {
+                work.run();
+            } catch (RuntimeException error) {
+                failure.compareAndSet(null, error);
+            } finally {
+                given.arriveAndDeregister();
+            }
+        });
+    }
+
+    /** Byte strings one behind the other. */
+    private static final class Column {
+        private final byte[] bytes;
+        private final ByteBuffer offsets;
+        private final int base;
+
+        Column(byte[] bytes, byte[] offsets) {
+            this.bytes = bytes;
+            this.offsets = ByteBuffer.wrap(offsets).order(ByteOrder.LITTLE_ENDIAN);
+            this.base = this.offsets.getInt(0);
+        }
+
+        int count() {
+            return offsets.capacity() / 4 - 1;
+        }
+
+        byte[] get(int i) {
+            return Arrays.copyOfRange(bytes, offsets.getInt(4 * i) - base, offsets.getInt(4 * i + 4) - base);
+        }
+    }
+
+    /** Entries of a map, by partition. */
+    private final class Batch {
+        private final String map;
+        private final Map<Integer, List<Data>> lasting = new HashMap<>();
+        private final Map<Integer, List<Data>> expiring = new HashMap<>();
+
+        Batch(String map) {
+            this.map = map;
+        }
+
+        void add(String keyClass, byte[] keyBytes, String valueClass, byte[] valueBytes, long expires) {
+            Data value = Words.toData(valueClass, valueBytes);
+            if (keyClass.equals(Schemas.KEY_CLASS)) {
+                Schemas.restore(engine, value);
+                return;
+            }
+            Data key = Words.toData(keyClass, keyBytes);
+            List<Data> mine = (expires != 0 ? expiring : lasting)
                 .computeIfAbsent(engine.getPartitionService().getPartitionId(key), partition -> new ArrayList<>());
             mine.add(key);
             mine.add(value);
-            if (entry.expires() != 0) {
-                mine.add(engine.getSerializationService().toData(entry.expires()));
+            if (expires != 0) {
+                mine.add(engine.getSerializationService().toData(expires));
             }
         }
-        lasting.forEach((partition, entries) -> send(map, partition, entries, false));
-        expiring.forEach((partition, entries) -> send(map, partition, entries, true));
+
+        void send() {
+            lasting.forEach((partition, entries) -> Loader.this.send(map, partition, entries, false));
+            expiring.forEach((partition, entries) -> Loader.this.send(map, partition, entries, true));
+        }
     }
 
     private void send(String map, int partition, List<Data> entries, boolean expiring) {
@@ -63,6 +156,7 @@ public final class Loader {
 
     /** Returns when all that was loaded is in memory; throws if any of it is not. */
     public void drain() {
+        given.arriveAndAwaitAdvance();
         room.acquireUninterruptibly(UNDER_WAY);
         room.release(UNDER_WAY);
         Throwable error = failure.get();
