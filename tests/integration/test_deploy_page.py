@@ -24,7 +24,7 @@ READY = "is ready at"
 def page() -> str:
     """The page, with ports that are free here."""
     text = (ROOT / "docs" / "cluster.md").read_text()
-    for port in (5701, 8701):
+    for port in (5701, 5711, 5712, 5713, 8701):
         text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{free_port()}")
     return text
 
@@ -43,10 +43,10 @@ class Typed:
         assert ran.returncode == 0, ran.stderr
         return "\n".join(line.rstrip() for line in ran.stdout.splitlines())
 
-    def node(self, example: Example) -> subprocess.Popen[str]:
-        """Start the node of the page; returns when it prints what the page shows."""
+    def spawn(self, example: Example) -> subprocess.Popen[str]:
+        """Start a node of the page."""
         with (self.folder / "node.log").open("a") as log:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 shlex.split(example.typed),
                 cwd=self.folder,
                 env=self.environment,
@@ -54,20 +54,33 @@ class Typed:
                 stderr=log,
                 text=True,
             )
+
+    def node(self, example: Example) -> subprocess.Popen[str]:
+        """The same; returns when it prints what the page shows."""
+        process = self.spawn(example)
+        self.wait_ready(process, example)
+        return process
+
+    def wait_ready(self, process: subprocess.Popen[str], example: Example) -> None:
+        """Return when it prints what the page shows."""
         assert process.stdout is not None
         assert process.stdout.readline() == example.printed, (self.folder / "node.log").read_text()
-        return process
+
+
+def section(page: str, title: str) -> str:
+    """What stands under a heading."""
+    return page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
 def shown(script: str) -> list[str]:
     """What the comments behind a script's prints say that it prints."""
-    return re.findall(r"^print\(.*#\s(.+)$", script, re.MULTILINE)
+    return re.findall(r"^\s*print\(.*#\s(.+)$", script, re.MULTILINE)
 
 
 @needs_hazelcast
 def test_the_page_of_the_cluster_does_what_it_says(page: str, tmp_path: Path) -> None:
-    start, *others = examples(page)
-    (script,) = SESSION.findall(page)
+    start, *others = examples(page.replace(section(page, "Three nodes by hand"), ""))
+    (script,) = SESSION.findall(section(page, "A node by hand"))
     typed = Typed(tmp_path)
     process = typed.node(start)
     try:
@@ -85,3 +98,26 @@ def test_the_page_of_the_cluster_does_what_it_says(page: str, tmp_path: Path) ->
     finally:
         process.kill()
         process.wait()
+
+
+@needs_hazelcast
+def test_three_nodes_by_hand_though_all_are_killed(page: str, tmp_path: Path) -> None:
+    three = list(examples(section(page, "Three nodes by hand")))
+    (script,) = SESSION.findall(section(page, "Three nodes by hand"))
+    look = script[: script.index("    jobs[")] + '    print(jobs["job-1"])\n'
+    typed = Typed(tmp_path)
+    running: list[subprocess.Popen[str]] = []
+    try:
+        for text in (script, look):
+            running = [typed.spawn(example) for example in three]
+            for process, example in zip(running, three, strict=True):
+                typed.wait_ready(process, example)
+            told = typed.run(sys.executable, "-", text=text).splitlines()
+            assert told == shown(script) if text is script else told == shown(script)[-1:]
+            for process in running:
+                process.kill()
+                process.wait()
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
