@@ -19,7 +19,7 @@ from kvwal.archiver.remote import Archiver, start_child
 from kvwal.business import OpenBusiness, open_business
 from kvwal.config import Flush, Settings, check_flush
 from kvwal.errors import ConfigError, StoreClosed, WrongLoop
-from kvwal.log.log import Ports
+from kvwal.log.log import Ports, not_opened
 from kvwal.log.names import choose_node, find_places
 from kvwal.log.reader import Progress
 from kvwal.ports.clock import SYSTEM, Clock
@@ -198,7 +198,10 @@ class Engine:
     def names(self) -> list[str]:
         """Businesses of this node, open or not, sorted."""
         options = self.options
-        places = find_places(options.disk, options.root, options.namespace, options.cluster)
+        try:
+            places = find_places(options.disk, options.root, options.namespace, options.cluster)
+        except OSError as error:
+            raise not_opened(options.root, error) from error
         return sorted({place.business for place in places if place.node == self.node} | set(self.businesses))
 
     def stats(self) -> dict[str, Any]:

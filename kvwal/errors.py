@@ -101,7 +101,7 @@ class NotRecovered(KvwalError):
 
 
 class StorageFull(KvwalError):
-    """The disk has no room for the write. Nothing was written, and the log goes on when there is room again."""
+    """The disk has no room, or the process no file descriptor. Nothing was written, and the log goes on when there is one."""
 
     kind = Kind.RETRY
 

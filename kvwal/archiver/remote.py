@@ -41,7 +41,7 @@ class Archiver:
 
     def _ask(self, job: Job) -> Answer:
         if self._child is None:
-            self._child = self._start()
+            self._child = self._started()
         try:
             answer: Answer = decode_answer(self._child.ask(encode(job)))
             return answer
@@ -51,6 +51,15 @@ class Archiver:
             raise ArchiveError(
                 f"the archiver process died while it did a {type(job).__name__.lower()}: {error}.",
                 hint="Nothing is lost: the job is done again by a new process.",
+            ) from error
+
+    def _started(self) -> Child:
+        try:
+            return self._start()
+        except OSError as error:
+            raise ArchiveError(
+                f"the archiver process cannot be started ({error.strerror}).",
+                hint="Nothing is lost, and it is tried again; see to the limits of this machine (ulimit -a).",
             ) from error
 
     async def close(self) -> None:

@@ -23,6 +23,7 @@ from kvwal.ports.meter import NO_METER, Meter
 from kvwal.ports.room import Room
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
+NO_FILES = (errno.EMFILE, errno.ENFILE)
 """What the operating system says when a disk, or a quota, has no room."""
 _FIRST_LIMIT = 1024 * KIB
 _GROWTH = 4
@@ -179,7 +180,12 @@ class Appender:
 
 
 def storage_full(folder: Path, error: OSError) -> StorageFull | None:
-    """The error to raise if `error` says that the disk has no room, else None."""
+    """The error to raise if `error` says that the disk has no room, or that no file can be opened now, else None."""
+    if error.errno in NO_FILES:
+        return StorageFull(
+            f"{folder}: no file descriptor is left ({error.strerror}); nothing was written.",
+            hint="Raise the limit (ulimit -n) or close files, then try again; an open store need not be reopened.",
+        )
     if error.errno not in FULL:
         return None
     return StorageFull(

@@ -196,7 +196,7 @@ async def open_log(
         for lock in held:
             lock.release()
         if isinstance(error, OSError):
-            raise _not_opened(folder, error) from error
+            raise not_opened(folder, error) from error
         raise
     return log
 
@@ -210,7 +210,7 @@ def _take_lock(ports: Ports, root: Path, folder: Path) -> Lock:
             f"{root}: something on the way to {folder} is a file, not a folder.", hint="Choose another root."
         ) from error
     except OSError as error:
-        raise _not_opened(folder, error) from error
+        raise not_opened(folder, error) from error
     if isinstance(lock, str):
         raise StoreLocked(
             f"{folder}: the log is held by {lock}.",
@@ -219,7 +219,7 @@ def _take_lock(ports: Ports, root: Path, folder: Path) -> Lock:
     return lock
 
 
-def _not_opened(folder: Path, error: OSError) -> KvwalError:
+def not_opened(folder: Path, error: OSError) -> KvwalError:
     """What an error of the operating system means to somebody who opens a log: none of it was changed."""
     if isinstance(error, PermissionError):
         return ConfigError(

@@ -77,8 +77,9 @@ def serve_parent(answer: Callable[[bytes], bytes], *, niceness: int) -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin.buffer:
         rest = memoryview(answer(line) + b"\n")
-        while rest:
-            rest = rest[os.write(answers, rest) :]
+        with suppress(BrokenPipeError):  # the parent was killed: nobody waits for it
+            while rest:
+                rest = rest[os.write(answers, rest) :]
 
 
 class Forkable(Protocol):

@@ -4,14 +4,9 @@ disk, an ext4 that goes read-only under the writer; and what else a machine can 
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,67 +14,11 @@ import kvwal
 from archive.objects import open_objects
 from archive.verify import verify
 from tests.support.fill import THREADS
+from tests.support.filler import Filler, Known, check, counts, filling
 from tests.support.mounts import MIB, small_disk
 
 SIZES = {"ext4": 16 * MIB, "tmpfs": 8 * MIB}
 TURNS = 4
-Known = dict[str, int]
-
-
-class Filler:
-    """The program `tests.support.fill`, told what to do. `known` is what it said was acknowledged."""
-
-    def __init__(self, root: Path, archive: Path | str) -> None:
-        command = [sys.executable, "-m", "tests.support.fill", str(root), str(archive)]
-        where = Path(__file__).parents[2]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=where)
-        self.known: Known = self._answer()
-
-    def tell(self, word: str) -> Any:
-        """Give a command, and return what it answers."""
-        self.say(word)
-        answer = self._answer()
-        if isinstance(answer, dict) and "known" in answer:
-            self.known = answer["known"]
-        return answer
-
-    def say(self, word: str) -> None:
-        """Give a command, and do not wait."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{word}\n")
-        self.process.stdin.flush()
-
-    def lines(self) -> Iterator[Any]:
-        """What it says."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            yield json.loads(line)
-
-    def _answer(self) -> Any:
-        return next(self.lines())
-
-    def close(self) -> int:
-        """Let it close its store, and return how it ended."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        return self.process.wait()
-
-    def kill(self) -> None:
-        """Kill -9."""
-        self.process.kill()
-        self.process.wait()
-
-
-@contextmanager
-def filling(root: Path, archive: Path | str) -> Iterator[Filler]:
-    filler = Filler(root, archive)
-    try:
-        yield filler
-    finally:
-        filler.kill()
-        for pipe in (filler.process.stdin, filler.process.stdout):
-            assert pipe is not None
-            pipe.close()
 
 
 def others_take(disk: Path, name: str, size: int) -> Path:
@@ -97,11 +36,6 @@ def others_take_all(disk: Path, name: str) -> Path:
         while file.write(bytes(1024)):
             pass
     return path
-
-
-def counts(jobs: kvwal.Map) -> Known:
-    """What is there, as the counts that `fill` knows."""
-    return {key: count for key, (count, _) in jobs.items()}
 
 
 def full(filler: Filler) -> None:
@@ -197,11 +131,3 @@ def spin_until_killed(filler: Filler) -> tuple[Known, dict[str, list[int]]]:
         elif line != THREADS:
             may |= {key: [*may.get(key, []), value] for key, value in line[1].items()}
     return must, may
-
-
-def check(found: Known, must: Known, may: dict[str, list[int]]) -> None:
-    """Every acknowledged value or one that was on its way, and transactions whole."""
-    assert set(found) >= set(must)
-    assert not {key: value for key, value in found.items() if value not in (must.get(key), *may.get(key, []))}
-    for name in range(THREADS):
-        assert len({found.get(f"{name}-all-{part}") for part in range(3)}) == 1, "a transaction came back in part"

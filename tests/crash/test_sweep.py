@@ -2,7 +2,7 @@
 
 Whatever is left: every acknowledged transaction is there and whole, the archive has nothing wrong with it, and the next life
 goes on from there to its end and restores the same. An ordinary run of the tests draws some calls by chance, of each kind in
-each stage; `make sweep` takes every call in every mode, of a life twice as long.
+each stage; `make sweep` takes every call in every mode.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ ALL = os.environ.get("KVWAL_SWEEP")
 """Set by `tests.support.swept`: every call is tried, and the figures go into that folder."""
 SEED = int(os.environ.get("KVWAL_SEED", random.randrange(1 << 30)))
 WORKERS = 2
-ROUNDS = 2 if ALL else 1
 MORE = 100
 """A sweep of all calls tries so many more than the life had that was listed: the last turns find that it had ended."""
 MODES = {"program": 1, "archiver": 2, "both": 3, "orphan": 3, "EIO": 2, "ENOSPC": 2}
@@ -119,7 +118,7 @@ def sweep(folder: Path, mode: str, shares: list[list[int]]) -> list[list[Turn]]:
     for worker, numbers in enumerate(shares):
         mine = folder / str(worker)
         mine.mkdir()
-        command = [sys.executable, "-m", "tests.support.sweep", str(mine), mode, str(ROUNDS), *map(str, numbers)]
+        command = [sys.executable, "-m", "tests.support.sweep", str(mine), mode, *map(str, numbers)]
         processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]))
     try:
         found = [[json.loads(line) for line in process.communicate()[0].splitlines()] for process in processes]

@@ -36,15 +36,14 @@ Changes = dict[str, Any]
 Tell = Callable[[str], None]
 
 
-def transactions(generation: int, stage: int, rounds: int) -> Iterator[Changes]:
-    """What a stage writes: enough for a full segment in each round, values that name the transaction."""
-    for number in range(rounds):
-        value = f"{generation}.{stage}.{number}"
-        yield {f"key-{number}": value}
-        yield {f"all-{part}": value for part in range(3)}
-        yield {"large": value.ljust(LARGE, ".")}
-        yield {f"large-{number % 2}": value.ljust(3 * LARGE, ".")}
-        yield {f"key-{number}": None, f"kept-{stage}-{number}": value}
+def transactions(generation: int, stage: int) -> Iterator[Changes]:
+    """What a stage writes: enough for a full segment, values that name the stage."""
+    value = f"{generation}.{stage}"
+    yield {"key": value}
+    yield {f"all-{part}": value for part in range(3)}
+    yield {"large": value.ljust(LARGE, ".")}
+    yield {"larger": value.ljust(3 * LARGE, ".")}
+    yield {"key": None, f"kept-{stage}": value}
 
 
 def apply(model: Model, changes: Changes) -> Model:
@@ -56,8 +55,8 @@ def apply(model: Model, changes: Changes) -> Model:
 class Life:
     """One run. `tell` hears `begin` and `done` of every transaction, and the name of each stage."""
 
-    def __init__(self, base: Path, generation: int, tell: Tell, start: Callable[[], Child], rounds: int = 1) -> None:
-        """`start` makes the archiver's process. `rounds` is how long the stages are that write."""
+    def __init__(self, base: Path, generation: int, tell: Tell, start: Callable[[], Child]) -> None:
+        """`start` makes the archiver's process."""
         self.base = base
         self.root = base / "root"
         self.archive = base / "archive"
@@ -65,7 +64,6 @@ class Life:
         self._generation = generation
         self._tell = tell
         self._start = start
-        self._rounds = rounds
 
     def live(self) -> None:
         """All of it, from whatever is there."""
@@ -110,7 +108,7 @@ class Life:
     def _write(self, store: WritableStore, stage: int) -> None:
         self._tell("write")
         b = store.map("b")
-        for changes in transactions(self._generation, stage, self._rounds):
+        for changes in transactions(self._generation, stage):
             self._tell("begin")
             with b.transaction() as writing:
                 for key, value in changes.items():

@@ -1,7 +1,7 @@
 """Kills, or hurts, a whole life (`tests.support.lifecycle`) at its system calls, and looks at what is left each time.
 
-    python -m tests.support.sweep FOLDER list ROUNDS
-    python -m tests.support.sweep FOLDER MODE ROUNDS NUMBER…
+    python -m tests.support.sweep FOLDER list
+    python -m tests.support.sweep FOLDER MODE NUMBER…
 
 The first lists the calls of a life that nobody hurts. The second hurts one life at each of the NUMBERs; one that ended before
 its turn came is the last. Each is a line of JSON on standard output.
@@ -62,12 +62,12 @@ class Turn(NamedTuple):
     alone: bool = False
 
 
-def states(begun: Model, told: list[str], rounds: int, generation: int = 0) -> list[Model]:
+def states(begun: Model, told: list[str], generation: int = 0) -> list[Model]:
     """What may be found: what was acknowledged, and that with the transaction that was on its way.
 
     One that raised was not on its way any more, with one exception.
     """
-    pending = iter([changes for stage in (1, 2, 3, 4) for changes in transactions(generation, stage, rounds)])
+    pending = iter([changes for stage in (1, 2, 3, 4) for changes in transactions(generation, stage)])
     known = begun
     for word in told:
         if word == "done":
@@ -78,7 +78,7 @@ def states(begun: Model, told: list[str], rounds: int, generation: int = 0) -> l
     return [known, apply(known, next(pending))]
 
 
-def check(base: Path, wanted: list[Model], generation: int, rounds: int, *, tidy: bool = True) -> None:
+def check(base: Path, wanted: list[Model], generation: int, *, tidy: bool = True) -> None:
     """What a life left: what must be there, that the archive is whole, and that the next life, which is written down, goes on."""
     start = archivers()
     life = Life(base, 0, lambda word: None, start)
@@ -89,8 +89,8 @@ def check(base: Path, wanted: list[Model], generation: int, rounds: int, *, tidy
     assert seen is None or seen == found, f"a reader without the lock saw {brief(seen)}, not {brief(found)}"
     assert_sound(base)
     words: list[str] = []
-    Life(base, generation, words.append, start, rounds).live()
-    (after,) = states(found, words, rounds, generation)
+    Life(base, generation, words.append, start).live()
+    (after,) = states(found, words, generation)
     now = life.look()
     assert now == after, f"the next life left {brief(now)}, not {brief(after)}"
     assert_sound(base)
@@ -111,9 +111,9 @@ def assert_sound(base: Path) -> None:
     assert not findings, findings
 
 
-def one_turn(base: Path, mode: str, number: int, rounds: int) -> Turn:
+def one_turn(base: Path, mode: str, number: int) -> Turn:
     """One life, hurt at its call `number`, which has no name if it ended before."""
-    victim = Victim(base, rounds, mode)
+    victim = Victim(base, mode)
     call = _reached(victim, number, of_archiver=mode in OF_THE_ARCHIVER)
     if call is None:
         assert_unhurt(victim)
@@ -122,22 +122,22 @@ def one_turn(base: Path, mode: str, number: int, rounds: int) -> Turn:
     wrong: list[str | None] = []
     _hurt(call, mode, victim)
     if mode == "orphan":
-        wanted = states({}, victim.told(), rounds)
-        wrong.append(apart(lambda: check(base, wanted, 1, rounds, tidy=False)))
+        wanted = states({}, victim.told())
+        wrong.append(apart(lambda: check(base, wanted, 1, tidy=False)))
         call.go()
     code = victim.finish()
     told = victim.told()
     wrong.append(ending(mode, code, told))
-    wanted = states({}, told, rounds)
+    wanted = states({}, told)
     if mode == "orphan" and not any(wrong):
         wanted = [json.loads(base.with_name(f"{base.name}.after").read_text())]
-    wrong.append(apart(lambda: check(base, wanted, 2, rounds)))
+    wrong.append(apart(lambda: check(base, wanted, 2)))
     return turn._replace(wrong="\n".join(filter(None, wrong)) or None)
 
 
-def listed(base: Path, rounds: int) -> Iterator[Turn]:
+def listed(base: Path) -> Iterator[Turn]:
     """The calls of a life that nobody hurts. Those of the archiver's process come twice, with either number."""
-    victim = Victim(base, rounds, "list")
+    victim = Victim(base, "list")
     of_archiver = 0
     for number, call in enumerate(victim.calls, 1):
         turn = _named(number, call, victim, base)
@@ -214,15 +214,13 @@ def apart(work: Callable[[], None]) -> str | None:
 
 def main() -> None:
     """Sweep."""
-    folder, mode, rounds, *numbers = sys.argv[1:]
+    folder, mode, *numbers = sys.argv[1:]
     adopt_orphans()
     gc.freeze()
     answers = os.dup(1)
     os.dup2(2, 1)  # where kvwal's warnings go
     base = Path(folder) / "life"
-    turns = (
-        listed(base, int(rounds)) if mode == "list" else (one_turn(base, mode, int(n), int(rounds)) for n in numbers)
-    )
+    turns = listed(base) if mode == "list" else (one_turn(base, mode, int(number)) for number in numbers)
     for turn in turns:
         os.write(answers, (json.dumps(turn._asdict()) + "\n").encode())
         if turn.name is None:

@@ -1,4 +1,4 @@
-"""The whole sweep of `tests/crash/test_sweep.py`: every call, in every mode, of a life twice as long; half an hour and more.
+"""The whole sweep of `tests/crash/test_sweep.py`: every call, in every mode; half an hour.
 
 python -m tests.support.swept [--report PAGE]
 

@@ -126,7 +126,7 @@ class Call(NamedTuple):
         data = self._data()[:most]
         fd = os.open(f"/proc/{self.thread}/fd/{self.arguments[0]}", os.O_WRONLY)
         try:
-            done = os.pwrite(fd, data, self.arguments[2 if self.name == "pwrite64" else 3])
+            done = os.pwrite(fd, data, self.arguments[3])
         finally:
             os.close(fd)
         self._answer(done, 0, 0)

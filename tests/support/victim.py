@@ -110,7 +110,7 @@ class Victim:
     `calls` are those that change something in `base`, of whichever process; what else they do is let pass.
     """
 
-    def __init__(self, base: Path, rounds: int, mode: str) -> None:
+    def __init__(self, base: Path, mode: str) -> None:
         begin_again(base)
         self._words = base.with_name(f"{base.name}.told")
         words = os.open(self._words, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_APPEND)
@@ -123,7 +123,7 @@ class Victim:
             socket.send_fds(theirs, [b"."], [listener])
             os.close(listener)
             theirs.close()
-            return live_once(base, rounds, mode, lambda word: os.write(words, f"{word}\n".encode()))
+            return live_once(base, mode, lambda word: os.write(words, f"{word}\n".encode()))
 
         self.program = fork(live)
         os.close(words)
@@ -171,11 +171,11 @@ class Victim:
                 self._ended[ended[0]] = os.waitstatus_to_exitcode(ended[1])
 
 
-def live_once(base: Path, rounds: int, mode: str, tell: Callable[[str], object]) -> int:
+def live_once(base: Path, mode: str, tell: Callable[[str], object]) -> int:
     """A life in this process. An error of kvwal's own is told, and ends it."""
     start = archivers(2 if mode == "archiver" else 1)
     try:
-        Life(base, 0, tell, start, rounds).live()
+        Life(base, 0, tell, start).live()
     except KvwalError as error:
         tell(f"refused {type(error).__name__}: {error}")
         return REFUSED
