@@ -126,3 +126,15 @@ def test_a_root_that_cannot_be_written_is_named_and_the_restore_run_again(
     kvwal.restore(tmp_path / "archive", tmp_path / "new", take_over=take_over)
     with kvwal.open(tmp_path / "new", archive=None) as store:
         assert dict(store.map("b")) == {"a": 1}
+
+
+def test_what_a_killed_restore_left_is_not_taken_over(tmp_path: Path) -> None:
+    """It may have been one of another moment, with businesses that this one does not have."""
+    with kvwal.open(tmp_path / "root", archive=tmp_path / "archive") as store:
+        store.map("b")["a"] = 1
+    with kvwal.open(tmp_path / "other", archive=None, node="restored") as store:
+        store.map("of-the-killed-one")["a"] = 2
+    (tmp_path / "new").mkdir()
+    (tmp_path / "other" / "default" / "local").rename(tmp_path / "new" / "_restoring")
+    kvwal.restore(tmp_path / "archive", tmp_path / "new")
+    assert sorted(path.name for path in (tmp_path / "new" / "default" / "local").iterdir()) == ["b"]

@@ -109,7 +109,7 @@ MUTANTS = [
     Mutant(
         "a restore goes on with what a killed one left", 7, "kvwal/restoring.py",
         "        doors.disk.remove_tree(stage)\n", "",
-        "tests/crash/test_power_restore.py",
+        "tests/integration/test_store_restore.py::test_what_a_killed_restore_left_is_not_taken_over",
     ),
     Mutant(
         "a log that was taken over is not fenced", 7, "kvwal/restoring.py",
