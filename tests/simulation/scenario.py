@@ -252,5 +252,6 @@ class Life:
             self.world.met(f"a close failed: {type(error).__name__}")
             self.world.happened("close failed", error)
             return
-        for name in self.businesses:
-            self.scenario.ledgers[name].is_durable()
+        for name, business in self.businesses.items():
+            if business.log.writer.failed is None:  # a log that has failed ends as it is
+                self.scenario.ledgers[name].is_durable()
