@@ -23,8 +23,9 @@ from kvwal.ports.meter import NO_METER, Meter
 from kvwal.ports.room import Room
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-NO_FILES = (errno.EMFILE, errno.ENFILE)
 """What the operating system says when a disk, or a quota, has no room."""
+NO_FILES = (errno.EMFILE, errno.ENFILE)
+"""What it says when the process, or the machine, has no file descriptor left."""
 _FIRST_LIMIT = 1024 * KIB
 _GROWTH = 4
 _PREPARE_FROM = 4096 * KIB
