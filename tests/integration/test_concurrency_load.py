@@ -61,12 +61,12 @@ class Background:
 
 
 def upkeep(store: kvwal.Store, stop: threading.Event) -> None:
-    """Checkpoint and archive, one after the other, until it is told to stop; at least once."""
-    while True:
+    """Checkpoint and archive, one after the other, until it is told to stop; the last time after that."""
+    last = False
+    while not last:
+        last = stop.is_set()
         store.checkpoint()
         store.archive()
-        if stop.is_set():
-            return
 
 
 async def submitting(jobs: Map, name: str) -> None:
@@ -124,7 +124,9 @@ def test_tasks_and_threads_on_the_asynchronous_store(tmp_path: Path) -> None:
     workers: list[Worker] = []
 
     async def keep_up(store: kvwal.aio.Store, ended: asyncio.Event) -> None:
-        while not ended.is_set():
+        last = False
+        while not last:
+            last = ended.is_set()
             await store.checkpoint()
             await store.archive()
 
