@@ -23,13 +23,13 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
         yield node
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # other tests count the children of this process: its archiver must not stay
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with kvwal.open(tmp_path_factory.mktemp("embedded"), archive=None, flush="os") as store:
         yield store
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def connected(node: Node) -> Iterator[Any]:
     with kvwal.connect(node.address, cluster=CLUSTER) as store:
         yield store
