@@ -113,8 +113,8 @@ def _start(target: Target) -> HazelcastClient:
         async_start=True,
         invocation_timeout=target.timeout,
         membership_listeners=[(joined, None)],
-        # A write whose backup did not answer is of unknown outcome, not done.
-        fail_on_indeterminate_operation_state=True,
+        # The owner waits for the backups, and knows at once when one of them is gone; the client would wait for seconds.
+        backup_ack_to_client_enabled=False,
     )
     invocations = client._invocation_service
     invocations._should_retry = retry_of(invocations._should_retry)  # type: ignore[method-assign]
