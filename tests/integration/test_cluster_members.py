@@ -34,6 +34,19 @@ def test_a_killed_member_costs_nothing_that_was_acknowledged(three: Cluster) -> 
         assert not writers.errors
 
 
+def test_a_map_of_few_keys_is_whole_when_a_member_was_killed(three: Cluster) -> None:
+    """Of most partitions nobody ever asked anything: none of them waits for a word of the member that is gone."""
+    few = {"a": 1, "b": 2}
+    with three.client() as client:
+        client.get_map("few").blocking().put_all(few)
+        for node in three.nodes:
+            node.kill()
+            assert three.contents("few") == few
+            assert client.get_map("few").blocking().size() == len(few)
+            node.start()
+            assert three.contents("few") == few
+
+
 def test_a_rolling_restart_in_order_costs_nothing(three: Cluster) -> None:
     with three.client() as client:
         writers = Writers(client, "rolling")

@@ -1,20 +1,30 @@
 package kvwal.node;
 
 import com.hazelcast.spi.exception.RetryableHazelcastException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Future;
 
 /**
  * Closed until memory is recovered. Maps are "still loading" as long as it is: Hazelcast then lets every operation of a
  * client wait, and nobody sees a part of what was stored.
  */
 public final class Gate {
+    private final CompletableFuture<Void> recovered = new CompletableFuture<>();
     private boolean open;
     private boolean leaving;
     private String lost;
 
     /** Memory is whole: let everybody in. */
-    public synchronized void open() {
-        open = true;
-        notifyAll();
+    public void open() {
+        synchronized (this) {
+            open = true;
+        }
+        recovered.complete(null);
+    }
+
+    /** Done when memory is whole, failed if this node left before. */
+    Future<?> recovered() {
+        return recovered;
     }
 
     /** Memory has a hole: nobody may take what is missing for absent. */
@@ -31,21 +41,11 @@ public final class Gate {
     }
 
     /** This node leaves before it was recovered: whoever waits must not wait for ever. */
-    public synchronized void leave() {
-        leaving = true;
-        notifyAll();
-    }
-
-    synchronized void await() {
-        while (!open && !leaving) {
-            try {
-                wait();
-            } catch (InterruptedException error) {
-                leaving = true;
-                Thread.currentThread().interrupt();
-            }
+    public void leave() {
+        synchronized (this) {
+            leaving = true;
         }
-        check();
+        recovered.completeExceptionally(notRecovered());
     }
 
     synchronized boolean isOpen() {
@@ -58,8 +58,12 @@ public final class Gate {
             throw new RetryableHazelcastException("NotRecovered: this member has not joined yet.");
         }
         if (!open) {
-            throw new NotWritten("NotRecovered: this node has not loaded what its logs hold; nothing was read or written."
-                + " Wait until /readyz says that it is ready.");
+            throw notRecovered();
         }
+    }
+
+    private static NotWritten notRecovered() {
+        return new NotWritten("NotRecovered: this node has not loaded what its logs hold; nothing was read or written."
+            + " Wait until /readyz says that it is ready.");
     }
 }

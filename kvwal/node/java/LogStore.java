@@ -8,9 +8,9 @@ import com.hazelcast.map.EntryStore;
 import com.hazelcast.map.MapLoaderLifecycleSupport;
 import com.hazelcast.map.MapStoreFactory;
 import java.util.Collection;
-import java.util.Collections;
 import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.Future;
 
 /**
  * What Hazelcast's configuration gets as the store of a durable map. An EntryStore, so that expiry reaches the log.
@@ -80,11 +80,14 @@ public final class LogStore implements EntryStore<Object, Object>, MapLoaderLife
         mailboxes.send(mailbox, entry);
     }
 
-    /** No keys, once memory is recovered: see Gate. */
+    /** Done when this member's memory is whole: see MapKeyLoader. */
+    public Future<?> recovered() {
+        return gate.recovered();
+    }
+
     @Override
     public Iterable<Object> loadAllKeys() {
-        gate.await();
-        return Collections.emptyList();
+        throw passedBy();
     }
 
     @Override
@@ -118,6 +121,6 @@ public final class LogStore implements EntryStore<Object, Object>, MapLoaderLife
     }
 
     private static IllegalStateException passedBy() {
-        return new IllegalStateException("Hazelcast passed kvwal's MapDataStores by: is kvwal's jar first on the class path?");
+        return new IllegalStateException("Hazelcast passed kvwal's MapDataStores or MapKeyLoader by: is kvwal's jar first on the class path?");
     }
 }
