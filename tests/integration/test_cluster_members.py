@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.support.cluster import Cluster, Node, cluster, needs_hazelcast
-from tests.support.writers import Writers
+import kvwal
+from tests.support.cluster import CLUSTER, Cluster, Node, cluster, needs_hazelcast
+from tests.support.writers import IN_FLIGHT, Connected, Writers
 
 pytestmark = needs_hazelcast
 SMALL = "[log]\narchive_seconds = 1\n"
@@ -31,6 +33,22 @@ def test_a_killed_member_costs_nothing_that_was_acknowledged(three: Cluster) -> 
         writers.end()
         print(f"longest time without an acknowledgement: {writers.gap:.2f} s; errors: {writers.errors}")
         assert not writers.wrong(three.contents("killed"))
+        assert set(writers.errors) <= {"IndeterminateOperationStateError"}  # what Hazelcast's own client hands on
+
+
+def test_a_killed_member_is_no_error_to_whoever_puts_and_deletes_by_kvwal_connect(three: Cluster) -> None:
+    members = [node.address for node in three.nodes]
+    with kvwal.connect(members, cluster=CLUSTER) as store, ThreadPoolExecutor(IN_FLIGHT) as pool:
+        writers = Writers(Connected(store, pool), "connected")
+        for node in three.nodes:
+            writers.wait(1000)
+            node.kill()
+            writers.wait(1000)
+            node.start()
+        writers.wait(1000)
+        writers.end()
+        print(f"longest time without an acknowledgement: {writers.gap:.2f} s")
+        assert not writers.wrong(three.contents("connected"))
         assert not writers.errors
 
 

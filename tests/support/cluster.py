@@ -169,12 +169,11 @@ class Cluster:
 
     @contextmanager
     def client(self, **settings: Any) -> Iterator[hazelcast.HazelcastClient]:
-        """A plain client that knows all members, set as docs/cluster.md says."""
+        """A plain client that knows all members, and sends again what may be sent again."""
         addresses = [node.address for node in self.nodes]
         client = hazelcast.HazelcastClient(
-            cluster_name=CLUSTER, cluster_members=addresses, redo_operation=True, backup_ack_to_client_enabled=False,
-            **settings,
-        )  # fmt: skip
+            cluster_name=CLUSTER, cluster_members=addresses, redo_operation=True, **settings
+        )
         try:
             yield client
         finally:

@@ -6,6 +6,8 @@ import itertools
 import queue
 import threading
 import time
+from concurrent.futures import Executor
+from functools import partial
 from typing import Any
 
 KEYS = 300
@@ -51,7 +53,7 @@ class Writers:
             change.add_done_callback(lambda done, key=key, number=number: self._done(key, number, done))
 
     def _done(self, key: str, number: int, done: Any) -> None:
-        if done.is_success():
+        if done.exception() is None:
             now = time.monotonic()
             self.gap = max(self.gap, now - self._at)
             self._at = now
@@ -88,6 +90,21 @@ class Writers:
         if number is not None:
             return number >= last and not is_delete(number)
         return any(is_delete(tried) for tried in self.tried[key] if tried >= last)
+
+
+class Connected:
+    """What `kvwal.connect` gives, as the client of `Writers`: each change on a thread of its own."""
+
+    def __init__(self, store: Any, pool: Executor) -> None:
+        self._store = store
+        self._pool = pool
+
+    def get_map(self, name: str) -> Connected:
+        """The map as `Writers` uses one."""
+        jobs = self._store.map(name)
+        self.set = partial(self._pool.submit, jobs.put)
+        self.delete = partial(self._pool.submit, jobs.delete)
+        return self
 
 
 def is_delete(number: int) -> bool:
