@@ -23,6 +23,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Its logs are recovered, and the archive holds their tails."""
     alone: bool = True
     """Nothing but its own logs was ever in its memory."""
+    votes: int = 0
+    """The version of the electorate that it goes by; 0 while it serves nobody."""
+    failing: bool = False
+    """A log of its takes no more writes, or its disk is full."""
     loading: bool = False
     """It fills the cluster's memory now: `entries` of `most` are there."""
     entries: int = 0

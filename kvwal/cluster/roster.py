@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jpype
 import msgspec
 
+from kvwal.cluster.electorate import Electorate
 from kvwal.cluster.gathering import Recovered, Status
 from kvwal.errors import ClusterUnreachable, ConfigError
 
@@ -19,6 +20,7 @@ ADDRESS = "kvwal.address"
 ARCHIVE = "kvwal.archive"
 NAMESPACE = "kvwal.namespace"
 _RECOVERED = "recovered"
+_ELECTORATE = "electorate"
 _STATUS = "status:"
 
 
@@ -93,6 +95,20 @@ class Roster:
         """Memory is whole: everybody may let clients in. Returns when every member knows."""
         with _Asking():
             self._map.set(_RECOVERED, msgspec.json.encode(recovered).decode())
+
+    def electorate(self) -> Electorate | None:
+        """Whose presence counts, as the members agreed; None while nobody has said."""
+        with _Asking():
+            found = self._map.get(_ELECTORATE)
+        return None if found is None else msgspec.json.decode(str(found), type=Electorate)
+
+    def exchange(self, old: Electorate | None, new: Electorate) -> bool:
+        """Agree on `new`, if `old` is what is agreed on; whether it was. Returns when every member knows."""
+        after = msgspec.json.encode(new).decode()
+        with _Asking():
+            if old is None:
+                return self._map.putIfAbsent(_ELECTORATE, after) is None
+            return bool(self._map.replace(_ELECTORATE, msgspec.json.encode(old).decode(), after))
 
 
 class _Asking:

@@ -75,6 +75,8 @@ class NodeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Where the pinned Hazelcast jar is, if not in the cache that set-up fills."""
     backups: int = 1
     """Members that hold a copy of each entry besides its owner, as far as there are so many."""
+    majority: bool = True
+    """Whether a half of a cut cluster serves only if it has more than half of the members that are expected."""
     writers: int = 256
     """Changes that may wait for the log at one time: so many are in one group at most."""
     flush: dict[str, Literal["sync", "os"] | _Interval] = {}

@@ -14,12 +14,14 @@ from kvwal.node.jvm import java
 from kvwal.node.maps import INTERNAL, VOLATILE
 
 MOST_COPIES = 6
+_MAJORITY = "kvwal.majority"
+_GONE_SECONDS = 10
 _PROPERTIES = {
     "hazelcast.phone.home.enabled": "false",
     "hazelcast.socket.bind.any": "false",
     "hazelcast.shutdownhook.enabled": "false",
     "hazelcast.graceful.shutdown.max.wait": "6",
-    "hazelcast.max.no.heartbeat.seconds": "10",
+    "hazelcast.max.no.heartbeat.seconds": str(_GONE_SECONDS),
     "hazelcast.heartbeat.interval.seconds": "1",
     # A write whose backup did not answer is told to be of unknown outcome, instead of done.
     "hazelcast.operation.fail.on.indeterminate.state": "true",
@@ -30,7 +32,12 @@ _PROPERTIES = {
 }
 
 
-def configuration(options: NodeOptions, archive: str | None, mailboxes: Any, gate: Any) -> Any:
+def majority(gate: Any) -> Any:
+    """What is asked before each read and write of a map with a log: see java/Majority.java."""
+    return java("kvwal.node.Majority")(gate, _GONE_SECONDS // 2)
+
+
+def configuration(options: NodeOptions, archive: str | None, mailboxes: Any, gate: Any, majority: Any) -> Any:
     """The member's configuration: who is in the cluster, which maps have a log, what travels as it is."""
     config = java("com.hazelcast.config.Config")()
     config.setClusterName(options.cluster)
@@ -44,7 +51,9 @@ def configuration(options: NodeOptions, archive: str | None, mailboxes: Any, gat
     config.getExecutorConfig("hz:map-store-offloadable").setPoolSize(options.file.writers)
     _serialization(config.getSerializationConfig())
     factory = java("kvwal.node.LogStore$Factory")(mailboxes, gate)
-    config.getMapConfig("default").setMapStoreConfig(_store(factory))
+    config.getMapConfig("default").setMapStoreConfig(_store(factory)).setSplitBrainProtectionName(_MAJORITY)
+    protection = java("com.hazelcast.config.SplitBrainProtectionConfig")(_MAJORITY, True)
+    config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(majority))
     for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", MAP):
         config.addMapConfig(java("com.hazelcast.config.MapConfig")(pattern))
     for name, found in config.getMapConfigs().items():

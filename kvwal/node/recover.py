@@ -17,6 +17,7 @@ from archive.registry import owner, registered
 from kvwal.cluster.gathering import Recovered, Status, left_out, missing, unknown_to
 from kvwal.cluster.record import Record, RecordFile
 from kvwal.cluster.roster import Fellow, Roster
+from kvwal.cluster.voters import Voters
 from kvwal.config import Flush
 from kvwal.engine import Engine
 from kvwal.entry import encode_entries
@@ -34,6 +35,7 @@ _AT_ONCE = 50_000
 _POLL_SECONDS = 0.1
 _AGAIN_SECONDS = 2.0
 _TOLD_SECONDS = 5.0
+_WITHDRAW_SECONDS = 3.0
 
 
 async def open_logs(engine: Engine, flush: Callable[[str], Flush]) -> None:
@@ -83,13 +85,14 @@ def is_alone(options: NodeOptions, engine: Engine, record: Record | None) -> boo
 
 class Recovery:
     """From a member that has just started to one that may serve. `told` is what it is doing now, for people;
-    `alone`: no other node ever had a log of this cluster."""
+    `alone`: no other node ever had a log of this cluster; `failing` is for the others to know."""
 
     def __init__(
         self,
         options: NodeOptions,
         engine: Engine,
         roster: Roster,
+        voters: Voters,
         make_loader: Callable[[], Any],
         workers: Workers,
         file: RecordFile,
@@ -100,6 +103,8 @@ class Recovery:
         self._options = options
         self._engine = engine
         self._roster = roster
+        self._voters = voters
+        self.failing = False
         self._make_loader = make_loader
         self._workers = workers
         self._file = file
@@ -123,7 +128,30 @@ class Recovery:
     async def look(self) -> None:
         """Put on record whoever came and may stay. To be called from time to time while the node serves."""
         await self._put_on_record(await self._statuses())
+        await self._run(self._voters.look)
         await self._tell(self._status())
+
+    async def may_go(self, *, at_least: int = 1) -> bool:
+        """See `Voters.may_go`."""
+        return self._voters.may_go(await self._statuses(), at_least=at_least)
+
+    async def withdraw(self) -> None:
+        """Count no more among those of whom more than half must be there, if the others can be told so in time."""
+        clock = self._engine.options.clock
+        until = clock.elapsed() + _WITHDRAW_SECONDS
+        try:
+            while not await self._run(partial(self._voters.leave, await self._statuses())):
+                if clock.elapsed() > until:
+                    break
+                await self._tell(self._status())
+                await asyncio.sleep(_POLL_SECONDS)
+            else:
+                return
+        except ClusterUnreachable as error:
+            self._logger.warning("the other members could not be asked", error=str(error))
+        self._logger.warning(
+            "the others were not told in time that this member leaves: they expect it, as if it was killed"
+        )
 
     async def _recovered(self) -> Recovered | None:
         return await self._run(self._roster.recovered)
@@ -132,6 +160,7 @@ class Recovery:
         """One step towards a whole memory; how many entries were loaded, if it was this member that did it."""
         if self.alone:
             loaded = await load_own(self._engine, self._make_loader(), self._workers)
+            await self._run(partial(self._voters.begin, [self._options.node]))
             await self._run(partial(self._roster.tell_recovered, Recovered(by=self._options.node)))
             return loaded
         if not self._archived:
@@ -193,6 +222,7 @@ class Recovery:
         if not {fellow.member for fellow in living} <= there:
             self._logger.warning("a member went while memory was filled; once more")
             return 0
+        await self._run(partial(self._voters.begin, [fellow.name for fellow in living]))
         await self._run(partial(self._roster.tell_recovered, Recovered(by=self._options.node, without=without)))
         return loaded
 
@@ -209,9 +239,10 @@ class Recovery:
             await self._put_on_record(statuses)
             await self._tell(self._status())
             unsure = unknown_to(self._options.node, statuses, [fellow.name for fellow in living])
-            if not unsure:
+            left = [name for name, at in members.items() if {name, at} & set(self._options.without)]
+            if await self._run(partial(self._voters.enter, statuses, gone=left)) and not unsure:
                 break
-            self._say("joining", joining=unsure)
+            self._say("joining", joining=unsure or "until more than half of the expected members agree")
             await asyncio.sleep(_POLL_SECONDS)
         self.told = {}
 
@@ -231,7 +262,7 @@ class Recovery:
         found = Status(
             member=own.member, name=own.name, address=own.address, expected=self._record.members,
             listed=[str(address) for address in self._options.members], without=list(self._options.without),
-            archived=self._archived, alone=self.alone,
+            archived=self._archived, alone=self.alone, votes=self._voters.version, failing=self.failing,
         )  # fmt: skip
         if progress is None:
             return found

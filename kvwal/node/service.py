@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import signal
 import sys
 from collections.abc import Callable
@@ -15,9 +16,10 @@ import structlog
 
 from kvwal.cluster.record import RecordFile
 from kvwal.cluster.roster import Roster
+from kvwal.cluster.voters import Voters
 from kvwal.config import Flush
 from kvwal.engine import Default, Engine, Options
-from kvwal.errors import ClusterUnreachable, NotRecovered
+from kvwal.errors import ClusterUnreachable, LogFailed, NotRecovered, StorageFull
 from kvwal.node import jvm, member
 from kvwal.node.config import NodeOptions
 from kvwal.node.glue import Glue
@@ -30,6 +32,7 @@ from kvwal.ports.tasks import ThreadWorkers
 from kvwal.structures.state import Now
 
 _LOOK_SECONDS = 0.25
+_FULL_SECONDS = 10.0
 READY = "kvwal node {node} is ready at {address}"
 
 
@@ -58,6 +61,7 @@ class Service:
         self._mailboxes = jvm.java("kvwal.node.Mailboxes")()
         self._gate = jvm.java("kvwal.node.Gate")()
         self._instance: Any = None
+        self._full_since = math.inf
         self._pump: asyncio.Task[None]
 
     async def run(self) -> None:
@@ -91,13 +95,34 @@ class Service:
         while self._gate.lost() is None:
             try:
                 await recovery.look()
+                await self._go_if_failing(recovery)
             except ClusterUnreachable as error:
                 self._logger.warning("the other members could not be asked", error=str(error))
             await asyncio.sleep(_LOOK_SECONDS)
         raise NotRecovered(
-            f"too many members went at once: memory lost {self._gate.lost()}, and nobody is to take what is missing for absent.",
-            hint="Start all members again: what the logs hold is loaded anew.",
+            f"{self._gate.lost()}; nobody is to take what is missing here for absent.",
+            hint="Start this node again, and whoever else ended: what the logs hold is loaded anew.",
         )
+
+    async def _go_if_failing(self, recovery: Recovery) -> None:
+        """A node whose keys cannot be written leaves, if those that stay can serve without it: they take its keys over."""
+        failed, full = self._failed(), self._full()
+        now = self._engine.options.clock.elapsed()
+        self._full_since = min(self._full_since, now) if full else math.inf
+        recovery.failing = bool(failed or full)
+        if failed and await recovery.may_go():
+            raise LogFailed(
+                f"the log of {', '.join(failed)} has failed ({next(iter(failed.values()))}); this node has left, and the others"
+                " serve its keys.",
+                hint="Look at its disk, then start it again: it recovers every acknowledged write.",
+            )
+        lasts = now - self._full_since >= _FULL_SECONDS
+        if full and lasts and await recovery.may_go(at_least=self._options.file.backups + 1):
+            raise StorageFull(
+                f"the disk has been full for {_FULL_SECONDS:g} s ({next(iter(full.values()))}); this node has left, and the"
+                " others serve its keys.",
+                hint="Make room on its disk, then start it again.",
+            )
 
     def _is_alone(self) -> bool:
         return self._alone if self._recovery is None else self._recovery.alone
@@ -109,13 +134,17 @@ class Service:
         options, around = self._options, self._engine.options
         file = RecordFile(around.disk, around.root, around.namespace, around.cluster, self._engine.node)
         self._alone = await self._workers.run(lambda: is_alone(options, self._engine, file.read()))
-        config = member.configuration(options, around.archive_url, self._mailboxes, self._gate)
+        majority = member.majority(self._gate)
+        config = member.configuration(options, around.archive_url, self._mailboxes, self._gate, majority)
         self.phase = Phase.RECOVERING
         await open_logs(self._engine, self._flush())
         self._instance = await self._workers.run(partial(member.start, config))
         roster = Roster(self._instance)
+        voters = Voters(roster, options.node, majority.expect if options.file.majority else lambda names: None)
         make_loader = partial(jvm.java("kvwal.node.Loader"), self._instance)
-        self._recovery = Recovery(options, self._engine, roster, make_loader, self._workers, file, alone=self._alone)
+        self._recovery = Recovery(
+            options, self._engine, roster, voters, make_loader, self._workers, file, alone=self._alone
+        )
         loaded = await self._recovery.run()
         gc.freeze()  # what is here now stays; see `load_own`
         self._gate.open()
@@ -127,11 +156,16 @@ class Service:
 
     async def _leave(self) -> None:
         """Hand the partitions over, write what is on its way, archive the tail, and end the logs cleanly."""
-        self.phase = Phase.LEAVING
+        served, self.phase = self.phase is Phase.SERVING, Phase.LEAVING
         self._logger.info("leaving")
+        whole = self._gate.lost() is None
+        if served and whole and self._recovery is not None:
+            await self._recovery.withdraw()
         self._gate.leave()
         if self._instance is not None:
-            await self._workers.run(self._instance.shutdown)
+            await self._workers.run(
+                self._instance.shutdown if whole else self._instance.getLifecycleService().terminate
+            )
         self._mailboxes.close()
         await asyncio.gather(self._pump, return_exceptions=True)
         await self._engine.close(archive=self._options.archive not in (None, "none"))
@@ -149,6 +183,8 @@ class Service:
         found: dict[str, object] = {"phase": self.phase.value, "failed": failed}
         if self._recovery is not None:
             found |= self._recovery.told
+        if full := self._full():
+            found["full"] = full
         if (lost := self._gate.lost()) is not None:
             found["lost"] = str(lost)
         return self.phase is Phase.SERVING and not failed and lost is None, found
@@ -157,6 +193,11 @@ class Service:
         """Logs that take nothing more, and why."""
         open_ones = self._engine.businesses.items()
         return {name: str(found.log.writer.failed) for name, found in open_ones if found.log.writer.failed is not None}
+
+    def _full(self) -> dict[str, str]:
+        """Logs whose last write found no room on the disk."""
+        open_ones = self._engine.businesses.items()
+        return {name: str(found.log.writer.full) for name, found in open_ones if found.log.writer.full is not None}
 
     def _gauges(self) -> dict[str, tuple[str, float]]:
         serving = self.phase is Phase.SERVING

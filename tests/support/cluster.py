@@ -43,21 +43,27 @@ def free_port() -> int:
 
 
 class Node:
-    """One node under `root`. Its ports stay the same from start to start; `log` is its standard error, of all starts."""
+    """One node under `root`. Its ports stay the same from start to start; `log` is its standard error, of all starts,
+    `prefix` a command that it always runs under."""
 
-    def __init__(self, root: Path, name: str = "node-1", *, config: str = "", more: Sequence[str] = ()) -> None:
+    def __init__(
+        self, root: Path, name: str = "node-1", *, config: str = "", more: Sequence[str] = (), host: str = "127.0.0.1"
+    ) -> None:
         self.root = root
         self.name = name
+        self.host = host
+        self.prefix: list[str] = []
         self.port, self.http = free_port(), free_port()
         self.more = list(more)
         self.log = root.parent / f"{root.name}-{name}.log"
         self._config = root.parent / f"{root.name}-{name}.toml"
         self._config.write_text(JVM + config)
         self.process: subprocess.Popen[str] | None = None
+        self._serves = False
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -67,10 +73,11 @@ class Node:
     def spawn(self, *prefix: str) -> None:
         """Begin to start; `prefix` is a command to run it under."""
         command = [
-            *prefix, str(Path(sys.executable).parent / "kvwal"), "node", str(self.root), "--address", self.address,
-            "--node", self.name, "--cluster", CLUSTER, "--http", f"127.0.0.1:{self.http}", "--config", str(self._config),
+            *self.prefix, *prefix, str(Path(sys.executable).parent / "kvwal"), "node", str(self.root), "--address", self.address,
+            "--node", self.name, "--cluster", CLUSTER, "--http", f"{self.host}:{self.http}", "--config", str(self._config),
             *self.more,
         ]  # fmt: skip
+        self._serves = False
         with self.log.open("a") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
 
@@ -78,9 +85,10 @@ class Node:
         """Return when it says that it serves; fail with its log if it ends instead."""
         assert self.process is not None
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if "is ready at" in line:
-                return
+        while not self._serves and (line := self.process.stdout.readline()):
+            self._serves = "is ready at" in line
+        if self._serves:
+            return
         raise AssertionError(f"{self.name} ended with {self.process.wait()}:\n{self.log.read_text()}")
 
     def start(self) -> None:
@@ -116,7 +124,7 @@ class Node:
     def get(self, path: str) -> tuple[int, str]:
         """An HTTP answer's status and text."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.http}{path}") as answer:
+            with urllib.request.urlopen(f"http://{self.host}:{self.http}{path}") as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

@@ -12,7 +12,7 @@ public final class Gate {
     private final CompletableFuture<Void> recovered = new CompletableFuture<>();
     private boolean open;
     private boolean leaving;
-    private String lost;
+    private volatile String lost;
 
     /** Memory is whole: let everybody in. */
     public void open() {
@@ -27,7 +27,7 @@ public final class Gate {
         return recovered;
     }
 
-    /** Memory has a hole: nobody may take what is missing for absent. */
+    /** Memory has a hole, or is about to be given up: nobody may take what is missing for absent. `what` says why. */
     synchronized void lose(String what) {
         if (open) {
             open = false;
@@ -35,9 +35,16 @@ public final class Gate {
         }
     }
 
-    /** What was lost from memory, null if nothing was. */
-    public synchronized String lost() {
+    /** Why memory is not whole any more, null if it is. */
+    public String lost() {
         return lost;
+    }
+
+    /** For whoever would read memory. */
+    void checkWhole() {
+        if (lost != null) {
+            throw new NotWritten("NotRecovered: " + lost + "; nothing was read or written. Ask another member.");
+        }
     }
 
     /** This node leaves before it was recovered: whoever waits must not wait for ever. */
@@ -54,7 +61,8 @@ public final class Gate {
 
     /** Whoever comes too early is sent back by Hazelcast, and tries again. */
     synchronized void check() {
-        if (!open && !leaving && lost == null) {
+        checkWhole();
+        if (!open && !leaving) {
             throw new RetryableHazelcastException("NotRecovered: this member has not joined yet.");
         }
         if (!open) {

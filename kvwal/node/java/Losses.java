@@ -1,10 +1,15 @@
 package kvwal.node;
 
+import com.hazelcast.core.LifecycleEvent;
+import com.hazelcast.core.LifecycleListener;
 import com.hazelcast.partition.PartitionLostEvent;
 import com.hazelcast.partition.PartitionLostListener;
 
-/** Hears that an owner and all its backups went at once: what they held is in logs, and no longer in memory. */
-public final class Losses implements PartitionLostListener {
+/**
+ * Hears that this member's memory is no longer whole: an owner and all its backups went at once, or it was cut off, meets the
+ * others again, and gives its memory up for theirs. What it held is in logs.
+ */
+public final class Losses implements PartitionLostListener, LifecycleListener {
     private final Gate gate;
     private final int backups;
 
@@ -16,7 +21,15 @@ public final class Losses implements PartitionLostListener {
     @Override
     public void partitionLost(PartitionLostEvent event) {
         if (event.getLostBackupCount() >= backups || event.allReplicasInPartitionLost()) {
-            gate.lose("partition " + event.getPartitionId());
+            gate.lose("too many members went at once, or this one was cut off from them: memory lost partition "
+                + event.getPartitionId());
+        }
+    }
+
+    @Override
+    public void stateChanged(LifecycleEvent event) {
+        if (event.getState() == LifecycleEvent.LifecycleState.MERGING) {
+            gate.lose("this member was cut off from the others and meets them again: their memory counts");
         }
     }
 }
