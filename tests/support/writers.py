@@ -10,6 +10,8 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
+from hazelcast.errors import HazelcastError
+
 KEYS = 300
 IN_FLIGHT = 60
 DELETES = 5
@@ -85,6 +87,10 @@ class Writers:
             key: (last, found.get(key)) for key, last in self.acknowledged.items() if not self._may(key, last, found)
         }
 
+    def stale(self, key: str, last: int, number: int | None) -> bool:
+        """Whether somebody who asked for `key` after its change `last` was acknowledged may not be told `number`."""
+        return not self._may(key, last, {} if number is None else {key: number})
+
     def _may(self, key: str, last: int, found: dict[str, int]) -> bool:
         number = found.get(key)
         if number is not None:
@@ -105,6 +111,42 @@ class Connected:
         self.set = partial(self._pool.submit, jobs.put)
         self.delete = partial(self._pool.submit, jobs.delete)
         return self
+
+
+class Reader:
+    """A client that reads without a pause what `writers` write. `stale` is what was older than what was acknowledged before."""
+
+    def __init__(self, client: Any, writers: Writers, name: str = "load") -> None:
+        self.stale: list[tuple[str, int, int | None]] = []
+        self.reads = 0
+        self.errors = 0
+        self._map = client.get_map(name).blocking()
+        self._writers = writers
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            for key, last in list(self._writers.acknowledged.items()):
+                if self._stopped.is_set():
+                    return
+                self._read(key, last)
+
+    def _read(self, key: str, last: int) -> None:
+        try:
+            found = self._map.get(key)
+        except HazelcastError:
+            self.errors += 1
+            return
+        self.reads += 1
+        if self._writers.stale(key, last, found):
+            self.stale.append((key, last, found))
+
+    def end(self) -> None:
+        """Read nothing more."""
+        self._stopped.set()
+        self._thread.join()
 
 
 def is_delete(number: int) -> bool:

@@ -1,0 +1,143 @@
+"""A network that fails: nothing acknowledged is lost, nobody is told what is older than what was acknowledged, and it goes on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hazelcast.errors import HazelcastError
+
+from tests.support import network as support
+from tests.support.cluster import Cluster, Node, needs_hazelcast
+from tests.support.network import Network, networked
+from tests.support.writers import Reader, Writers
+
+pytestmark = [
+    needs_hazelcast,
+    pytest.mark.skipif(support.missing() is not None, reason=str(support.missing())),
+    pytest.mark.timeout(400),
+]
+SMALL = "[log]\narchive_seconds = 1\n"
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Network]]:
+    """Three members on a network that can be cut; each test leaves all of them serving."""
+    with networked(tmp_path_factory.mktemp("three"), 3, config=SMALL) as made:
+        yield made
+
+
+@contextmanager
+def load(cluster: Cluster, name: str) -> Iterator[Writers]:
+    """Clients that write and read meanwhile; afterwards what they saw is judged. They notice a silent member as members do:
+    by default Hazelcast's client for Python waits a minute for an answer from one that is unplugged.
+    """
+    with cluster.client(heartbeat_interval=1.0, heartbeat_timeout=10.0) as client:
+        writers = Writers(client, name)
+        writers.wait(1000)
+        reader = Reader(client, writers, name)
+        yield writers
+        reader.end()
+        writers.end()
+    print(
+        f"{name}: longest time without an acknowledgement {writers.gap:.1f} s; {writers.last:,} changes, {reader.reads:,} reads;"
+        f" refused or unknown: {dict(Counter(writers.errors))}, reads refused: {reader.errors}"
+    )
+    assert reader.reads
+    assert not reader.stale
+    assert not writers.wrong(cluster.contents(name))
+
+
+def ended(node: Node) -> int:
+    """Waits for its end by itself; its exit code."""
+    assert node.process is not None
+    code = node.process.wait()
+    node.process = None
+    return code
+
+
+def wait_for(node: Node, word: str) -> None:
+    """Until the node tells of it at /readyz."""
+    while True:
+        try:
+            if word in node.get("/readyz")[1]:
+                return
+        except OSError:  # it does not listen yet
+            continue
+
+
+@pytest.mark.parametrize("one_way", [False, True])
+def test_a_member_is_cut_off_and_comes_back(three: tuple[Cluster, Network], one_way: bool) -> None:
+    """It ends when it sees that memory there has a hole, is started again while it is still cut off, and joins when it can."""
+    cluster, network = three
+    lost = cluster.nodes[2]
+    with load(cluster, "one-way" if one_way else "cut") as writers:
+        network.cut(3, [1, 2], one_way=one_way)
+        assert ended(lost) == 3
+        writers.wait(1000)
+        lost.spawn()
+        wait_for(lost, "waiting_for")
+        network.heal(3, [1, 2], one_way=one_way)
+        lost.wait_ready()
+        writers.wait(1000)
+
+
+def test_a_member_is_unplugged_and_comes_back(three: tuple[Cluster, Network]) -> None:
+    """Nobody is told so: only its silence says it, to the other members and to the clients."""
+    cluster, network = three
+    lost = cluster.nodes[2]
+    with load(cluster, "unplugged") as writers:
+        network.unplug(3)
+        assert ended(lost) == 3
+        writers.wait(1000)
+        network.plug(3)
+        lost.start()
+        writers.wait(1000)
+
+
+def test_a_link_that_comes_and_goes(three: tuple[Cluster, Network]) -> None:
+    cluster, network = three
+    with load(cluster, "flapping") as writers:
+        for number in range(30):
+            one = number % 3 + 1
+            others = [other for other in (1, 2, 3) if other != one]
+            network.cut(one, others, one_way=number % 2 == 0)
+            for node in cluster.nodes:
+                node.get("/healthz")
+            network.heal(one, others, one_way=number % 2 == 0)
+            writers.wait(50)
+    assert all(node.ready()["ready"] for node in cluster.nodes)
+
+
+def test_a_slow_link(three: tuple[Cluster, Network]) -> None:
+    cluster, network = three
+    with load(cluster, "slow") as writers:
+        network.slow(3, "512kbit")
+        writers.wait(500)
+        network.quicken(3)
+        writers.wait(500)
+    assert all(node.ready()["ready"] for node in cluster.nodes)
+
+
+def test_a_member_that_has_all_in_memory_is_cut_off(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """It refuses, in a sentence, what the others serve; when they meet, it gives its memory up and starts anew."""
+    with networked(tmp_path_factory.mktemp("whole"), 3, config="backups = 2\n" + SMALL) as (cluster, network):
+        lost = cluster.nodes[2]
+        with load(cluster, "whole") as writers:
+            network.cut(3, [1, 2])
+            with lost.client() as client:
+                alone = client.get_map("whole").blocking()
+                told = ""
+                while "1 of the 3 members" not in told:
+                    try:
+                        alone.get("key-1")
+                    except HazelcastError as error:
+                        told = str(error)
+            writers.wait(1000)
+            network.heal(3, [1, 2])
+            assert ended(lost) == 3
+            assert "meets them again" in lost.log.read_text()
+            lost.start()
+            writers.wait(1000)
