@@ -254,6 +254,15 @@ def find_rows(objects: Objects, info: ObjectInfo, key_class: str, key: bytes) ->
         return pq.read_table(file, filters=wanted, page_checksum_verification=True).cast(schema())
 
 
+def find_class(objects: Objects, info: ObjectInfo, key_class: str, columns: list[str]) -> pa.Table:
+    """These columns of the rows of one class of key. Reads only the row groups that may hold it, each page checked."""
+    import pyarrow.parquet as pq
+
+    wanted = [("key_class", "=", key_class)]
+    with objects.open(info.key) as file, as_damage(info.key):
+        return pq.read_table(file, columns=columns, filters=wanted, page_checksum_verification=True)
+
+
 def coverage(objects: Objects, place: Place, log_id: str) -> Coverage:
     """What the archive holds of the log `log_id` and of the logs it continues; nothing for a log that is not
     registered. Raises as `live_objects`.

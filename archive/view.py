@@ -13,7 +13,7 @@ from archive.faults import ObjectMissing
 from archive.layout import Place
 from archive.merge import Source, all_rows, latest_batches
 from archive.objects import Objects, gone, scratch
-from archive.reader import ObjectInfo, checked_file, find_rows, listed_again, live_objects, without_gaps
+from archive.reader import ObjectInfo, checked_file, find_class, find_rows, listed_again, live_objects, without_gaps
 from archive.registry import registered
 from archive.rows import COLUMNS, IDENTITY, node_schema
 
@@ -133,6 +133,22 @@ def history(
 
         rows = find_rows(objects, info, key_class, key)
         return rows if part.up_to is None else rows.filter(pc.less_equal(rows.column("sequence"), part.up_to))
+
+    return listed_again(read)
+
+
+def keys_of_class(objects: Objects, namespace: str, cluster: str, business: str, key_class: str) -> list[bytes]:
+    """The keys of a class that are not deleted, sorted, over all registered nodes. For a class of few keys."""
+
+    def read() -> list[bytes]:
+        latest: dict[bytes, tuple[int, str, int, bool]] = {}
+        for part in parts(objects, namespace, cluster, business):
+            for info in part.infos:
+                rows = find_class(objects, info, key_class, ["key", "timestamp", "sequence", "deleted"]).to_pydict()
+                for key, timestamp, sequence, deleted in zip(*rows.values(), strict=True):
+                    found = (timestamp, part.place.node, sequence, deleted)
+                    latest[key] = max(found, latest.get(key, found))
+        return sorted(key for key, found in latest.items() if not found[-1])
 
     return listed_again(read)
 

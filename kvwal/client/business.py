@@ -10,6 +10,7 @@ from hazelcast.errors import HazelcastError
 from hazelcast.future import Future as HazelcastFuture
 
 from kvwal.client.failures import translate, would_wait
+from kvwal.client.intents import send
 from kvwal.client.link import Link, is_reactor
 from kvwal.client.memory import ClusterMemory, make_entry, to_data
 from kvwal.codecs import registry
@@ -52,7 +53,7 @@ class ClusterBusiness:
 
     def submit(self, submission: Submission, *, waits: bool = False) -> None:
         """See `structures.business.Business.submit`. Waits while as many as may wait for the cluster do."""
-        self._ready_for(submission)
+        self._link.check_open()
         here = is_reactor()
         if here and waits:
             raise would_wait()
@@ -62,7 +63,7 @@ class ClusterBusiness:
 
     def offer(self, submission: Submission) -> bool:
         """See `structures.business.Business.offer`."""
-        self._ready_for(submission)
+        self._link.check_open()
         if not self._room.acquire(blocking=False):
             return False
         self.begin(submission)
@@ -91,14 +92,9 @@ class ClusterBusiness:
         else:
             self.give_back()
 
-    def _ready_for(self, submission: Submission) -> None:
-        self._link.check_open()
-        if len(submission.entries) > 1:
-            raise ConfigError(
-                f"{self.what}: a client of a cluster cannot write {len(submission.entries)} keys as one transaction;"
-                " nothing was written.",
-                hint="Write them one by one, or in a transaction of Hazelcast, of which a crash may leave a part.",
-            )
+    def send_all(self, entries: list[Entry]) -> HazelcastFuture[Any]:
+        """Begin to change all these keys, or none."""
+        return send(self._link.client, self.name, entries)
 
     def give_back(self) -> None:
         """One that had a place among those that may wait for the cluster is done."""
@@ -145,9 +141,15 @@ class _Sending:
         submission = self._submission
         if submission.decide is not None:
             self._look(submission.decide)
+        elif not submission.entries:
+            self._business.answer(submission, None)
         else:
-            write = partial(self._write, submission.entries[0])
+            one = len(submission.entries) == 1
+            write = partial(self._write, submission.entries[0]) if one else self._write_all
             self._then(write, lambda _: self._business.answer(submission, None))
+
+    def _write_all(self) -> Any:
+        return self._business.send_all(self._submission.entries)
 
     def _write(self, entry: Entry) -> Any:
         key = to_data(entry.key, entry.key_class)

@@ -18,7 +18,8 @@ class ClusterMap(Map):
     A change returns when it is as durable as its node's flush policy says, whatever `sync` is. The timestamp that it returns
     is this client's clock at the answer: later than that of the log if the clocks agree. What walks over many entries sees each
     at its own moment. A put or a delete whose answer was lost is sent again for `timeout` seconds, so it may be done twice; a
-    conditional one never is, and raises `CommitUnknown`.
+    conditional one never is, and raises `CommitUnknown`. Several keys as one (`put_many`, `transaction`) are all there or not at
+    all, whoever is killed, but others may see a part before this returns.
     """
 
     def __init__(self, business: ClusterBusiness, store: object) -> None:

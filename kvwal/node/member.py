@@ -56,6 +56,7 @@ def configuration(options: NodeOptions, archive: str | None, mailboxes: Any, gat
     config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(majority))
     for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", MAP):
         config.addMapConfig(java("com.hazelcast.config.MapConfig")(pattern))
+    java("kvwal.node.Intents").configure(config, _store(factory), gate)
     for name, found in config.getMapConfigs().items():
         found.setBackupCount(MOST_COPIES if str(name) == MAP else options.file.backups)
         # The half of a split cluster that comes back gives up its memory; its logs keep what it wrote.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from kvwal.cluster.intents import INTENT, changes_of, with_changes
 from kvwal.entry import Entry
 from kvwal.structures.state import Now, State
 
@@ -31,9 +32,14 @@ class Passing(State):
     def apply(self, entries: list[Entry]) -> None:
         """See `State.apply`."""
         if self._collecting:
-            super().apply(entries)
+            for part in with_changes(entries, self._is_newer):
+                super().apply(part)
         for written in self._watchers:
             written.update((entry.key_class, entry.key) for entry in entries if not entry.deleted)
+
+    def _is_newer(self, change: Entry) -> bool:
+        found = self.tables.get(change.key_class, {}).get(change.key)
+        return found is not None and found.timestamp > change.timestamp
 
     @contextmanager
     def watching(self) -> Iterator[set[tuple[str, bytes]]]:
@@ -63,6 +69,16 @@ class Passing(State):
         for entry in (*found, mark):
             del self.tables[entry.key_class][entry.key]
         return [*found, mark]
+
+    def unfinished(self) -> list[tuple[Entry, list[Entry]]]:
+        """Intents that were collected, each with those of its changes that are still the latest of their keys; the intents
+        are no longer kept."""
+        found = list(self.tables.pop(INTENT, {}).values())
+        return [(intent, [change for change in changes_of(intent) if self._is_latest(change)]) for intent in found]
+
+    def _is_latest(self, change: Entry) -> bool:
+        found = self.tables.get(change.key_class, {}).get(change.key)
+        return change.deleted if found is None else found.timestamp == change.timestamp
 
     def hand_over(self, at_once: int) -> Iterator[list[Entry]]:
         """What was collected and is live, in lists of at most `at_once`; what was handed over is no longer kept."""

@@ -15,6 +15,7 @@ import structlog
 from archive.objects import Objects, open_objects
 from archive.registry import owner, registered
 from kvwal.cluster.gathering import Recovered, Status, left_out, missing, unknown_to
+from kvwal.cluster.intents import finish
 from kvwal.cluster.record import Record, RecordFile
 from kvwal.cluster.roster import Fellow, Roster
 from kvwal.cluster.voters import Voters
@@ -54,6 +55,8 @@ async def load_own(engine: Engine, loader: Any, workers: Workers) -> int:
         state = passing(business.state)
         if dropped := state.dropped():
             await delete(business, dropped[:-1], lambda entry: True)
+        for intent, changes in state.unfinished():
+            await finish(business, intent, changes)
         count = await workers.run(partial(load, loader, to_map(name), state))
         logger.info("loaded", map=to_map(name), entries=count)
         loaded += count
@@ -218,6 +221,8 @@ class Recovery:
                 logged = around.clock.elapsed()
                 self._logger.info("filling memory", **_progress(self._status(progress)))
         loaded = await filling
+        for name, intent, changes in restore.unfinished:
+            await finish(await self._engine.business(name), intent, changes)
         there = {fellow.member for fellow in await self._run(self._roster.living)}
         if not {fellow.member for fellow in living} <= there:
             self._logger.warning("a member went while memory was filled; once more")

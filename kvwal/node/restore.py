@@ -14,7 +14,8 @@ from archive.objects import Objects
 from archive.reader import list_spans
 from archive.registry import registered
 from archive.restore import businesses, restore_batches
-from kvwal.entry import TIMESTAMP_SHIFT
+from kvwal.cluster.intents import INTENT, Unfinished
+from kvwal.entry import TIMESTAMP_SHIFT, Entry, encode_entries
 from kvwal.node.maps import to_map
 from kvwal.node.memory import DROPPED, SCHEMAS
 
@@ -49,7 +50,11 @@ class Progress:
 
 
 class Restore:
-    """Fills the maps of a cluster from its archive."""
+    """Fills the maps of a cluster from its archive.
+
+    `unfinished` are the intents that it met, each with its business and those of its changes that are the latest of their keys:
+    they are in memory, and have to be logged.
+    """
 
     def __init__(
         self,
@@ -69,6 +74,7 @@ class Restore:
         self._now_ms = now_ms
         self._skew = skew_ms << TIMESTAMP_SHIFT
         self._progress = progress
+        self.unfinished: list[tuple[str, Entry, list[Entry]]] = []
 
     def run(self) -> int:
         """Returns how many entries were loaded, when they are in memory. Raises ArchiveError and its kinds."""
@@ -88,11 +94,24 @@ class Restore:
     def _fill(self, business: str) -> None:
         name = to_map(business)
         marks = self._marks(business)
+        intents = Unfinished(self._intents(business, marks))
         for batch in restore_batches(self._objects, *self._where, business).batches:
-            for part in _parts(self._live(batch, marks)):
+            for part in _parts(self._live(intents.without(batch), marks)):
                 for columns in _columns(part):
                     self._loader.load(name, *columns)
                 self._progress.entries += part.num_rows
+        if puts := intents.puts(self._now_ms):
+            self._loader.load(name, encode_entries(puts))
+            self._progress.entries += len(puts)
+        self.unfinished += [(business, intent, changes) for intent, changes in intents.left()]
+
+    def _intents(self, business: str, marks: dict[str, int]) -> Iterator[Entry]:
+        """Transactions that a crash interrupted, but for those of a map that was destroyed since."""
+        for key in view.keys_of_class(self._objects, *self._where, business, INTENT):
+            rows = view.history(self._objects, *self._where, business, key_class=INTENT, key=key)
+            row = rows.slice(0, 1).to_pylist()[0]
+            if row["timestamp"] > marks.get(row["node"], 0):
+                yield Entry(key, INTENT, row["value"], row["value_class"], False, row["timestamp"])
 
     def _marks(self, business: str) -> dict[str, int]:
         """When the map was destroyed last, by each node's log: nothing that such a log holds from before counts."""
@@ -108,7 +127,7 @@ class Restore:
 
         expires, key_class = batch.column("expires"), batch.column("key_class")
         gone = pc.or_(batch.column("deleted"), pc.and_(pc.greater(expires, 0), pc.less_equal(expires, self._now_ms)))
-        gone = pc.or_(gone, pc.equal(key_class, DROPPED))
+        gone = pc.or_(gone, pc.or_(pc.equal(key_class, DROPPED), pc.equal(key_class, INTENT)))
         if marks:
             dropped = pc.and_(self._dropped(batch, marks), pc.invert(pc.starts_with(key_class, SCHEMAS)))
             gone = pc.or_(gone, dropped)

@@ -1,4 +1,4 @@
-"""Every test here runs on an embedded store and on a cluster: to its callers a map is the same."""
+"""Every test here runs on an embedded store and on a cluster of three nodes: to its callers a map is the same."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pytest
 
 import kvwal
 from kvwal.structures.map import Map
-from tests.support.cluster import CLUSTER, Node, needs_hazelcast, running
+from tests.support.cluster import CLUSTER, Cluster, cluster, needs_hazelcast
 
 _NUMBERS = count(1)
 
 
-@pytest.fixture(scope="session")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """One node for all tests here: each has a map of its own."""
-    with running(tmp_path_factory.mktemp("conformance") / "root") as node:
-        yield node
+@pytest.fixture(scope="package")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three nodes for all tests here: each has a map of its own."""
+    with cluster(tmp_path_factory.mktemp("conformance"), 3) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")  # other tests count the children of this process: its archiver must not stay
@@ -30,8 +30,8 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def connected(node: Node) -> Iterator[Any]:
-    with kvwal.connect(node.address, cluster=CLUSTER) as store:
+def connected(three: Cluster) -> Iterator[Any]:
+    with kvwal.connect([node.address for node in three.nodes], cluster=CLUSTER) as store:
         yield store
 
 
@@ -53,5 +53,5 @@ def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """A call that gives an asynchronous store of either kind."""
     if request.param == "embedded":
         return lambda: kvwal.aio.open(tmp_path, archive=None, flush="os")
-    node: Node = request.getfixturevalue("node")
-    return lambda: kvwal.aio.connect(node.address, cluster=CLUSTER)
+    three: Cluster = request.getfixturevalue("three")
+    return lambda: kvwal.aio.connect(three.nodes[0].address, cluster=CLUSTER)

@@ -69,6 +69,19 @@ def test_exactly_one_condition_wins(opening: Opening) -> None:
     run(opening, test)
 
 
+def test_several_keys_are_changed_as_one(opening: Opening) -> None:
+    async def test(jobs: Map) -> None:
+        await jobs.put_many({"a": 1, "b": 2})
+        async with jobs.transaction() as t:
+            t["c"] = 3
+            del t["a"]
+        assert await everything(jobs) == [("b", 2), ("c", 3)]
+        await asyncio.gather(*(jobs.put_many({number: number, -number - 1: number}) for number in range(TASKS)))
+        assert await jobs.count() == 2 + 2 * TASKS
+
+    run(opening, test)
+
+
 def test_more_tasks_than_may_wait_all_write(opening: Opening) -> None:
     async def test(jobs: Map) -> None:
         await asyncio.gather(*(jobs.put(number, number) for number in range(3000)))

@@ -56,8 +56,8 @@ final class Entries {
         out.put(name);
     }
 
-    /** A put, as Python hands it over. `expires` is 0 for never. */
-    record Entry(String keyClass, byte[] key, String valueClass, byte[] value, long expires) { }
+    /** An entry, as Python hands it over. `expires` is 0 for never. */
+    record Entry(String keyClass, byte[] key, String valueClass, byte[] value, boolean deleted, long expires) { }
 
     /** Reads what Python's encoder wrote: arrays of entries with a timestamp. */
     static final class Reader {
@@ -73,16 +73,16 @@ final class Entries {
             return count;
         }
 
-        /** The next entry, which is no delete. */
+        /** The next entry. */
         Entry next() {
             int fields = array();
             byte[] key = bin();
             String keyClass = str();
             byte[] value = bin();
             String valueClass = str();
-            in.get();
+            boolean deleted = (in.get() & 0xff) == TRUE;
             uint();
-            return new Entry(keyClass, key, valueClass, value, fields == 7 ? uint() : 0);
+            return new Entry(keyClass, key, valueClass, value, deleted, fields == 7 ? uint() : 0);
         }
 
         private int array() {

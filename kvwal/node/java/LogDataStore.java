@@ -52,6 +52,12 @@ public final class LogDataStore extends WriteThroughStore {
     }
 
     private void write(Data key, Data value, long expires) {
-        log.write(Words.of(toHeapData(key)), value == null ? null : Words.of(value), expires);
+        Data changed = toHeapData(key);
+        try {
+            log.write(Words.of(changed), value == null ? null : Words.of(value), expires);
+        } catch (RuntimeException error) {
+            log.refused(changed);
+            throw error;
+        }
     }
 }

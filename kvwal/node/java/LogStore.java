@@ -3,6 +3,7 @@ package kvwal.node;
 import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.instance.impl.Node;
 import com.hazelcast.instance.impl.NodeState;
+import com.hazelcast.internal.serialization.Data;
 import com.hazelcast.map.EntryLoader;
 import com.hazelcast.map.EntryStore;
 import com.hazelcast.map.MapLoaderLifecycleSupport;
@@ -18,17 +19,19 @@ import java.util.concurrent.Future;
  * Its own store methods would see objects, made from bytes of which the classes may not even be here: LogDataStore, which
  * stands below, sees the bytes, and none of these is ever called.
  */
-public final class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleSupport {
+public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleSupport {
     private static final Words.Word DROPPED = new Words.Word("dropped:none", new byte[0], 0, 0);
     private static final Words.Word DROPPED_VALUE = new Words.Word("none", new byte[0], 0, 0);
 
     final Gate gate;
-    private final Mailboxes mailboxes;
+    final Mailboxes mailboxes;
     private final Mailboxes.Mailbox mailbox;
     private Node node;
     private Schemas schemas;
+    private Applied applied;
+    private String name;
 
-    private LogStore(Mailboxes mailboxes, Gate gate, String map) {
+    LogStore(Mailboxes mailboxes, Gate gate, String map) {
         this.mailboxes = mailboxes;
         this.mailbox = mailboxes.open(map);
         this.gate = gate;
@@ -46,12 +49,14 @@ public final class LogStore implements EntryStore<Object, Object>, MapLoaderLife
 
         @Override
         public LogStore newMapStore(String map, Properties properties) {
-            return new LogStore(mailboxes, gate, map);
+            return map.equals(Intents.MAP) ? new IntentStore(mailboxes, gate) : new LogStore(mailboxes, gate, map);
         }
     }
 
     @Override
     public void init(HazelcastInstance instance, Properties properties, String map) {
+        name = map;
+        applied = Intents.of(instance).applied();
         node = Members.node(instance);
         schemas = new Schemas(Members.engine(instance), this::append);
     }
@@ -74,6 +79,11 @@ public final class LogStore implements EntryStore<Object, Object>, MapLoaderLife
             schemas.append();
         }
         append(Entries.encode(key, value, expires));
+    }
+
+    /** A change of this key is not in the log. */
+    void refused(Data key) {
+        applied.refused(name, key);
     }
 
     private void append(byte[] entry) {

@@ -1,0 +1,35 @@
+package kvwal.node;
+
+import com.hazelcast.core.HazelcastInstance;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.ConcurrentHashMap;
+
+/** Where intents are logged: each in the log of the map that it is of, as an entry of the structure "intent". */
+final class IntentStore extends LogStore {
+    private final Map<String, Mailboxes.Mailbox> boxes = new ConcurrentHashMap<>();
+
+    IntentStore(Mailboxes mailboxes, Gate gate) {
+        super(mailboxes, gate, Intents.MAP);
+    }
+
+    /** The first intent that this member owns, or is the backup of, makes it look after those of members that go. */
+    @Override
+    public void init(HazelcastInstance instance, Properties properties, String map) {
+        super.init(instance, properties, map);
+        Intents.of(instance).watch(instance);
+    }
+
+    @Override
+    void write(Words.Word key, Words.Word value, long expires) {
+        gate.check();
+        String map = Intents.map(new String(key.array(), key.from(), key.length(), StandardCharsets.UTF_8));
+        Words.Word logged = new Words.Word(Intents.KEY_CLASS, key.array(), key.from(), key.length());
+        mailboxes.send(boxes.computeIfAbsent(map, mailboxes::open), Entries.encode(logged, value, expires));
+    }
+
+    /** Nobody destroys them. */
+    @Override
+    public void destroy() { }
+}

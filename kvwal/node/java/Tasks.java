@@ -1,0 +1,243 @@
+package kvwal.node;
+
+import com.hazelcast.core.HazelcastInstance;
+import com.hazelcast.core.HazelcastInstanceAware;
+import com.hazelcast.internal.serialization.Data;
+import com.hazelcast.internal.serialization.impl.HeapData;
+import com.hazelcast.map.EntryProcessor;
+import com.hazelcast.map.ExtendedMapEntry;
+import com.hazelcast.map.impl.LazyMapEntry;
+import com.hazelcast.nio.ObjectDataInput;
+import com.hazelcast.nio.ObjectDataOutput;
+import com.hazelcast.nio.serialization.DataSerializableFactory;
+import com.hazelcast.nio.serialization.IdentifiedDataSerializable;
+import java.io.IOException;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.TimeUnit;
+
+/** What is sent between members, and what kvwal's clients send, to be run where it arrives. */
+final class Tasks implements DataSerializableFactory {
+    /** The factory, and the transaction in it, as kvwal/client knows them. */
+    static final int FACTORY = 27510;
+    private static final int TRANSACTION = 1;
+    private static final int APPLY = 2;
+    private static final int TAKE_OVER = 3;
+    private static final int FORGET = 4;
+
+    @Override
+    public IdentifiedDataSerializable create(int number) {
+        switch (number) {
+            case TRANSACTION: return new Transaction();
+            case APPLY: return new Apply();
+            case TAKE_OVER: return new TakeOver();
+            case FORGET: return new Forget();
+            default: throw new IllegalArgumentException("there is no task " + number);
+        }
+    }
+
+    /** Something of ours, which is told where it runs. */
+    abstract static class Task implements IdentifiedDataSerializable, HazelcastInstanceAware {
+        transient HazelcastInstance instance;
+
+        @Override
+        public void setHazelcastInstance(HazelcastInstance here) {
+            instance = here;
+        }
+
+        @Override
+        public int getFactoryId() {
+            return FACTORY;
+        }
+
+        Intents intents() {
+            return Intents.of(instance);
+        }
+    }
+
+    /** From a client: its changes of a map, all or none. */
+    static final class Transaction extends Task implements Callable<Boolean> {
+        private String id;
+        private String map;
+        private byte[] changes;
+
+        @Override
+        public Boolean call() {
+            intents().run(instance, id, map, changes);
+            return true;
+        }
+
+        @Override
+        public int getClassId() {
+            return TRANSACTION;
+        }
+
+        @Override
+        public void writeData(ObjectDataOutput out) throws IOException {
+            out.writeString(id);
+            out.writeString(map);
+            out.writeByteArray(changes);
+        }
+
+        @Override
+        public void readData(ObjectDataInput in) throws IOException {
+            id = in.readString();
+            map = in.readString();
+            changes = in.readByteArray();
+        }
+    }
+
+    /** One change of an intent, where its key is: answers false if it is no longer for its sender to apply it. */
+    static final class Apply extends Task implements EntryProcessor<Object, Object, Boolean> {
+        private String intent;
+        private String expander;
+        private int change;
+        private Data value;
+        private long expires;
+        private boolean isBackup;
+        private transient boolean begun;
+        private transient Data key;
+
+        Apply() { }
+
+        Apply(String intent, String expander, int change, Data value, long expires) {
+            this.intent = intent;
+            this.expander = expander;
+            this.change = change;
+            this.value = value;
+            this.expires = expires;
+        }
+
+        @Override
+        public Boolean process(Map.Entry<Object, Object> found) {
+            LazyMapEntry<Object, Object> entry = (LazyMapEntry<Object, Object>) found;
+            key = entry.getKeyData();
+            Applied applied = intents().applied();
+            if (isBackup) {
+                applied.done(intent, expander, change, key);
+                set(entry);
+                return true;
+            }
+            Applied.Turn turn = applied.begin(intent, expander, change, key);
+            begun = turn == Applied.Turn.BEGUN;
+            if (begun && !(value == null && entry.hasNullValue())) {
+                set(entry);
+            }
+            return turn != Applied.Turn.TAKEN_OVER;
+        }
+
+        private void set(ExtendedMapEntry<Object, Object> entry) {
+            if (value == null || expires == 0) {
+                entry.setValue(value, 0, TimeUnit.MILLISECONDS);
+            } else {
+                entry.setValue(value, Math.max(1, expires - System.currentTimeMillis()), TimeUnit.MILLISECONDS);
+            }
+        }
+
+        /** Hazelcast asks when the change is in the owner's memory: a backup follows it, and does nothing by itself. */
+        @Override
+        public EntryProcessor<Object, Object, Boolean> getBackupProcessor() {
+            if (!begun) {
+                return null;
+            }
+            intents().applied().done(intent, expander, change, key);
+            Apply backup = new Apply(intent, expander, change, value, expires);
+            backup.isBackup = true;
+            return backup;
+        }
+
+        @Override
+        public int getClassId() {
+            return APPLY;
+        }
+
+        @Override
+        public void writeData(ObjectDataOutput out) throws IOException {
+            out.writeString(intent);
+            out.writeString(expander);
+            out.writeInt(change);
+            out.writeByteArray(value == null ? null : value.toByteArray());
+            out.writeLong(expires);
+            out.writeBoolean(isBackup);
+        }
+
+        @Override
+        public void readData(ObjectDataInput in) throws IOException {
+            intent = in.readString();
+            expander = in.readString();
+            change = in.readInt();
+            byte[] bytes = in.readByteArray();
+            value = bytes == null ? null : new HeapData(bytes);
+            expires = in.readLong();
+            isBackup = in.readBoolean();
+        }
+    }
+
+    /** Of an intent, by its key. */
+    private abstract static class OfIntent extends Task {
+        String intent;
+
+        @Override
+        public void writeData(ObjectDataOutput out) throws IOException {
+            out.writeString(intent);
+        }
+
+        @Override
+        public void readData(ObjectDataInput in) throws IOException {
+            intent = in.readString();
+        }
+    }
+
+    /** Another member applies the intent from now on: answers with what is applied, null while that cannot be said. */
+    static final class TakeOver extends OfIntent implements Callable<byte[]> {
+        private String expander;
+
+        TakeOver() { }
+
+        TakeOver(String intent, String expander) {
+            this.intent = intent;
+            this.expander = expander;
+        }
+
+        @Override
+        public byte[] call() {
+            return intents().applied().takeOver(intent, expander);
+        }
+
+        @Override
+        public int getClassId() {
+            return TAKE_OVER;
+        }
+
+        @Override
+        public void writeData(ObjectDataOutput out) throws IOException {
+            super.writeData(out);
+            out.writeString(expander);
+        }
+
+        @Override
+        public void readData(ObjectDataInput in) throws IOException {
+            super.readData(in);
+            expander = in.readString();
+        }
+    }
+
+    /** The intent is finished. */
+    static final class Forget extends OfIntent implements Runnable {
+        Forget() { }
+
+        Forget(String intent) {
+            this.intent = intent;
+        }
+
+        @Override
+        public void run() {
+            intents().applied().forget(intent);
+        }
+
+        @Override
+        public int getClassId() {
+            return FORGET;
+        }
+    }
+}
