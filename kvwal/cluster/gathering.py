@@ -27,6 +27,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The version of the electorate that it goes by; 0 while it serves nobody."""
     failing: bool = False
     """A log of its takes no more writes, or its disk is full."""
+    asks: int = 0
+    """It was away, and asks all to archive what they have: when, in milliseconds of its own clock; 0 if it does not."""
+    answered: int = 0
+    """The latest of those that was answered: the archive holds what this member's logs did then."""
     loading: bool = False
     """It fills the cluster's memory now: `entries` of `most` are there."""
     entries: int = 0

@@ -24,11 +24,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One node's record. `members` maps names to addresses, this node's own included.
 
     `alone` while nothing but this node's own logs was ever in memory: then they are enough to fill it again.
+    `apart` is since when, in milliseconds, an expected member may have been out of sight; 0 while all are there.
     """
 
     format: int = FORMAT
     members: dict[str, str] = {}
     alone: bool = True
+    apart: int = 0
 
 
 class RecordFile:

@@ -69,6 +69,10 @@ class Voters:
         self._roster.exchange(current, current.following(went=self._name))
         return False
 
+    def lacks(self, statuses: list[Status]) -> bool:
+        """Whether any that counts is out of sight."""
+        return self._current is not None and not set(self._current.names) <= {status.name for status in statuses}
+
     def may_go(self, statuses: list[Status], *, at_least: int = 1) -> bool:
         """Whether the others may serve without this member, which has failed, and `at_least` so many of them have not."""
         healthy = {status.name for status in statuses if not status.failing and status.votes} - {self._name}

@@ -17,16 +17,18 @@ from archive.registry import owner, registered
 from kvwal.cluster.gathering import Recovered, Status, left_out, missing, unknown_to
 from kvwal.cluster.intents import finish
 from kvwal.cluster.record import Record, RecordFile
+from kvwal.cluster.returning import WINDOW_MS, Change, Returning
 from kvwal.cluster.roster import Fellow, Roster
 from kvwal.cluster.voters import Voters
 from kvwal.config import Flush
 from kvwal.engine import Engine
 from kvwal.entry import encode_entries
-from kvwal.errors import ArchiveError, ClusterUnreachable, ConfigError, Kind
+from kvwal.errors import ArchiveError, ClusterUnreachable, ConfigError, Kind, KvwalError
 from kvwal.node.config import NodeOptions
 from kvwal.node.drop import delete
+from kvwal.node.jvm import java
 from kvwal.node.maps import to_map
-from kvwal.node.memory import Passing, passing
+from kvwal.node.memory import DROPPED, SCHEMAS, Passing, passing
 from kvwal.node.restore import Progress, Restore
 from kvwal.ports.tasks import Workers
 
@@ -115,6 +117,9 @@ class Recovery:
         self._record = self._written or Record(alone=alone)
         self.alone = alone
         self._archived = False
+        self._since = self._record.apart
+        self._asks = self._answered = 0
+        self._answering: asyncio.Task[None] | None = None
         self._last: Status | None = None
         self._logger = structlog.get_logger("kvwal").bind(node=options.node)
 
@@ -130,9 +135,63 @@ class Recovery:
 
     async def look(self) -> None:
         """Put on record whoever came and may stay. To be called from time to time while the node serves."""
-        await self._put_on_record(await self._statuses())
+        statuses = await self._statuses()
+        await self._put_on_record(statuses)
+        await self._note_apart(apart=self._voters.lacks(statuses))
         await self._run(self._voters.look)
+        self._answer(max((status.asks for status in statuses), default=0))
         await self._tell(self._status())
+
+    @property
+    def was_away(self) -> bool:
+        """Whether others went on while this member was away: what it wrote last may be in nobody's memory."""
+        return not self._archived and not self.alone
+
+    async def compare(self, instance: Any) -> None:
+        """Put once more what the log of this member alone has, where nothing newer was written. Others may write meanwhile."""
+        around = self._engine.options
+        self._asks = around.clock.wall_ms()
+        await self._tell(self._status())
+        while any(status.answered < self._asks for status in await self._statuses()):
+            await asyncio.sleep(_POLL_SECONDS)
+        objects = await self._run(self._objects)
+        now = around.clock.wall_ms()
+        returning = Returning(
+            objects, around.namespace, around.cluster, self._engine.node, partial(_exchange, instance, now),
+            now_ms=now, mark=DROPPED, schemas=SCHEMAS,
+        )  # fmt: skip
+        found = await self._run(partial(returning.run, self._since or now))
+        self._since, self._asks = 0, 0
+        self._logger.info(
+            "compared with the others after an absence", written_again={to_map(name): found[name] for name in found}
+        )
+
+    def _answer(self, asked: int) -> None:
+        """Archive what there is, if anybody asks for more than was answered."""
+        if asked > self._answered and (self._answering is None or self._answering.done()):
+            self._answering = asyncio.get_running_loop().create_task(self._archive_for(asked))
+
+    async def _archive_for(self, asked: int) -> None:
+        try:
+            await self._engine.archive()
+        except KvwalError as error:
+            self._logger.warning(
+                "the archive could not be brought up to date for a member that was away", error=str(error)
+            )
+        else:
+            self._answered = asked
+
+    async def _note_apart(self, *, apart: bool) -> None:
+        """Durably, since when an expected member is out of sight: a member that ends meanwhile compares from there."""
+        since = self._record.apart
+        if apart and not since:
+            since = self._engine.options.clock.wall_ms() - WINDOW_MS
+        elif not apart and not self._since:
+            since = 0
+        if since != self._record.apart:
+            self._record = msgspec.structs.replace(self._record, apart=since)
+            await self._run(partial(self._file.write, self._record))
+            self._written = self._record
 
     async def may_go(self, *, at_least: int = 1) -> bool:
         """See `Voters.may_go`."""
@@ -255,7 +314,8 @@ class Recovery:
         """A member tells its status once it knows that it can be one: one that is refused is not waited for ever after."""
         own = {self._options.node: str(self._options.address)}
         members = self._record.members | {status.name: status.address for status in statuses} | own
-        record = Record(members=dict(sorted(members.items())), alone=self.alone and len(members) == 1)
+        alone = self.alone and len(members) == 1
+        record = Record(members=dict(sorted(members.items())), alone=alone, apart=self._record.apart)
         if record != self._written:
             await self._run(partial(self._file.write, record))
             self._written = record
@@ -268,6 +328,7 @@ class Recovery:
             member=own.member, name=own.name, address=own.address, expected=self._record.members,
             listed=[str(address) for address in self._options.members], without=list(self._options.without),
             archived=self._archived, alone=self.alone, votes=self._voters.version, failing=self.failing,
+            asks=self._asks, answered=self._answered,
         )  # fmt: skip
         if progress is None:
             return found
@@ -330,3 +391,25 @@ def _check_own(objects: Objects, engine: Engine) -> None:
                 hint="If its disk was lost, bring it back with `kvwal restore --take-over`, or start under a new --node name"
                 f" with --without {engine.node} at one of the members.",
             )
+
+
+def _exchange(
+    instance: Any,
+    now_ms: int,
+    business: str,
+    change: Change,
+    live: Change | None,
+    olds: list[tuple[str, bytes]],
+    absent: bool,
+) -> bool:
+    """See `Exchange`: through the map itself, as a client would."""
+    words, map_ = java("kvwal.node.Words"), instance.getMap(to_map(business))
+    key = words.toData(change.key_class, change.key)
+    candidates = [words.toData(name, value) for name, value in olds]
+    if live is None:
+        return any(map_.remove(key, old) for old in candidates)
+    new = words.toData(live.value_class, live.value)
+    done = any(map_.replace(key, old, new) for old in candidates) or (absent and map_.putIfAbsent(key, new) is None)
+    if done and live.expires:
+        map_.setTtl(key, live.expires - now_ms, java("java.util.concurrent.TimeUnit").MILLISECONDS)
+    return bool(done)

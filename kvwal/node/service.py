@@ -12,6 +12,7 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
+import jpype
 import structlog
 
 from kvwal.cluster.record import RecordFile
@@ -19,7 +20,7 @@ from kvwal.cluster.roster import Roster
 from kvwal.cluster.voters import Voters
 from kvwal.config import Flush
 from kvwal.engine import Default, Engine, Options
-from kvwal.errors import ClusterUnreachable, LogFailed, NotRecovered, StorageFull
+from kvwal.errors import ClusterUnreachable, KvwalError, LogFailed, NotRecovered, StorageFull
 from kvwal.node import jvm, member
 from kvwal.node.config import NodeOptions
 from kvwal.node.glue import Glue
@@ -33,6 +34,7 @@ from kvwal.structures.state import Now
 
 _LOOK_SECONDS = 0.25
 _FULL_SECONDS = 10.0
+_COMPARE_SECONDS = 10.0
 READY = "kvwal node {node} is ready at {address}"
 
 
@@ -62,6 +64,7 @@ class Service:
         self._gate = jvm.java("kvwal.node.Gate")()
         self._instance: Any = None
         self._full_since = math.inf
+        self._comparing: asyncio.Task[None] | None = None
         self._pump: asyncio.Task[None]
 
     async def run(self) -> None:
@@ -92,6 +95,8 @@ class Service:
     async def _serve(self) -> None:
         """Recover, and see to the others until this is cancelled, or memory has a hole."""
         recovery = await self._start()
+        if recovery.was_away:
+            self._comparing = asyncio.get_running_loop().create_task(self._compare(recovery))
         while self._gate.lost() is None:
             try:
                 await recovery.look()
@@ -103,6 +108,15 @@ class Service:
             f"{self._gate.lost()}; nobody is to take what is missing here for absent.",
             hint="Start this node again, and whoever else ended: what the logs hold is loaded anew.",
         )
+
+    async def _compare(self, recovery: Recovery) -> None:
+        """Until it is done: whoever cannot be asked now may be asked later."""
+        while True:
+            try:
+                return await recovery.compare(self._instance)
+            except (KvwalError, jpype.JException) as error:
+                self._logger.warning("could not be compared with the others after an absence", error=str(error))
+            await asyncio.sleep(_COMPARE_SECONDS)
 
     async def _go_if_failing(self, recovery: Recovery) -> None:
         """A node whose keys cannot be written leaves, if those that stay can serve without it: they take its keys over."""
@@ -158,6 +172,9 @@ class Service:
         """Hand the partitions over, write what is on its way, archive the tail, and end the logs cleanly."""
         served, self.phase = self.phase is Phase.SERVING, Phase.LEAVING
         self._logger.info("leaving")
+        if self._comparing is not None:
+            self._comparing.cancel()
+            await asyncio.gather(self._comparing, return_exceptions=True)
         whole = self._gate.lost() is None
         if served and whole and self._recovery is not None:
             await self._recovery.withdraw()

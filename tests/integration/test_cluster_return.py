@@ -1,0 +1,82 @@
+"""A member that wrote alone and comes back: what its log took last is put once more, if nothing newer was written meanwhile."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import network as support
+from tests.support.cluster import Node, needs_hazelcast
+from tests.support.network import networked
+
+pytestmark = [needs_hazelcast, pytest.mark.skipif(support.missing() is not None, reason=str(support.missing()))]
+BEFORE = {
+    "one": "old",
+    "two": "old",
+    "both": "old",
+    "gone-one": "old",
+    "gone-two": "old",
+    "again": "old",
+    "same": "old",
+}
+AFTER = {"one": "new", "two": "new", "both": "two", "again": "two", "same": "old", "only-one": "new", "only-two": "new"}
+
+
+def alone(node: Node) -> None:
+    """Until it sees nobody else."""
+    while "kvwal_cluster_members 1.0" not in node.get("/metrics")[1]:
+        pass
+
+
+def compared(node: Node) -> dict[str, Any]:
+    """Waits until it says in its log what it put once more."""
+    while True:
+        for line in node.log.read_text().splitlines():
+            if "compared with the others" in line:
+                found: dict[str, Any] = json.loads(line)["written_again"]
+                return found
+
+
+def write(node: Node, number: str) -> None:
+    """What a client of one half does."""
+    with node.client() as client:
+        jobs = client.get_map("jobs").blocking()
+        jobs.put_all({number: "new", "both": number, f"only-{number}": "new"})
+        jobs.delete(f"gone-{number}")
+        if number == "one":
+            jobs.delete("again")
+        else:
+            jobs.put("again", number)
+
+
+def test_what_both_halves_acknowledged_is_there_by_time(tmp_path: Path) -> None:
+    """Two halves serve, since they were told to; one gives its memory up when they meet, whichever that is."""
+    with networked(tmp_path, 2, config="majority = false\n[log]\narchive_seconds = 1\n") as (two, network):
+        first, second = two.nodes
+        with two.client() as client:
+            client.get_map("jobs").blocking().put_all(BEFORE)
+        network.cut(1, [2])
+        alone(first)
+        alone(second)
+        write(first, "one")
+        write(second, "two")
+        network.heal(1, [2])
+        with ThreadPoolExecutor() as pool:
+            waiting = {pool.submit(node.process.wait): node for node in two.nodes if node.process is not None}
+            done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            ended = waiting[done.pop()]
+            ended.process = None
+            ended.start()
+            again = compared(ended)
+            found = two.contents("jobs")
+            for node in two.nodes:
+                node.kill()
+        print(f"{ended.name} ended, and put once more: {again}")
+        assert again["jobs"] > 0
+        assert found == AFTER
+        two.start()
+        assert two.contents("jobs") == AFTER
