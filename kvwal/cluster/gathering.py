@@ -43,6 +43,8 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
 
     by: str
     without: list[str] = []
+    living: list[str] = []
+    """The numbers of the members that were there, to the end."""
 
 
 def left_out(statuses: Collection[Status]) -> set[str]:

@@ -101,6 +101,7 @@ class Recovery:
         make_loader: Callable[[], Any],
         workers: Workers,
         file: RecordFile,
+        gate: Any,
         *,
         alone: bool,
     ) -> None:
@@ -113,6 +114,7 @@ class Recovery:
         self._make_loader = make_loader
         self._workers = workers
         self._file = file
+        self._gate = gate
         self._written = file.read()
         self._record = self._written or Record(alone=alone)
         self.alone = alone
@@ -282,16 +284,20 @@ class Recovery:
         loaded = await filling
         for name, intent, changes in restore.unfinished:
             await finish(await self._engine.business(name), intent, changes)
-        there = {fellow.member for fellow in await self._run(self._roster.living)}
-        if not {fellow.member for fellow in living} <= there:
+        self._gate.arm()
+        members = [fellow.member for fellow in living]
+        if not set(members) <= {fellow.member for fellow in await self._run(self._roster.living)}:
+            self._gate.disarm()
             self._logger.warning("a member went while memory was filled; once more")
             return 0
         await self._run(partial(self._voters.begin, [fellow.name for fellow in living]))
-        await self._run(partial(self._roster.tell_recovered, Recovered(by=self._options.node, without=without)))
+        recovered = Recovered(by=self._options.node, without=without, living=members)
+        await self._run(partial(self._roster.tell_recovered, recovered))
         return loaded
 
     async def _settle(self, recovered: Recovered) -> None:
         """Memory is whole: put all on record, and wait until all have this member on theirs."""
+        await self._run(partial(self._arm, recovered))
         while True:
             living = await self._run(self._roster.living)
             statuses = await self._statuses()
@@ -309,6 +315,13 @@ class Recovery:
             self._say("joining", joining=unsure or "until more than half of the expected members agree")
             await asyncio.sleep(_POLL_SECONDS)
         self.told = {}
+
+    def _arm(self, recovered: Recovered) -> None:
+        """From now on nothing may be lost from memory unnoticed. Whoever saw it being filled knows who has gone since."""
+        self._gate.arm()
+        gone = set(recovered.living) - {fellow.member for fellow in self._roster.living()}
+        if self._roster.own.member in recovered.living and len(gone) > self._options.file.backups:
+            self._gate.lose("too many members went at once, when memory had just been filled")
 
     async def _put_on_record(self, statuses: list[Status]) -> None:
         """A member tells its status once it knows that it can be one: one that is refused is not waited for ever after."""

@@ -157,7 +157,7 @@ class Service:
         voters = Voters(roster, options.node, majority.expect if options.file.majority else lambda names: None)
         make_loader = partial(jvm.java("kvwal.node.Loader"), self._instance)
         self._recovery = Recovery(
-            options, self._engine, roster, voters, make_loader, self._workers, file, alone=self._alone
+            options, self._engine, roster, voters, make_loader, self._workers, file, self._gate, alone=self._alone
         )
         loaded = await self._recovery.run()
         gc.freeze()  # what is here now stays; see `load_own`

@@ -11,13 +11,17 @@ import java.util.concurrent.Future;
 public final class Gate {
     private final CompletableFuture<Void> recovered = new CompletableFuture<>();
     private boolean open;
+    private boolean armed;
     private boolean leaving;
     private volatile String lost;
 
     /** Memory is whole: let everybody in. */
     public void open() {
         synchronized (this) {
-            open = true;
+            open = lost == null;
+            if (!open) {
+                return;
+            }
         }
         recovered.complete(null);
     }
@@ -27,9 +31,20 @@ public final class Gate {
         return recovered;
     }
 
+    /** Memory is filled: what it loses from now on counts, although nobody is let in yet. */
+    public synchronized void arm() {
+        armed = true;
+    }
+
+    /** Memory is to be filled once more. */
+    public synchronized void disarm() {
+        armed = false;
+        lost = open ? lost : null;
+    }
+
     /** Memory has a hole, or is about to be given up: nobody may take what is missing for absent. `what` says why. */
-    synchronized void lose(String what) {
-        if (open) {
+    public synchronized void lose(String what) {
+        if (open || armed && lost == null) {
             open = false;
             lost = what;
         }
