@@ -10,7 +10,6 @@ from kvwal.codecs import registry
 from kvwal.config import Flush
 from kvwal.entry import DataEntry
 from kvwal.errors import StoreClosed
-from kvwal.hlc import HybridClock
 from kvwal.log import recovery
 from kvwal.log.log import Log, open_log
 from kvwal.log.ring import Submission
@@ -33,7 +32,7 @@ class OpenBusiness:
         self.flush = flush
         self.codecs = registry
         self.overflow_bytes = around.settings.overflow_bytes
-        self.hybrid = HybridClock()
+        self.hybrid = around.hybrid()
         self._present = 0
         self._presently = Lock()
         self.state = around.memory(self.now_ms)

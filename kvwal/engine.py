@@ -19,6 +19,7 @@ from kvwal.archiver.remote import Archiver, start_child
 from kvwal.business import OpenBusiness, open_business
 from kvwal.config import Flush, Settings, check_flush
 from kvwal.errors import ConfigError, StoreClosed, WrongLoop
+from kvwal.hlc import HybridClock
 from kvwal.log.log import Ports, not_opened
 from kvwal.log.names import choose_node, find_places
 from kvwal.log.reader import Progress
@@ -136,8 +137,15 @@ def _check_storage(options: dict[str, Any] | None) -> dict[str, Any]:
 class Engine:
     """Used on one event loop. `businesses` are the open ones."""
 
-    def __init__(self, options: Options, *, own_loop: bool, memory: Callable[[Now], State] = State) -> None:
-        """`own_loop`: nobody but kvwal runs on this event loop. `memory` makes what keeps a business's entries."""
+    def __init__(
+        self,
+        options: Options,
+        *,
+        own_loop: bool,
+        memory: Callable[[Now], State] = State,
+        hybrid: Callable[[], HybridClock] = HybridClock,
+    ) -> None:
+        """`own_loop`: nobody but kvwal runs on this event loop. `memory` keeps a business's entries, `hybrid` is its clock."""
         self.options = options
         self.node = options.node()
         self.businesses: dict[str, OpenBusiness] = {}
@@ -155,6 +163,7 @@ class Engine:
             progress=options.progress,
             logger=self._logger,
             memory=memory,
+            hybrid=hybrid,
         )
         self._opening = asyncio.Lock()
         self._closed = False

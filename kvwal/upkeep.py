@@ -19,6 +19,7 @@ from kvwal.archiver.remote import Archiver
 from kvwal.config import Settings
 from kvwal.entry import Entry
 from kvwal.errors import KvwalError, StoreClosed
+from kvwal.hlc import HybridClock
 from kvwal.log.log import Log, Ports
 from kvwal.log.names import find_places
 from kvwal.log.reader import Progress
@@ -48,6 +49,8 @@ class Surroundings(NamedTuple):
     logger: structlog.stdlib.BoundLogger
     memory: Callable[[Now], State] = State
     """What keeps a business's entries; in a node that is Hazelcast, and this passes them on."""
+    hybrid: Callable[[], HybridClock] = HybridClock
+    """Makes the clock of a log."""
 
 
 class Behind:

@@ -28,9 +28,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     failing: bool = False
     """A log of its takes no more writes, or its disk is full."""
     asks: int = 0
-    """It was away, and asks all to archive what they have: when, in milliseconds of its own clock; 0 if it does not."""
-    answered: int = 0
-    """The latest of those that was answered: the archive holds what this member's logs did then."""
+    """The number by which it asks all to archive what they have; 0 if it never did. A later one is greater."""
+    answered: dict[str, int] = {}
+    """Who asked, by which number, when this member archived last: the archive holds what its logs did then."""
     loading: bool = False
     """It fills the cluster's memory now: `entries` of `most` are there."""
     entries: int = 0
@@ -45,6 +45,8 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     without: list[str] = []
     living: list[str] = []
     """The numbers of the members that were there, to the end."""
+    newest: int = 0
+    """The greatest timestamp of what was loaded: whatever is written comes after it."""
 
 
 def left_out(statuses: Collection[Status]) -> set[str]:

@@ -53,16 +53,16 @@ class Returning:
         *,
         now_ms: int,
         mark: str,
-        schemas: str,
+        is_of_map: Callable[[str], bool],
     ) -> None:
-        """`mark` is the key class of the mark of a destroyed map, `schemas` how that of what is no entry of a map begins."""
+        """`mark` is the key class of the mark of a destroyed map; `is_of_map` says whether entries of a class are of a map."""
         self._objects = objects
         self._where = (namespace, cluster)
         self._node = node
         self._exchange = exchange
         self._now_ms = now_ms
         self._mark = mark
-        self._schemas = schemas
+        self._is_of_map = is_of_map
 
     def run(self, apart_ms: int) -> dict[str, int]:
         """How many entries of each business were put, or deleted, once more. `apart_ms` is since when it may have been alone;
@@ -121,7 +121,7 @@ class Returning:
         for batch in batches:
             rows = batch.filter(pc.greater(batch.column("timestamp"), since)).to_pylist()
             for row in rows:
-                if not row["key_class"].startswith(self._schemas):
+                if row["key_class"] == self._mark or self._is_of_map(row["key_class"]):
                     value = None if row["deleted"] else row["value"]
                     yield Change(
                         row["key_class"], row["key"], row["value_class"], value, row["timestamp"], row["expires"] or 0

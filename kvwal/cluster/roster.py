@@ -5,6 +5,7 @@ So a cluster that has just started knows nothing, and a member that joins a runn
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import jpype
@@ -12,6 +13,7 @@ import msgspec
 
 from kvwal.cluster.electorate import Electorate
 from kvwal.cluster.gathering import Recovered, Status
+from kvwal.cluster.limits import Told
 from kvwal.errors import ClusterUnreachable, ConfigError
 
 MAP = "__kvwal"
@@ -22,6 +24,7 @@ NAMESPACE = "kvwal.namespace"
 _RECOVERED = "recovered"
 _ELECTORATE = "electorate"
 _STATUS = "status:"
+_ORPHAN = "orphan:"
 
 
 class Fellow(NamedTuple):
@@ -34,10 +37,24 @@ class Fellow(NamedTuple):
     archive: str
 
 
+class Orphan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left to be adopted of a member that was killed: partitions, bits of a number as hexadecimal digits."""
+
+    name: str
+    partitions: str
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return int(self.partitions, 16).bit_count()
+
+
 class Roster:
     """The living members as one of them sees them. Every call may wait for the others: call it on a worker."""
 
-    def __init__(self, instance: Any) -> None:
+    def __init__(self, instance: Any, limits: Any) -> None:
+        """`instance` is Hazelcast's, `limits` java/Limits.java."""
+        self._limits = limits
         self._cluster = instance.getCluster()
         self._map = instance.getMap(MAP)
         self._own = _fellow(self._cluster.getLocalMember())
@@ -81,7 +98,7 @@ class Roster:
         """What each living member told since its start."""
         living = {fellow.member for fellow in self.living()}
         with _Asking():
-            found = [str(text) for key, text in _items(self._map) if key.startswith(_STATUS)]
+            found = [str(text) for key, text in self._items() if key.startswith(_STATUS)]
         told = [msgspec.json.decode(text, type=Status) for text in found]
         return [status for status in told if status.member in living]
 
@@ -95,6 +112,55 @@ class Roster:
         """Memory is whole: everybody may let clients in. Returns when every member knows."""
         with _Asking():
             self._map.set(_RECOVERED, msgspec.json.encode(recovered).decode())
+
+    def tell_limit(self, which: str, told: Told) -> None:
+        """A limit of this member's clock, of which it may have several. It stays when the member goes; returns when all know."""
+        with _Asking():
+            self._limits.tell(f"{which}:{self._own.name}", told.limit, msgspec.json.encode(told).decode())
+
+    def ask_limits(self) -> None:
+        """Learn what all others were told: whoever joins was not there."""
+        with _Asking():
+            self._limits.ask()
+
+    def told(self) -> list[tuple[str, str, Told]]:
+        """The limits that this member knows, of those that went too: each with its `which` and the name of its member."""
+        texts = [str(text) for text in self._limits.told()]
+        keys = [key.split(":", 1) for key in texts[::2]]
+        return [
+            (which, name, msgspec.json.decode(text, type=Told))
+            for (which, name), text in zip(keys, texts[1::2], strict=True)
+        ]
+
+    def note_orphans(self, expected: Collection[str]) -> None:
+        """Of each of the `expected` members that was killed: whatever it may have logged is to be adopted."""
+        living = {fellow.member for fellow in self.living()}
+        gone: dict[tuple[str, str], int] = {}
+        for _, name, told in self.told():
+            if told.member not in living and name in expected:
+                gone[name, told.member] = gone.get((name, told.member), 0) | int(told.owned, 16)
+        with _Asking():
+            for (name, member), bits in gone.items():
+                orphan = Orphan(name=name, partitions=f"{bits:x}")
+                self._map.putIfAbsent(_ORPHAN + member, msgspec.json.encode(orphan).decode())
+
+    def orphans(self) -> dict[str, Orphan]:
+        """What is left to be adopted, by the number that Hazelcast gave the lost member."""
+        with _Asking():
+            found = {key[len(_ORPHAN) :]: text for key, text in self._items() if key.startswith(_ORPHAN)}
+        return {member: msgspec.json.decode(text, type=Orphan) for member, text in found.items()}
+
+    def adopted(self, member: str, partitions: str) -> int:
+        """These are adopted. Returns, when every member knows, how many are left."""
+        key = _ORPHAN + member
+        with _Asking():
+            while (before := self._map.get(key)) is not None:
+                orphan = msgspec.json.decode(str(before), type=Orphan)
+                left = int(orphan.partitions, 16) & ~int(partitions, 16)
+                after = msgspec.structs.replace(orphan, partitions=f"{left:x}")
+                if self._map.replace(key, before, msgspec.json.encode(after).decode()):
+                    return after.count
+        return 0
 
     def electorate(self) -> Electorate | None:
         """Whose presence counts, as the members agreed; None while nobody has said."""
@@ -110,6 +176,9 @@ class Roster:
                 return self._map.putIfAbsent(_ELECTORATE, after) is None
             return bool(self._map.replace(_ELECTORATE, msgspec.json.encode(old).decode(), after))
 
+    def _items(self) -> list[tuple[str, str]]:
+        return [(str(entry.getKey()), str(entry.getValue())) for entry in self._map.entrySet()]
+
 
 class _Asking:
     """Errors of Hazelcast become one of ours."""
@@ -122,10 +191,6 @@ class _Asking:
             raise ClusterUnreachable(
                 f"the other members could not be asked: {error}.", hint="It is asked again."
             ) from error
-
-
-def _items(shared: Any) -> list[tuple[str, str]]:
-    return [(str(entry.getKey()), str(entry.getValue())) for entry in shared.entrySet()]
 
 
 def _fellow(member: Any) -> Fellow:

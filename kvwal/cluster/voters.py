@@ -24,6 +24,11 @@ class Voters:
         """Which one this member goes by; 0 for none. To be told to the others."""
         return 0 if self._current is None else self._current.version
 
+    @property
+    def current(self) -> Electorate | None:
+        """The one that this member goes by: who left in order is not in it."""
+        return self._current
+
     def begin(self, names: Collection[str]) -> None:
         """Memory was filled: these count from now on, unless somebody else has said so already."""
         self._roster.exchange(None, first(names))

@@ -191,14 +191,14 @@ class Writer:
             sync = sync or submission.sync
             try:
                 mine = self._decide(submission, overlay)
-            except KvwalError as error:  # one condition that cannot be judged must not stop the others
+                timestamp = stamp(wall) if mine else 0
+            except KvwalError as error:  # one that cannot be judged, or stamped, must not stop the others
                 submission.fail(error)
                 continue
             if not mine:
                 if submission.decide is None:
                     submission.answer = self._hybrid.last
                 continue
-            timestamp = stamp(wall)
             for entry in mine:
                 entry.timestamp = timestamp
             if submission.decide is None:

@@ -15,6 +15,11 @@ SCHEMAS = "schema:"
 """Entries of this structure are no entries of the map, but what its values may be read with: they stay."""
 
 
+def is_of_map(key_class: str) -> bool:
+    """Whether entries of this class are entries of the map, and not what the log keeps besides."""
+    return key_class not in (DROPPED, INTENT) and not key_class.startswith(SCHEMAS)
+
+
 def is_dropped(entry: Entry, timestamp: int) -> bool:
     """Whether the destruction of the map at `timestamp` ended this entry."""
     return entry.timestamp <= timestamp and entry.key_class != DROPPED and not entry.key_class.startswith(SCHEMAS)

@@ -14,6 +14,7 @@ import structlog
 
 from archive.objects import Objects, open_objects
 from archive.registry import owner, registered
+from kvwal.cluster.archiving import Archiving
 from kvwal.cluster.gathering import Recovered, Status, left_out, missing, unknown_to
 from kvwal.cluster.intents import finish
 from kvwal.cluster.record import Record, RecordFile
@@ -23,12 +24,12 @@ from kvwal.cluster.voters import Voters
 from kvwal.config import Flush
 from kvwal.engine import Engine
 from kvwal.entry import encode_entries
-from kvwal.errors import ArchiveError, ClusterUnreachable, ConfigError, Kind, KvwalError
+from kvwal.errors import ArchiveError, ClusterUnreachable, ConfigError, Kind
 from kvwal.node.config import NodeOptions
 from kvwal.node.drop import delete
 from kvwal.node.jvm import java
 from kvwal.node.maps import to_map
-from kvwal.node.memory import DROPPED, SCHEMAS, Passing, passing
+from kvwal.node.memory import DROPPED, Passing, is_of_map, passing
 from kvwal.node.restore import Progress, Restore
 from kvwal.ports.tasks import Workers
 
@@ -90,7 +91,8 @@ def is_alone(options: NodeOptions, engine: Engine, record: Record | None) -> boo
 
 class Recovery:
     """From a member that has just started to one that may serve. `told` is what it is doing now, for people;
-    `alone`: no other node ever had a log of this cluster; `failing` is for the others to know."""
+    `alone`: no other node ever had a log of this cluster; `failing` is for the others to know,
+    `newest` the greatest timestamp that was loaded, by whichever member."""
 
     def __init__(
         self,
@@ -115,13 +117,13 @@ class Recovery:
         self._workers = workers
         self._file = file
         self._gate = gate
+        self.newest = 0
         self._written = file.read()
         self._record = self._written or Record(alone=alone)
         self.alone = alone
         self._archived = False
         self._since = self._record.apart
-        self._asks = self._answered = 0
-        self._answering: asyncio.Task[None] | None = None
+        self._archiving = Archiving(options.node, engine.archive)
         self._last: Status | None = None
         self._logger = structlog.get_logger("kvwal").bind(node=options.node)
 
@@ -141,7 +143,7 @@ class Recovery:
         await self._put_on_record(statuses)
         await self._note_apart(apart=self._voters.lacks(statuses))
         await self._run(self._voters.look)
-        self._answer(max((status.asks for status in statuses), default=0))
+        self._archiving.answer(statuses)
         await self._tell(self._status())
 
     @property
@@ -152,36 +154,24 @@ class Recovery:
     async def compare(self, instance: Any) -> None:
         """Put once more what the log of this member alone has, where nothing newer was written. Others may write meanwhile."""
         around = self._engine.options
-        self._asks = around.clock.wall_ms()
-        await self._tell(self._status())
-        while any(status.answered < self._asks for status in await self._statuses()):
-            await asyncio.sleep(_POLL_SECONDS)
-        objects = await self._run(self._objects)
+        await self.all_archive()
+        objects = await self._run(self.objects)
         now = around.clock.wall_ms()
         returning = Returning(
             objects, around.namespace, around.cluster, self._engine.node, partial(_exchange, instance, now),
-            now_ms=now, mark=DROPPED, schemas=SCHEMAS,
+            now_ms=now, mark=DROPPED, is_of_map=is_of_map,
         )  # fmt: skip
         found = await self._run(partial(returning.run, self._since or now))
-        self._since, self._asks = 0, 0
+        self._since = 0
         self._logger.info(
             "compared with the others after an absence", written_again={to_map(name): found[name] for name in found}
         )
 
-    def _answer(self, asked: int) -> None:
-        """Archive what there is, if anybody asks for more than was answered."""
-        if asked > self._answered and (self._answering is None or self._answering.done()):
-            self._answering = asyncio.get_running_loop().create_task(self._archive_for(asked))
-
-    async def _archive_for(self, asked: int) -> None:
-        try:
-            await self._engine.archive()
-        except KvwalError as error:
-            self._logger.warning(
-                "the archive could not be brought up to date for a member that was away", error=str(error)
-            )
-        else:
-            self._answered = asked
+    async def all_archive(self) -> None:
+        """Returns when the archive has what the logs of all living members held when this was called."""
+        number = self._archiving.ask(self._engine.options.clock.wall_ms(), await self._statuses())
+        while not self._archiving.is_answered(number, await self._statuses()):
+            await asyncio.sleep(_POLL_SECONDS)
 
     async def _note_apart(self, *, apart: bool) -> None:
         """Durably, since when an expected member is out of sight: a member that ends meanwhile compares from there."""
@@ -249,12 +239,13 @@ class Recovery:
     async def _archive_tails(self) -> None:
         """Afterwards the archive holds all of this node's logs, and each of those that it has of this node is here."""
         self._say("archiving", archiving=self._engine.options.archive_url)
-        objects = await self._run(self._objects)
+        objects = await self._run(self.objects)
         await self._run(partial(_check_own, objects, self._engine))
         await self._engine.archive()
         self._archived = True
 
-    def _objects(self) -> Objects:
+    def objects(self) -> Objects:
+        """The archive of the cluster. `ConfigError` if there is none."""
         url = self._engine.options.archive_url
         if url is None:
             raise ConfigError(
@@ -264,7 +255,7 @@ class Recovery:
         return open_objects(url, self._engine.options.storage_options)
 
     async def _fill(self, living: list[Fellow], statuses: list[Status]) -> int:
-        objects = await self._run(self._objects)
+        objects = await self._run(self.objects)
         around = self._engine.options
         progress = Progress(around.clock.elapsed)
         restore = Restore(
@@ -291,30 +282,35 @@ class Recovery:
             self._logger.warning("a member went while memory was filled; once more")
             return 0
         await self._run(partial(self._voters.begin, [fellow.name for fellow in living]))
-        recovered = Recovered(by=self._options.node, without=without, living=members)
+        recovered = Recovered(by=self._options.node, without=without, living=members, newest=restore.newest)
         await self._run(partial(self._roster.tell_recovered, recovered))
         return loaded
 
     async def _settle(self, recovered: Recovered) -> None:
         """Memory is whole: put all on record, and wait until all have this member on theirs."""
+        self.newest = recovered.newest
         await self._run(partial(self._arm, recovered))
-        while True:
-            living = await self._run(self._roster.living)
-            statuses = await self._statuses()
-            members = self._record.members | {name: at for status in statuses for name, at in status.expected.items()}
-            without = set(recovered.without)
-            self._record = msgspec.structs.replace(
-                self._record, members={name: at for name, at in members.items() if not {name, at} & without}
-            )
-            await self._put_on_record(statuses)
-            await self._tell(self._status())
-            unsure = unknown_to(self._options.node, statuses, [fellow.name for fellow in living])
-            left = [name for name, at in members.items() if {name, at} & set(self._options.without)]
-            if await self._run(partial(self._voters.enter, statuses, gone=left)) and not unsure:
-                break
-            self._say("joining", joining=unsure or "until more than half of the expected members agree")
+        while not await self._patiently(partial(self._join, recovered)):
             await asyncio.sleep(_POLL_SECONDS)
         self.told = {}
+
+    async def _join(self, recovered: Recovered) -> bool:
+        """One step towards being one of those that serve; True when this member is."""
+        living = await self._run(self._roster.living)
+        statuses = await self._statuses()
+        members = self._record.members | {name: at for status in statuses for name, at in status.expected.items()}
+        without = set(recovered.without)
+        self._record = msgspec.structs.replace(
+            self._record, members={name: at for name, at in members.items() if not {name, at} & without}
+        )
+        await self._put_on_record(statuses)
+        await self._tell(self._status())
+        unsure = unknown_to(self._options.node, statuses, [fellow.name for fellow in living])
+        left = [name for name, at in members.items() if {name, at} & set(self._options.without)]
+        if await self._run(partial(self._voters.enter, statuses, gone=left)) and not unsure:
+            return True
+        self._say("joining", joining=unsure or "until more than half of the expected members agree")
+        return False
 
     def _arm(self, recovered: Recovered) -> None:
         """From now on nothing may be lost from memory unnoticed. Whoever saw it being filled knows who has gone since."""
@@ -324,9 +320,15 @@ class Recovery:
             self._gate.lose("too many members went at once, when memory had just been filled")
 
     async def _put_on_record(self, statuses: list[Status]) -> None:
-        """A member tells its status once it knows that it can be one: one that is refused is not waited for ever after."""
-        own = {self._options.node: str(self._options.address)}
-        members = self._record.members | {status.name: status.address for status in statuses} | own
+        """A member tells its status once it knows that it can be one: one that is refused is not waited for ever after.
+
+        Whom an operator left out goes, unless it is there: what it had is in others' logs, or is given up.
+        """
+        gone = left_out(statuses)
+        members = {name: at for name, at in self._record.members.items() if not {name, at} & gone}
+        members |= {status.name: status.address for status in statuses} | {
+            self._options.node: str(self._options.address)
+        }
         alone = self.alone and len(members) == 1
         record = Record(members=dict(sorted(members.items())), alone=alone, apart=self._record.apart)
         if record != self._written:
@@ -341,7 +343,7 @@ class Recovery:
             member=own.member, name=own.name, address=own.address, expected=self._record.members,
             listed=[str(address) for address in self._options.members], without=list(self._options.without),
             archived=self._archived, alone=self.alone, votes=self._voters.version, failing=self.failing,
-            asks=self._asks, answered=self._answered,
+            asks=self._archiving.asks, answered=self._archiving.answered,
         )  # fmt: skip
         if progress is None:
             return found

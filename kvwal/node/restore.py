@@ -50,7 +50,7 @@ class Progress:
 
 
 class Restore:
-    """Fills the maps of a cluster from its archive.
+    """Fills the maps of a cluster from its archive. `newest` is the greatest timestamp that it met.
 
     `unfinished` are the intents that it met, each with its business and those of its changes that are the latest of their keys:
     they are in memory, and have to be logged.
@@ -75,6 +75,7 @@ class Restore:
         self._skew = skew_ms << TIMESTAMP_SHIFT
         self._progress = progress
         self.unfinished: list[tuple[str, Entry, list[Entry]]] = []
+        self.newest = 0
 
     def run(self) -> int:
         """Returns how many entries were loaded, when they are in memory. Raises ArchiveError and its kinds."""
@@ -95,9 +96,11 @@ class Restore:
         name = to_map(business)
         marks = self._marks(business)
         intents = Unfinished(self._intents(business, marks))
-        for batch in restore_batches(self._objects, *self._where, business).batches:
+        found = restore_batches(self._objects, *self._where, business)
+        self.newest = max(self.newest, found.max_timestamp)
+        for batch in found.batches:
             for part in _parts(self._live(intents.without(batch), marks)):
-                for columns in _columns(part):
+                for columns in columns_of(part):
                     self._loader.load(name, *columns)
                 self._progress.entries += part.num_rows
         if puts := intents.puts(self._now_ms):
@@ -156,7 +159,7 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     yield from _parts(batch.slice(half))
 
 
-def _columns(batch: pa.RecordBatch) -> Iterator[tuple[str, str, bytes, bytes, bytes, bytes, bytes | None]]:
+def columns_of(batch: pa.RecordBatch) -> Iterator[tuple[str, str, bytes, bytes, bytes, bytes, bytes | None]]:
     """The rows as the loader takes them: those of one key class and one value class together, columns as Arrow has them."""
     import pyarrow.compute as pc
 

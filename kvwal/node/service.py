@@ -15,6 +15,8 @@ from typing import Any
 import jpype
 import structlog
 
+from kvwal.cluster.clocks import Limits
+from kvwal.cluster.limits import Bounds, LimitedClock
 from kvwal.cluster.record import RecordFile
 from kvwal.cluster.roster import Roster
 from kvwal.cluster.voters import Voters
@@ -22,6 +24,7 @@ from kvwal.config import Flush
 from kvwal.engine import Default, Engine, Options
 from kvwal.errors import ClusterUnreachable, KvwalError, LogFailed, NotRecovered, StorageFull
 from kvwal.node import jvm, member
+from kvwal.node.adoption import Adoption
 from kvwal.node.config import NodeOptions
 from kvwal.node.glue import Glue
 from kvwal.node.health import HttpServer, application
@@ -35,6 +38,7 @@ from kvwal.structures.state import Now
 _LOOK_SECONDS = 0.25
 _FULL_SECONDS = 10.0
 _COMPARE_SECONDS = 10.0
+_ADOPT_SECONDS = 1.0
 READY = "kvwal node {node} is ready at {address}"
 
 
@@ -43,6 +47,9 @@ class Phase(Enum):
 
     STARTING = "starting"
     RECOVERING = "recovering"
+    COPYING = "copying"
+    """Clients are let in, but some keys are in fewer memories yet than they should be: whoever stops or kills another member now
+    may make a hole."""
     SERVING = "serving"
     LEAVING = "leaving"
 
@@ -57,14 +64,19 @@ class Service:
         self._stop = asyncio.Event()
         self._workers = ThreadWorkers("kvwal-node", 4)
         self._metrics = Metrics()
-        self._engine = Engine(self._store_options(), own_loop=True, memory=self._memory)
+        self._bounds = Bounds()
+        self._engine = Engine(
+            self._store_options(), own_loop=True, memory=self._memory, hybrid=lambda: LimitedClock(self._bounds)
+        )
+        self._limits: Limits | None = None
         self._alone = True
         self._recovery: Recovery | None = None
         self._mailboxes = jvm.java("kvwal.node.Mailboxes")()
         self._gate = jvm.java("kvwal.node.Gate")()
         self._instance: Any = None
         self._full_since = math.inf
-        self._comparing: asyncio.Task[None] | None = None
+        self._beside: list[asyncio.Task[None]] = []
+        self._adoption: Adoption | None = None
         self._pump: asyncio.Task[None]
 
     async def run(self) -> None:
@@ -95,11 +107,15 @@ class Service:
     async def _serve(self) -> None:
         """Recover, and see to the others until this is cancelled, or memory has a hole."""
         recovery = await self._start()
+        loop = asyncio.get_running_loop()
         if recovery.was_away:
-            self._comparing = asyncio.get_running_loop().create_task(self._compare(recovery))
+            self._beside.append(loop.create_task(self._compare(recovery)))
+        if self._adoption is not None:
+            self._beside.append(loop.create_task(self._adopt(self._adoption)))
         while self._gate.lost() is None:
             try:
                 await recovery.look()
+                await self._say_ready()
                 await self._go_if_failing(recovery)
             except ClusterUnreachable as error:
                 self._logger.warning("the other members could not be asked", error=str(error))
@@ -109,6 +125,17 @@ class Service:
             hint="Start this node again, and whoever else ended: what the logs hold is loaded anew.",
         )
 
+    async def _say_ready(self) -> None:
+        """Once every key is in as many memories as it should be."""
+        if self.phase is not Phase.COPYING:
+            return
+        copied = jvm.java("kvwal.node.Members").areCopied
+        if await self._workers.run(partial(copied, self._instance, self._options.file.backups)):
+            self.phase = Phase.SERVING
+            self._logger.info("ready")
+            sys.stdout.write(READY.format(node=self._options.node, address=self._options.address) + "\n")
+            sys.stdout.flush()
+
     async def _compare(self, recovery: Recovery) -> None:
         """Until it is done: whoever cannot be asked now may be asked later."""
         while True:
@@ -117,6 +144,18 @@ class Service:
             except (KvwalError, jpype.JException) as error:
                 self._logger.warning("could not be compared with the others after an absence", error=str(error))
             await asyncio.sleep(_COMPARE_SECONDS)
+
+    async def _adopt(self, adoption: Adoption) -> None:
+        """As long as the node serves: members that are killed are adopted."""
+        while True:
+            try:
+                await adoption.step()
+            except (KvwalError, jpype.JException) as error:
+                self._logger.warning(
+                    "what a killed member had could not be adopted", lost=adoption.lost, error=str(error)
+                )
+                await asyncio.sleep(_COMPARE_SECONDS)
+            await asyncio.sleep(_ADOPT_SECONDS)
 
     async def _go_if_failing(self, recovery: Recovery) -> None:
         """A node whose keys cannot be written leaves, if those that stay can serve without it: they take its keys over."""
@@ -153,32 +192,41 @@ class Service:
         self.phase = Phase.RECOVERING
         await open_logs(self._engine, self._flush())
         self._instance = await self._workers.run(partial(member.start, config))
-        roster = Roster(self._instance)
+        roster = Roster(self._instance, jvm.java("kvwal.node.Limits")(self._instance))
         voters = Voters(roster, options.node, majority.expect if options.file.majority else lambda names: None)
         make_loader = partial(jvm.java("kvwal.node.Loader"), self._instance)
         self._recovery = Recovery(
             options, self._engine, roster, voters, make_loader, self._workers, file, self._gate, alone=self._alone
         )
+        adopts = partial(jvm.java("kvwal.node.Adoption"), self._instance)
+        self._adoption = Adoption(
+            roster, lambda: voters.current if options.file.majority else None, adopts, self._recovery.all_archive,
+            self._recovery.objects, (around.namespace, around.cluster), around.clock, self._workers,
+        )  # fmt: skip
+        self._limits = Limits(roster, self._bounds, self._gate.fence, around.clock)
+        await self._limits.begin(around.settings.max_skew_seconds)
         loaded = await self._recovery.run()
+        await self._limits.rise(self._recovery.newest)
+        self._limits.serve()
         gc.freeze()  # what is here now stays; see `load_own`
         self._gate.open()
-        self.phase = Phase.SERVING
-        self._logger.info("ready", address=str(self._options.address), entries=loaded)
-        sys.stdout.write(READY.format(node=self._options.node, address=self._options.address) + "\n")
-        sys.stdout.flush()
+        self.phase = Phase.COPYING
+        self._logger.info("serving", address=str(self._options.address), entries=loaded)
         return self._recovery
 
     async def _leave(self) -> None:
         """Hand the partitions over, write what is on its way, archive the tail, and end the logs cleanly."""
-        served, self.phase = self.phase is Phase.SERVING, Phase.LEAVING
+        served, self.phase = self.phase in (Phase.COPYING, Phase.SERVING), Phase.LEAVING
         self._logger.info("leaving")
-        if self._comparing is not None:
-            self._comparing.cancel()
-            await asyncio.gather(self._comparing, return_exceptions=True)
+        for task in self._beside:
+            task.cancel()
+        await asyncio.gather(*self._beside, return_exceptions=True)
         whole = self._gate.lost() is None
         if served and whole and self._recovery is not None:
             await self._recovery.withdraw()
         self._gate.leave()
+        if self._limits is not None:
+            await self._limits.end()
         if self._instance is not None:
             await self._workers.run(
                 self._instance.shutdown if whole else self._instance.getLifecycleService().terminate
@@ -200,6 +248,8 @@ class Service:
         found: dict[str, object] = {"phase": self.phase.value, "failed": failed}
         if self._recovery is not None:
             found |= self._recovery.told
+        if self._adoption is not None and self._adoption.partitions:
+            found["adopting"] = {"lost": self._adoption.lost, "partitions": self._adoption.partitions}
         if full := self._full():
             found["full"] = full
         if (lost := self._gate.lost()) is not None:
@@ -224,6 +274,16 @@ class Service:
                 "Members of the cluster.",
                 float(self._instance.getCluster().getMembers().size()),
             )
+        if self._limits is not None:
+            found["clock_skew_seconds"] = (
+                "How far ahead of this clock the clock of that member is that is furthest off.",
+                self._limits.skew_seconds,
+            )
+        adopting = 0 if self._adoption is None else self._adoption.partitions
+        found["adopting"] = (
+            "Partitions of lost members that are yet to be written to the logs of others.",
+            float(adopting),
+        )
         return found
 
     def _metrics_page(self) -> bytes:

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.house.source import ROOT, committed
-from tests.mutants import of_the_archive, of_the_disk, of_the_log
+from tests.mutants import of_the_archive, of_the_cluster, of_the_disk, of_the_log
 from tests.mutants.mutant import Mutant
 
-MUTANTS = [*of_the_disk.MUTANTS, *of_the_log.MUTANTS, *of_the_archive.MUTANTS]
+MUTANTS = [*of_the_disk.MUTANTS, *of_the_log.MUTANTS, *of_the_archive.MUTANTS, *of_the_cluster.MUTANTS]
 AT_ONCE = 2
 TESTS_FAILED = 1
 """What pytest answers when tests ran and some failed; anything else is no verdict on a mutant."""

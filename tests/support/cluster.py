@@ -11,7 +11,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -151,14 +151,22 @@ class Cluster:
         self.folder = folder
         self.archive = folder / "archive" if archive is None else archive
         self.config = config
-        self.nodes = [Node(folder / f"root-{n}", f"node-{n}", config=config) for n in range(1, count + 1)]
-        self.tell()
+        self.nodes: list[Node] = []
+        self._ever = 0
+        self.grow(count)
 
     def tell(self, *more: str) -> None:
         """Give every node the list of members as it is now, and `more` options."""
         members = ",".join(node.address for node in self.nodes)
         for node in self.nodes:
             node.more = ["--members", members, "--archive", str(self.archive), *more]
+
+    def grow(self, count: int) -> None:
+        """More nodes, with roots of their own; all are told of them, and none is started."""
+        more = range(self._ever + 1, self._ever + count + 1)
+        self.nodes += [Node(self.folder / f"root-{n}", f"node-{n}", config=self.config) for n in more]
+        self._ever += count
+        self.tell()
 
     def start(self) -> None:
         """Start those that do not run; return when all serve."""
@@ -196,12 +204,15 @@ class Cluster:
 @contextmanager
 def cluster(folder: Path, count: int, **settings: Any) -> Iterator[Cluster]:
     """Nodes that serve, and that are gone afterwards."""
-    with ExitStack() as stack:
-        made = Cluster(folder, count, **settings)
-        for node in made.nodes:
-            stack.callback(lambda node=node: node.kill() if node.process is not None else None)
+    made = Cluster(folder, count, **settings)
+    ever = set(made.nodes)
+    try:
         made.start()
         yield made
+    finally:
+        for node in ever.union(made.nodes):
+            if node.process is not None:
+                node.kill()
 
 
 @contextmanager

@@ -6,11 +6,12 @@ import itertools
 import queue
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
-from hazelcast.errors import HazelcastError
+from hazelcast.errors import HazelcastError, IndeterminateOperationStateError
 
 KEYS = 300
 IN_FLIGHT = 60
@@ -152,3 +153,13 @@ class Reader:
 def is_delete(number: int) -> bool:
     """Whether the change of this number is a delete."""
     return number % DELETES == 0
+
+
+def surely(change: Callable[[], object]) -> None:
+    """Make a change, again if its outcome is not known, as it is when a member goes meanwhile."""
+    while True:
+        try:
+            change()
+            return
+        except IndeterminateOperationStateError:
+            continue

@@ -9,6 +9,8 @@ import java.util.concurrent.Future;
  * client wait, and nobody sees a part of what was stored.
  */
 public final class Gate {
+    /** What a change has to pass besides. */
+    public final Fence fence = new Fence();
     private final CompletableFuture<Void> recovered = new CompletableFuture<>();
     private boolean open;
     private boolean armed;

@@ -13,6 +13,7 @@ import com.hazelcast.spi.exception.RetryableHazelcastException;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
@@ -34,12 +35,13 @@ public final class Intents {
     private static final String SERVICE = "kvwal.intents";
     /** Runs what clients send, and has a thread for each transaction under way. */
     private static final String TRANSACTIONS = "kvwal";
-    private static final String BETWEEN_MEMBERS = "kvwal.members";
+    static final String BETWEEN_MEMBERS = "kvwal.members";
     private static final int AT_ONCE = 64;
     private static final int LOOK_MILLIS = 250;
 
     private final Gate gate;
     private final Applied applied = new Applied();
+    private final Map<Long, Turn> turns = new ConcurrentHashMap<>();
     /** Keys of intents that this member could not finish, or of which it does not know whether they are there. */
     private final Set<String> left = ConcurrentHashMap.newKeySet();
 
@@ -51,7 +53,7 @@ public final class Intents {
     public static void configure(Config config, MapStoreConfig store, Gate gate) {
         config.getUserContext().put(SERVICE, new Intents(gate));
         config.getExecutorConfig(TRANSACTIONS).setPoolSize(AT_ONCE);
-        config.getExecutorConfig(BETWEEN_MEMBERS).setPoolSize(2);
+        config.getExecutorConfig(BETWEEN_MEMBERS).setPoolSize(4);
         config.getSerializationConfig().addDataSerializableFactory(Tasks.FACTORY, new Tasks());
         String majority = config.getMapConfig("default").getSplitBrainProtectionName();
         config.addMapConfig(new MapConfig(MAP).setMapStoreConfig(store).setSplitBrainProtectionName(majority));
@@ -80,6 +82,11 @@ public final class Intents {
 
     Applied applied() {
         return applied;
+    }
+
+    /** What Adoption is at, by number. */
+    Map<Long, Turn> turns() {
+        return turns;
     }
 
     /** All changes (entries, as in a block of the log) or none: returns when each is in a log and in memory. */

@@ -90,7 +90,7 @@ public final class Loader {
     }
 
     /** Byte strings one behind the other. */
-    private static final class Column {
+    static final class Column {
         private final byte[] bytes;
         private final ByteBuffer offsets;
         private final int base;

@@ -54,6 +54,7 @@ public final class LogDataStore extends WriteThroughStore {
     private void write(Data key, Data value, long expires) {
         Data changed = toHeapData(key);
         try {
+            log.pass(changed);
             log.write(Words.of(changed), value == null ? null : Words.of(value), expires);
         } catch (RuntimeException error) {
             log.refused(changed);

@@ -9,6 +9,7 @@ import com.hazelcast.map.EntryStore;
 import com.hazelcast.map.MapLoaderLifecycleSupport;
 import com.hazelcast.map.MapStoreFactory;
 import java.util.Collection;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.Future;
@@ -72,6 +73,12 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
         }
     }
 
+    /** Returns when a change of this key may be written. */
+    void pass(Data key) {
+        gate.check();
+        gate.fence.pass(node.getPartitionService(), node.getPartitionService().getPartitionId(key));
+    }
+
     /** Returns when it is in the log; `value` null for a delete. */
     void write(Words.Word key, Words.Word value, long expires) {
         gate.check();
@@ -79,6 +86,17 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
             schemas.append();
         }
         append(Entries.encode(key, value, expires));
+    }
+
+    /** Returns when the log has every schema that its entries may need. */
+    void appendSchemas() {
+        schemas.append();
+    }
+
+    /** See Mailboxes. */
+    List<Mailboxes.Letter> post(List<byte[]> entries, Thread writer) {
+        gate.check();
+        return mailboxes.post(mailbox, entries, writer);
     }
 
     /** A change of this key is not in the log. */

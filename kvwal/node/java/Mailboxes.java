@@ -1,5 +1,6 @@
 package kvwal.node;
 
+import com.hazelcast.spi.exception.RetryableHazelcastException;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -18,6 +19,8 @@ public final class Mailboxes {
     /** Bytes of a batch at most: what one block of the log holds. */
     static final int MOST = 5 << 20;
     private static final int HEAD = 5;
+    /** The others could not be told of the time yet: nothing was written, and it is worth another try. */
+    private static final String AGAIN = "ClusterUnreachable:";
 
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition notEmpty = lock.newCondition();
@@ -45,14 +48,15 @@ public final class Mailboxes {
     }
 
     /** An entry, and the thread that waits until it is in the log. */
-    private static final class Letter {
+    static final class Letter {
         final byte[] entry;
-        final Thread writer = Thread.currentThread();
+        final Thread writer;
         String error;
         volatile boolean answered;
 
-        Letter(byte[] entry) {
+        Letter(byte[] entry, Thread writer) {
             this.entry = entry;
+            this.writer = writer;
         }
 
         void answer(String with) {
@@ -90,28 +94,53 @@ public final class Mailboxes {
             throw new NotWritten("TooLarge: an entry of " + entry.length + " bytes is above the " + MOST + " that one block"
                 + " holds; nothing was written. Keep large values elsewhere and store where they are.");
         }
-        Letter letter = new Letter(entry);
+        Letter letter = new Letter(entry, Thread.currentThread());
         lock.lock();
         try {
             while (!closed && box.bytes + entry.length > MOST) {
                 box.notFull.awaitUninterruptibly();
             }
-            if (closed) {
-                throw new NotWritten("StoreClosed: this node is leaving; nothing was written. Write through another one.");
-            }
-            box.waiting.add(letter);
-            box.bytes += entry.length;
-            if (!box.busy && box.waiting.size() == 1) {
-                ready.add(box);
-                notEmpty.signal();
-            }
+            put(box, letter);
         } finally {
             lock.unlock();
         }
         await(letter);
     }
 
-    private static void await(Letter letter) {
+    /** Sends entries without waiting: `writer` awaits each of the letters. Null if they are more than there is room for now. */
+    List<Letter> post(Mailbox box, List<byte[]> entries, Thread writer) {
+        List<Letter> letters = new ArrayList<>();
+        int bytes = 0;
+        for (byte[] entry : entries) {
+            letters.add(new Letter(entry, writer));
+            bytes += entry.length;
+        }
+        lock.lock();
+        try {
+            if (box.bytes > 0 && box.bytes + bytes > MOST) {
+                return null;
+            }
+            letters.forEach(letter -> put(box, letter));
+        } finally {
+            lock.unlock();
+        }
+        return letters;
+    }
+
+    private void put(Mailbox box, Letter letter) {
+        if (closed) {
+            throw new NotWritten("StoreClosed: this node is leaving; nothing was written. Write through another one.");
+        }
+        box.waiting.add(letter);
+        box.bytes += letter.entry.length;
+        if (!box.busy && box.waiting.size() == 1) {
+            ready.add(box);
+            notEmpty.signal();
+        }
+    }
+
+    /** Returns when it is in the log; throws NotWritten with the log's own words if it is not. */
+    static void await(Letter letter) {
         boolean interrupted = false;
         while (!letter.answered) {
             LockSupport.park(letter);
@@ -121,7 +150,7 @@ public final class Mailboxes {
             Thread.currentThread().interrupt();
         }
         if (letter.error != null) {
-            throw new NotWritten(letter.error);
+            throw letter.error.startsWith(AGAIN) ? new RetryableHazelcastException(letter.error) : new NotWritten(letter.error);
         }
     }
 

@@ -24,6 +24,9 @@ final class Tasks implements DataSerializableFactory {
     private static final int APPLY = 2;
     private static final int TAKE_OVER = 3;
     private static final int FORGET = 4;
+    private static final int TAKE_TURN = 5;
+    static final int TELL = 6;
+    static final int ASK = 7;
 
     @Override
     public IdentifiedDataSerializable create(int number) {
@@ -32,6 +35,9 @@ final class Tasks implements DataSerializableFactory {
             case APPLY: return new Apply();
             case TAKE_OVER: return new TakeOver();
             case FORGET: return new Forget();
+            case TAKE_TURN: return new TakeTurn();
+            case TELL: return new Limits.Tell();
+            case ASK: return new Limits.Ask();
             default: throw new IllegalArgumentException("there is no task " + number);
         }
     }
@@ -238,6 +244,52 @@ final class Tasks implements DataSerializableFactory {
         @Override
         public int getClassId() {
             return FORGET;
+        }
+    }
+
+    /** Where nothing else changes a partition of a map: see Turn. Answers false if that is no longer at the member that sent it. */
+    static final class TakeTurn extends Task implements EntryProcessor<Object, Object, Boolean> {
+        private String member;
+        private long number;
+
+        TakeTurn() { }
+
+        TakeTurn(String member, long number) {
+            this.member = member;
+            this.number = number;
+        }
+
+        @Override
+        public Boolean process(Map.Entry<Object, Object> found) {
+            Turn turn = intents().turns().get(number);
+            if (turn == null || !instance.getCluster().getLocalMember().getUuid().toString().equals(member)) {
+                return false;
+            }
+            turn.take();
+            return true;
+        }
+
+        /** Nothing is changed. */
+        @Override
+        public EntryProcessor<Object, Object, Boolean> getBackupProcessor() {
+            return null;
+        }
+
+        @Override
+        public int getClassId() {
+            return TAKE_TURN;
+        }
+
+        @Override
+        public void writeData(ObjectDataOutput out) throws IOException {
+            out.writeString(member);
+            out.writeLong(number);
+        }
+
+        @Override
+        public void readData(ObjectDataInput in) throws IOException {
+            member = in.readString();
+            number = in.readLong();
         }
     }
 }

@@ -1,0 +1,85 @@
+"""How far a member's clock may run: below a limit that it has told all the others, and past whoever had its keys before.
+
+So the logs of two members agree on what came first. A member that takes over a key advances past every limit that was told,
+that of the member that has died included, and nobody stamps at or above a limit that was not told.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kvwal.entry import TIMESTAMP_SHIFT
+from kvwal.errors import ClusterUnreachable
+from kvwal.hlc import HybridClock, to_text
+
+AHEAD_MS = 1000
+"""How far ahead of its wall clock a member's limit is."""
+SPARE_MS = 2
+"""How far ahead of its last timestamp, if that is further: tens of thousands of transactions fit into each millisecond."""
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What a member told the others last. `member` is the number Hazelcast gave it at this start."""
+
+    member: str
+    limit: int
+    """It never stamps at or above this."""
+    wall_ms: int
+    """Its wall clock when it told so."""
+    owned: str = "0"
+    """The partitions that it may have logged changes of since its start: bits of a number, as hexadecimal digits."""
+
+
+class Bounds:
+    """What all logs of a member share. Before the first `allow` there is no limit: nobody else has the keys."""
+
+    def __init__(self) -> None:
+        self.latest = 0
+        self._floor = 0
+        self._limit: int | None = None
+
+    def next_limit(self, wall_ms: int, floor: int = 0) -> int:
+        """The limit to tell the others next, with room above `floor`."""
+        least = max(self.latest, self._floor, floor) + (SPARE_MS << TIMESTAMP_SHIFT)
+        return max(least, wall_ms + AHEAD_MS << TIMESTAMP_SHIFT, self._limit or 0)
+
+    def allow(self, limit: int) -> None:
+        """The others know of this limit now."""
+        self._limit = max(limit, self._limit or 0)
+
+    def rise(self, timestamp: int) -> None:
+        """Never stamp below `timestamp` from now on. A limit above it was allowed before, or there is none."""
+        self._floor = max(self._floor, timestamp)
+
+    def stamp(self, last: int, wall_ms: int) -> int:
+        """The timestamp after `last`. `ClusterUnreachable` if it would reach the limit."""
+        wall = wall_ms << TIMESTAMP_SHIFT
+        if self._limit is not None:
+            wall = min(wall, self._limit - (SPARE_MS << TIMESTAMP_SHIFT))
+        stamp = max(last + 1, self._floor, wall)
+        if self._limit is not None and stamp >= self._limit:
+            raise ClusterUnreachable(
+                f"this member's clock may not pass {to_text(self._limit)}, which is what the others know of it: they could not be"
+                " told of a later time; nothing was written.",
+                hint="It tries again all the time. If it goes on, look at the network between the members.",
+            )
+        self.latest = max(self.latest, stamp)
+        return stamp
+
+
+class LimitedClock(HybridClock):
+    """The clock of one log of a member."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        super().__init__()
+        self._bounds = bounds
+
+    def stamp(self, wall_ms: int) -> int:
+        """See `HybridClock.stamp`, within the bounds. `ClusterUnreachable` if they leave no room."""
+        self.last = self._bounds.stamp(self.last, wall_ms)
+        return self.last
+
+    def advance(self, timestamp: int) -> None:
+        """See `HybridClock.advance`."""
+        super().advance(timestamp)
+        self._bounds.latest = max(self._bounds.latest, timestamp)

@@ -1,0 +1,39 @@
+"""Mutants of what members agree on: whose presence counts, how far clocks run, who has archived."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+LIMITS = "tests/unit/test_cluster_limits.py"
+ELECTORATE = "tests/unit/test_electorate.py"
+ARCHIVING = "tests/unit/test_cluster_archiving.py"
+
+MUTANTS = [
+    Mutant(
+        "whoever takes a key over stamps by its own clock alone", 6, "kvwal/cluster/limits.py",
+        "        stamp = max(last + 1, self._floor, wall)\n", "        stamp = max(last + 1, wall)\n", LIMITS,
+    ),
+    Mutant(
+        "a member stamps what the others were not told", 6, "kvwal/cluster/limits.py",
+        "        if self._limit is not None and stamp >= self._limit:\n",
+        "        if self._limit is not None and stamp >= self._limit << 1:\n", LIMITS,
+    ),
+    Mutant(
+        "half of the expected members is enough", 6, "kvwal/cluster/electorate.py",
+        "        return 2 * len(set(self.names) & set(there)) > len(self.names)\n",
+        "        return 2 * len(set(self.names) & set(there)) >= len(self.names)\n", ELECTORATE,
+    ),
+    Mutant(
+        "who counts changes while a member goes by the list before", 6, "kvwal/cluster/electorate.py",
+        "    return all(known.get(name) == current.version", "    return any(known.get(name) == current.version", ELECTORATE,
+    ),
+    Mutant(
+        "one member that has archived counts for all", 6, "kvwal/cluster/archiving.py",
+        "        return all(status.answered", "        return any(status.answered", ARCHIVING,
+    ),
+    Mutant(
+        "what was archived for another member counts for whoever asks later", 6, "kvwal/cluster/archiving.py",
+        "        asked = {s.name: s.asks for s in statuses if s.asks > self.answered.get(s.name, 0)}\n",
+        "        asked = {s.name: s.asks for s in statuses if s.asks > max(self.answered.values(), default=0)}\n", ARCHIVING,
+    ),
+]  # fmt: skip
