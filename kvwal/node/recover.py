@@ -129,7 +129,6 @@ class Recovery:
 
     async def run(self) -> int:
         """Returns when memory is whole and every member has this one on its record; how many entries it loaded itself."""
-        await self._run(self._roster.check)
         loaded = 0
         while (recovered := await self._patiently(self._recovered)) is None:
             loaded = await self._patiently(self._turn) or 0

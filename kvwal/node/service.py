@@ -193,6 +193,9 @@ class Service:
         await open_logs(self._engine, self._flush())
         self._instance = await self._workers.run(partial(member.start, config))
         roster = Roster(self._instance, jvm.java("kvwal.node.Limits")(self._instance))
+        await self._workers.run(
+            roster.check
+        )  # before it tells the others anything, under a name that may be another one's
         voters = Voters(roster, options.node, majority.expect if options.file.majority else lambda names: None)
         make_loader = partial(jvm.java("kvwal.node.Loader"), self._instance)
         self._recovery = Recovery(

@@ -16,7 +16,7 @@ from tests.support.cluster import CLUSTER, Cluster, cluster, needs_hazelcast
 _NUMBERS = count(1)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three nodes for all tests here: each has a map of its own."""
     with cluster(tmp_path_factory.mktemp("conformance"), 3) as made:

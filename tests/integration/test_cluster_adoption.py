@@ -99,6 +99,7 @@ def test_what_came_meanwhile_counts_and_ends_of_entries_stay(three: Cluster) -> 
         jobs.put_all(dict.fromkeys(KEYS, 1))
         for key in OLD:
             jobs.set(key, 1, ttl=3600)
+        jobs.lock(KEPT[0])
         lose(lost)
         for key in KEPT:
             surely(lambda key=key: jobs.set(key, 2))

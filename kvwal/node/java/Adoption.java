@@ -2,6 +2,7 @@ package kvwal.node;
 
 import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.core.HazelcastInstanceNotActiveException;
+import com.hazelcast.core.OperationTimeoutException;
 import com.hazelcast.internal.partition.IPartition;
 import com.hazelcast.internal.serialization.Data;
 import com.hazelcast.map.IMap;
@@ -16,6 +17,7 @@ import com.hazelcast.spi.impl.PartitionSpecificRunnable;
 import java.math.BigInteger;
 import java.util.ArrayList;
 import java.util.BitSet;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -127,6 +129,7 @@ public final class Adoption {
         RecordStore<Record<?>> store = maps.getExistingRecordStore(partition, map);
         if (store != null) {
             store.forEach((key, record) -> keys.add(key), false);
+            keys.sort(Comparator.comparing(store::isLocked)); // by the first the others are reached: see Turn
         }
         return keys;
     }
@@ -148,7 +151,10 @@ public final class Adoption {
                     todo.clear(partition); // it has another owner, who looks after it
                 }
             } catch (CompletionException error) {
-                throw error.getCause() instanceof RuntimeException ? (RuntimeException) error.getCause() : error;
+                if (!(error.getCause() instanceof OperationTimeoutException)) {
+                    throw error.getCause() instanceof RuntimeException ? (RuntimeException) error.getCause() : error;
+                }
+                todo.clear(partition); // all its keys are locked by clients: another time
             } finally {
                 Intents.of(instance).turns().remove(turn.number());
             }

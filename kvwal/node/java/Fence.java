@@ -14,7 +14,7 @@ import java.util.BitSet;
  */
 public final class Fence {
     private IPartitionService service;
-    private int[] cleared = {};
+    private volatile int[] cleared = {};
     private int[] seen = {};
     private final BitSet owned = new BitSet();
     private boolean wanted;
@@ -32,8 +32,9 @@ public final class Fence {
         throw new RetryableHazelcastException("This member has just taken the partition over, and advances its clock.");
     }
 
-    private synchronized boolean isCleared(IPartitionService partitions, int partition) {
-        return partition < cleared.length && cleared[partition] == partitions.getPartition(partition, false).version();
+    private boolean isCleared(IPartitionService partitions, int partition) {
+        int[] versions = cleared;
+        return partition < versions.length && versions[partition] == partitions.getPartition(partition, false).version();
     }
 
     private synchronized void want(IPartitionService partitions) {
