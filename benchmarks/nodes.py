@@ -1,0 +1,103 @@
+"""Nodes of a cluster, as the questions about it need them: `kvwal node` with a heap that fits, on loopback, a process each."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import hazelcast
+import psutil
+
+CLUSTER = "bench"
+FILE = 'heap = "2g"\n'
+
+
+class Nodes:
+    """`count` nodes under `folder` with one archive; they run from `start` to `end`."""
+
+    def __init__(self, folder: Path, count: int, archive: Path) -> None:
+        self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(count)]
+        self.running: list[subprocess.Popen[str]] = []
+        self._folder = folder
+        self._archive = archive
+        (folder / "node.toml").write_text(FILE)
+
+    def start(self) -> None:
+        """Start all; return when all serve."""
+        for number, address in enumerate(self.addresses):
+            command = [
+                str(Path(sys.executable).parent / "kvwal"), "node", str(self._folder / f"root-{number}"),
+                "--address", address, "--members", ",".join(self.addresses), "--node", f"node-{number}",
+                "--cluster", CLUSTER, "--archive", str(self._archive), "--config", str(self._folder / "node.toml"),
+            ]  # fmt: skip
+            with self._log(number).open("a") as log:
+                self.running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True))
+        for number, process in enumerate(self.running):
+            assert process.stdout is not None
+            if not any("is ready at" in line for line in process.stdout):
+                raise RuntimeError(self._log(number).read_text()[-2000:])
+
+    def end(self, number: int = signal.SIGTERM) -> None:
+        """Send a signal to all; return when they are gone."""
+        for process in self.running:
+            process.send_signal(number)
+        for process in self.running:
+            process.communicate()
+        self.running = []
+
+    def seconds_of_loading(self) -> float:
+        """From the moment at which one of them began to fill memory until the last of them served."""
+        began, ready = [], []
+        for number in range(len(self.addresses)):
+            told = [json.loads(line) for line in self._log(number).read_text().splitlines() if line.startswith("{")]
+            began += [moment(line) for line in told if line["event"] == "filling memory" and "members" in line]
+            ready += [moment(line) for line in told if line["event"] == "serving"]
+        return (max(ready) - max(began)).total_seconds()
+
+    def memory(self) -> float:
+        """MiB that the processes have in memory, all together."""
+        return sum(psutil.Process(process.pid).memory_info().rss for process in self.running) / (1 << 20)
+
+    @contextmanager
+    def client(self) -> Iterator[hazelcast.HazelcastClient]:
+        """Hazelcast's own client, which sends again what may be sent again."""
+        client = hazelcast.HazelcastClient(cluster_name=CLUSTER, cluster_members=self.addresses, redo_operation=True)
+        try:
+            yield client
+        finally:
+            client.shutdown()
+
+    def _log(self, number: int) -> Path:
+        return self._folder / f"node-{number}.log"
+
+
+@contextmanager
+def nodes(folder: Path, count: int, archive: Path) -> Iterator[Nodes]:
+    """Nodes that serve, and that are gone afterwards."""
+    made = Nodes(folder, count, archive)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.end(signal.SIGKILL)
+
+
+def moment(line: dict[str, Any]) -> datetime:
+    """When a line was logged."""
+    return datetime.fromisoformat(line["timestamp"])
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
