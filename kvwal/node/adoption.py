@@ -16,15 +16,14 @@ from archive.objects import Objects
 from archive.restore import businesses, restore_batches
 from kvwal.cluster.electorate import Electorate
 from kvwal.cluster.roster import Orphan, Roster
+from kvwal.node.maps import to_map
+from kvwal.node.memory import is_of_map
+from kvwal.node.restore import columns_of
 from kvwal.ports.clock import Clock
 from kvwal.ports.tasks import Workers
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-from kvwal.node.maps import to_map
-from kvwal.node.memory import is_of_map
-from kvwal.node.restore import columns_of
 
 T = TypeVar("T")
 
