@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+from hazelcast.errors import HazelcastError
 
 import kvwal
 from tests.support.cluster import CLUSTER, Cluster, Node, cluster, needs_hazelcast
@@ -50,6 +55,40 @@ def test_a_killed_member_is_no_error_to_whoever_puts_and_deletes_by_kvwal_connec
         print(f"longest time without an acknowledgement: {writers.gap:.2f} s")
         assert not writers.wrong(three.contents("connected"))
         assert not writers.errors
+
+
+def test_a_change_that_a_backup_has_not_is_not_told_to_be_done(three: Cluster) -> None:
+    """Whatever the client: by default Hazelcast's own takes a change for done when a backup has been silent for five seconds."""
+    with three.client() as client:
+        half = client.get_map("half")
+        keys = [f"key-{number}" for number in range(60)]
+        half.blocking().put_all(dict.fromkeys(keys, 0))
+        silent = three.nodes[2]
+        os.kill(silent.pid, signal.SIGSTOP)
+        changes = {key: half.set(key, 1) for key in keys if owner(client, key) != silent.address}
+        told = [outcome(change) for change in changes.values()]
+        os.kill(silent.pid, signal.SIGCONT)
+        print(Counter(told))
+        assert set(told) == {"done", "IndeterminateOperationStateError"}
+        half.blocking().put_all(dict.fromkeys(keys, 2))
+        assert half.blocking().get_all(keys) == dict.fromkeys(keys, 2)
+
+
+def owner(client: Any, key: str) -> str:
+    """The address of the member that serves it, as the client sees that."""
+    partitions = client.partition_service
+    there = client.cluster_service.get_members()
+    owns = partitions.get_partition_owner(partitions.get_partition_id(key))
+    return next(f"{member.address.host}:{member.address.port}" for member in there if member.uuid == owns)
+
+
+def outcome(change: Any) -> str:
+    """Waits for it: "done", or the error's name."""
+    try:
+        change.result()
+    except HazelcastError as error:
+        return type(error).__name__
+    return "done"
 
 
 def test_a_map_of_few_keys_is_whole_when_a_member_was_killed(three: Cluster) -> None:

@@ -76,10 +76,6 @@ public final class Intents {
         return key.split(" ", 3)[1];
     }
 
-    private static boolean isDurable(String map) {
-        return !map.startsWith("tmp.") && !map.startsWith("__");
-    }
-
     Applied applied() {
         return applied;
     }
@@ -97,7 +93,7 @@ public final class Intents {
         gate.check();
         String own = own(instance);
         String key = key(id, own, map);
-        if (isDurable(map)) {
+        if (LogStore.has(map)) {
             log(instance, key, changes);
         }
         String reason = "another member goes on with it";
@@ -140,7 +136,7 @@ public final class Intents {
         if (!all(answers)) {
             return false;
         }
-        if (isDurable(map(key))) {
+        if (LogStore.has(map(key))) {
             intents(instance).delete(key);
         }
         left.remove(key);

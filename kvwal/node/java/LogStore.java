@@ -54,6 +54,11 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
         }
     }
 
+    /** Whether clients' changes of a map of this name are logged. */
+    public static boolean has(String map) {
+        return !map.startsWith("tmp.") && !map.startsWith("__");
+    }
+
     @Override
     public void init(HazelcastInstance instance, Properties properties, String map) {
         name = map;
