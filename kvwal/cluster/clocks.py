@@ -53,7 +53,7 @@ class Limits:
             self._check(fellow, most_seconds)
 
     def serve(self) -> None:
-        """Let changes pass, each once the clock is ahead of whoever owned its partition before."""
+        """Let changes pass, each once whoever owned its partition before has stopped to serve it, and the clock is ahead of that."""
         self._begin(self._keep_passing())
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -96,6 +96,8 @@ class Limits:
 
     async def _keep_passing(self) -> None:
         while await self._run(TAKEOVER, self._fence.await_):
+            while seconds := await self._patiently(partial(self._run, TAKEOVER, self._roster.lease_seconds)):
+                await asyncio.sleep(seconds)
             await self._patiently(partial(self._run, TAKEOVER, self._pass))
 
     def _look(self) -> None:

@@ -52,9 +52,10 @@ class Orphan(msgspec.Struct, frozen=True, kw_only=True):
 class Roster:
     """The living members as one of them sees them. Every call may wait for the others: call it on a worker."""
 
-    def __init__(self, instance: Any, limits: Any) -> None:
-        """`instance` is Hazelcast's, `limits` java/Limits.java."""
+    def __init__(self, instance: Any, limits: Any, leases: Any) -> None:
+        """`instance` is Hazelcast's, `limits` java/Limits.java, `leases` java/Leases.java."""
         self._limits = limits
+        self._leases = leases
         self._cluster = instance.getCluster()
         self._map = instance.getMap(MAP)
         self._own = _fellow(self._cluster.getLocalMember())
@@ -131,6 +132,11 @@ class Roster:
             (which, name, msgspec.json.decode(text, type=Told))
             for (which, name), text in zip(keys, texts[1::2], strict=True)
         ]
+
+    def lease_seconds(self) -> float:
+        """After how long to ask again; 0 when no member that is gone can believe any more that the others count it in."""
+        with _Asking():
+            return float(self._leases.left()) / 1000
 
     def note_orphans(self, expected: Collection[str]) -> None:
         """Of each of the `expected` members that was killed: whatever it may have logged is to be adopted."""

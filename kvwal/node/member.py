@@ -16,6 +16,8 @@ from kvwal.node.maps import INTERNAL, VOLATILE
 MOST_COPIES = 6
 _MAJORITY = "kvwal.majority"
 _GONE_SECONDS = 10
+_LEASE_SECONDS = 2
+"""Who takes over the keys of a member that was killed waits so long before it changes one; and who has no answer stops by then."""
 _PROPERTIES = {
     "hazelcast.phone.home.enabled": "false",
     "hazelcast.socket.bind.any": "false",
@@ -32,12 +34,19 @@ _PROPERTIES = {
 }
 
 
-def majority(gate: Any) -> Any:
+def leases() -> Any:
+    """How long each member may believe that the others count it in: see java/Leases.java."""
+    return java("kvwal.node.Leases")(_LEASE_SECONDS)
+
+
+def majority(gate: Any, leases: Any) -> Any:
     """What is asked before each read and write of a map with a log: see java/Majority.java."""
-    return java("kvwal.node.Majority")(gate, _GONE_SECONDS // 2)
+    return java("kvwal.node.Majority")(gate, leases)
 
 
-def configuration(options: NodeOptions, archive: str | None, mailboxes: Any, gate: Any, majority: Any) -> Any:
+def configuration(
+    options: NodeOptions, archive: str | None, mailboxes: Any, gate: Any, leases: Any, majority: Any
+) -> Any:
     """The member's configuration: who is in the cluster, which maps have a log, what travels as it is."""
     config = java("com.hazelcast.config.Config")()
     config.setClusterName(options.cluster)
@@ -53,6 +62,7 @@ def configuration(options: NodeOptions, archive: str | None, mailboxes: Any, gat
     factory = java("kvwal.node.LogStore$Factory")(mailboxes, gate)
     config.getMapConfig("default").setMapStoreConfig(_store(factory)).setSplitBrainProtectionName(_MAJORITY)
     protection = java("com.hazelcast.config.SplitBrainProtectionConfig")(_MAJORITY, True)
+    leases.configure(config)
     config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(majority))
     for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", MAP):
         config.addMapConfig(java("com.hazelcast.config.MapConfig")(pattern))

@@ -73,6 +73,7 @@ class Service:
         self._recovery: Recovery | None = None
         self._mailboxes = jvm.java("kvwal.node.Mailboxes")()
         self._gate = jvm.java("kvwal.node.Gate")()
+        self._leases = member.leases()
         self._instance: Any = None
         self._full_since = math.inf
         self._beside: list[asyncio.Task[None]] = []
@@ -187,12 +188,13 @@ class Service:
         options, around = self._options, self._engine.options
         file = RecordFile(around.disk, around.root, around.namespace, around.cluster, self._engine.node)
         self._alone = await self._workers.run(lambda: is_alone(options, self._engine, file.read()))
-        majority = member.majority(self._gate)
-        config = member.configuration(options, around.archive_url, self._mailboxes, self._gate, majority)
+        majority = member.majority(self._gate, self._leases)
+        config = member.configuration(options, around.archive_url, self._mailboxes, self._gate, self._leases, majority)
         self.phase = Phase.RECOVERING
         await open_logs(self._engine, self._flush())
         self._instance = await self._workers.run(partial(member.start, config))
-        roster = Roster(self._instance, jvm.java("kvwal.node.Limits")(self._instance))
+        self._leases.begin(self._instance)
+        roster = Roster(self._instance, jvm.java("kvwal.node.Limits")(self._instance), self._leases)
         await self._workers.run(
             roster.check
         )  # before it tells the others anything, under a name that may be another one's
@@ -234,6 +236,7 @@ class Service:
             await self._workers.run(
                 self._instance.shutdown if whole else self._instance.getLifecycleService().terminate
             )
+        self._leases.close()
         self._mailboxes.close()
         await asyncio.gather(self._pump, return_exceptions=True)
         await self._engine.close(archive=self._options.archive not in (None, "none"))

@@ -84,6 +84,26 @@ def test_a_member_is_cut_off_and_comes_back(three: tuple[Cluster, Network], one_
         writers.wait(1000)
 
 
+def test_a_member_that_does_not_know_that_it_was_given_up(three: tuple[Cluster, Network]) -> None:
+    """The others cannot reach it and give it up within a second, and it sees nothing wrong: it hears nothing, as at any moment
+    without news. What it has is older than what they then write."""
+    cluster, network = three
+    lost = cluster.nodes[2]
+    with load(cluster, "unknown") as writers, lost.client() as believer:
+        reader = Reader(believer, writers, "unknown")
+        for other in (1, 2):
+            network.cut(other, [3], one_way=True)
+            if not network.drop(other, 3):
+                pytest.skip("this kernel does not break connections when it is told to")
+        assert ended(lost) == 3
+        for other in (1, 2):
+            network.heal(other, [3], one_way=True)
+        lost.start()
+        writers.wait(1000)
+        reader.end()
+        assert not reader.stale
+
+
 def test_a_member_is_unplugged_and_comes_back(three: tuple[Cluster, Network]) -> None:
     """Nobody is told so: only its silence says it, to the other members and to the clients."""
     cluster, network = three

@@ -103,6 +103,13 @@ class Network:
             if not one_way:
                 self.places[other - 1].ip(f"route {verb} blackhole {self.subnet}.{number}")
 
+    def drop(self, number: int, other: int) -> bool:
+        """Break what connects `number` to `other`, so that only `number` sees it if nothing it sends gets there; False if the
+        kernel does not do that."""
+        words = ["ss", "--kill", "--tcp", "--no-header", "state", "established", "dst", f"{self.subnet}.{other}"]
+        broken = subprocess.run(self.places[number - 1].inside(*words), capture_output=True, check=False)
+        return bool(broken.stdout)
+
     def unplug(self, number: int) -> None:
         """Nothing reaches `number`, and nothing says so: clients do not reach it either."""
         self._switch.ip(f"link set dev port{number} down")

@@ -74,7 +74,8 @@ public final class Limits {
         return instance.getExecutorService(Intents.BETWEEN_MEMBERS);
     }
 
-    private static <T> List<T> await(Collection<Future<T>> answers) throws ExecutionException, InterruptedException {
+    /** The answers of all that are not gone. */
+    static <T> List<T> await(Collection<Future<T>> answers) throws ExecutionException, InterruptedException {
         List<T> found = new ArrayList<>();
         for (Future<T> answer : answers) {
             try {

@@ -4,32 +4,26 @@ import com.hazelcast.cluster.Member;
 import com.hazelcast.spi.exception.RetryableHazelcastException;
 import com.hazelcast.splitbrainprotection.SplitBrainProtectionFunction;
 import java.util.Collection;
-import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
-import java.util.UUID;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.TimeUnit;
 
 /**
  * Whether this member is together with more than half of those that are expected: asked before every read and every write
  * of a map that has a log.
  *
- * A member that was silent for half the time after which it counts as gone is not counted: so the half that was cut off stops
- * before the other half takes its keys over. Whoever asks meanwhile is sent back, and tries again.
+ * A member that has not answered this one of late is not counted (Leases): so the half that was cut off stops before the other
+ * half takes its keys over. Whoever asks meanwhile is sent back, and tries again.
  */
 public final class Majority implements SplitBrainProtectionFunction {
     private static final String NODE = "kvwal.node";
 
     private final Gate gate;
-    private final long silence;
-    private final Map<UUID, Long> heard = new ConcurrentHashMap<>();
+    private final Leases leases;
     private volatile Set<String> expected;
 
-    /** `seconds` is how long a member may be silent and still be counted. */
-    public Majority(Gate gate, int seconds) {
+    public Majority(Gate gate, Leases leases) {
         this.gate = gate;
-        this.silence = TimeUnit.SECONDS.toNanos(seconds);
+        this.leases = leases;
     }
 
     /** Whose presence counts from now on. Before the first call nothing is refused. */
@@ -49,7 +43,7 @@ public final class Majority implements SplitBrainProtectionFunction {
         for (Member member : members) {
             if (wanted.contains(member.getAttribute(NODE))) {
                 there++;
-                talking += talks(member) ? 1 : 0;
+                talking += member.localMember() || leases.isHeld(member) ? 1 : 0;
             }
         }
         if (2 * there <= wanted.size()) {
@@ -61,27 +55,12 @@ public final class Majority implements SplitBrainProtectionFunction {
         }
     }
 
-    private boolean talks(Member member) {
-        long now = System.nanoTime();
-        return member.localMember() || now - heard.computeIfAbsent(member.getUuid(), uuid -> now) < silence;
-    }
-
     private static NotWritten refusal(Collection<? extends Member> members, Set<String> wanted, int there) {
         Set<String> missing = new TreeSet<>(wanted);
         members.forEach(member -> missing.remove(member.getAttribute(NODE)));
         return new NotWritten("ClusterUnreachable: this half of the cluster has " + there + " of the " + wanted.size()
             + " members that are expected, which is not more than half (missing: " + String.join(", ", missing)
             + "); nothing was read or written. Ask a member of the other half, or bring the missing ones back.");
-    }
-
-    /** A heartbeat of this member came. */
-    public void hear(Member member) {
-        heard.put(member.getUuid(), System.nanoTime());
-    }
-
-    /** This member went. */
-    public void forget(Member member) {
-        heard.remove(member.getUuid());
     }
 
     @Override

@@ -50,24 +50,18 @@ public class SplitBrainProtectionImpl implements SplitBrainProtection {
         majority.check(engine.getClusterService().getMembers());
     }
 
-    void onHeartbeat(Member member, long timestamp) {
-        majority.hear(member);
-    }
+    void onHeartbeat(Member member, long timestamp) { }
 
-    void onMemberAdded(MembershipEvent event) {
-        majority.hear(event.getMember());
-    }
+    void onMemberAdded(MembershipEvent event) { }
 
-    void onMemberRemoved(MembershipEvent event) {
-        majority.forget(event.getMember());
-    }
+    void onMemberRemoved(MembershipEvent event) { }
 
     void update(Collection<Member> members) { }
 
     void onPing(Member member, boolean successful) { }
 
     boolean isHeartbeatAware() {
-        return true;
+        return false;
     }
 
     boolean isPingAware() {

@@ -27,6 +27,8 @@ final class Tasks implements DataSerializableFactory {
     private static final int TAKE_TURN = 5;
     static final int TELL = 6;
     static final int ASK = 7;
+    static final int RENEW = 8;
+    static final int LEFT = 9;
 
     @Override
     public IdentifiedDataSerializable create(int number) {
@@ -38,6 +40,8 @@ final class Tasks implements DataSerializableFactory {
             case TAKE_TURN: return new TakeTurn();
             case TELL: return new Limits.Tell();
             case ASK: return new Limits.Ask();
+            case RENEW: return new Leases.Renew();
+            case LEFT: return new Leases.Left();
             default: throw new IllegalArgumentException("there is no task " + number);
         }
     }
