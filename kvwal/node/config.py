@@ -77,8 +77,6 @@ class NodeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Members that hold a copy of each entry besides its owner, as far as there are so many."""
     majority: bool = True
     """Whether a half of a cut cluster serves only if it has more than half of the members that are expected."""
-    writers: int = 256
-    """Changes that may wait for the log at one time: so many are in one group at most."""
     flush: dict[str, Literal["sync", "os"] | _Interval] = {}
     """Map name pattern to flush policy; the first that fits counts, --flush where none does."""
     log: _Log = _Log()
@@ -87,8 +85,6 @@ class NodeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def __post_init__(self) -> None:
         if not 0 <= self.backups <= MOST_BACKUPS:
             raise ConfigError(f"backups = {self.backups}: Hazelcast keeps 0 to {MOST_BACKUPS}.")
-        if self.writers < 1:
-            raise ConfigError(f"writers = {self.writers}: one at least must be able to write.")
 
     def policies(self) -> dict[str, Flush]:
         """Flush policies by pattern, in the order of the file."""

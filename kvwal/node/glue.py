@@ -18,11 +18,14 @@ from kvwal.log.ring import Submission, size_of
 from kvwal.node.drop import drop
 from kvwal.node.maps import to_business
 from kvwal.node.memory import DROPPED, passing
+from kvwal.ports.doorbell import Doorbell
 from kvwal.ports.tasks import ThreadWorkers
 
 CLASSES = ("str", "json", "int", "int64", "float", "bool", "bytes", "hz")
 """The classes that the glue inside Hazelcast gives (java/Words.java)."""
 _SIZE_BITS = 32
+_NOTHING, _END = -1, -2
+"""What java/Mailboxes.java gives instead of a batch."""
 
 
 class Glue:
@@ -38,7 +41,7 @@ class Glue:
         self._flush = flush
         self._decode: Decode = make_decoder(CLASSES)
         self._logger = structlog.get_logger("kvwal")
-        self._workers = ThreadWorkers("kvwal-mailboxes", 1)
+        self._bell = Doorbell()
         self._droppers = ThreadWorkers("kvwal-drop", 1)
         self._businesses: dict[int, OpenBusiness] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -46,12 +49,16 @@ class Glue:
     async def run(self) -> None:
         """Take batches and see to it that they are written, until the mailboxes are closed and empty."""
         handed = memoryview(self._mailboxes.handed())
-        while (taken := await self._workers.run(self._mailboxes.take)) >= 0:
-            number, size = taken >> _SIZE_BITS, taken & (1 << _SIZE_BITS) - 1
-            self._serve(number, self._decode(bytes(handed[:size])))
+        with self._bell:
+            self._mailboxes.wakeBy(self._bell.path)
+            while (taken := self._mailboxes.take()) != _END:
+                if taken == _NOTHING:
+                    await self._bell.rung()
+                    continue
+                number, size = taken >> _SIZE_BITS, taken & (1 << _SIZE_BITS) - 1
+                self._serve(number, self._decode(bytes(handed[:size])))
         for task in self._tasks:
             task.cancel()  # only deletes of destroyed maps are left, and the next start goes on with them
-        self._workers.close()
         self._droppers.close()
 
     def _serve(self, number: int, entries: list[Entry]) -> None:
@@ -113,4 +120,5 @@ class Glue:
 
     def _answer(self, number: int, future: asyncio.Future[int]) -> None:
         error = future.exception()
-        self._mailboxes.complete(number, None if error is None else f"{type(error).__name__}: {error}")
+        if self._mailboxes.complete(number, None if error is None else f"{type(error).__name__}: {error}"):
+            self._bell.ring()

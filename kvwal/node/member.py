@@ -57,7 +57,6 @@ def configuration(
     # Not by Hazelcast's `interfaces`: those would also sort out every other member that is known by a name of its own.
     config.setProperty("hazelcast.local.localAddress", options.address.host)
     _network(config.getNetworkConfig(), options)
-    config.getExecutorConfig("hz:map-store-offloadable").setPoolSize(options.file.writers)
     _serialization(config.getSerializationConfig())
     factory = java("kvwal.node.LogStore$Factory")(mailboxes, gate)
     config.getMapConfig("default").setMapStoreConfig(_store(factory)).setSplitBrainProtectionName(_MAJORITY)

@@ -38,7 +38,6 @@ def test_the_file_in_deploy_shows_every_key_with_its_default() -> None:
         ('[flush]\n"a" = { ms = 1, seconds = 2 }', "seconds"),
         ('[flush]\n"a" = "never"', "never"),
         ("backups = 7", "backups"),
-        ("writers = 0", "writers"),
         ("heap = 5", "heap"),
         ("[log]\nsegment_bytes = 5", "segment_bytes"),
         ("heap = ", "node.toml"),

@@ -2,6 +2,7 @@ package kvwal.node;
 
 import com.hazelcast.core.HazelcastInstance;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
@@ -22,11 +23,15 @@ final class IntentStore extends LogStore {
     }
 
     @Override
-    void write(Words.Word key, Words.Word value, long expires) {
+    void write(List<Change> changes, long expires) {
         gate.check();
-        String map = Intents.map(new String(key.array(), key.from(), key.length(), StandardCharsets.UTF_8));
-        Words.Word logged = new Words.Word(Intents.KEY_CLASS, key.array(), key.from(), key.length());
-        mailboxes.send(boxes.computeIfAbsent(map, mailboxes::open), Entries.encode(logged, value, expires));
+        for (Change change : changes) {
+            Words.Word key = Words.of(change.key());
+            String map = Intents.map(new String(key.array(), key.from(), key.length(), StandardCharsets.UTF_8));
+            Words.Word logged = new Words.Word(Intents.KEY_CLASS, key.array(), key.from(), key.length());
+            Words.Word value = change.value() == null ? null : Words.of(change.value());
+            mailboxes.send(boxes.computeIfAbsent(map, mailboxes::open), List.of(Entries.encode(logged, value, expires)));
+        }
     }
 
     /** Nobody destroys them. */

@@ -3,8 +3,10 @@ package kvwal.node;
 import com.hazelcast.internal.serialization.Data;
 import com.hazelcast.map.impl.mapstore.MapStoreContext;
 import com.hazelcast.map.impl.mapstore.writethrough.WriteThroughStore;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
+import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 
@@ -20,21 +22,23 @@ public final class LogDataStore extends WriteThroughStore {
     @Override
     public Object add(Data key, Object value, long expirationTime, long time, UUID transactionId) {
         long expires = expirationTime == Long.MAX_VALUE ? 0 : getUserExpirationTime(expirationTime);
-        write(key, toHeapData(value), expires);
+        write(List.of(new LogStore.Change(toHeapData(key), toHeapData(value))), expires);
         return value;
     }
 
     @Override
     public void remove(Data key, long time, UUID transactionId) {
-        write(key, null, 0);
+        write(List.of(new LogStore.Change(toHeapData(key), null)), 0);
     }
 
     @Override
     @SuppressWarnings({"unchecked", "rawtypes"})
     public void removeAll(Collection keys) {
+        List<LogStore.Change> changes = new ArrayList<>(keys.size());
         for (Data key : (Collection<Data>) keys) {
-            write(key, null, 0);
+            changes.add(new LogStore.Change(toHeapData(key), null));
         }
+        write(changes, 0);
     }
 
     /** What is not in memory is not there. */
@@ -51,14 +55,18 @@ public final class LogDataStore extends WriteThroughStore {
         return Collections.emptyMap();
     }
 
-    private void write(Data key, Data value, long expires) {
-        Data changed = toHeapData(key);
+    /** Returns when the log has them, or, within a step that can wait for that, when they are on their way: see Waiting. */
+    private void write(List<LogStore.Change> changes, long expires) {
+        Runnable refuse = () -> changes.forEach(change -> log.refused(change.key()));
         try {
-            log.pass(changed);
-            log.write(Words.of(changed), value == null ? null : Words.of(value), expires);
+            changes.forEach(change -> log.pass(change.key()));
+            log.write(changes, expires);
         } catch (RuntimeException error) {
-            log.refused(changed);
+            refuse.run();
             throw error;
+        }
+        if (Waiting.here() != null) {
+            Waiting.here().onRefusal(refuse);
         }
     }
 }

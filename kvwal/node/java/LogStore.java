@@ -8,6 +8,7 @@ import com.hazelcast.map.EntryLoader;
 import com.hazelcast.map.EntryStore;
 import com.hazelcast.map.MapLoaderLifecycleSupport;
 import com.hazelcast.map.MapStoreFactory;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
@@ -84,13 +85,24 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
         gate.fence.pass(node.getPartitionService(), node.getPartitionService().getPartitionId(key));
     }
 
-    /** Returns when it is in the log; `value` null for a delete. */
-    void write(Words.Word key, Words.Word value, long expires) {
+    /** What a key becomes; `value` null for a delete. */
+    record Change(Data key, Data value) { }
+
+    /** Returns when all of them are in the log. */
+    void write(List<Change> changes, long expires) {
         gate.check();
-        if (key.isOpaque() || value != null && value.isOpaque()) {
+        List<byte[]> entries = new ArrayList<>(changes.size());
+        boolean opaque = false;
+        for (Change change : changes) {
+            Words.Word key = Words.of(change.key);
+            Words.Word value = change.value == null ? null : Words.of(change.value);
+            opaque |= key.isOpaque() || value != null && value.isOpaque();
+            entries.add(Entries.encode(key, value, expires));
+        }
+        if (opaque) {
             schemas.append();
         }
-        append(Entries.encode(key, value, expires));
+        mailboxes.send(mailbox, entries);
     }
 
     /** Returns when the log has every schema that its entries may need. */

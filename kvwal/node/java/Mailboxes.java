@@ -1,6 +1,10 @@
 package kvwal.node;
 
 import com.hazelcast.spi.exception.RetryableHazelcastException;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -10,7 +14,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
- * Hands what many threads store over to the one thread of Python that takes it, a whole batch at a time.
+ * Hands what many threads store over to the event loop of Python that takes it, a whole batch at a time. A byte in a pipe wakes it.
  *
  * Each business has a mailbox, and one batch of it at most is under way: what comes meanwhile is the next one. So a slow log
  * holds up nobody but its own writers, and a fast disk sees groups as large as there are writers waiting.
@@ -19,16 +23,21 @@ public final class Mailboxes {
     /** Bytes of a batch at most: what one block of the log holds. */
     static final int MOST = 5 << 20;
     private static final int HEAD = 5;
+    private static final long NOTHING = -1;
+    private static final long END = -2;
     /** The others could not be told of the time yet: nothing was written, and it is worth another try. */
     private static final String AGAIN = "ClusterUnreachable:";
+    private static final String CLOSED = "StoreClosed: this node is leaving; this was not written. Write through another one.";
 
     private final ReentrantLock lock = new ReentrantLock();
-    private final Condition notEmpty = lock.newCondition();
     private final ArrayDeque<Mailbox> ready = new ArrayDeque<>();
     private final List<Mailbox> all = new ArrayList<>();
     private final ByteBuffer handed = ByteBuffer.allocateDirect(HEAD + MOST);
     private int underWay;
     private boolean closed;
+    private OutputStream bell;
+    /** Whether the taker found nothing, and waits for the bell. */
+    private boolean asleep;
 
     /** What waits for one business. */
     static final class Mailbox {
@@ -47,22 +56,22 @@ public final class Mailboxes {
         }
     }
 
-    /** An entry, and the thread that waits until it is in the log. */
+    /** An entry on its way to the log, and who is told when it is there. */
     static final class Letter {
         final byte[] entry;
-        final Thread writer;
+        final Runnable told;
         String error;
         volatile boolean answered;
 
-        Letter(byte[] entry, Thread writer) {
+        Letter(byte[] entry, Runnable told) {
             this.entry = entry;
-            this.writer = writer;
+            this.told = told;
         }
 
         void answer(String with) {
             error = with;
             answered = true;
-            LockSupport.unpark(writer);
+            told.run();
         }
     }
 
@@ -90,31 +99,45 @@ public final class Mailboxes {
 
     /** Returns when the entry is in the log; throws NotWritten with the log's own words if it is not. */
     void send(Mailbox box, byte[] entry) {
-        if (entry.length > MOST) {
-            throw new NotWritten("TooLarge: an entry of " + entry.length + " bytes is above the " + MOST + " that one block"
-                + " holds; nothing was written. Keep large values elsewhere and store where they are.");
+        Thread writer = Thread.currentThread();
+        List<Letter> letters = letters(List.of(entry), () -> LockSupport.unpark(writer));
+        putAll(box, letters);
+        await(letters);
+    }
+
+    /** As `send` of all at once; within a step that can wait for them it returns when they are on their way. */
+    void send(Mailbox box, List<byte[]> entries) {
+        Waiting waiting = Waiting.here();
+        if (waiting != null) {
+            List<Letter> letters = letters(entries, waiting::answered);
+            waiting.expect(letters);
+            putAll(box, letters);
+            return;
         }
-        Letter letter = new Letter(entry, Thread.currentThread());
+        Thread writer = Thread.currentThread();
+        List<Letter> letters = letters(entries, () -> LockSupport.unpark(writer));
+        putAll(box, letters);
+        await(letters);
+    }
+
+    private void putAll(Mailbox box, List<Letter> letters) {
         lock.lock();
         try {
-            while (!closed && box.bytes + entry.length > MOST) {
-                box.notFull.awaitUninterruptibly();
+            for (Letter letter : letters) {
+                while (!closed && box.bytes + letter.entry.length > MOST) {
+                    box.notFull.awaitUninterruptibly();
+                }
+                put(box, letter);
             }
-            put(box, letter);
         } finally {
             lock.unlock();
         }
-        await(letter);
     }
 
-    /** Sends entries without waiting: `writer` awaits each of the letters. Null if they are more than there is room for now. */
+    /** Sends entries without waiting: `writer` awaits the letters. Null if they are more than there is room for now. */
     List<Letter> post(Mailbox box, List<byte[]> entries, Thread writer) {
-        List<Letter> letters = new ArrayList<>();
-        int bytes = 0;
-        for (byte[] entry : entries) {
-            letters.add(new Letter(entry, writer));
-            bytes += entry.length;
-        }
+        int bytes = entries.stream().mapToInt(entry -> entry.length).sum();
+        List<Letter> letters = letters(entries, () -> LockSupport.unpark(writer));
         lock.lock();
         try {
             if (box.bytes > 0 && box.bytes + bytes > MOST) {
@@ -127,31 +150,67 @@ public final class Mailboxes {
         return letters;
     }
 
+    private static List<Letter> letters(List<byte[]> entries, Runnable told) {
+        for (byte[] entry : entries) {
+            if (entry.length > MOST) {
+                throw new NotWritten("TooLarge: an entry of " + entry.length + " bytes is above the " + MOST + " that one block"
+                    + " holds; nothing was written. Keep large values elsewhere and store where they are.");
+            }
+        }
+        return entries.stream().map(entry -> new Letter(entry, told)).toList();
+    }
+
     private void put(Mailbox box, Letter letter) {
         if (closed) {
-            throw new NotWritten("StoreClosed: this node is leaving; nothing was written. Write through another one.");
+            letter.answer(CLOSED);
+            return;
         }
         box.waiting.add(letter);
         box.bytes += letter.entry.length;
         if (!box.busy && box.waiting.size() == 1) {
             ready.add(box);
-            notEmpty.signal();
+            wake();
         }
     }
 
-    /** Returns when it is in the log; throws NotWritten with the log's own words if it is not. */
-    static void await(Letter letter) {
+    private void wake() {
+        if (asleep) {
+            asleep = false;
+            try {
+                bell.write(0);
+            } catch (IOException error) {
+                throw new UncheckedIOException("nobody takes what is to be logged", error);
+            }
+        }
+    }
+
+    /** Returns when all are in the log; throws NotWritten with the log's own words for the first that is not. */
+    static void await(List<Letter> letters) {
         boolean interrupted = false;
-        while (!letter.answered) {
-            LockSupport.park(letter);
-            interrupted |= Thread.interrupted();
+        for (Letter letter : letters) {
+            while (!letter.answered) {
+                LockSupport.park(letter);
+                interrupted |= Thread.interrupted();
+            }
         }
         if (interrupted) {
             Thread.currentThread().interrupt();
         }
-        if (letter.error != null) {
-            throw letter.error.startsWith(AGAIN) ? new RetryableHazelcastException(letter.error) : new NotWritten(letter.error);
+        check(letters);
+    }
+
+    /** All are answered. Throws as `await` does. */
+    static void check(List<Letter> letters) {
+        for (Letter letter : letters) {
+            if (letter.error != null) {
+                throw letter.error.startsWith(AGAIN) ? new RetryableHazelcastException(letter.error) : new NotWritten(letter.error);
+            }
         }
+    }
+
+    /** The taker waits until a byte is written to this file. */
+    public void wakeBy(String path) throws IOException {
+        bell = new FileOutputStream(path);
     }
 
     /** Where `take` puts a batch: valid until the next call of it. */
@@ -159,16 +218,17 @@ public final class Mailboxes {
         return handed;
     }
 
-    /** Waits for a batch, puts it into `handed`, and returns its mailbox's number and its size: number << 32 | size; -1 at the end. */
+    /**
+     * Puts a batch into `handed`, and returns its mailbox's number and its size: number << 32 | size. NOTHING if there is none yet:
+     * the bell will ring; END if there will be none.
+     */
     public long take() {
         Mailbox box;
         lock.lock();
         try {
-            while (ready.isEmpty()) {
-                if (closed && underWay == 0) {
-                    return -1;
-                }
-                notEmpty.awaitUninterruptibly();
+            if (ready.isEmpty()) {
+                asleep = !closed || underWay > 0;
+                return asleep ? NOTHING : END;
             }
             box = ready.remove();
             List<Letter> empty = box.underWay;
@@ -189,9 +249,13 @@ public final class Mailboxes {
         return (long) box.number << 32 | handed.position();
     }
 
-    /** The batch of this mailbox is in the log, or, with an error, is not. Wakes those who wait for it. */
-    public void complete(int number, String error) {
+    /**
+     * The batch of this mailbox is in the log, or, with an error, is not. Wakes those who wait for it. Whether to `take` again: for
+     * the taker's own thread no bell rings.
+     */
+    public boolean complete(int number, String error) {
         List<Letter> done;
+        boolean more;
         lock.lock();
         try {
             Mailbox box = all.get(number);
@@ -202,15 +266,15 @@ public final class Mailboxes {
             if (!box.waiting.isEmpty()) {
                 ready.add(box);
             }
-            if (closed || !ready.isEmpty()) {
-                notEmpty.signal();
-            }
+            more = closed || !ready.isEmpty();
+            asleep &= !more;
         } finally {
             lock.unlock();
         }
         for (Letter letter : done) {
             letter.answer(error);
         }
+        return more;
     }
 
     /** Takes nothing more. What waits is still handed over; then `take` ends. */
@@ -218,7 +282,7 @@ public final class Mailboxes {
         lock.lock();
         try {
             closed = true;
-            notEmpty.signalAll();
+            wake();
             for (Mailbox box : all) {
                 box.notFull.signalAll();
             }

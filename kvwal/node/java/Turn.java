@@ -100,6 +100,6 @@ final class Turn {
             letters = List.of();
             count += posted.size();
         }
-        posted.forEach(Mailboxes::await);
+        Mailboxes.await(posted);
     }
 }
