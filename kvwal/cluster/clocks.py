@@ -53,7 +53,7 @@ class Limits:
             self._check(fellow, most_seconds)
 
     def serve(self) -> None:
-        """Let changes pass, each once whoever owned its partition before has stopped to serve it, and the clock is ahead of that."""
+        """Let changes pass, each once whoever owned its partition before has stopped to serve it, and the clock is ahead."""
         self._begin(self._keep_passing())
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:

@@ -17,7 +17,7 @@ MOST_COPIES = 6
 _MAJORITY = "kvwal.majority"
 _GONE_SECONDS = 10
 _LEASE_SECONDS = 2
-"""Who takes over the keys of a member that was killed waits so long before it changes one; and who has no answer stops by then."""
+"""Whoever takes over keys of a killed member waits so long before it changes one; and who has no answer stops by then."""
 _PROPERTIES = {
     "hazelcast.phone.home.enabled": "false",
     "hazelcast.socket.bind.any": "false",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from types import TracebackType
+from typing import Self
 
 _ROOM = 4096
 
@@ -16,12 +17,14 @@ class Doorbell:
         self._reader, self._writer = os.pipe()
         self._rung = asyncio.Event()
 
-    def __enter__(self) -> Doorbell:
+    def __enter__(self) -> Self:
         os.set_blocking(self._reader, False)
         asyncio.get_running_loop().add_reader(self._reader, self._hear)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         asyncio.get_running_loop().remove_reader(self._reader)
         os.close(self._reader)
         os.close(self._writer)
