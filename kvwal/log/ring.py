@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import janus
 
@@ -30,6 +30,26 @@ Decide: TypeAlias = Callable[[Lookup], list[Entry]]
 """What a conditional write does: the entries to log, none if its condition does not hold."""
 
 
+class Answer(Protocol):
+    """What a submission's answer is given to, on the writer's loop: a future, or something that needs no round of the loop."""
+
+    def cancelled(self) -> bool:
+        """Whether nobody waits for it any more."""
+        ...
+
+    def done(self) -> bool:
+        """Whether it was given, or cancelled."""
+        ...
+
+    def set_result(self, result: Any, /) -> None:
+        """It is written."""
+        ...
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """It is not, or perhaps not."""
+        ...
+
+
 class Submission:
     """A transaction on its way: entries that wait for their timestamp, or a condition that the writer will decide.
 
@@ -42,7 +62,7 @@ class Submission:
         self,
         entries: list[Entry],
         size: int,
-        future: Future[Any] | asyncio.Future[Any],
+        future: Answer,
         decide: Decide | None = None,
         sync: bool = False,
     ) -> None:
@@ -57,7 +77,7 @@ class Submission:
     def begin(self) -> bool:
         """Whether it is to be written: a caller that cancelled before the writer took it wants nothing written."""
         future = self.future
-        if future.__class__ is Future:
+        if isinstance(future, Future):
             return future.set_running_or_notify_cancel()
         return not future.cancelled()
 
@@ -190,11 +210,11 @@ class Ring:
             if self._queue.closed:
                 error = self._ended()
                 raise error from error.__cause__
-            self._loop.call_soon(self._end_tick)
+            self._loop.call_soon(self.end_tick)
         tick.append(submission)
         self._tick_bytes += submission.size
         if self._tick_bytes >= TICK_BYTES:
-            self._end_tick()
+            self.end_tick()
         return True
 
     async def put_soon(self, submission: Submission) -> None:
@@ -211,8 +231,8 @@ class Ring:
         except TimeoutError:
             raise self._overloaded() from None
 
-    def _end_tick(self) -> None:
-        """All that tasks submitted in this round of the loop goes into one slot."""
+    def end_tick(self) -> None:
+        """All that tasks submitted in this round of the loop goes into one slot. It ends by itself; this ends it now."""
         tick, self._tick, self._tick_bytes = self._tick, [], 0
         if not tick:
             return  # an order, or its size, ended the tick before its end
@@ -240,7 +260,7 @@ class Ring:
     async def order(self, action: Callable[[], Awaitable[Any]]) -> Any:
         """Have the writer do `action` between two groups, behind all that waits, and return its result."""
         order = Order(action, self._loop.create_future())
-        self._end_tick()
+        self.end_tick()
         while self._waiting is not None:
             await asyncio.shield(self._waiting)
         try:

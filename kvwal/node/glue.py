@@ -28,6 +28,32 @@ _NOTHING, _END = -1, -2
 """What java/Mailboxes.java gives instead of a batch."""
 
 
+class _Batch:
+    """Whoever waits for a batch is told in the writer's own turn of the loop: a future would take another one."""
+
+    def __init__(self, tell: Callable[[BaseException | None], None]) -> None:
+        self._tell = tell
+        self._done = False
+
+    def cancelled(self) -> bool:
+        """Hazelcast's threads wait until they are told."""
+        return False
+
+    def done(self) -> bool:
+        """See `Answer.done`."""
+        return self._done
+
+    def set_result(self, result: int, /) -> None:
+        """See `Answer.set_result`."""
+        self._done = True
+        self._tell(None)
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """See `Answer.set_exception`."""
+        self._done = True
+        self._tell(error)
+
+
 class Glue:
     """Used on the engine's event loop."""
 
@@ -62,16 +88,17 @@ class Glue:
         self._droppers.close()
 
     def _serve(self, number: int, entries: list[Entry]) -> None:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[int] = loop.create_future()
-        future.add_done_callback(partial(self._answer, number))
-        submission = Submission(entries, size_of(entries), future)
+        answer = partial(self._answer, number)
         if any(entry.key_class == DROPPED for entry in entries):
-            self._keep(self._submit_mark(number, submission, future))
+            future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            future.add_done_callback(lambda done: answer(done.exception()))
+            self._keep(self._submit_mark(number, Submission(entries, size_of(entries), future), future))
             return
+        submission = Submission(entries, size_of(entries), _Batch(answer))
         business = self._businesses.get(number)
         try:
             if business is not None and business.offer(submission):
+                business.log.ring.end_tick()  # a batch is all there is of this log: nothing in this round is to join it
                 return
         except KvwalError as error:
             submission.fail(error)
@@ -118,7 +145,6 @@ class Glue:
         passing(business.state).stop()
         return business
 
-    def _answer(self, number: int, future: asyncio.Future[int]) -> None:
-        error = future.exception()
+    def _answer(self, number: int, error: BaseException | None) -> None:
         if self._mailboxes.complete(number, None if error is None else f"{type(error).__name__}: {error}"):
             self._bell.ring()
