@@ -34,6 +34,27 @@ def contents(node: Node, name: str) -> dict[Any, Any]:
         return dict(client.get_map(name).blocking().entry_set())
 
 
+def test_the_changes_of_one_call_that_are_of_one_partition_are_one_group(node: Node) -> None:
+    """Not one after the other, each behind an fdatasync of its own."""
+    with node.client() as client:
+        together = client.get_map("together").blocking()
+        together.put("there", 0)  # its log is open
+        partition = client.partition_service.get_partition_id("there")
+        keys = [key for key in map(str, range(60_000)) if client.partition_service.get_partition_id(key) == partition]
+        assert len(keys) > 100
+        begun = groups(node)
+        together.put_all(dict.fromkeys(keys, 1))
+        assert groups(node) == begun + 1
+        together.clear()
+        assert groups(node) == begun + 2
+
+
+def groups(node: Node) -> float:
+    """How many groups its logs have written since it started."""
+    page = node.get("/metrics")[1].splitlines()
+    return next(float(line.split()[1]) for line in page if line.startswith("kvwal_group_entries_count"))
+
+
 def test_every_way_of_writing_survives_a_kill(node: Node) -> None:
     with node.client() as client:
         jobs = client.get_map("jobs").blocking()

@@ -55,7 +55,7 @@ public final class LogDataStore extends WriteThroughStore {
         return Collections.emptyMap();
     }
 
-    /** Returns when the log has them, or, within a step that can wait for that, when they are on their way: see Waiting. */
+    /** Returns when the log has them, or, within a step that can wait for that, at once: see Waiting. */
     private void write(List<LogStore.Change> changes, long expires) {
         Runnable refuse = () -> changes.forEach(change -> log.refused(change.key()));
         try {

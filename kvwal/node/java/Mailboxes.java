@@ -105,13 +105,11 @@ public final class Mailboxes {
         await(letters);
     }
 
-    /** As `send` of all at once; within a step that can wait for them it returns when they are on their way. */
+    /** As `send` of all at once; within a step that can wait for them it returns at once, and they are sent at its end. */
     void send(Mailbox box, List<byte[]> entries) {
         Waiting waiting = Waiting.here();
         if (waiting != null) {
-            List<Letter> letters = letters(entries, waiting::answered);
-            waiting.expect(letters);
-            putAll(box, letters);
+            waiting.hold(this, box, letters(entries, waiting::answered));
             return;
         }
         Thread writer = Thread.currentThread();
@@ -120,7 +118,8 @@ public final class Mailboxes {
         await(letters);
     }
 
-    private void putAll(Mailbox box, List<Letter> letters) {
+    /** Letters that come to a closed mailbox are answered so. */
+    void putAll(Mailbox box, List<Letter> letters) {
         lock.lock();
         try {
             for (Letter letter : letters) {

@@ -1,32 +1,35 @@
 package kvwal.node;
 
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * What one step of an operation has handed to the log, on a partition's thread, which must not stand still until it is written: the
- * operation goes on when all of it is answered.
+ * What one step of an operation has for the log, on a partition's thread, which must not stand still until it is written. All of it
+ * goes to the log at the end of the step, and the operation goes on when all of it is answered.
  */
 public final class Waiting {
     private static final ThreadLocal<Waiting> HERE = new ThreadLocal<>();
 
-    private final List<Mailboxes.Letter> letters = new ArrayList<>();
+    private final Map<Mailboxes.Mailbox, List<Mailboxes.Letter>> held = new LinkedHashMap<>();
     private final List<Runnable> refusals = new ArrayList<>();
-    /** One more than the letters that are not answered: whoever handed them over has not let go yet. */
-    private final AtomicInteger left = new AtomicInteger(1);
+    private final AtomicInteger left = new AtomicInteger();
+    private Mailboxes mailboxes;
     private Runnable next;
 
-    /** Run a step: what it hands over is returned, null if that is nothing. */
+    /** Run a step: what it has for the log is returned, null if that is nothing. */
     public static Waiting during(Runnable step) {
+        Waiting outer = HERE.get(); // a step may begin another operation, on the same thread
         Waiting waiting = new Waiting();
         HERE.set(waiting);
         try {
             step.run();
         } finally {
-            HERE.remove();
+            HERE.set(outer);
         }
-        return waiting.letters.isEmpty() ? null : waiting;
+        return waiting.held.isEmpty() ? null : waiting;
     }
 
     /** The one of the step that this thread is running; null where a thread has to wait by itself. */
@@ -34,17 +37,21 @@ public final class Waiting {
         return HERE.get();
     }
 
-    /** What a letter tells when it is answered. */
+    /** To be sent at the end of the step; each of the letters tells `answered`. */
+    void hold(Mailboxes through, Mailboxes.Mailbox box, List<Mailboxes.Letter> letters) {
+        if (letters.isEmpty()) {
+            return; // `clear` where there is nothing
+        }
+        mailboxes = through;
+        held.computeIfAbsent(box, found -> new ArrayList<>()).addAll(letters);
+        left.addAndGet(letters.size());
+    }
+
+    /** A letter is answered: it is in the log, or refused. */
     void answered() {
         if (left.decrementAndGet() == 0) {
             next.run();
         }
-    }
-
-    /** Before these letters are on their way. */
-    void expect(List<Mailboxes.Letter> more) {
-        letters.addAll(more);
-        left.addAndGet(more.size());
     }
 
     /** If one of the letters is refused, this is to be done. */
@@ -52,16 +59,16 @@ public final class Waiting {
         refusals.add(action);
     }
 
-    /** Run `action` when all are answered: here and now if they are, else on the thread that brings the last answer. */
+    /** Send all that is held. When all of it is answered, `action` runs on the thread that brings the last answer. */
     public void then(Runnable action) {
         next = action;
-        answered();
+        held.forEach(mailboxes::putAll);
     }
 
     /** Throws NotWritten with the log's own words if something is not in it. */
     public void check() {
         try {
-            Mailboxes.check(letters);
+            held.values().forEach(Mailboxes::check);
         } catch (RuntimeException error) {
             refusals.forEach(Runnable::run);
             throw error;
