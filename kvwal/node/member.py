@@ -110,7 +110,6 @@ def _store(factory: Any) -> Any:
     store.setFactoryImplementation(factory)
     store.setWriteDelaySeconds(0)
     store.setOffload(True)
-    store.setInitialLoadMode(java("com.hazelcast.config.MapStoreConfig$InitialLoadMode").EAGER)
     return store
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.cluster import Cluster, Node, cluster, needs_hazelcast
+from tests.support.polling import until
 from tests.support.writers import surely
 
 pytestmark = needs_hazelcast
@@ -49,11 +50,16 @@ def lose(node: Node) -> None:
 
 def wait_until_adopted(nodes: list[Node], lost: Node) -> list[dict[str, Any]]:
     """Returns when nothing is left to adopt, and all say so; what the members said of it."""
-    while True:
-        said = [json.loads(line) for node in nodes for line in node.log.read_text().splitlines() if '"adopted"' in line]
-        said = [line for line in said if line["lost"] == lost.name]
-        if any(line["partitions_left"] == 0 for line in said) and not any("adopting" in node.ready() for node in nodes):
-            return said
+
+    def look() -> list[dict[str, Any]] | None:
+        told = [json.loads(line) for node in nodes for line in node.log.read_text().splitlines() if '"adopted"' in line]
+        said = [line for line in told if line["lost"] == lost.name]
+        done = any(line["partitions_left"] == 0 for line in said) and not any(
+            "adopting" in node.ready() for node in nodes
+        )
+        return said if done else None
+
+    return until(look)
 
 
 def start_without(three: Cluster, lost: Node) -> None:

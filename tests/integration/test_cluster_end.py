@@ -13,6 +13,7 @@ import pytest
 from hazelcast.errors import HazelcastError
 
 from tests.support.cluster import Cluster, Node, cluster, needs_hazelcast
+from tests.support.polling import until
 
 pytestmark = needs_hazelcast
 KEYS = [f"key-{number}" for number in range(60)]
@@ -47,22 +48,16 @@ def refusals(jobs: Any, value: str) -> dict[str, str]:
     return told
 
 
-def ended(node: Node) -> int:
-    """Waits for its end by itself; its exit code."""
-    assert node.process is not None
-    code = node.process.wait()
-    node.process = None
-    return code
-
-
 def told_before_the_end(node: Node, word: str) -> bool:
     """Whether it told of `word` at /readyz before it was gone."""
-    while True:
+
+    def said() -> bool | None:
         try:
-            if word in node.get("/readyz")[1]:
-                return True
+            return word in node.get("/readyz")[1] or None
         except OSError:
             return False
+
+    return until(said)
 
 
 def test_a_full_disk_of_one_member(three: Cluster) -> None:
@@ -77,7 +72,7 @@ def test_a_full_disk_of_one_member(three: Cluster) -> None:
         assert 0 < len(told) < len(KEYS), "one member has no room, the others have"
         assert all(jobs.get(key) == "old" for key in told)
         assert told_before_the_end(full, '"full"')
-        assert ended(full) == 3
+        assert full.ended() == 3
         assert "the disk has been full" in full.log.read_text()
         assert all(jobs.get(key) == "old" for key in told)
         assert not refusals(jobs, "new")
@@ -103,7 +98,7 @@ def test_a_failing_disk_of_one_member(three: Cluster) -> None:
         told = refusals(jobs, "new")
         assert all("CommitUnknown" in text or "LogFailed" in text for text in told.values()), told
         assert 0 < len(told) < len(KEYS), "one member's log has failed, those of the others have not"
-        assert ended(failing) == 3
+        assert failing.ended() == 3
         tracer.wait()
         drain.join()
         assert "Input/output error" in failing.log.read_text()

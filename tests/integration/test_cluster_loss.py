@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from tests.support.cluster import CLUSTER, Cluster, Node, cluster, needs_hazelcast
+from tests.support.cluster import CLUSTER, Cluster, cluster, needs_hazelcast
 from tests.support.writers import Writers
 
 pytestmark = needs_hazelcast
@@ -24,17 +24,6 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three members for all tests here; each test finds them serving, and the last one leaves two."""
     with cluster(tmp_path_factory.mktemp("three"), 3, config=SMALL) as made:
         yield made
-
-
-def wait_for(node: Node, word: str) -> str:
-    """Until the node tells, at /readyz, something with this word; what it told."""
-    while True:
-        try:
-            told = node.get("/readyz")[1]
-        except OSError:  # it does not listen yet
-            continue
-        if word in told:
-            return told
 
 
 @pytest.mark.timeout(300 + 120 * ROUNDS)
@@ -56,6 +45,26 @@ def test_all_members_killed_under_load(three: Cluster) -> None:
         writers.acknowledged, writers.tried = acknowledged, tried
         assert not writers.wrong(three.contents("load"))
         print(f"round {number + 1}: {last:,} changes so far, nothing acknowledged was lost", flush=True)
+
+
+def test_a_cluster_that_is_loading_says_so_and_goes_on(three: Cluster) -> None:
+    """Who asks for a key before memory is whole is told to wait, and nothing of it is written or half seen."""
+    with three.client() as client:
+        client.get_map("early").blocking().put_all({"a": 1, "b": 2})
+    three.kill()
+    first, *others = three.nodes
+    first.spawn()
+    first.told("waiting_for")
+    with kvwal.connect(first.address, cluster=CLUSTER, timeout=2) as store:
+        early = store.map("early")
+        for ask in (lambda: early["a"], lambda: early.put("a", 3), lambda: early.delete("a")):
+            with pytest.raises(kvwal.NotRecovered, match="still loading"):
+                ask()
+        for node in others:
+            node.spawn()
+        for node in three.nodes:
+            node.wait_ready()
+        assert dict(early) == {"a": 1, "b": 2}
 
 
 def test_an_embedded_store_from_a_clusters_archive(three: Cluster, tmp_path: Path) -> None:
@@ -80,12 +89,9 @@ def test_a_member_whose_disk_was_lost_does_not_begin_anew_under_its_name(three: 
     shutil.rmtree(three.nodes[2].root)
     for node in three.nodes:
         node.spawn()
-    process = three.nodes[2].process
-    assert process is not None
-    assert process.wait() == 2
+    assert three.nodes[2].ended() == 2
     assert "--take-over" in three.nodes[2].log.read_text()
     kvwal.restore(three.archive, three.nodes[2].root, cluster=CLUSTER, node="node-3", take_over=True)
-    three.nodes[2].process = None
     three.start()
     assert three.contents("jobs") == {f"job-{number}": number for number in range(100)}
 
@@ -102,7 +108,7 @@ def test_a_member_that_does_not_come_is_waited_for_until_the_operator_says_witho
     shutil.rmtree(lost.root)
     for node in three.nodes[:2]:
         node.spawn()
-    told = wait_for(three.nodes[0], "node-3 (")
+    told = three.nodes[0].told("node-3 (")
     assert '"ready":false' in told
     assert lost.address in told
     for node in three.nodes[:2]:

@@ -10,7 +10,7 @@ import pytest
 from hazelcast.errors import HazelcastError
 
 from tests.support import network as support
-from tests.support.cluster import Cluster, Node, needs_hazelcast
+from tests.support.cluster import Cluster, needs_hazelcast
 from tests.support.network import Network, networked
 from tests.support.writers import Reader, Writers
 
@@ -50,24 +50,6 @@ def load(cluster: Cluster, name: str) -> Iterator[Writers]:
     assert not writers.wrong(cluster.contents(name))
 
 
-def ended(node: Node) -> int:
-    """Waits for its end by itself; its exit code."""
-    assert node.process is not None
-    code = node.process.wait()
-    node.process = None
-    return code
-
-
-def wait_for(node: Node, word: str) -> None:
-    """Until the node tells of it at /readyz."""
-    while True:
-        try:
-            if word in node.get("/readyz")[1]:
-                return
-        except OSError:  # it does not listen yet
-            continue
-
-
 @pytest.mark.parametrize("one_way", [False, True])
 def test_a_member_is_cut_off_and_comes_back(three: tuple[Cluster, Network], one_way: bool) -> None:
     """It ends when it sees that memory there has a hole, is started again while it is still cut off, and joins when it can."""
@@ -75,10 +57,10 @@ def test_a_member_is_cut_off_and_comes_back(three: tuple[Cluster, Network], one_
     lost = cluster.nodes[2]
     with load(cluster, "one-way" if one_way else "cut") as writers:
         network.cut(3, [1, 2], one_way=one_way)
-        assert ended(lost) == 3
+        assert lost.ended() == 3
         writers.wait(1000)
         lost.spawn()
-        wait_for(lost, "waiting_for")
+        lost.told("waiting_for")
         network.heal(3, [1, 2], one_way=one_way)
         lost.wait_ready()
         writers.wait(1000)
@@ -95,7 +77,7 @@ def test_a_member_that_does_not_know_that_it_was_given_up(three: tuple[Cluster, 
             network.cut(other, [3], one_way=True)
             if not network.drop(other, 3):
                 pytest.skip("this kernel does not break connections when it is told to")
-        assert ended(lost) == 3
+        assert lost.ended() == 3
         for other in (1, 2):
             network.heal(other, [3], one_way=True)
         lost.start()
@@ -110,7 +92,7 @@ def test_a_member_is_unplugged_and_comes_back(three: tuple[Cluster, Network]) ->
     lost = cluster.nodes[2]
     with load(cluster, "unplugged") as writers:
         network.unplug(3)
-        assert ended(lost) == 3
+        assert lost.ended() == 3
         writers.wait(1000)
         network.plug(3)
         lost.start()
@@ -157,7 +139,7 @@ def test_a_member_that_has_all_in_memory_is_cut_off(tmp_path_factory: pytest.Tem
                         told = str(error)
             writers.wait(1000)
             network.heal(3, [1, 2])
-            assert ended(lost) == 3
+            assert lost.ended() == 3
             assert "meets them again" in lost.log.read_text()
             lost.start()
             writers.wait(1000)

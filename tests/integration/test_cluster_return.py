@@ -12,6 +12,7 @@ import pytest
 from tests.support import network as support
 from tests.support.cluster import Node, needs_hazelcast
 from tests.support.network import networked
+from tests.support.polling import until
 
 pytestmark = [needs_hazelcast, pytest.mark.skipif(support.missing() is not None, reason=str(support.missing()))]
 BEFORE = {
@@ -28,17 +29,18 @@ AFTER = {"one": "new", "two": "new", "both": "two", "again": "two", "same": "old
 
 def alone(node: Node) -> None:
     """Until it sees nobody else."""
-    while "kvwal_cluster_members 1.0" not in node.get("/metrics")[1]:
-        pass
+    until(lambda: "kvwal_cluster_members 1.0" in node.get("/metrics")[1] or None)
 
 
 def compared(node: Node) -> dict[str, Any]:
     """Waits until it says in its log what it put once more."""
-    while True:
-        for line in node.log.read_text().splitlines():
-            if "compared with the others" in line:
-                found: dict[str, Any] = json.loads(line)["written_again"]
-                return found
+
+    def said() -> dict[str, Any] | None:
+        lines = (line for line in node.log.read_text().splitlines() if "compared with the others" in line)
+        found: dict[str, Any] | None = next((json.loads(line)["written_again"] for line in lines), None)
+        return found
+
+    return until(said)
 
 
 def write(node: Node, number: str) -> None:

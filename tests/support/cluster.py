@@ -19,6 +19,7 @@ import hazelcast
 import pytest
 
 from tests.house.source import ROOT
+from tests.support.polling import until
 
 JAR = ROOT / ".cache" / "jars" / "hazelcast-5.7.0.jar"
 GLUE = ROOT / "kvwal" / "node" / "glue.jar"
@@ -100,15 +101,16 @@ class Node:
         """Kill -9, and wait for the end."""
         assert self.process is not None
         self.process.kill()
-        self._ended()
+        self.ended()
 
     def stop(self) -> int:
         """SIGTERM, and wait for the end; its exit code."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return self._ended()
+        return self.ended()
 
-    def _ended(self) -> int:
+    def ended(self) -> int:
+        """Wait for its end; its exit code."""
         assert self.process is not None
         code = self.process.wait()
         if self.process.stdout is not None:
@@ -133,6 +135,18 @@ class Node:
         """What /readyz says."""
         found: dict[str, Any] = json.loads(self.get("/readyz")[1])
         return found
+
+    def told(self, word: str) -> str:
+        """Wait until it says something with `word` at /readyz; what it said."""
+
+        def said() -> str | None:
+            try:
+                text = self.get("/readyz")[1]
+            except OSError:  # it does not listen yet
+                return None
+            return text if word in text else None
+
+        return until(said)
 
     @contextmanager
     def client(self, **settings: Any) -> Iterator[hazelcast.HazelcastClient]:

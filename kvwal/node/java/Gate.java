@@ -1,5 +1,6 @@
 package kvwal.node;
 
+import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.spi.exception.RetryableHazelcastException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Future;
@@ -26,6 +27,16 @@ public final class Gate {
             }
         }
         recovered.complete(null);
+    }
+
+    /** Of the member that runs here. */
+    public static Gate of(HazelcastInstance instance) {
+        return Intents.of(instance).gate();
+    }
+
+    /** Whether memory was whole once: from then on `check` says who may come in. */
+    public boolean isRecovered() {
+        return recovered.isDone();
     }
 
     /** Done when memory is whole, failed if this node left before. */

@@ -76,6 +76,10 @@ public final class Intents {
         return key.split(" ", 3)[1];
     }
 
+    Gate gate() {
+        return gate;
+    }
+
     Applied applied() {
         return applied;
     }

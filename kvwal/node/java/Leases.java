@@ -6,6 +6,7 @@ import com.hazelcast.core.ExecutionCallback;
 import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.core.HazelcastInstanceNotActiveException;
 import com.hazelcast.core.IExecutorService;
+import com.hazelcast.logging.ILogger;
 import com.hazelcast.nio.ObjectDataInput;
 import com.hazelcast.nio.ObjectDataOutput;
 import java.io.IOException;
@@ -31,6 +32,7 @@ import java.util.concurrent.TimeUnit;
 public final class Leases {
     private static final String SERVICE = "kvwal.leases";
     private static final int ASK_MILLIS = 400;
+    private static final long PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
     /** Who is there is seen in different ways by two members, for a moment. */
     private static final long UNSURE = -1;
     private static final int AGAIN_MILLIS = 50;
@@ -40,8 +42,10 @@ public final class Leases {
     private final Map<UUID, Long> held = new ConcurrentHashMap<>();
     /** When this member answered whom last. */
     private final Map<UUID, Long> given = new ConcurrentHashMap<>();
-    private final Set<UUID> asked = ConcurrentHashMap.newKeySet();
+    /** When this member asked whom, of those that have not answered: an answer may be lost with its connection. */
+    private final Map<UUID, Long> asked = new ConcurrentHashMap<>();
     private volatile HazelcastInstance instance;
+    private ILogger logger;
     private ScheduledExecutorService timer;
 
     /** One answer is good for so many seconds. */
@@ -61,6 +65,7 @@ public final class Leases {
     /** Ask from now on. A member that never begins is never waited for. */
     public void begin(HazelcastInstance here) {
         instance = here;
+        logger = here.getLoggingService().getLogger(Leases.class);
         timer = Executors.newSingleThreadScheduledExecutor(work -> {
             Thread thread = new Thread(work, "kvwal-leases");
             thread.setDaemon(true);
@@ -87,15 +92,27 @@ public final class Leases {
             Set<UUID> there = new HashSet<>();
             for (Member member : instance.getCluster().getMembers()) {
                 there.add(member.getUuid());
-                if (!member.localMember() && asked.add(member.getUuid())) {
-                    executor(instance).submitToMember(new Renew(own), member, new Answer(member.getUuid(), System.nanoTime()));
+                if (!member.localMember()) {
+                    ask(own, member);
                 }
             }
             held.keySet().retainAll(there);
-            asked.retainAll(there);
+            asked.keySet().retainAll(there);
         } catch (HazelcastInstanceNotActiveException | RejectedExecutionException error) {
             // It is about to end, or between two clusters: whatever it was given ends by itself.
             asked.clear();
+        } catch (RuntimeException error) {
+            asked.clear();
+            logger.warning("the other members could not be asked whether they count this one in; they are asked again", error);
+        }
+    }
+
+    private void ask(UUID own, Member member) {
+        long now = System.nanoTime();
+        Long before = asked.get(member.getUuid());
+        if (before == null || now - before > PATIENCE_NANOS) {
+            asked.put(member.getUuid(), now);
+            executor(instance).submitToMember(new Renew(own), member, new Answer(member.getUuid(), now));
         }
     }
 
@@ -117,12 +134,12 @@ public final class Leases {
             if (given) {
                 held.merge(member, since, (one, other) -> one - other > 0 ? one : other);
             }
-            asked.remove(member);
+            asked.remove(member, since);
         }
 
         @Override
         public void onFailure(Throwable error) {
-            asked.remove(member);
+            asked.remove(member, since);
         }
     }
 

@@ -63,6 +63,9 @@ public final class LogDataStore extends WriteThroughStore {
             log.write(changes, expires);
         } catch (RuntimeException error) {
             refuse.run();
+            if (Waiting.here() != null) {
+                Waiting.here().drop();
+            }
             throw error;
         }
         if (Waiting.here() != null) {

@@ -201,6 +201,9 @@ public final class Mailboxes {
     /** All are answered. Throws as `await` does. */
     static void check(List<Letter> letters) {
         for (Letter letter : letters) {
+            if (!letter.answered) {
+                throw new NotWritten("CommitUnknown: this node has a bug, and is told so in its log; look whether it was written.");
+            }
             if (letter.error != null) {
                 throw letter.error.startsWith(AGAIN) ? new RetryableHazelcastException(letter.error) : new NotWritten(letter.error);
             }

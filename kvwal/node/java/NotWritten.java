@@ -7,4 +7,9 @@ public final class NotWritten extends RuntimeException {
     public NotWritten(String message) {
         super(message, null, false, false);
     }
+
+    /** For an operation that is refused when its change is in the log already. */
+    public NotWritten afterAll() {
+        return new NotWritten("CommitUnknown: it is in this member's log, and not in memory (" + getMessage() + ").");
+    }
 }

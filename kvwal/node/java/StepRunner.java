@@ -13,6 +13,7 @@ import com.hazelcast.spi.impl.operationservice.Operation;
 import com.hazelcast.spi.impl.operationservice.OperationResponseHandler;
 import com.hazelcast.spi.impl.operationservice.impl.OperationServiceImpl;
 import java.util.Set;
+import kvwal.node.NotWritten;
 import kvwal.node.Waiting;
 
 /**
@@ -33,6 +34,8 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
     private final Set<MapOperation> operations;
     private volatile StepSupplier steps;
     private volatile Waiting waiting;
+    /** The change of the operation that is under way is in the log: it may fail all the same, before it is in memory. */
+    private volatile boolean isLogged;
     /** Of whoever runs steps that are neither for a partition's thread nor for a store. */
     private volatile String elsewhere;
 
@@ -88,6 +91,7 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
         waiting = null;
         if (answered != null) {
             answered.check();
+            isLogged = true;
         }
     }
 
@@ -109,6 +113,7 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
     }
 
     private boolean beginNext() {
+        isLogged = false;
         for (MapOperation operation : operations) {
             steps = new StepSupplier(operation);
             return true;
@@ -142,6 +147,11 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
         OperationResponseHandler<?> handler = operation.getOperationResponseHandler();
         if (!(handler instanceof Answering)) {
             operation.setOperationResponseHandler(new Answering(handler));
+        }
+        if (step instanceof PartitionSpecificRunnable) {
+            // What it runs besides, as an operation that waited for a lock it lets go of, waits for the log by itself.
+            Waiting.outside(() -> runMarked(step));
+            return true;
         }
         Waiting handedOver = Waiting.during(() -> runMarked(step));
         if (handedOver == null) {
@@ -179,7 +189,7 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
             if (memory != null) {
                 memory.decMapStoreOffloadedOperationsCount();
             }
-            sender.sendResponse(operation, response);
+            sender.sendResponse(operation, isLogged && response instanceof NotWritten refusal ? refusal.afterAll() : response);
         }
     }
 }

@@ -32,6 +32,17 @@ public final class Waiting {
         return waiting.held.isEmpty() ? null : waiting;
     }
 
+    /** Run something else on this thread: whatever it has for the log it waits for itself. */
+    public static void outside(Runnable work) {
+        Waiting outer = HERE.get();
+        HERE.set(null);
+        try {
+            work.run();
+        } finally {
+            HERE.set(outer);
+        }
+    }
+
     /** The one of the step that this thread is running; null where a thread has to wait by itself. */
     static Waiting here() {
         return HERE.get();
@@ -45,6 +56,13 @@ public final class Waiting {
         mailboxes = through;
         held.computeIfAbsent(box, found -> new ArrayList<>()).addAll(letters);
         left.addAndGet(letters.size());
+    }
+
+    /** The step failed: nothing of it is sent. */
+    void drop() {
+        held.clear();
+        left.set(0);
+        refusals.forEach(Runnable::run);
     }
 
     /** A letter is answered: it is in the log, or refused. */
