@@ -15,10 +15,10 @@ import structlog
 from archive.objects import Objects
 from archive.restore import businesses, restore_batches
 from kvwal.cluster.electorate import Electorate
+from kvwal.cluster.maps import to_map
+from kvwal.cluster.memory import is_of_map
+from kvwal.cluster.restore import columns_of
 from kvwal.cluster.roster import Orphan, Roster
-from kvwal.node.maps import to_map
-from kvwal.node.memory import is_of_map
-from kvwal.node.restore import columns_of
 from kvwal.ports.clock import Clock
 from kvwal.ports.tasks import Workers
 

@@ -13,10 +13,10 @@ from itertools import islice
 import msgspec
 
 from kvwal.business import OpenBusiness
+from kvwal.cluster.memory import DROPPED, is_dropped
 from kvwal.engine import Engine
 from kvwal.entry import Entry
 from kvwal.log.ring import Lookup, Submission, size_of
-from kvwal.node.memory import DROPPED, is_dropped
 from kvwal.past import Past
 from kvwal.ports.tasks import Workers
 

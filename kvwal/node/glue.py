@@ -10,14 +10,14 @@ from typing import Any
 import structlog
 
 from kvwal.business import OpenBusiness
+from kvwal.cluster.maps import to_business
+from kvwal.cluster.memory import DROPPED, passing
 from kvwal.config import Flush
 from kvwal.engine import Engine
 from kvwal.entry import Decode, Entry, make_decoder
 from kvwal.errors import KvwalError
 from kvwal.log.ring import Submission, size_of
 from kvwal.node.drop import drop
-from kvwal.node.maps import to_business
-from kvwal.node.memory import DROPPED, passing
 from kvwal.ports.doorbell import Doorbell
 from kvwal.ports.tasks import ThreadWorkers
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import jpype
 
+from kvwal.cluster.maps import INTERNAL, VOLATILE
 from kvwal.cluster.roster import ADDRESS, ARCHIVE, MAP, NAMESPACE, NODE
 from kvwal.errors import ConfigError
 from kvwal.node.config import NodeOptions
 from kvwal.node.jvm import java
-from kvwal.node.maps import INTERNAL, VOLATILE
 
 MOST_COPIES = 6
 _MAJORITY = "kvwal.majority"

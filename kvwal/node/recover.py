@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
@@ -13,80 +12,29 @@ import msgspec
 import structlog
 
 from archive.objects import Objects, open_objects
-from archive.registry import owner, registered
 from kvwal.cluster.archiving import Archiving
 from kvwal.cluster.gathering import Recovered, Status, left_out, missing, unknown_to
 from kvwal.cluster.intents import finish
+from kvwal.cluster.maps import to_map
+from kvwal.cluster.memory import DROPPED, is_of_map
 from kvwal.cluster.record import Record, RecordFile
-from kvwal.cluster.returning import WINDOW_MS, Change, Returning
+from kvwal.cluster.restore import Progress, Restore
+from kvwal.cluster.returning import WINDOW_MS, Returning
 from kvwal.cluster.roster import Fellow, Roster
 from kvwal.cluster.voters import Voters
-from kvwal.config import Flush
 from kvwal.engine import Engine
-from kvwal.entry import encode_entries
 from kvwal.errors import ArchiveError, ClusterUnreachable, ConfigError, Kind
 from kvwal.node.config import NodeOptions
-from kvwal.node.drop import delete
-from kvwal.node.jvm import java
-from kvwal.node.maps import to_map
-from kvwal.node.memory import DROPPED, Passing, is_of_map, passing
-from kvwal.node.restore import Progress, Restore
+from kvwal.node.exchange import exchange
+from kvwal.node.own import check_own, load_own
 from kvwal.ports.tasks import Workers
 
 T = TypeVar("T")
 
-_AT_ONCE = 50_000
 _POLL_SECONDS = 0.1
 _AGAIN_SECONDS = 2.0
 _TOLD_SECONDS = 5.0
 _WITHDRAW_SECONDS = 3.0
-
-
-async def open_logs(engine: Engine, flush: Callable[[str], Flush]) -> None:
-    """Open every log of this node: one that cannot be opened must not leave half a memory, or a member that cannot write."""
-    for name in engine.names():
-        await engine.business(name, flush(to_map(name)))
-
-
-async def load_own(engine: Engine, loader: Any, workers: Workers) -> int:
-    """Load what this node's logs hold, which is all there is; how many entries that were."""
-    logger = structlog.get_logger("kvwal")
-    gc.freeze()  # JPype collects Python's garbage whenever Java's is: it need not look through what is only waiting to be loaded
-    loaded = 0
-    for name in engine.names():
-        business = await engine.business(name)
-        state = passing(business.state)
-        if dropped := state.dropped():
-            await delete(business, dropped[:-1], lambda entry: True)
-        for intent, changes in state.unfinished():
-            await finish(business, intent, changes)
-        count = await workers.run(partial(load, loader, to_map(name), state))
-        logger.info("loaded", map=to_map(name), entries=count)
-        loaded += count
-    return loaded
-
-
-def load(loader: Any, name: str, state: Passing) -> int:
-    """Put what a log held into a map; returns when it is there."""
-    count = 0
-    for batch in state.hand_over(_AT_ONCE):
-        loader.load(name, encode_entries(batch))
-        count += len(batch)
-    loader.drain()
-    return count
-
-
-def is_alone(options: NodeOptions, engine: Engine, record: Record | None) -> bool:
-    """Whether this node's own logs are all there ever was of its cluster. Asks the archive if no record says so."""
-    if options.members != [options.address]:
-        return False
-    if record is not None:
-        return record.alone and record.members.keys() <= {options.node}
-    url = engine.options.archive_url
-    if url is None:
-        return True
-    objects = open_objects(url, engine.options.storage_options)
-    return all(place.node == options.node for place in registered(objects, options.namespace, options.cluster))
 
 
 class Recovery:
@@ -152,12 +100,12 @@ class Recovery:
 
     async def compare(self, instance: Any) -> None:
         """Put once more what the log of this member alone has, where nothing newer was written. Others may write meanwhile."""
-        around = self._engine.options
         await self.all_archive()
         objects = await self._run(self.objects)
+        around = self._engine.options
         now = around.clock.wall_ms()
         returning = Returning(
-            objects, around.namespace, around.cluster, self._engine.node, partial(_exchange, instance, now),
+            objects, around.namespace, around.cluster, self._engine.node, partial(exchange, instance, now),
             now_ms=now, mark=DROPPED, is_of_map=is_of_map,
         )  # fmt: skip
         found = await self._run(partial(returning.run, self._since or now))
@@ -239,7 +187,7 @@ class Recovery:
         """Afterwards the archive holds all of this node's logs, and each of those that it has of this node is here."""
         self._say("archiving", archiving=self._engine.options.archive_url)
         objects = await self._run(self.objects)
-        await self._run(partial(_check_own, objects, self._engine))
+        await self._run(partial(check_own, objects, self._engine))
         await self._engine.archive()
         self._archived = True
 
@@ -389,41 +337,3 @@ class Recovery:
 
 def _progress(status: Status) -> dict[str, object]:
     return {"entries": status.entries, "of_at_most": status.most, "eta_seconds": status.eta_seconds}
-
-
-def _check_own(objects: Objects, engine: Engine) -> None:
-    """`ConfigError` if the archive has a log of this node that is not here: its disk was lost, or is another one."""
-    options = engine.options
-    for place in registered(objects, options.namespace, options.cluster):
-        if place.node != engine.node:
-            continue
-        here = engine.businesses.get(place.business)
-        there = owner(objects, place)
-        if there is not None and (here is None or here.log.log_id != there.log_id):
-            raise ConfigError(
-                f"the archive {objects.url} has a log of {'/'.join(place)} that is not the one in {options.root}.",
-                hint="If its disk was lost, bring it back with `kvwal restore --take-over`, or start under a new --node name"
-                f" with --without {engine.node} at one of the members.",
-            )
-
-
-def _exchange(
-    instance: Any,
-    now_ms: int,
-    business: str,
-    change: Change,
-    live: Change | None,
-    olds: list[tuple[str, bytes]],
-    absent: bool,
-) -> bool:
-    """See `Exchange`: through the map itself, as a client would."""
-    words, map_ = java("kvwal.node.Words"), instance.getMap(to_map(business))
-    key = words.toData(change.key_class, change.key)
-    candidates = [words.toData(name, value) for name, value in olds]
-    if live is None:
-        return any(map_.remove(key, old) for old in candidates)
-    new = words.toData(live.value_class, live.value)
-    done = any(map_.replace(key, old, new) for old in candidates) or (absent and map_.putIfAbsent(key, new) is None)
-    if done and live.expires:
-        map_.setTtl(key, live.expires - now_ms, java("java.util.concurrent.TimeUnit").MILLISECONDS)
-    return bool(done)

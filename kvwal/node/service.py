@@ -17,6 +17,8 @@ import structlog
 
 from kvwal.cluster.clocks import Limits
 from kvwal.cluster.limits import Bounds, LimitedClock
+from kvwal.cluster.maps import flush_for
+from kvwal.cluster.memory import Passing
 from kvwal.cluster.record import RecordFile
 from kvwal.cluster.roster import Roster
 from kvwal.cluster.voters import Voters
@@ -28,10 +30,9 @@ from kvwal.node.adoption import Adoption
 from kvwal.node.config import NodeOptions
 from kvwal.node.glue import Glue
 from kvwal.node.health import HttpServer, application
-from kvwal.node.maps import flush_for
-from kvwal.node.memory import Passing
 from kvwal.node.metrics import Metrics
-from kvwal.node.recover import Recovery, is_alone, open_logs
+from kvwal.node.own import is_alone, open_logs
+from kvwal.node.recover import Recovery
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.structures.state import Now
 

@@ -14,9 +14,9 @@ from hazelcast.core import HazelcastJsonValue
 from hazelcast.serialization.api import CompactReader, CompactSerializer, CompactWriter, Portable
 
 import kvwal
+from kvwal.cluster.memory import DROPPED
 from kvwal.entry import Entry
 from kvwal.log.ring import Submission, size_of
-from kvwal.node.memory import DROPPED
 from tests.support.cluster import CLUSTER, JAR, Node, java_tool, needs_hazelcast, running
 
 pytestmark = needs_hazelcast

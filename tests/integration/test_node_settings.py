@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from kvwal.cluster.maps import flush_for, is_durable, to_business, to_map
 from kvwal.config import Interval
 from kvwal.errors import ConfigError, InvalidName
 from kvwal.node.config import NodeFile, parse_address, parse_flush, read_file
-from kvwal.node.maps import flush_for, is_durable, to_business, to_map
 from tests.house.source import ROOT
 from tests.support.cli import kvwal
 from tests.support.cluster import Node, needs_hazelcast, running

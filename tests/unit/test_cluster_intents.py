@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from kvwal.cluster.intents import INTENT, Unfinished
+from kvwal.cluster.memory import Passing
 from kvwal.entry import Entry, ExpiringEntry, encode_entries
-from kvwal.node.memory import Passing
 
 
 def put(key: bytes, value: bytes, timestamp: int = 0) -> Entry:

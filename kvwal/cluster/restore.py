@@ -15,9 +15,9 @@ from archive.reader import list_spans
 from archive.registry import registered
 from archive.restore import businesses, restore_batches
 from kvwal.cluster.intents import INTENT, Unfinished
+from kvwal.cluster.maps import to_map
+from kvwal.cluster.memory import DROPPED, SCHEMAS
 from kvwal.entry import TIMESTAMP_SHIFT, Entry, encode_entries
-from kvwal.node.maps import to_map
-from kvwal.node.memory import DROPPED, SCHEMAS
 
 if TYPE_CHECKING:
     import pyarrow as pa
