@@ -8,23 +8,29 @@ from typing import Any
 
 from hazelcast.errors import HazelcastError
 from hazelcast.future import Future as HazelcastFuture
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from kvwal.client.failures import translate, would_wait
 from kvwal.client.intents import send
 from kvwal.client.link import Link, is_reactor
 from kvwal.client.memory import ClusterMemory, make_entry, to_data
+from kvwal.client.past import ask
+from kvwal.cluster.questions import Question
 from kvwal.codecs import registry
 from kvwal.config import MIB
-from kvwal.entry import DataEntry, Entry
-from kvwal.errors import ConfigError, KvwalError, Overloaded
+from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_decoder
+from kvwal.errors import ClusterUnreachable, KvwalError, Overloaded
 from kvwal.hlc import HybridClock
 from kvwal.log.ring import Decide, Submission
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.locks import Lock, Semaphore
+from kvwal.structures.state import State, to_state
 
 SLOTS = 1024
 """Writes of one map that may wait for the cluster before whoever writes waits."""
 _OVERFLOW_BYTES = 5 * MIB
+_AGAIN_SECONDS = 0.2
+_decode = make_decoder(())
 
 Deliver = Callable[[Callable[[], None]], None]
 """Calls a function where the future that it completes is at home."""
@@ -74,12 +80,23 @@ class ClusterBusiness:
         raise self.overloaded()
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
-        """Refuse: memory has no past, and the logs are with the nodes."""
-        raise self._no_past()
+        """See `structures.business.Business.history`: a member reads what the logs of all members held when it is asked."""
+        return [entry.public() for entry in self._ask(Question(self.name, key_class, key))]
 
-    def as_of(self, timestamp: int) -> ClusterMemory:
-        """Refuse: memory has no past, and the logs are with the nodes."""
-        raise self._no_past()
+    def as_of(self, timestamp: int) -> State:
+        """See `structures.business.Business.as_of`, and `history`. All of it comes here."""
+        found = self._ask(Question(self.name, timestamp=timestamp))
+        return to_state(found, lambda: timestamp >> TIMESTAMP_SHIFT)
+
+    def _ask(self, question: Question) -> list[Entry]:
+        """Asked of another member if one goes meanwhile: a question changes nothing."""
+        for attempt in Retrying(
+            retry=retry_if_exception_type(ClusterUnreachable), stop=stop_after_delay(self.patience),
+            wait=wait_fixed(_AGAIN_SECONDS), reraise=True,
+        ):  # fmt: skip
+            with attempt:
+                found = self._link.result(lambda: ask(self._link.client, question), self.what)
+        return _decode(bytes(found))
 
     def clear(self) -> None:
         """Delete every key that is there now, each in its node's log before it goes from memory."""
@@ -114,12 +131,6 @@ class ClusterBusiness:
         """It was not written, or nobody knows."""
         self.give_back()
         self.deliver(partial(submission.fail, translate(error, self.what, writes=True)))
-
-    def _no_past(self) -> ConfigError:
-        return ConfigError(
-            f"{self.what}: a client of a cluster sees the present only.",
-            hint="Ask on a node, beside its log: `kvwal history ROOT BUSINESS KEY`, or `kvwal.open(ROOT, read_only=True)`.",
-        )
 
     def overloaded(self) -> Overloaded:
         """There was no room for so long."""

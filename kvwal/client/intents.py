@@ -11,8 +11,8 @@ from hazelcast.serialization.api import IdentifiedDataSerializable, ObjectDataOu
 from kvwal.entry import Entry, encode_entries
 from kvwal.ports.clock import SYSTEM
 
-_EXECUTOR = "kvwal"
-_FACTORY, _TRANSACTION = 27510, 1
+EXECUTOR, FACTORY = "kvwal", 27510
+_TRANSACTION = 1
 
 
 class _Transaction(IdentifiedDataSerializable):
@@ -24,7 +24,7 @@ class _Transaction(IdentifiedDataSerializable):
         self._changes = encode_entries(entries)
 
     def get_factory_id(self) -> int:
-        return _FACTORY
+        return FACTORY
 
     def get_class_id(self) -> int:
         return _TRANSACTION
@@ -41,4 +41,4 @@ class _Transaction(IdentifiedDataSerializable):
 def send(client: HazelcastClient, name: str, entries: list[Entry]) -> HazelcastFuture[Any]:
     """Change all these keys of a map: answered when each is in a log and in memory. Which member does it is left to chance."""
     number = f"{SYSTEM.random_bits(128):032x}"
-    return client.get_executor(_EXECUTOR).execute_on_key_owner(number, _Transaction(name, number, entries))
+    return client.get_executor(EXECUTOR).execute_on_key_owner(number, _Transaction(name, number, entries))

@@ -94,7 +94,7 @@ class Restore:
 
     def _fill(self, business: str) -> None:
         name = to_map(business)
-        marks = self._marks(business)
+        marks = marks_of(self._objects, (*self._where, business))
         intents = Unfinished(self._intents(business, marks))
         found = restore_batches(self._objects, *self._where, business)
         self.newest = max(self.newest, found.max_timestamp)
@@ -116,15 +116,6 @@ class Restore:
             if row["timestamp"] > marks.get(row["node"], 0):
                 yield Entry(key, INTENT, row["value"], row["value_class"], False, row["timestamp"])
 
-    def _marks(self, business: str) -> dict[str, int]:
-        """When the map was destroyed last, by each node's log: nothing that such a log holds from before counts."""
-        rows = view.history(self._objects, *self._where, business, key_class=DROPPED, key=b"")
-        found: dict[str, tuple[int, bool]] = {}
-        columns = (rows.column(name).to_pylist() for name in ("node", "timestamp", "deleted"))
-        for node, timestamp, deleted in zip(*columns, strict=True):
-            found.setdefault(node, (timestamp, deleted))
-        return {node: timestamp for node, (timestamp, deleted) in found.items() if not deleted}
-
     def _live(self, batch: pa.RecordBatch, marks: dict[str, int]) -> pa.RecordBatch:
         import pyarrow.compute as pc
 
@@ -132,19 +123,31 @@ class Restore:
         gone = pc.or_(batch.column("deleted"), pc.and_(pc.greater(expires, 0), pc.less_equal(expires, self._now_ms)))
         gone = pc.or_(gone, pc.or_(pc.equal(key_class, DROPPED), pc.equal(key_class, INTENT)))
         if marks:
-            dropped = pc.and_(self._dropped(batch, marks), pc.invert(pc.starts_with(key_class, SCHEMAS)))
+            dropped = pc.and_(dropped_rows(batch, marks, self._skew), pc.invert(pc.starts_with(key_class, SCHEMAS)))
             gone = pc.or_(gone, dropped)
         return batch.filter(pc.invert(gone))
 
-    def _dropped(self, batch: pa.RecordBatch, marks: dict[str, int]) -> pa.BooleanArray:
-        """Before its own node's mark; or, of a node that had nothing of the map and so made no mark, long before the last one."""
-        import pyarrow.compute as pc
 
-        timestamp, node = batch.column("timestamp"), batch.column("node")
-        found = pc.less_equal(timestamp, max(marks.values()) - self._skew)
-        for name, mark in marks.items():
-            found = pc.or_(found, pc.and_(pc.equal(node, name), pc.less_equal(timestamp, mark)))
-        return found
+def marks_of(objects: Objects, where: tuple[str, str, str], at: int | None = None) -> dict[str, int]:
+    """When the map was destroyed last, up to `at`, by each node's log: nothing that such a log holds from before counts."""
+    rows = view.history(objects, *where, key_class=DROPPED, key=b"", at=at)
+    found: dict[str, tuple[int, bool]] = {}
+    columns = (rows.column(name).to_pylist() for name in ("node", "timestamp", "deleted"))
+    for node, timestamp, deleted in zip(*columns, strict=True):
+        found.setdefault(node, (timestamp, deleted))
+    return {node: timestamp for node, (timestamp, deleted) in found.items() if not deleted}
+
+
+def dropped_rows(batch: pa.RecordBatch, marks: dict[str, int], skew: int) -> pa.BooleanArray:
+    """Which rows are from before their own node's mark; or, of a node that had nothing of the map and so made no mark, from long
+    before the last one: `skew` is how far apart the members' clocks may have been, as timestamps are."""
+    import pyarrow.compute as pc
+
+    timestamp, node = batch.column("timestamp"), batch.column("node")
+    found = pc.less_equal(timestamp, max(marks.values()) - skew)
+    for name, mark in marks.items():
+        found = pc.or_(found, pc.and_(pc.equal(node, name), pc.less_equal(timestamp, mark)))
+    return found
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -45,7 +45,7 @@ def majority(gate: Any, leases: Any) -> Any:
 
 
 def configuration(
-    options: NodeOptions, archive: str | None, mailboxes: Any, gate: Any, leases: Any, majority: Any
+    options: NodeOptions, archive: str | None, mailboxes: Any, gate: Any, leases: Any, majority: Any, questions: Any
 ) -> Any:
     """The member's configuration: who is in the cluster, which maps have a log, what travels as it is."""
     config = java("com.hazelcast.config.Config")()
@@ -62,6 +62,7 @@ def configuration(
     config.getMapConfig("default").setMapStoreConfig(_store(factory)).setSplitBrainProtectionName(_MAJORITY)
     protection = java("com.hazelcast.config.SplitBrainProtectionConfig")(_MAJORITY, True)
     leases.configure(config)
+    questions.configure(config)
     config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(majority))
     for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", MAP):
         config.addMapConfig(java("com.hazelcast.config.MapConfig")(pattern))

@@ -32,6 +32,7 @@ from kvwal.node.glue import Glue
 from kvwal.node.health import HttpServer, application
 from kvwal.node.metrics import Metrics
 from kvwal.node.own import is_alone, open_logs
+from kvwal.node.past import Answering
 from kvwal.node.recover import Recovery
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.structures.state import Now
@@ -75,10 +76,13 @@ class Service:
         self._mailboxes = jvm.java("kvwal.node.Mailboxes")()
         self._gate = jvm.java("kvwal.node.Gate")()
         self._leases = member.leases()
+        self._majority = member.majority(self._gate, self._leases)
+        self._questions = jvm.java("kvwal.node.Questions")(self._gate, self._majority)
         self._instance: Any = None
         self._full_since = math.inf
         self._beside: list[asyncio.Task[None]] = []
         self._adoption: Adoption | None = None
+        self._answering: asyncio.Task[None] | None = None
         self._pump: asyncio.Task[None]
 
     async def run(self) -> None:
@@ -189,8 +193,8 @@ class Service:
         options, around = self._options, self._engine.options
         file = RecordFile(around.disk, around.root, around.namespace, around.cluster, self._engine.node)
         self._alone = await self._workers.run(lambda: is_alone(options, self._engine, file.read()))
-        majority = member.majority(self._gate, self._leases)
-        config = member.configuration(options, around.archive_url, self._mailboxes, self._gate, self._leases, majority)
+        glue = (self._mailboxes, self._gate, self._leases, self._majority, self._questions)
+        config = member.configuration(options, around.archive_url, *glue)
         self.phase = Phase.RECOVERING
         await open_logs(self._engine, self._flush())
         self._instance = await self._workers.run(partial(member.start, config))
@@ -199,7 +203,7 @@ class Service:
         await self._workers.run(
             roster.check
         )  # before it tells the others anything, under a name that may be another one's
-        voters = Voters(roster, options.node, majority.expect if options.file.majority else lambda names: None)
+        voters = Voters(roster, options.node, self._majority.expect if options.file.majority else lambda names: None)
         make_loader = partial(jvm.java("kvwal.node.Loader"), self._instance)
         self._recovery = Recovery(
             options, self._engine, roster, voters, make_loader, self._workers, file, self._gate, alone=self._alone
@@ -209,6 +213,10 @@ class Service:
             roster, lambda: voters.current if options.file.majority else None, adopts, self._recovery.all_archive,
             self._recovery.objects, (around.namespace, around.cluster), around.clock, self._workers,
         )  # fmt: skip
+        takers = ThreadWorkers("kvwal-questions", 1)
+        self._answering = asyncio.get_running_loop().create_task(
+            Answering(self._questions, self._engine, self._recovery, self._workers, takers).run()
+        )
         self._limits = Limits(roster, self._bounds, self._gate.fence, around.clock)
         await self._limits.begin(around.settings.max_skew_seconds)
         loaded = await self._recovery.run()
@@ -226,6 +234,7 @@ class Service:
         self._logger.info("leaving")
         for task in self._beside:
             task.cancel()
+        self._questions.close()
         await asyncio.gather(*self._beside, return_exceptions=True)
         whole = self._gate.lost() is None
         if served and whole and self._recovery is not None:

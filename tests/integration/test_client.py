@@ -287,12 +287,24 @@ def test_a_callback_may_submit_and_must_not_wait(node: Node) -> None:
 
 
 @needs_hazelcast
-def test_what_a_client_cannot_do_is_said(node: Node) -> None:
+def test_a_client_asks_for_the_past(node: Node) -> None:
     with connect(node) as store:
-        jobs = store.map("limits")
-        for call in (lambda: jobs.history("a"), lambda: jobs.at(0)):
-            with pytest.raises(kvwal.ConfigError, match="sees the present only"):
-                call()
+        jobs = store.map("past")
+        assert jobs.history("a") == []
+        jobs.put("a", {"state": "RUNNING"})
+        jobs.put("b", 1, ttl=3600)
+        jobs.put("a", {"state": "DONE"})
+        jobs.delete("a")
+        changes = jobs.history("a")
+        assert [change.deleted for change in changes] == [True, False, False]
+        assert [change.value for change in changes] == [b"", b'{"state":"DONE"}', b'{"state":"RUNNING"}']
+        assert changes == sorted(changes, key=lambda change: -change.timestamp)
+        assert dict(jobs.at(changes[1].timestamp)) == {"a": {"state": "DONE"}, "b": 1}
+        assert dict(jobs.at(changes[2].timestamp)) == {"a": {"state": "RUNNING"}}
+        assert dict(jobs.at(changes[2].timestamp - 1)) == {}
+        assert jobs.history("b")[0].expires
+        assert store.map("nobody wrote to it").history("a") == []
+        assert dict(store.map("nobody wrote to it").at(changes[0].timestamp)) == {}
 
 
 def test_every_error_that_leaves_the_outcome_open_is_commit_unknown_for_a_write() -> None:

@@ -7,13 +7,17 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from typing import Any
 
 import pytest
 from hazelcast.errors import HazelcastError
 
 import kvwal
+from kvwal.cluster.limits import AHEAD_MS
 from tests.support.cluster import CLUSTER, Cluster, Node, cluster, needs_hazelcast
+from tests.support.polling import until
 from tests.support.writers import IN_FLIGHT, Connected, Writers
 
 pytestmark = needs_hazelcast
@@ -102,6 +106,45 @@ def test_a_map_of_few_keys_is_whole_when_a_member_was_killed(three: Cluster) -> 
             assert client.get_map("few").blocking().size() == len(few)
             node.start()
             assert three.contents("few") == few
+
+
+def test_the_past_is_what_all_members_logged(three: Cluster) -> None:
+    """Whichever member answers: it lets all bring the archive up to date, and reads that."""
+    members = [node.address for node in three.nodes]
+    keys = [f"key-{number}" for number in range(40)]
+    with kvwal.connect(members, cluster=CLUSTER) as store:
+        jobs = store.map("past")
+        jobs.put_many(dict.fromkeys(keys, "first"))
+        moment = settled()
+        jobs.put_many(dict.fromkeys(keys, "second"))
+        jobs.delete("key-0")
+        assert dict(jobs.at(moment)) == dict.fromkeys(keys, "first")
+        assert [change.value for change in jobs.history("key-0")] == [b"", b"second", b"first"]
+        three.nodes[2].kill()
+        jobs.put("key-1", "third")
+        values = [change.value for change in jobs.history("key-1")]
+        assert [value for value, _ in groupby(values)] == [b"third", b"second", b"first"]  # adopted: once more
+        three.nodes[2].start()
+
+
+def settled() -> datetime:
+    """A moment that is past, before all that is written from now on and after all that was: a member that has just taken
+    keys over may stamp a second ahead of the wall."""
+    moment = datetime.now(UTC) + timedelta(milliseconds=AHEAD_MS + 100)
+    until(lambda: datetime.now(UTC) > moment or None)
+    return moment
+
+
+def test_a_destroyed_map_has_a_past(three: Cluster) -> None:
+    keys = [f"key-{number}" for number in range(40)]
+    with kvwal.connect([node.address for node in three.nodes], cluster=CLUSTER) as store, three.client() as client:
+        gone = store.map("destroyed")
+        gone.put_many(dict.fromkeys(keys, "old"))
+        moment = settled()
+        client.get_map("destroyed").destroy()
+        client.get_map("destroyed").blocking().put("new", "1")
+        assert dict(gone.at(moment)) == dict.fromkeys(keys, "old")
+        assert dict(gone.at(settled())) == {"new": "1"}
 
 
 def test_a_rolling_restart_in_order_costs_nothing(three: Cluster) -> None:

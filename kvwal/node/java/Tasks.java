@@ -29,6 +29,8 @@ final class Tasks implements DataSerializableFactory {
     static final int ASK = 7;
     static final int RENEW = 8;
     static final int LEFT = 9;
+    /** As kvwal/client knows it, too. */
+    static final int QUESTION = 10;
 
     @Override
     public IdentifiedDataSerializable create(int number) {
@@ -42,6 +44,7 @@ final class Tasks implements DataSerializableFactory {
             case ASK: return new Limits.Ask();
             case RENEW: return new Leases.Renew();
             case LEFT: return new Leases.Left();
+            case QUESTION: return new Questions.Ask();
             default: throw new IllegalArgumentException("there is no task " + number);
         }
     }
