@@ -53,6 +53,7 @@ class Answering:
             task.add_done_callback(self._tasks.discard)
         for task in self._tasks:
             task.cancel()
+        self._takers.close()
 
     async def _answer(self, asked: Any) -> None:
         try:
@@ -62,6 +63,8 @@ class Answering:
             raise
         except (KvwalError, OSError, jpype.JException) as error:
             asked.refuse(f"{type(error).__name__}: {error}")
+        finally:
+            asked.refuse("KvwalError: this node has a bug, and its log says which.")  # unless it has its answer
 
     async def _find(self, question: Question) -> list[Entry]:
         business = to_business(question.map)

@@ -52,7 +52,7 @@ public final class Questions {
             answer.complete(with);
         }
 
-        /** There is none: `error` begins with the name of kvwal's error. */
+        /** There is none: `error` begins with the name of kvwal's error. Nothing if there was an answer. */
         public void refuse(String error) {
             answer.completeExceptionally(new NotWritten(error));
         }
