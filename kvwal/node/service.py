@@ -217,6 +217,7 @@ class Service:
         self._answering = asyncio.get_running_loop().create_task(
             Answering(self._questions, self._engine, self._recovery, self._workers, takers).run()
         )
+        self._answering.add_done_callback(lambda _: self._questions.close())  # nobody may wait where nobody answers
         self._limits = Limits(roster, self._bounds, self._gate.fence, around.clock)
         await self._limits.begin(around.settings.max_skew_seconds)
         loaded = await self._recovery.run()
