@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import hazelcast
 import psutil
 
 CLUSTER = "bench"
+PORTS = range(10_000, 32_000)
 FILE = 'heap = "2g"\n'
 
 
@@ -96,8 +98,12 @@ def moment(line: dict[str, Any]) -> datetime:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of loopback that nobody listens on now, and that no outgoing connection is given."""
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
