@@ -55,15 +55,15 @@ class Past:
         tails = [(place.node, self._rows(place, local, lambda e: e.key == key and e.key_class == key_class))
                  for place, local in locals_]  # fmt: skip
         if self._objects is None:
-            entries = [entry for _, table in tails for entry in _entries(table)]
+            entries = [entry for _, table in tails for entry in entries_of(table)]
         else:
             first = self._first_place()
             table = view.history(
                 self._objects, first.namespace, first.cluster, first.business,
                 key_class=key_class, key=key, nodes=self._nodes(), tails=tails,
             )  # fmt: skip
-            entries = list(_entries(table))
-        return _each_once(sorted(entries, key=lambda entry: -entry.timestamp))
+            entries = list(entries_of(table))
+        return each_once(sorted(entries, key=lambda entry: -entry.timestamp))
 
     def as_of(self, timestamp: int) -> State:
         """Memory as it was after all entries at or before `timestamp`, its clock standing there."""
@@ -81,7 +81,7 @@ class Past:
                 self._objects, first.namespace, first.cluster, first.business,
                 nodes=self._nodes(), tails=tails, at=timestamp,
             )  # fmt: skip
-            entries = list(_entries(table))
+            entries = list(entries_of(table))
         return to_state(entries, lambda: timestamp >> TIMESTAMP_SHIFT)
 
     def _locals(self) -> list[tuple[Place, Local]]:
@@ -151,12 +151,13 @@ def to_table(numbered: Sequence[tuple[int, Entry]]) -> pa.Table:
     return pa.table(columns, schema=rows.SCHEMA)
 
 
-def _entries(table: pa.Table) -> Iterable[Entry]:
+def entries_of(table: pa.Table) -> Iterable[Entry]:
+    """Rows of the archive as entries, in their order."""
     columns = [table.column(name).to_pylist() for name in rows.COLUMNS if name != "sequence"]
     return (make_entry(*values) for values in zip(*columns, strict=True))
 
 
-def _each_once(entries: list[Entry]) -> list[DataEntry]:
+def each_once(entries: list[Entry]) -> list[DataEntry]:
     """Entries newest first without the copies that a restore under another node's name made."""
     public = [entry.public() for entry in entries]
     return [entry for index, entry in enumerate(public) if entry not in public[max(0, index - 8) : index]]

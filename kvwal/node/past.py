@@ -7,6 +7,7 @@ is all there is.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,15 +23,14 @@ from kvwal.cluster.memory import is_of_map
 from kvwal.cluster.questions import Question
 from kvwal.cluster.restore import dropped_rows, marks_of
 from kvwal.engine import Engine
-from kvwal.entry import TIMESTAMP_SHIFT, Entry, encode_entries, make_entry
+from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, encode_entries
 from kvwal.errors import KvwalError
 from kvwal.node.recover import Recovery
+from kvwal.past import each_once, entries_of
 from kvwal.ports.tasks import Workers
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_COLUMNS = ("key", "key_class", "value", "value_class", "deleted", "timestamp", "expires")
 
 
 class Answering:
@@ -47,13 +47,15 @@ class Answering:
 
     async def run(self) -> None:
         """Until the questions are closed."""
-        while (question := await self._takers.run(self._asked.take)) is not None:
-            task = asyncio.get_running_loop().create_task(self._answer(question))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        for task in self._tasks:
-            task.cancel()
-        self._takers.close()
+        try:
+            while (question := await self._takers.run(self._asked.take)) is not None:
+                task = asyncio.get_running_loop().create_task(self._answer(question))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            self._takers.close()
 
     async def _answer(self, asked: Any) -> None:
         try:
@@ -66,7 +68,7 @@ class Answering:
         finally:
             asked.refuse("KvwalError: this node has a bug, and its log says which.")  # unless it has its answer
 
-    async def _find(self, question: Question) -> list[Entry]:
+    async def _find(self, question: Question) -> Sequence[Entry | DataEntry]:
         business = to_business(question.map)
         if self._engine.options.archive_url is None:
             own = self._engine.businesses.get(business)
@@ -77,26 +79,24 @@ class Answering:
             await self._recovery.all_archive()
         return await self._workers.run(partial(self._read, business, question))
 
-    def _read(self, business: str, question: Question) -> list[Entry]:
+    def _read(self, business: str, question: Question) -> Sequence[Entry | DataEntry]:
         options = self._engine.options
         where = (options.namespace, options.cluster, business)
         objects = self._recovery.objects()
         if not registered(objects, *where):
             return []  # nobody ever wrote to it
         if question.key_class:
-            return entries(view.history(objects, *where, key_class=question.key_class, key=question.key))
+            return each_once(
+                list(entries_of(view.history(objects, *where, key_class=question.key_class, key=question.key)))
+            )
         skew = int(options.settings.max_skew_seconds * 1000) << TIMESTAMP_SHIFT
-        return entries(_as_of(objects, where, question.timestamp, skew))
+        return list(entries_of(_as_of(objects, where, question.timestamp, skew)))
 
 
-def _own(business: OpenBusiness, question: Question) -> list[Entry]:
+def _own(business: OpenBusiness, question: Question) -> Sequence[Entry | DataEntry]:
     if question.key_class:
-        return [make_entry(*_fields(entry)) for entry in business.history(question.key_class, question.key)]
+        return business.history(question.key_class, question.key)
     return [entry for entry in business.as_of(question.timestamp).all_ordered() if is_of_map(entry.key_class)]
-
-
-def _fields(entry: Any) -> tuple[Any, ...]:
-    return tuple(getattr(entry, name) for name in _COLUMNS)
 
 
 def _as_of(objects: Objects, where: tuple[str, str, str], timestamp: int, skew: int) -> pa.Table:
@@ -112,9 +112,3 @@ def _as_of(objects: Objects, where: tuple[str, str, str], timestamp: int, skew: 
         gone = [dropped_rows(batch, marks, skew) for batch in table.to_batches()]
         table = table.filter(pc.invert(pa.chunked_array(gone, pa.bool_())))
     return table
-
-
-def entries(table: pa.Table) -> list[Entry]:
-    """The rows of an archive's answer."""
-    columns = [table.column(name).to_pylist() for name in _COLUMNS]
-    return [make_entry(*values) for values in zip(*columns, strict=True)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from hazelcast.errors import HazelcastError
 
 from tests.support.cluster import Cluster, Node, cluster, needs_hazelcast
 from tests.support.polling import until
+from tests.support.tracing import failing_fdatasync, needs_strace
 
 pytestmark = needs_hazelcast
 KEYS = [f"key-{number}" for number in range(60)]
@@ -81,26 +81,17 @@ def test_a_full_disk_of_one_member(three: Cluster) -> None:
         assert dict(jobs.entry_set()) == dict.fromkeys(KEYS, "new")
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not here, and only it can make fdatasync fail")
+@needs_strace
 def test_a_failing_disk_of_one_member(three: Cluster) -> None:
     failing = three.nodes[2]
     with three.client() as client:
         jobs = client.get_map("jobs").blocking()
         jobs.put_all(OLD)
-        command = ["strace", "-f", "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO", "-p", str(failing.pid)]
-        tracer = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        assert tracer.stderr is not None
-        first = tracer.stderr.readline()
-        if "attached" not in first:
-            pytest.skip(f"strace may not attach here: {first.strip()}")
-        drain = threading.Thread(target=tracer.stderr.read)
-        drain.start()
-        told = refusals(jobs, "new")
-        assert all("CommitUnknown" in text or "LogFailed" in text for text in told.values()), told
-        assert 0 < len(told) < len(KEYS), "one member's log has failed, those of the others have not"
-        assert failing.ended() == 3
-        tracer.wait()
-        drain.join()
+        with failing_fdatasync(failing.pid):
+            told = refusals(jobs, "new")
+            assert all("CommitUnknown" in text or "LogFailed" in text for text in told.values()), told
+            assert 0 < len(told) < len(KEYS), "one member's log has failed, those of the others have not"
+            assert failing.ended() == 3
         assert "Input/output error" in failing.log.read_text()
         assert all(jobs.get(key) == "old" for key in told)
         assert not refusals(jobs, "newer")

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 import kvwal
 from kvwal.log.names import parse_name
 from tests.support.cluster import CLUSTER, Node, needs_hazelcast, running
+from tests.support.tracing import failing_fdatasync, needs_strace
 
 pytestmark = needs_hazelcast
 IN_FLIGHT = 200
@@ -64,31 +64,6 @@ def test_a_full_disk_refuses_writes_and_nothing_else(small_disk: Path) -> None:
         assert dict(jobs.entry_set()) == {"a": "old", "b": "after", "c": "1"}
 
 
-@contextmanager
-def failing_fdatasync(node: Node, when: str = "1+") -> Iterator[None]:
-    """From now on each fdatasync of the node fails, but for those that `when` leaves out, as strace counts them."""
-    inject = f"inject=fdatasync:error=EIO:when={when}"
-    command = ["strace", "-f", "-e", "trace=fdatasync", "-e", inject, "-p", str(node.pid)]
-    tracer = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert tracer.stderr is not None
-    first = tracer.stderr.readline()
-    if "attached" not in first:
-        pytest.skip(f"strace may not attach here: {first.strip()}")
-    drain = threading.Thread(target=tracer.stderr.read)
-    drain.start()
-    try:
-        yield
-    finally:
-        tracer.terminate()
-        tracer.wait()
-        drain.join()
-
-
-needs_strace = pytest.mark.skipif(
-    shutil.which("strace") is None, reason="strace is not here, and only it can make fdatasync fail"
-)
-
-
 @needs_strace
 def test_a_change_that_waited_for_a_lock_is_not_done_before_the_log_has_it(tmp_path: Path) -> None:
     """A transaction lets go of the lock, and its own step runs what waited for that: in the log as all else, or refused."""
@@ -102,7 +77,7 @@ def test_a_change_that_waited_for_a_lock_is_not_done_before_the_log_has_it(tmp_p
         transaction.get_map("jobs").put("key", "transaction")
         waits = jobs.set("key", "after")
         assert jobs.blocking().get(beside) is None  # so the one before it has come to the partition
-        with failing_fdatasync(node, when="2+"):
+        with failing_fdatasync(node.pid, when="2+"):
             transaction.commit()
             assert "CommitUnknown" in refusal(waits.result)
         assert jobs.blocking().get("key") == "transaction"
@@ -113,7 +88,7 @@ def test_a_failing_disk_poisons_the_log_and_says_so(tmp_path: Path) -> None:
     with running(tmp_path / "root") as node, node.client() as client:
         jobs = client.get_map("jobs").blocking()
         jobs.put_all({f"key-{number}": "old" for number in range(50)})
-        with failing_fdatasync(node):
+        with failing_fdatasync(node.pid):
             assert "CommitUnknown" in refusal(jobs.put, "key-1", "new")
             assert "LogFailed" in refusal(jobs.put, "key-2", "new")
         assert "LogFailed" in refusal(jobs.put, "key-3", "new")

@@ -6,6 +6,7 @@ import com.hazelcast.core.ExecutionCallback;
 import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.core.HazelcastInstanceNotActiveException;
 import com.hazelcast.core.IExecutorService;
+import com.hazelcast.internal.util.UUIDSerializationUtil;
 import com.hazelcast.logging.ILogger;
 import com.hazelcast.nio.ObjectDataInput;
 import com.hazelcast.nio.ObjectDataOutput;
@@ -205,13 +206,12 @@ public final class Leases {
 
         @Override
         public void writeData(ObjectDataOutput out) throws IOException {
-            out.writeLong(member.getMostSignificantBits());
-            out.writeLong(member.getLeastSignificantBits());
+            UUIDSerializationUtil.writeUUID(out, member);
         }
 
         @Override
         public void readData(ObjectDataInput in) throws IOException {
-            member = new UUID(in.readLong(), in.readLong());
+            member = UUIDSerializationUtil.readUUID(in);
         }
     }
 
@@ -239,8 +239,7 @@ public final class Leases {
         public void writeData(ObjectDataOutput out) throws IOException {
             out.writeInt(there.size());
             for (UUID member : there) {
-                out.writeLong(member.getMostSignificantBits());
-                out.writeLong(member.getLeastSignificantBits());
+                UUIDSerializationUtil.writeUUID(out, member);
             }
         }
 
@@ -248,7 +247,7 @@ public final class Leases {
         public void readData(ObjectDataInput in) throws IOException {
             there = new HashSet<>();
             for (int count = in.readInt(); count > 0; count--) {
-                there.add(new UUID(in.readLong(), in.readLong()));
+                there.add(UUIDSerializationUtil.readUUID(in));
             }
         }
     }
