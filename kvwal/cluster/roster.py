@@ -156,6 +156,14 @@ class Roster:
             found = {key[len(_ORPHAN) :]: text for key, text in self._items() if key.startswith(_ORPHAN)}
         return {member: msgspec.json.decode(text, type=Orphan) for member, text in found.items()}
 
+    def unadopted(self, expected: Collection[str]) -> list[str]:
+        """Those of the `expected` members that were killed, are not back, and may have changed what no other log says."""
+        gone = set(expected) - {fellow.name for fellow in self.living()}
+        last = {name: told.member for _, name, told in self.told()}
+        orphans = self.orphans() if gone else {}
+        done = {name for name in gone if name in last and last[name] in orphans and not orphans[last[name]].count}
+        return sorted(gone - done)
+
     def adopted(self, member: str, partitions: str) -> int:
         """These are adopted. Returns, when every member knows, how many are left."""
         key = _ORPHAN + member

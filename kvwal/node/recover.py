@@ -15,17 +15,14 @@ from archive.objects import Objects, open_objects
 from kvwal.cluster.archiving import Archiving
 from kvwal.cluster.gathering import Recovered, Status, left_out, missing, unknown_to
 from kvwal.cluster.intents import finish
-from kvwal.cluster.maps import to_map
-from kvwal.cluster.memory import DROPPED, is_of_map
 from kvwal.cluster.record import Record, RecordFile
 from kvwal.cluster.restore import Progress, Restore
-from kvwal.cluster.returning import WINDOW_MS, Returning
+from kvwal.cluster.returning import WINDOW_MS
 from kvwal.cluster.roster import Fellow, Roster
 from kvwal.cluster.voters import Voters
 from kvwal.engine import Engine
 from kvwal.errors import ArchiveError, ClusterUnreachable, ConfigError, Kind
 from kvwal.node.config import NodeOptions
-from kvwal.node.exchange import exchange
 from kvwal.node.own import check_own, load_own
 from kvwal.ports.tasks import Workers
 
@@ -98,21 +95,14 @@ class Recovery:
         """Whether others went on while this member was away: what it wrote last may be in nobody's memory."""
         return not self._archived and not self.alone
 
-    async def compare(self, instance: Any) -> None:
-        """Put once more what the log of this member alone has, where nothing newer was written. Others may write meanwhile."""
-        await self.all_archive()
-        objects = await self._run(self.objects)
-        around = self._engine.options
-        now = around.clock.wall_ms()
-        returning = Returning(
-            objects, around.namespace, around.cluster, self._engine.node, partial(exchange, instance, now),
-            now_ms=now, mark=DROPPED, is_of_map=is_of_map,
-        )  # fmt: skip
-        found = await self._run(partial(returning.run, self._since or now))
+    @property
+    def apart_ms(self) -> int:
+        """Since when it may have been alone before it was away, as far as is known."""
+        return self._since or self._engine.options.clock.wall_ms()
+
+    def is_compared(self) -> None:
+        """What its log holds was compared with the memory of the others: see `Comparison`."""
         self._since = 0
-        self._logger.info(
-            "compared with the others after an absence", written_again={to_map(name): found[name] for name in found}
-        )
 
     async def all_archive(self) -> None:
         """Returns when the archive has what the logs of all living members held when this was called."""

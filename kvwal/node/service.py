@@ -27,6 +27,7 @@ from kvwal.engine import Default, Engine, Options
 from kvwal.errors import ClusterUnreachable, KvwalError, LogFailed, NotRecovered, StorageFull
 from kvwal.node import jvm, member
 from kvwal.node.adoption import Adoption
+from kvwal.node.compare import Comparison
 from kvwal.node.config import NodeOptions
 from kvwal.node.glue import Glue
 from kvwal.node.health import HttpServer, application
@@ -39,7 +40,7 @@ from kvwal.structures.state import Now
 
 _LOOK_SECONDS = 0.25
 _FULL_SECONDS = 10.0
-_COMPARE_SECONDS = 10.0
+_ADOPT_AGAIN_SECONDS = 10.0
 _ADOPT_SECONDS = 1.0
 READY = "kvwal node {node} is ready at {address}"
 
@@ -82,7 +83,7 @@ class Service:
         self._full_since = math.inf
         self._beside: list[asyncio.Task[None]] = []
         self._adoption: Adoption | None = None
-        self._answering: asyncio.Task[None] | None = None
+        self._comparison: Comparison | None = None
         self._pump: asyncio.Task[None]
 
     async def run(self) -> None:
@@ -114,8 +115,8 @@ class Service:
         """Recover, and see to the others until this is cancelled, or memory has a hole."""
         recovery = await self._start()
         loop = asyncio.get_running_loop()
-        if recovery.was_away:
-            self._beside.append(loop.create_task(self._compare(recovery)))
+        if recovery.was_away and self._comparison is not None:
+            self._beside.append(loop.create_task(self._comparison.run()))
         if self._adoption is not None:
             self._beside.append(loop.create_task(self._adopt(self._adoption)))
         while self._gate.lost() is None:
@@ -142,15 +143,6 @@ class Service:
             sys.stdout.write(READY.format(node=self._options.node, address=self._options.address) + "\n")
             sys.stdout.flush()
 
-    async def _compare(self, recovery: Recovery) -> None:
-        """Until it is done: whoever cannot be asked now may be asked later."""
-        while True:
-            try:
-                return await recovery.compare(self._instance)
-            except (KvwalError, jpype.JException) as error:
-                self._logger.warning("could not be compared with the others after an absence", error=str(error))
-            await asyncio.sleep(_COMPARE_SECONDS)
-
     async def _adopt(self, adoption: Adoption) -> None:
         """As long as the node serves: members that are killed are adopted."""
         while True:
@@ -160,7 +152,7 @@ class Service:
                 self._logger.warning(
                     "what a killed member had could not be adopted", lost=adoption.lost, error=str(error)
                 )
-                await asyncio.sleep(_COMPARE_SECONDS)
+                await asyncio.sleep(_ADOPT_AGAIN_SECONDS)
             await asyncio.sleep(_ADOPT_SECONDS)
 
     async def _go_if_failing(self, recovery: Recovery) -> None:
@@ -213,11 +205,12 @@ class Service:
             roster, lambda: voters.current if options.file.majority else None, adopts, self._recovery.all_archive,
             self._recovery.objects, (around.namespace, around.cluster), around.clock, self._workers,
         )  # fmt: skip
-        takers = ThreadWorkers("kvwal-questions", 1)
-        self._answering = asyncio.get_running_loop().create_task(
-            Answering(self._questions, self._engine, self._recovery, self._workers, takers).run()
+        self._comparison = Comparison(self._instance, self._engine, self._recovery, roster, voters)
+        answering = Answering(
+            self._questions, self._engine, self._recovery, self._workers, ThreadWorkers("kvwal-questions", 1)
         )
-        self._answering.add_done_callback(lambda _: self._questions.close())  # nobody may wait where nobody answers
+        self._beside.append(asyncio.get_running_loop().create_task(answering.run()))
+        self._beside[-1].add_done_callback(lambda _: self._questions.close())  # nobody may wait where nobody answers
         self._limits = Limits(roster, self._bounds, self._gate.fence, around.clock)
         await self._limits.begin(around.settings.max_skew_seconds)
         loaded = await self._recovery.run()

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support import network as support
-from tests.support.cluster import Node, needs_hazelcast
+from tests.support.cluster import Node, cluster, needs_hazelcast
 from tests.support.network import networked
 from tests.support.polling import until
+from tests.support.writers import surely
 
-pytestmark = [needs_hazelcast, pytest.mark.skipif(support.missing() is not None, reason=str(support.missing()))]
+pytestmark = needs_hazelcast
+needs_networks = pytest.mark.skipif(support.missing() is not None, reason=str(support.missing()))
+EACH_SERVES = "majority = false\n[log]\narchive_seconds = 1\n"
 BEFORE = {
     "one": "old",
     "two": "old",
@@ -32,15 +36,11 @@ def alone(node: Node) -> None:
     until(lambda: "kvwal_cluster_members 1.0" in node.get("/metrics")[1] or None)
 
 
-def compared(node: Node) -> dict[str, Any]:
-    """Waits until it says in its log what it put once more."""
-
-    def said() -> dict[str, Any] | None:
-        lines = (line for line in node.log.read_text().splitlines() if "compared with the others" in line)
-        found: dict[str, Any] | None = next((json.loads(line)["written_again"] for line in lines), None)
-        return found
-
-    return until(said)
+def written_again(node: Node) -> dict[str, Any] | None:
+    """What it says in its log that it wrote once more, when it has compared."""
+    lines = (line for line in node.log.read_text().splitlines() if "compared with the others" in line)
+    found: dict[str, Any] | None = next((json.loads(line)["written_again"] for line in lines), None)
+    return found
 
 
 def write(node: Node, number: str) -> None:
@@ -55,9 +55,10 @@ def write(node: Node, number: str) -> None:
             jobs.put("again", number)
 
 
+@needs_networks
 def test_what_both_halves_acknowledged_is_there_by_time(tmp_path: Path) -> None:
     """Two halves serve, since they were told to; one gives its memory up when they meet, whichever that is."""
-    with networked(tmp_path, 2, config="majority = false\n[log]\narchive_seconds = 1\n") as (two, network):
+    with networked(tmp_path, 2, config=EACH_SERVES) as (two, network):
         first, second = two.nodes
         with two.client() as client:
             client.get_map("jobs").blocking().put_all(BEFORE)
@@ -73,7 +74,7 @@ def test_what_both_halves_acknowledged_is_there_by_time(tmp_path: Path) -> None:
             ended = waiting[done.pop()]
             ended.process = None
             ended.start()
-            again = compared(ended)
+            again = until(lambda: written_again(ended))
             found = two.contents("jobs")
             for node in two.nodes:
                 node.kill()
@@ -82,3 +83,20 @@ def test_what_both_halves_acknowledged_is_there_by_time(tmp_path: Path) -> None:
         assert found == AFTER
         two.start()
         assert two.contents("jobs") == AFTER
+
+
+def test_what_is_deleted_while_a_member_comes_back_stays_away(tmp_path: Path) -> None:
+    """Whose log has these keys as its last, and no log that it reads may have their deletes yet."""
+    left = [f"key-{number}" for number in range(30_000)]
+    with cluster(tmp_path, 2, config=EACH_SERVES) as two, two.client() as client:
+        jobs = client.get_map("jobs").blocking()
+        jobs.put_all(dict.fromkeys(left, "old"))
+        back = two.nodes[0]
+        back.kill()
+        back.spawn()
+        while written_again(back) is None:
+            key = left.pop()
+            surely(partial(jobs.delete, key))
+        back.wait_ready()
+        assert two.contents("jobs") == dict.fromkeys(left, "old")
+        assert written_again(back) == {}

@@ -1,4 +1,4 @@
-"""Mutants of what members agree on: whose presence counts, how far clocks run, who has archived."""
+"""Mutants of what members agree on: whose presence counts, how far clocks run, who has archived; and of who comes back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 LIMITS = "tests/unit/test_cluster_limits.py"
 ELECTORATE = "tests/unit/test_electorate.py"
 ARCHIVING = "tests/unit/test_cluster_archiving.py"
+RETURNING = "tests/unit/test_returning.py"
 
 MUTANTS = [
     Mutant(
@@ -35,5 +36,15 @@ MUTANTS = [
         "what was archived for another member counts for whoever asks later", 6, "kvwal/cluster/archiving.py",
         "        asked = {s.name: s.asks for s in statuses if s.asks > self.answered.get(s.name, 0)}\n",
         "        asked = {s.name: s.asks for s in statuses if s.asks > max(self.answered.values(), default=0)}\n", ARCHIVING,
+    ),
+    Mutant(
+        "what was logged between the two looks is undone", 6, "kvwal/cluster/returning.py",
+        "        newer = self._after(business, None, min(wanted.values()))\n",
+        "        newer = self._after(business, {self._node: None}, min(wanted.values()))\n", RETURNING,
+    ),
+    Mutant(
+        "what came into memory between the two looks is overwritten", 6, "kvwal/cluster/returning.py",
+        "        return [suspect for suspect in suspects if self._is_lacking(suspect)]\n",
+        "        return list(suspects)\n", RETURNING,
     ),
 ]  # fmt: skip

@@ -5,6 +5,10 @@ import com.hazelcast.instance.impl.HazelcastInstanceImpl;
 import com.hazelcast.instance.impl.HazelcastInstanceProxy;
 import com.hazelcast.instance.impl.Node;
 import com.hazelcast.internal.partition.IPartition;
+import com.hazelcast.internal.serialization.Data;
+import com.hazelcast.map.impl.MapService;
+import com.hazelcast.map.impl.MapServiceContext;
+import com.hazelcast.map.impl.operation.MapOperation;
 import com.hazelcast.spi.impl.NodeEngineImpl;
 
 /** The way from what Hazelcast hands out to what is inside. */
@@ -28,6 +32,16 @@ public final class Members {
             }
         }
         return true;
+    }
+
+    /** What the owner of a key has in memory, behind all changes of its partition that are on their way; null for nothing. */
+    public static Words.Word held(HazelcastInstance instance, String map, Data key) {
+        NodeEngineImpl engine = engine(instance);
+        MapServiceContext maps = engine.<MapService>getService(MapService.SERVICE_NAME).getMapServiceContext();
+        MapOperation get = maps.getMapOperationProvider(map).createGetOperation(map, key);
+        int partition = engine.getPartitionService().getPartitionId(key);
+        Object found = engine.getOperationService().invokeOnPartition(MapService.SERVICE_NAME, get, partition).joinInternal();
+        return found == null ? null : Words.of(maps.toData(found));
     }
 
     static NodeEngineImpl engine(HazelcastInstance instance) {

@@ -40,6 +40,10 @@ public final class Words {
 
     /** Class and bytes, the latter a slice of `array`. */
     public record Word(String name, byte[] array, int from, int length) {
+        public byte[] bytes() {
+            return Arrays.copyOfRange(array, from, from + length);
+        }
+
         /** Whether these are Hazelcast's own bytes: whoever reads them may need a schema for them. */
         boolean isOpaque() {
             return name.equals(OPAQUE);

@@ -1,0 +1,141 @@
+"""After an absence: what the log of this member has and memory lacks is written once more, as a client would."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import jpype
+import structlog
+
+from kvwal.cluster.maps import to_map
+from kvwal.cluster.memory import DROPPED, is_of_map
+from kvwal.cluster.returning import Identity, Returning, Suspect, Value
+from kvwal.cluster.roster import Roster
+from kvwal.cluster.voters import Voters
+from kvwal.engine import Engine
+from kvwal.errors import ClusterUnreachable, KvwalError
+from kvwal.node.jvm import java
+from kvwal.node.recover import Recovery
+from kvwal.ports.clock import Clock
+from kvwal.ports.tasks import ThreadWorkers
+
+_AT_ONCE = 256
+"""So many keys are locked while the archive is brought up to date: for about a second."""
+_AGAIN_SECONDS = 10.0
+_LOCK_SECONDS = 2
+
+
+class HazelcastMemory:
+    """See `cluster.returning.Memory`. A lock is one of the thread that calls."""
+
+    def __init__(self, instance: Any, clock: Clock) -> None:
+        self._instance = instance
+        self._clock = clock
+        self._words = java("kvwal.node.Words")
+
+    def read(self, business: str, key: Identity) -> Value | None:
+        """Hazelcast answers in the order of the changes of the key's partition."""
+        found = java("kvwal.node.Members").held(self._instance, to_map(business), self._words.toData(*key))
+        return None if found is None else (str(found.name()), bytes(found.bytes()))
+
+    def lock(self, business: str, key: Identity) -> None:
+        """It ends with this member, too."""
+        name, seconds = to_map(business), java("java.util.concurrent.TimeUnit").SECONDS
+        if not self._instance.getMap(name).tryLock(self._words.toData(*key), _LOCK_SECONDS, seconds):
+            raise ClusterUnreachable(
+                f"the key {key[1]!r} ({key[0]}) of the map {name} is locked by a client.", hint="It is tried again."
+            )
+
+    def unlock(self, business: str, key: Identity) -> None:
+        """However often this thread locked it."""
+        self._instance.getMap(to_map(business)).forceUnlock(self._words.toData(*key))
+
+    def write(self, business: str, key: Identity, value: Value | None, expires: int) -> None:
+        """An entry that ends meanwhile ends a moment later."""
+        map_, where = self._instance.getMap(to_map(business)), self._words.toData(*key)
+        if value is None:
+            map_.delete(where)
+        elif expires:
+            milliseconds = java("java.util.concurrent.TimeUnit").MILLISECONDS
+            left = max(1, expires - self._clock.wall_ms())
+            map_.set(where, self._words.toData(*value), left, milliseconds)
+        else:
+            map_.set(where, self._words.toData(*value))
+
+
+class Comparison:
+    """Used on the node's event loop."""
+
+    def __init__(self, instance: Any, engine: Engine, recovery: Recovery, roster: Roster, voters: Voters) -> None:
+        """`instance` is Hazelcast's."""
+        self._instance = instance
+        self._engine = engine
+        self._recovery = recovery
+        self._roster = roster
+        self._voters = voters
+        self._thread = ThreadWorkers("kvwal-compare", 1)  # whoever locked a key unlocks it
+        self._logger = structlog.get_logger("kvwal").bind(node=roster.own.name)
+
+    async def run(self) -> None:
+        """Until it is done: whoever cannot be asked now may be asked later. Others write meanwhile."""
+        try:
+            while not await self._is_done():
+                await asyncio.sleep(_AGAIN_SECONDS)
+        finally:
+            self._thread.close()
+
+    async def _is_done(self) -> bool:
+        try:
+            counts = await self._compare()
+        except (KvwalError, jpype.JException) as error:
+            self._logger.warning("could not be compared with the others after an absence", error=str(error))
+            return False
+        self._recovery.is_compared()
+        self._logger.info(
+            "compared with the others after an absence", written_again={to_map(name): counts[name] for name in counts}
+        )
+        return True
+
+    async def _compare(self) -> Counter[str]:
+        await self._recovery.all_archive()
+        returning = await self._thread.run(self._returning)
+        suspects = await self._thread.run(partial(returning.suspects, self._recovery.apart_ms))
+        counts: Counter[str] = Counter()
+        for first in range(0, len(suspects), _AT_ONCE):
+            counts += await self._again(returning, suspects[first : first + _AT_ONCE])
+        return counts
+
+    def _returning(self) -> Returning:
+        around = self._engine.options
+        memory = HazelcastMemory(self._instance, around.clock)
+        return Returning(
+            self._recovery.objects(), around.namespace, around.cluster, self._engine.node, memory,
+            now_ms=around.clock.wall_ms(), mark=DROPPED, is_of_map=is_of_map,
+        )  # fmt: skip
+
+    async def _again(self, returning: Returning, suspects: list[Suspect]) -> Counter[str]:
+        """What is archived while nobody changes these keys shows every change of them, if no log is missing."""
+        try:
+            left = await self._thread.run(partial(returning.lock, suspects))
+            if not left:
+                return Counter()
+            before = {fellow.member for fellow in await self._thread.run(self._roster.living)}
+            await self._recovery.all_archive()
+            await self._thread.run(partial(self._check, before))
+            return await self._thread.run(partial(returning.again, left))
+        finally:
+            await self._thread.run(returning.unlock)
+
+    def _check(self, before: set[str]) -> None:
+        """`ClusterUnreachable` if a member may have deleted a key, and its log is not in the archive yet."""
+        if before - {fellow.member for fellow in self._roster.living()}:
+            raise ClusterUnreachable("a member went meanwhile.", hint="It is tried again.")
+        expected = self._voters.current
+        if expected is not None and (gone := self._roster.unadopted(expected.names)):
+            raise ClusterUnreachable(
+                f"{', '.join(gone)} may have changed these keys last, and is gone.",
+                hint="It is tried again when what it had is adopted, when it is back, or when a member is started --without it.",
+            )

@@ -1,0 +1,199 @@
+"""What a member that comes back makes once more, and what it leaves: over an archive with the logs of two, and a memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from archive import registry
+from archive.layout import Span
+from archive.merge import Row
+from archive.objects import Objects, open_objects
+from archive.writer import put_segment
+from kvwal.cluster.memory import DROPPED
+from kvwal.cluster.returning import WINDOW_MS, Identity, Returning, Value
+from kvwal.entry import TIMESTAMP_SHIFT
+from kvwal.errors import ClusterUnreachable
+from tests.support.history import LOG, place, table
+
+NOW = 1_700_000_000_000
+BACK, OTHER = "back", "other"
+
+
+class Logs:
+    """The archived logs of the business `jobs`. Times are in ms before now."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects = objects
+        self._last: dict[str, int] = {}
+
+    def took(self, node: str, ago: int, key: str, value: str | None, *, ends: int = 0, key_class: str = "str") -> None:
+        """A put of a node, or with None a delete."""
+        first = node not in self._last
+        number = self._last[node] = self._last.get(node, 0) + 1
+        if first:
+            registry.register(self.objects, place(node), LOG)
+        row = Row(
+            key_class, key.encode(), (value or "").encode(), "str" if value is not None else "", value is None,
+            NOW - ago << TIMESTAMP_SHIFT, ends, node, number,
+        )  # fmt: skip
+        put_segment(
+            self.objects, place(node), Span(number, number), table([row]), log_id=LOG, previous_crc=0, seal_crcs=[1]
+        )
+
+
+class Held:
+    """A memory, whose keys a client may keep locked."""
+
+    def __init__(self, **held: str) -> None:
+        self.held: dict[Identity, Value] = {
+            ("str", key.encode()): ("str", value.encode()) for key, value in held.items()
+        }
+        self.locked: list[Identity] = []
+        self.of_client: Identity | None = None
+
+    def read(self, business: str, key: Identity) -> Value | None:
+        return self.held.get(key)
+
+    def lock(self, business: str, key: Identity) -> None:
+        if key == self.of_client:
+            raise ClusterUnreachable("a client has locked it.", hint="")
+        self.locked.append(key)
+
+    def unlock(self, business: str, key: Identity) -> None:
+        self.locked.remove(key)
+
+    def write(self, business: str, key: Identity, value: Value | None, expires: int) -> None:
+        assert key in self.locked
+        if value is None:
+            del self.held[key]
+        else:
+            self.held[key] = value
+
+    def text(self) -> dict[str, str]:
+        return {key.decode(): value.decode() for (_, key), (_, value) in self.held.items()}
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Logs:
+    return Logs(open_objects(str(tmp_path)))
+
+
+def returning(logs: Logs, memory: Held) -> Returning:
+    return Returning(
+        logs.objects, "ns", "local", BACK, memory, now_ms=NOW, mark=DROPPED, is_of_map=lambda name: name == "str"
+    )
+
+
+def compare(logs: Logs, memory: Held, apart_ms: int = NOW) -> int:
+    """All of it, with nobody else about; how many changes were made."""
+    found = returning(logs, memory)
+    made = found.again(found.lock(found.suspects(apart_ms)))
+    found.unlock()
+    assert not memory.locked
+    return made["jobs"]
+
+
+def test_what_only_this_log_has_is_made_once_more(logs: Logs) -> None:
+    for key, value in (("put", "new"), ("changed", "new"), ("deleted", None), ("same", "same")):
+        if key != "put":
+            logs.took(OTHER, 9000, key, "same" if key == "same" else "old")
+        logs.took(BACK, 100, key, value)
+    memory = Held(changed="old", deleted="old", same="same")
+    assert compare(logs, memory) == 3
+    assert memory.text() == {"put": "new", "changed": "new", "same": "same"}
+    assert compare(logs, memory) == 0
+
+
+@pytest.mark.parametrize("after", ["newer", None])
+def test_what_another_log_has_newer_stays(logs: Logs, after: str | None) -> None:
+    logs.took(BACK, 100, "key", "alone")
+    logs.took(OTHER, 50, "key", after)
+    memory = Held(**({} if after is None else {"key": after}))
+    assert compare(logs, memory) == 0
+    assert memory.text().get("key") == after
+
+
+def test_a_value_that_no_log_explains_stays(logs: Logs) -> None:
+    logs.took(OTHER, 9000, "key", "old")
+    logs.took(BACK, 100, "key", "alone")
+    memory = Held(key="of somebody whose log is not in the archive")
+    assert compare(logs, memory) == 0
+
+
+@pytest.mark.parametrize("after", ["newer", None])
+def test_what_a_log_shows_when_the_key_is_locked_counts(logs: Logs, after: str | None) -> None:
+    """At the first look the archive did not have it yet, though memory did."""
+    logs.took(BACK, 100, "key", "alone")
+    logs.took(BACK, 100, "lacking", "alone")
+    memory = Held()
+    found = returning(logs, memory)
+    suspects = found.suspects(NOW)
+    left = found.lock(suspects)
+    assert {suspect.mine.key for suspect in left} == {b"key", b"lacking"}
+    logs.took(OTHER, 50, "key", after)
+    assert found.again(left) == {"jobs": 1}
+    assert memory.text() == {"lacking": "alone"}
+
+
+def test_what_memory_has_when_the_key_is_locked_counts(logs: Logs) -> None:
+    logs.took(BACK, 100, "key", "alone")
+    memory = Held()
+    found = returning(logs, memory)
+    suspects = found.suspects(NOW)
+    memory.held["str", b"key"] = ("str", b"of a client")
+    assert found.lock(suspects) == []
+
+
+@pytest.mark.parametrize("second_look", [False, True])
+def test_what_a_destroyed_map_held_stays_away(logs: Logs, second_look: bool) -> None:
+    logs.took(BACK, 100, "key", "alone")
+    memory = Held()
+    found = returning(logs, memory)
+    if second_look:
+        left = found.lock(found.suspects(NOW))
+        logs.took(OTHER, 50, "", "", key_class=DROPPED)
+        assert not found.again(left)
+    else:
+        logs.took(OTHER, 50, "", "", key_class=DROPPED)
+        assert found.suspects(NOW) == []
+
+
+def test_an_entry_that_has_ended_is_not_made_again(logs: Logs) -> None:
+    logs.took(BACK, 100, "ended", "short", ends=NOW - 50)
+    logs.took(OTHER, 9000, "was", "old")
+    logs.took(BACK, 100, "was", "short", ends=NOW - 50)
+    logs.took(BACK, 100, "lives", "long", ends=NOW + 9000)
+    memory = Held(was="old")
+    assert compare(logs, memory) == 2
+    assert memory.text() == {"lives": "long"}
+
+
+def test_how_far_back_it_looks(logs: Logs) -> None:
+    """The last of its log in any case, and all since it was apart."""
+    logs.took(BACK, 3 * WINDOW_MS, "before", "alone")
+    logs.took(BACK, 2 * WINDOW_MS, "long ago", "alone")
+    logs.took(BACK, 100, "last", "alone")
+    assert [found.mine.key for found in returning(logs, Held()).suspects(NOW)] == [b"last"]
+    apart = NOW - 2 * WINDOW_MS - 1
+    assert {found.mine.key for found in returning(logs, Held()).suspects(apart)} == {b"long ago", b"last"}
+
+
+def test_a_key_that_a_client_keeps_locked_lets_the_others_go(logs: Logs) -> None:
+    for key in ("a", "b", "c"):
+        logs.took(BACK, 100, key, "alone")
+    memory = Held()
+    memory.of_client = ("str", b"b")
+    found = returning(logs, memory)
+    suspects = sorted(found.suspects(NOW))
+    with pytest.raises(ClusterUnreachable, match="locked"):
+        found.lock(suspects)
+    assert memory.locked == [("str", b"a")]
+    found.unlock()
+    assert not memory.locked
+
+
+def test_a_member_without_a_log_of_it_has_nothing_to_compare(logs: Logs) -> None:
+    logs.took(OTHER, 100, "key", "new")
+    assert returning(logs, Held(key="new")).suspects(NOW) == []
