@@ -96,9 +96,13 @@ class Limits:
 
     async def _keep_passing(self) -> None:
         while await self._run(TAKEOVER, self._fence.await_):
-            while seconds := await self._patiently(partial(self._run, TAKEOVER, self._roster.lease_seconds)):
-                await asyncio.sleep(seconds)
+            if self._fence.isTakeOver():
+                await self._until_leases_end()
             await self._patiently(partial(self._run, TAKEOVER, self._pass))
+
+    async def _until_leases_end(self) -> None:
+        while seconds := await self._patiently(partial(self._run, TAKEOVER, self._roster.lease_seconds)):
+            await asyncio.sleep(seconds)
 
     def _look(self) -> None:
         self._tell(TIMER)

@@ -82,7 +82,7 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
     /** Returns when a change of this key may be written. */
     void pass(Data key) {
         gate.check();
-        gate.fence.pass(node.getPartitionService(), node.getPartitionService().getPartitionId(key));
+        gate.fence.pass(node, node.getPartitionService().getPartitionId(key));
     }
 
     /** What a key becomes; `value` null for a delete. */
