@@ -62,6 +62,7 @@ class ThreadWorkers:
         except asyncio.CancelledError:
             # The task is cancelled, the call is not: what it uses (a file, a lock) must not be let go of under it.
             await asyncio.wait([answer])
+            answer.exception()  # nobody is there to hear of it
             raise
 
     async def commit(self, call: Callable[[], T]) -> T:
