@@ -1,4 +1,4 @@
-"""What living members tell each other, through a map of Hazelcast that is memory only: it ends with the last of them.
+"""What living members tell each other, through maps of Hazelcast that are memory only: they end with the last of them.
 
 So a cluster that has just started knows nothing, and a member that joins a running one is told that memory is whole.
 """
@@ -16,14 +16,17 @@ from kvwal.cluster.gathering import Recovered, Status
 from kvwal.cluster.limits import Told
 from kvwal.errors import ClusterUnreachable, ConfigError
 
-MAP = "__kvwal"
+AGREED = "__kvwal"
+"""What members agree on: whoever writes to it goes on when every member has it."""
+STATUSES = "__kvwal.statuses"
+"""What each tells of itself. It goes on at once: a member that is just joining may leave a copy without an answer for seconds.
+Whoever misses its own status tells it again."""
 NODE = "kvwal.node"
 ADDRESS = "kvwal.address"
 ARCHIVE = "kvwal.archive"
 NAMESPACE = "kvwal.namespace"
 _RECOVERED = "recovered"
 _ELECTORATE = "electorate"
-_STATUS = "status:"
 _ORPHAN = "orphan:"
 
 
@@ -57,7 +60,8 @@ class Roster:
         self._limits = limits
         self._leases = leases
         self._cluster = instance.getCluster()
-        self._map = instance.getMap(MAP)
+        self._map = instance.getMap(AGREED)
+        self._statuses = instance.getMap(STATUSES)
         self._own = _fellow(self._cluster.getLocalMember())
 
     @property
@@ -91,15 +95,15 @@ class Roster:
                 )
 
     def tell(self, status: Status) -> None:
-        """Let the others know. Returns when they do."""
+        """Let the others know: from now on they see it, unless the member that holds it is lost. See `statuses`."""
         with _Asking():
-            self._map.set(_STATUS + status.name, msgspec.json.encode(status).decode())
+            self._statuses.set(status.name, msgspec.json.encode(status).decode())
 
     def statuses(self) -> list[Status]:
-        """What each living member told since its start."""
+        """What each living member told since its start; of one whose status was lost an older one, or none."""
         living = {fellow.member for fellow in self.living()}
         with _Asking():
-            found = [str(text) for key, text in self._items() if key.startswith(_STATUS)]
+            found = [str(text) for text in self._statuses.values()]
         told = [msgspec.json.decode(text, type=Status) for text in found]
         return [status for status in told if status.member in living]
 

@@ -8,7 +8,7 @@ from typing import Any
 import jpype
 
 from kvwal.cluster.maps import INTERNAL, VOLATILE
-from kvwal.cluster.roster import ADDRESS, ARCHIVE, MAP, NAMESPACE, NODE
+from kvwal.cluster.roster import ADDRESS, AGREED, ARCHIVE, NAMESPACE, NODE, STATUSES
 from kvwal.errors import ConfigError
 from kvwal.node.config import NodeOptions
 from kvwal.node.jvm import java
@@ -64,11 +64,12 @@ def configuration(
     leases.configure(config)
     questions.configure(config)
     config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(majority))
-    for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", MAP):
+    for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", AGREED, STATUSES):
         config.addMapConfig(java("com.hazelcast.config.MapConfig")(pattern))
     java("kvwal.node.Intents").configure(config, _store(factory), gate)
     for name, found in config.getMapConfigs().items():
-        found.setBackupCount(MOST_COPIES if str(name) == MAP else options.file.backups)
+        found.setBackupCount({AGREED: MOST_COPIES, STATUSES: 0}.get(str(name), options.file.backups))
+        found.setAsyncBackupCount(MOST_COPIES if str(name) == STATUSES else 0)
         # The half of a split cluster that comes back gives up its memory; its logs keep what it wrote.
         found.getMergePolicyConfig().setPolicy("DiscardMergePolicy")
     listener = java("kvwal.node.Losses")(gate, options.file.backups)
