@@ -6,6 +6,9 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -13,10 +16,92 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from kvwal.cluster.clocks import Limits
+from kvwal.engine import Engine
 from kvwal.errors import ConfigError
+from kvwal.node.adoption import Adoption
 from kvwal.node.config import Address
+from kvwal.node.metrics import Metrics
+from kvwal.node.recover import Recovery
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Phase(Enum):
+    """What a node is doing."""
+
+    STARTING = "starting"
+    RECOVERING = "recovering"
+    COPYING = "copying"
+    """Clients are let in, but some keys are in fewer memories yet than they should be: whoever stops or kills another member now
+    may make a hole."""
+    SERVING = "serving"
+    LEAVING = "leaving"
+
+
+@dataclass
+class Vitals:
+    """What a node is doing and how it is, for whoever looks after it. Its parts are filled in as they begin."""
+
+    engine: Engine
+    gate: Any
+    metrics: Metrics
+    phase: Phase = Phase.STARTING
+    instance: Any = None
+    recovery: Recovery | None = None
+    adoption: Adoption | None = None
+    limits: Limits | None = None
+
+    def ready(self) -> tuple[bool, dict[str, object]]:
+        """Whether it serves, and what people may want to know of it."""
+        failed = self.failed()
+        found: dict[str, object] = {"phase": self.phase.value, "failed": failed}
+        if self.recovery is not None:
+            found |= self.recovery.told
+        if self.adoption is not None and self.adoption.partitions:
+            found["adopting"] = {"lost": self.adoption.lost, "partitions": self.adoption.partitions}
+        if full := self.full():
+            found["full"] = full
+        if (lost := self.gate.lost()) is not None:
+            found["lost"] = str(lost)
+        return self.phase is Phase.SERVING and not failed and lost is None, found
+
+    def failed(self) -> dict[str, str]:
+        """Logs that take nothing more, and why."""
+        open_ones = self.engine.businesses.items()
+        return {name: str(found.log.writer.failed) for name, found in open_ones if found.log.writer.failed is not None}
+
+    def full(self) -> dict[str, str]:
+        """Logs whose last write found no room on the disk."""
+        open_ones = self.engine.businesses.items()
+        return {name: str(found.log.writer.full) for name, found in open_ones if found.log.writer.full is not None}
+
+    def page(self) -> bytes:
+        """All figures, as Prometheus reads them."""
+        stats = self.engine.stats()
+        gauges = self._gauges()
+        if stats["disk"] is not None:
+            usable = float(stats["disk"]["usable_bytes"])
+            gauges["disk_usable_bytes"] = ("Bytes that may still be written before writes are refused.", usable)
+        return self.metrics.page(gauges, stats["businesses"])
+
+    def _gauges(self) -> dict[str, tuple[str, float]]:
+        serving = self.phase is Phase.SERVING
+        found = {"recovered": ("1 when memory holds all that the logs do.", float(serving))}
+        if self.instance is not None and self.phase is not Phase.LEAVING:
+            members = self.instance.getCluster().getMembers().size()
+            found["cluster_members"] = ("Members of the cluster.", float(members))
+        if self.limits is not None:
+            found["clock_skew_seconds"] = (
+                "How far ahead of this clock the clock of that member is that is furthest off.",
+                self.limits.skew_seconds,
+            )
+        adopting = 0 if self.adoption is None else self.adoption.partitions
+        found["adopting"] = (
+            "Partitions of lost members that are yet to be written to the logs of others.",
+            float(adopting),
+        )
+        return found
 
 
 def application(ready: Callable[[], tuple[bool, dict[str, object]]], metrics: Callable[[], bytes]) -> Starlette:

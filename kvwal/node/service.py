@@ -7,8 +7,7 @@ import gc
 import math
 import signal
 import sys
-from collections.abc import Callable
-from enum import Enum
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -30,7 +29,7 @@ from kvwal.node.adoption import Adoption
 from kvwal.node.compare import Comparison
 from kvwal.node.config import NodeOptions
 from kvwal.node.glue import Glue
-from kvwal.node.health import HttpServer, application
+from kvwal.node.health import HttpServer, Phase, Vitals, application
 from kvwal.node.metrics import Metrics
 from kvwal.node.own import is_alone, open_logs
 from kvwal.node.past import Answering
@@ -45,44 +44,28 @@ _ADOPT_SECONDS = 1.0
 READY = "kvwal node {node} is ready at {address}"
 
 
-class Phase(Enum):
-    """What a node is doing."""
-
-    STARTING = "starting"
-    RECOVERING = "recovering"
-    COPYING = "copying"
-    """Clients are let in, but some keys are in fewer memories yet than they should be: whoever stops or kills another member now
-    may make a hole."""
-    SERVING = "serving"
-    LEAVING = "leaving"
-
-
 class Service:
     """One node. `run` returns when it has left."""
 
     def __init__(self, options: NodeOptions) -> None:
-        self.phase = Phase.STARTING
         self._options = options
         self._logger = structlog.get_logger("kvwal").bind(node=options.node)
         self._stop = asyncio.Event()
         self._workers = ThreadWorkers("kvwal-node", 4)
-        self._metrics = Metrics()
         self._bounds = Bounds()
+        metrics = Metrics()
         self._engine = Engine(
-            self._store_options(), own_loop=True, memory=self._memory, hybrid=lambda: LimitedClock(self._bounds)
+            self._store_options(metrics), own_loop=True, memory=self._memory, hybrid=lambda: LimitedClock(self._bounds)
         )
-        self._limits: Limits | None = None
         self._alone = True
-        self._recovery: Recovery | None = None
         self._mailboxes = jvm.java("kvwal.node.Mailboxes")()
         self._gate = jvm.java("kvwal.node.Gate")()
+        self._vitals = Vitals(self._engine, self._gate, metrics)
         self._leases = member.leases()
         self._majority = member.majority(self._gate, self._leases)
         self._questions = jvm.java("kvwal.node.Questions")(self._gate, self._majority)
-        self._instance: Any = None
         self._full_since = math.inf
         self._beside: list[asyncio.Task[None]] = []
-        self._adoption: Adoption | None = None
         self._comparison: Comparison | None = None
         self._pump: asyncio.Task[None]
 
@@ -114,11 +97,10 @@ class Service:
     async def _serve(self) -> None:
         """Recover, and see to the others until this is cancelled, or memory has a hole."""
         recovery = await self._start()
-        loop = asyncio.get_running_loop()
         if recovery.was_away and self._comparison is not None:
-            self._beside.append(loop.create_task(self._comparison.run()))
-        if self._adoption is not None:
-            self._beside.append(loop.create_task(self._adopt(self._adoption)))
+            self._begin(self._comparison.run())
+        if self._vitals.adoption is not None:
+            self._begin(self._adopt(self._vitals.adoption))
         while self._gate.lost() is None:
             try:
                 await recovery.look()
@@ -134,11 +116,11 @@ class Service:
 
     async def _say_ready(self) -> None:
         """Once every key is in as many memories as it should be."""
-        if self.phase is not Phase.COPYING:
+        if self._vitals.phase is not Phase.COPYING:
             return
         copied = jvm.java("kvwal.node.Members").areCopied
-        if await self._workers.run(partial(copied, self._instance, self._options.file.backups)):
-            self.phase = Phase.SERVING
+        if await self._workers.run(partial(copied, self._vitals.instance, self._options.file.backups)):
+            self._vitals.phase = Phase.SERVING
             self._logger.info("ready")
             sys.stdout.write(READY.format(node=self._options.node, address=self._options.address) + "\n")
             sys.stdout.flush()
@@ -157,7 +139,7 @@ class Service:
 
     async def _go_if_failing(self, recovery: Recovery) -> None:
         """A node whose keys cannot be written leaves, if those that stay can serve without it: they take its keys over."""
-        failed, full = self._failed(), self._full()
+        failed, full = self._vitals.failed(), self._vitals.full()
         now = self._engine.options.clock.elapsed()
         self._full_since = min(self._full_since, now) if full else math.inf
         recovery.failing = bool(failed or full)
@@ -176,70 +158,79 @@ class Service:
             )
 
     def _is_alone(self) -> bool:
-        return self._alone if self._recovery is None else self._recovery.alone
+        return self._alone if self._vitals.recovery is None else self._vitals.recovery.alone
 
     def _memory(self, now: Now) -> Passing:
         return Passing(now, collects=self._alone)
 
     async def _start(self) -> Recovery:
-        options, around = self._options, self._engine.options
+        options, around, vitals = self._options, self._engine.options, self._vitals
         file = RecordFile(around.disk, around.root, around.namespace, around.cluster, self._engine.node)
         self._alone = await self._workers.run(lambda: is_alone(options, self._engine, file.read()))
         glue = (self._mailboxes, self._gate, self._leases, self._majority, self._questions)
         config = member.configuration(options, around.archive_url, *glue)
-        self.phase = Phase.RECOVERING
+        vitals.phase = Phase.RECOVERING
         await open_logs(self._engine, self._flush())
-        self._instance = await self._workers.run(partial(member.start, config))
-        self._leases.begin(self._instance)
-        roster = Roster(self._instance, jvm.java("kvwal.node.Limits")(self._instance), self._leases)
-        await self._workers.run(
-            roster.check
-        )  # before it tells the others anything, under a name that may be another one's
+        instance = vitals.instance = await self._workers.run(partial(member.start, config))
+        self._leases.begin(instance)
+        roster = Roster(instance, jvm.java("kvwal.node.Limits")(instance), self._leases)
+        # Before it tells the others anything, under a name that may be another one's.
+        await self._workers.run(roster.check)
         voters = Voters(roster, options.node, self._majority.expect if options.file.majority else lambda names: None)
-        make_loader = partial(jvm.java("kvwal.node.Loader"), self._instance)
-        self._recovery = Recovery(
+        make_loader = partial(jvm.java("kvwal.node.Loader"), instance)
+        recovery = vitals.recovery = Recovery(
             options, self._engine, roster, voters, make_loader, self._workers, file, self._gate, alone=self._alone
         )
-        adopts = partial(jvm.java("kvwal.node.Adoption"), self._instance)
-        self._adoption = Adoption(
-            roster, lambda: voters.current if options.file.majority else None, adopts, self._recovery.all_archive,
-            self._recovery.objects, (around.namespace, around.cluster), around.clock, self._workers,
+        vitals.adoption = Adoption(
+            roster, lambda: voters.current if options.file.majority else None,
+            partial(jvm.java("kvwal.node.Adoption"), instance), recovery.all_archive, recovery.objects,
+            (around.namespace, around.cluster), around.clock, self._workers,
         )  # fmt: skip
-        self._comparison = Comparison(self._instance, self._engine, self._recovery, roster, voters)
-        answering = Answering(
-            self._questions, self._engine, self._recovery, self._workers, ThreadWorkers("kvwal-questions", 1)
-        )
-        self._beside.append(asyncio.get_running_loop().create_task(answering.run()))
-        self._beside[-1].add_done_callback(lambda _: self._questions.close())  # nobody may wait where nobody answers
-        self._limits = Limits(roster, self._bounds, self._gate.fence, around.clock)
-        await self._limits.begin(around.settings.max_skew_seconds)
-        loaded = await self._recovery.run()
-        await self._limits.rise(self._recovery.newest)
-        self._limits.serve()
+        self._comparison = Comparison(instance, self._engine, recovery, roster, voters)
+        takers = ThreadWorkers("kvwal-questions", 1)
+        answering = self._begin(Answering(self._questions, self._engine, recovery, self._workers, takers).run())
+        answering.add_done_callback(lambda _: self._questions.close())  # nobody may wait where nobody answers
+        limits = vitals.limits = Limits(roster, self._bounds, self._gate.fence, around.clock)
+        await limits.begin(around.settings.max_skew_seconds)
+        loaded = await recovery.run()
+        await limits.rise(recovery.newest)
+        limits.serve()
         gc.freeze()  # what is here now stays; see `load_own`
         self._gate.open()
-        self.phase = Phase.COPYING
-        self._logger.info("serving", address=str(self._options.address), entries=loaded)
-        return self._recovery
+        vitals.phase = Phase.COPYING
+        self._logger.info("serving", address=str(options.address), entries=loaded)
+        return recovery
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Something to do beside, until the node leaves."""
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._ended)
+        self._beside.append(task)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Should a bug have stopped it, that must not go unnoticed."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._logger.error("something that this node does beside serving has stopped", exc_info=error)
 
     async def _leave(self) -> None:
         """Hand the partitions over, write what is on its way, archive the tail, and end the logs cleanly."""
-        served, self.phase = self.phase in (Phase.COPYING, Phase.SERVING), Phase.LEAVING
+        served, self._vitals.phase = self._vitals.phase in (Phase.COPYING, Phase.SERVING), Phase.LEAVING
         self._logger.info("leaving")
         for task in self._beside:
             task.cancel()
         self._questions.close()
         await asyncio.gather(*self._beside, return_exceptions=True)
         whole = self._gate.lost() is None
-        if served and whole and self._recovery is not None:
-            await self._recovery.withdraw()
+        vitals = self._vitals
+        if served and whole and vitals.recovery is not None:
+            await vitals.recovery.withdraw()
         self._gate.leave()
-        if self._limits is not None:
-            await self._limits.end()
-        if self._instance is not None:
-            await self._workers.run(
-                self._instance.shutdown if whole else self._instance.getLifecycleService().terminate
-            )
+        if vitals.limits is not None:
+            await vitals.limits.end()
+        if vitals.instance is not None:
+            instance = vitals.instance
+            await self._workers.run(instance.shutdown if whole else instance.getLifecycleService().terminate)
         self._leases.close()
         self._mailboxes.close()
         await asyncio.gather(self._pump, return_exceptions=True)
@@ -251,68 +242,17 @@ class Service:
     def _start_http(self) -> HttpServer | None:
         if self._options.http is None:
             return None
-        return HttpServer(application(self._ready, self._metrics_page), self._options.http)
-
-    def _ready(self) -> tuple[bool, dict[str, object]]:
-        failed = self._failed()
-        found: dict[str, object] = {"phase": self.phase.value, "failed": failed}
-        if self._recovery is not None:
-            found |= self._recovery.told
-        if self._adoption is not None and self._adoption.partitions:
-            found["adopting"] = {"lost": self._adoption.lost, "partitions": self._adoption.partitions}
-        if full := self._full():
-            found["full"] = full
-        if (lost := self._gate.lost()) is not None:
-            found["lost"] = str(lost)
-        return self.phase is Phase.SERVING and not failed and lost is None, found
-
-    def _failed(self) -> dict[str, str]:
-        """Logs that take nothing more, and why."""
-        open_ones = self._engine.businesses.items()
-        return {name: str(found.log.writer.failed) for name, found in open_ones if found.log.writer.failed is not None}
-
-    def _full(self) -> dict[str, str]:
-        """Logs whose last write found no room on the disk."""
-        open_ones = self._engine.businesses.items()
-        return {name: str(found.log.writer.full) for name, found in open_ones if found.log.writer.full is not None}
-
-    def _gauges(self) -> dict[str, tuple[str, float]]:
-        serving = self.phase is Phase.SERVING
-        found = {"recovered": ("1 when memory holds all that the logs do.", float(serving))}
-        if self._instance is not None and self.phase is not Phase.LEAVING:
-            found["cluster_members"] = (
-                "Members of the cluster.",
-                float(self._instance.getCluster().getMembers().size()),
-            )
-        if self._limits is not None:
-            found["clock_skew_seconds"] = (
-                "How far ahead of this clock the clock of that member is that is furthest off.",
-                self._limits.skew_seconds,
-            )
-        adopting = 0 if self._adoption is None else self._adoption.partitions
-        found["adopting"] = (
-            "Partitions of lost members that are yet to be written to the logs of others.",
-            float(adopting),
-        )
-        return found
-
-    def _metrics_page(self) -> bytes:
-        stats = self._engine.stats()
-        gauges = self._gauges()
-        if stats["disk"] is not None:
-            usable = float(stats["disk"]["usable_bytes"])
-            gauges["disk_usable_bytes"] = ("Bytes that may still be written before writes are refused.", usable)
-        return self._metrics.page(gauges, stats["businesses"])
+        return HttpServer(application(self._vitals.ready, self._vitals.page), self._options.http)
 
     def _flush(self) -> Callable[[str], Flush]:
         return partial(flush_for, patterns=self._options.file.policies(), otherwise=self._options.flush)
 
-    def _store_options(self) -> Options:
+    def _store_options(self, metrics: Metrics) -> Options:
         options = self._options
         return Options(
             options.root, namespace=options.namespace, cluster=options.cluster, node=options.node,
             archive=_archive(options.archive), flush=options.flush, storage_options=None, settings=options.file.log,
-            accept_clock=False, progress=None, meter=self._metrics,
+            accept_clock=False, progress=None, meter=metrics,
         )  # fmt: skip
 
 
