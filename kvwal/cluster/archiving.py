@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 
 import structlog
 
@@ -29,9 +29,10 @@ class Archiving:
         self.asks = max(now_ms, answered + 1, self.asks + 1)
         return self.asks
 
-    def is_answered(self, number: int, statuses: Collection[Status]) -> bool:
-        """Whether all have done so since `ask` gave this number."""
-        return all(status.answered.get(self._name, 0) >= number for status in statuses)
+    def is_answered(self, number: int, statuses: Collection[Status], living: Iterable[str]) -> bool:
+        """Whether all the `living` have done so since `ask` gave this number: those too that have told nothing yet."""
+        done = {status.name for status in statuses if status.answered.get(self._name, 0) >= number}
+        return done.issuperset(living)
 
     def answer(self, statuses: Collection[Status]) -> None:
         """Do what is asked and was not done yet."""

@@ -6,7 +6,7 @@ then have no two halves that may both serve: more than half of the one and more 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -17,7 +17,7 @@ class Electorate(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     names: list[str]
 
-    def has_majority(self, there: Collection[str]) -> bool:
+    def has_majority(self, there: Iterable[str]) -> bool:
         """Whether `there` are more than half of it."""
         return 2 * len(set(self.names) & set(there)) > len(self.names)
 

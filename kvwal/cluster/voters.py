@@ -47,29 +47,27 @@ class Voters:
 
     def enter(self, statuses: list[Status], *, gone: Iterable[str] = ()) -> bool:
         """One step towards counting; True when this member does, and all know. `gone` will not come, as their operator said."""
-        current = self.look()
-        if current is None or not _known(current, statuses):
+        current, living = self.look(), self._living()
+        if current is None or not _known(current, statuses, living):
             return False
-        living = {status.name for status in statuses}
         absent = (set(gone) & set(current.names)) - living
         if absent:
             self._roster.exchange(current, current.following(went=min(absent)))
             return False
         if self._name in current.names:
             return True
-        if current.has_majority(living):
+        if current.has_majority(status.name for status in statuses):
             self._roster.exchange(current, current.following(came=self._name))
         return False
 
     def leave(self, statuses: list[Status]) -> bool:
         """One step towards counting no more; True when all that stay know, or when nobody is there to agree."""
-        current = self.look()
-        living = {status.name for status in statuses}
+        current, living = self.look(), self._living()
         if current is None or living <= {self._name}:
             return True
-        if not _known(current, statuses):
+        if not _known(current, statuses, living):
             return False
-        if self._name not in current.names or not current.has_majority(living):
+        if self._name not in current.names or not current.has_majority(status.name for status in statuses):
             return True
         self._roster.exchange(current, current.following(went=self._name))
         return False
@@ -83,6 +81,10 @@ class Voters:
         healthy = {status.name for status in statuses if not status.failing and status.votes} - {self._name}
         return len(healthy) >= at_least and may_go(self._current, self._name, healthy)
 
+    def _living(self) -> set[str]:
+        """All that are there, whether they have told anything or not."""
+        return {fellow.name for fellow in self._roster.living()}
 
-def _known(current: Electorate, statuses: list[Status]) -> bool:
-    return all_know(current, {status.name: status.votes for status in statuses}, [status.name for status in statuses])
+
+def _known(current: Electorate, statuses: list[Status], living: Collection[str]) -> bool:
+    return all_know(current, {status.name: status.votes for status in statuses}, living)

@@ -107,8 +107,11 @@ class Recovery:
     async def all_archive(self) -> None:
         """Returns when the archive has what the logs of all living members held when this was called."""
         number = self._archiving.ask(self._engine.options.clock.wall_ms(), await self._statuses())
-        while not self._archiving.is_answered(number, await self._statuses()):
+        while not self._archiving.is_answered(number, await self._statuses(), await self._run(self._living)):
             await asyncio.sleep(_POLL_SECONDS)
+
+    def _living(self) -> list[str]:
+        return [fellow.name for fellow in self._roster.living()]
 
     async def _note_apart(self, *, apart: bool) -> None:
         """Durably, since when an expected member is out of sight: a member that ends meanwhile compares from there."""

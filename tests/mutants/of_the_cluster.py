@@ -30,7 +30,12 @@ MUTANTS = [
     ),
     Mutant(
         "one member that has archived counts for all", 6, "kvwal/cluster/archiving.py",
-        "        return all(status.answered", "        return any(status.answered", ARCHIVING,
+        "        return done.issuperset(living)\n", "        return bool(done)\n", ARCHIVING,
+    ),
+    Mutant(
+        "a member that has told nothing yet has archived", 6, "kvwal/cluster/archiving.py",
+        "        return done.issuperset(living)\n", "        return done.issuperset(status.name for status in statuses)\n",
+        ARCHIVING,
     ),
     Mutant(
         "what was archived for another member counts for whoever asks later", 6, "kvwal/cluster/archiving.py",

@@ -10,19 +10,31 @@ import pytest
 
 from kvwal.cluster.electorate import Electorate, first
 from kvwal.cluster.gathering import Status
+from kvwal.cluster.roster import Fellow
 from kvwal.cluster.voters import Voters
 
 NAMES = [f"node-{number}" for number in range(1, 7)]
 STEPS = 250
-SEEDS = 25
+SEEDS = 100
 
 
 class Agreed:
-    """Stands for what members tell each other: one electorate, and the last status of each."""
+    """Stands for what members tell each other: one electorate, and the last status of each, unless that was lost."""
 
     def __init__(self) -> None:
         self.now: Electorate | None = None
         self.statuses: dict[str, Status] = {}
+        self.older: dict[str, list[Status]] = {}
+        self.there: set[str] = set()
+
+    def living(self) -> list[Fellow]:
+        return [Fellow(name, name, name, "", "") for name in sorted(self.there)]
+
+    def lose(self, name: str, chance: random.Random) -> None:
+        """Who held its status was killed, and a copy has an older one, or none."""
+        self.statuses.pop(name, None)
+        if found := self.older[name][: chance.randint(0, len(self.older[name]))]:
+            self.statuses[name] = found[-1]
 
     def electorate(self) -> Electorate | None:
         return self.now
@@ -43,15 +55,17 @@ class Member:
         self.expected: list[str] = []
         self.serves = False
         self.voters = Voters(agreed, name, self.expect)  # type: ignore[arg-type]
+        agreed.there.add(name)
+        agreed.older[name] = []
         self.tell()
 
     def expect(self, names: list[str]) -> None:
         self.expected = names
 
     def tell(self, *, failing: bool = False) -> None:
-        self.agreed.statuses[self.name] = Status(
-            member=self.name, name=self.name, address=self.name, votes=self.voters.version, failing=failing
-        )
+        status = Status(member=self.name, name=self.name, address=self.name, votes=self.voters.version, failing=failing)
+        self.agreed.statuses[self.name] = status
+        self.agreed.older[self.name].append(status)
 
     def statuses(self) -> list[Status]:
         return list(self.agreed.statuses.values())
@@ -74,7 +88,8 @@ def settle(members: dict[str, Member]) -> None:
 
 
 def gone(agreed: Agreed, members: dict[str, Member], name: str) -> None:
-    del agreed.statuses[name]
+    agreed.statuses.pop(name, None)
+    agreed.there.remove(name)
     del members[name]
 
 
@@ -126,7 +141,7 @@ def step(agreed: Agreed, members: dict[str, Member], leaving: set[str], chance: 
             gone(agreed, members, name)
             leaving.discard(name)
     else:
-        what = chance.choices(["look", "tell", "enter", "leave", "kill"], [6, 6, 6, 1, 0.5])[0]
+        what = chance.choices(["look", "tell", "enter", "leave", "kill", "lose"], [6, 6, 6, 3, 0.5, 6])[0]
         if what == "look":
             member.voters.look()
         elif what == "tell":
@@ -135,6 +150,8 @@ def step(agreed: Agreed, members: dict[str, Member], leaving: set[str], chance: 
             member.enter()
         elif what == "leave" and member.serves and len(members) > 1:
             leaving.add(name)
+        elif what == "lose":
+            agreed.lose(name, chance)
         elif what == "kill" and len(members) > 1:
             gone(agreed, members, name)
             leaving.discard(name)
@@ -183,6 +200,19 @@ def test_who_lives_is_not_left_out(agreed: Agreed) -> None:
     members = started(agreed, 3)
     assert members["node-1"].enter(gone=("node-2",))
     assert agreed.now == first(NAMES[:3])
+
+
+def test_who_is_there_and_whose_status_was_lost_is_waited_for(agreed: Agreed) -> None:
+    members = started(agreed, 4)
+    before = agreed.now
+    del agreed.statuses["node-2"]
+    assert not members["node-1"].leave()
+    assert not Member(agreed, "node-5").enter()
+    assert members["node-3"].enter(gone=("node-2",))
+    assert agreed.now == before
+    members["node-2"].tell()
+    assert not members["node-1"].leave()
+    assert agreed.now != before
 
 
 def test_who_comes_counts_when_all_know(agreed: Agreed) -> None:
