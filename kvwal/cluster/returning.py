@@ -7,7 +7,7 @@ Others write meanwhile, so a change is made again only of a locked key, once the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from archive.objects import Objects
@@ -52,6 +52,13 @@ class Suspect(NamedTuple):
     before: frozenset[Value | None]
 
 
+class Locked(NamedTuple):
+    """A suspect whose key is locked, and what memory holds of it."""
+
+    suspect: Suspect
+    held: Value | None
+
+
 class Memory(Protocol):
     """What the cluster holds of single keys. Every call may wait for the others, and all are made by one thread."""
 
@@ -60,15 +67,15 @@ class Memory(Protocol):
         ...
 
     def lock(self, business: str, key: Identity) -> None:
-        """Until `unlock`, nobody else changes the key. `ClusterUnreachable` if somebody else keeps it locked."""
+        """Until `unlock`, no client that heeds locks changes the key. `ClusterUnreachable` if somebody else keeps it locked."""
         ...
 
-    def unlock(self, business: str, key: Identity) -> None:
-        """Of a key that this one has locked."""
+    def unlock(self) -> None:
+        """Whatever is locked. `ClusterUnreachable` if some of it could not be: it is to be called again."""
         ...
 
-    def write(self, business: str, key: Identity, value: Value | None, expires: int) -> None:
-        """As a client would; None deletes, `expires` is in unix ms and 0 for never."""
+    def exchange(self, business: str, key: Identity, held: Value | None, value: Value | None, expires: int) -> bool:
+        """As a client would, if it still holds `held`; whether it did. None is nothing, `expires` is in unix ms, 0 for never."""
         ...
 
 
@@ -85,124 +92,145 @@ class Returning:
         node: str,
         memory: Memory,
         *,
+        logged: Mapping[str, int],
         now_ms: int,
+        skew_ms: int,
         mark: str,
         is_of_map: Callable[[str], bool],
     ) -> None:
-        """`mark` is the key class of the mark of a destroyed map; `is_of_map` says whether entries of a class are of a map."""
+        """`logged` is the timestamp of the last entry that the log of each business held before this member took part again;
+        `skew_ms` how far apart the members' clocks may have been. `mark` is the key class of the mark of a destroyed map;
+        `is_of_map` says whether entries of a class are of a map.
+        """
         self._objects = objects
         self._where = (namespace, cluster)
         self._node = node
         self._memory = memory
+        self._logged = logged
         self._now_ms = now_ms
+        self._skew = skew_ms << TIMESTAMP_SHIFT
         self._mark = mark
         self._is_of_map = is_of_map
-        self._locked: list[tuple[str, Identity]] = []
 
     def suspects(self, apart_ms: int) -> list[Suspect]:
         """What memory may lack. `apart_ms` is since when it may have been alone; what its log took last is looked at in any
         case."""
         return [found for name in businesses(self._objects, *self._where) for found in self._of(name, apart_ms)]
 
-    def lock(self, suspects: Collection[Suspect]) -> list[Suspect]:
+    def lock(self, suspects: Iterable[Suspect]) -> list[Locked]:
         """Lock these keys; those of which memory lacks the change still."""
+        found = []
         for suspect in suspects:
             self._memory.lock(suspect.business, suspect.mine.identity)
-            self._locked.append((suspect.business, suspect.mine.identity))
-        return [suspect for suspect in suspects if self._is_lacking(suspect)]
+            found.append(Locked(suspect, self._memory.read(suspect.business, suspect.mine.identity)))
+        return [locked for locked in found if _is_lacking(*locked)]
 
-    def again(self, suspects: Iterable[Suspect]) -> Counter[str]:
+    def again(self, found: Iterable[Locked]) -> Counter[str]:
         """Make the changes that `lock` returned, if no log has a newer one by now; how many of each business those were."""
         counts: Counter[str] = Counter()
-        of_business: dict[str, dict[Identity, Suspect]] = {}
-        for suspect in suspects:
-            of_business.setdefault(suspect.business, {})[suspect.mine.identity] = suspect
-        for business, found in of_business.items():
-            for identity in found.keys() - self._changed(business, [suspect.mine for suspect in found.values()]):
-                self._memory.write(business, identity, found[identity].live, found[identity].mine.expires)
-                counts[business] += 1
-        return counts
-
-    def unlock(self) -> None:
-        """Whatever is locked."""
-        while self._locked:
-            self._memory.unlock(*self._locked[-1])
-            self._locked.pop()
+        of_business: dict[str, dict[Identity, Locked]] = {}
+        for locked in found:
+            of_business.setdefault(locked.suspect.business, {})[locked.suspect.mine.identity] = locked
+        for business, among in of_business.items():
+            changed = self._changed(business, [locked.suspect.mine for locked in among.values()])
+            for identity in among.keys() - changed:
+                suspect, held = among[identity]
+                counts[business] += self._memory.exchange(business, identity, held, suspect.live, suspect.mine.expires)
+        return +counts
 
     def _of(self, business: str, apart_ms: int) -> Iterator[Suspect]:
         nodes = {place.node for place in registered(self._objects, *self._where, business)}
-        if self._node not in nodes:
+        end = self._logged.get(business, 0)
+        if self._node not in nodes or not end:
             return
+        since = min(apart_ms << TIMESTAMP_SHIFT, end - (WINDOW_MS << TIMESTAMP_SHIFT))
         own = restore_batches(self._objects, *self._where, business, nodes={self._node: None})
-        since = min(apart_ms << TIMESTAMP_SHIFT, own.max_timestamp - (WINDOW_MS << TIMESTAMP_SHIFT))
-        mine = {change.identity: change for change in self._changes(own.batches, since)}
+        mine = {change.identity: change for change in self._changes(own.batches, since) if change.timestamp <= end}
         if not mine:
             return
         before = self._before(business, nodes - {self._node}, since, mine)
-        if any(self._is_mark(change) for change in (*mine.values(), *before)):
-            return  # what a destroyed map held must not come back
+        # What a destroyed map held must not come back.
+        dropped = max((change.timestamp + self._skew for change in before if self._is_mark(change)), default=0)
         earlier: dict[Identity, list[Change]] = {}
         for change in before:
             earlier.setdefault(change.identity, []).append(change)
         for identity, change in mine.items():
-            suspect = self._suspect(business, change, earlier.get(identity, []))
-            if suspect is not None and self._is_lacking(suspect):
-                yield suspect
+            if change.timestamp > dropped and change.key_class != self._mark:
+                suspect = self._suspect(business, change, earlier.get(identity, []), dropped)
+                if suspect is not None and _is_lacking(suspect, self._memory.read(business, identity)):
+                    yield suspect
 
     def _before(self, business: str, others: set[str], since: int, wanted: Collection[Identity]) -> list[Change]:
         """What memory may hold of `wanted` keys: the last of the others, and all of this member's from shortly before `since`."""
         where = (self._objects, *self._where, business)
-        found = list(self._changes(restore_batches(*where, nodes={self._node: None}, at=since).batches, 0))
+        keys = {key for _, key in wanted}
+        found = list(self._changes(restore_batches(*where, nodes={self._node: None}, at=since).batches, 0, keys))
         if others:
-            found += self._changes(restore_batches(*where, nodes=dict.fromkeys(others)).batches, 0)
-        found += self._after(business, {self._node: None}, since)
-        return [change for change in found if change.identity in wanted or change.key_class == self._mark]
+            found += self._changes(restore_batches(*where, nodes=dict.fromkeys(others)).batches, 0, keys)
+        return found + self._after(business, {self._node: None}, since, keys)
 
-    def _suspect(self, business: str, mine: Change, before: list[Change]) -> Suspect | None:
+    def _suspect(self, business: str, mine: Change, before: list[Change], dropped: int) -> Suspect | None:
         if any(change.timestamp > mine.timestamp for change in before):
             return None
-        earlier = {self._live(change) for change in before if change.timestamp < mine.timestamp}
-        return Suspect(business, mine, self._live(mine), frozenset(earlier or {None}))
-
-    def _is_lacking(self, suspect: Suspect) -> bool:
-        held = self._memory.read(suspect.business, suspect.mine.identity)
-        return held != suspect.live and held in suspect.before
+        values: set[Value | None] = set()
+        for change in before:
+            if change.timestamp < mine.timestamp:
+                values |= _values(change) if change.timestamp > dropped else {None}
+        ended = mine.value is None or 0 < mine.expires <= self._now_ms
+        live = None if ended else (mine.value_class, mine.value or b"")
+        return Suspect(business, mine, live, frozenset(values or {None}))
 
     def _changed(self, business: str, changes: list[Change]) -> set[Identity]:
         """Those of which any log has a newer change: all of them, if the map was destroyed since."""
         wanted = {change.identity: change.timestamp for change in changes}
-        newer = self._after(business, None, min(wanted.values()))
+        newer = self._after(business, None, min(wanted.values()), {key for _, key in wanted})
         if any(self._is_mark(change) for change in newer):
             return set(wanted)
         return {change.identity for change in newer if change.timestamp > wanted.get(change.identity, change.timestamp)}
 
-    def _after(self, business: str, nodes: dict[str, int | None] | None, since: int) -> list[Change]:
-        """All that the logs of `nodes`, or of all, took after `since`, not only what was the last of a key."""
+    def _after(
+        self, business: str, nodes: dict[str, int | None] | None, since: int, keys: Collection[bytes]
+    ) -> list[Change]:
+        """All that the logs of `nodes`, or of all, took of these keys after `since`, not only what was the last of each."""
 
         def read() -> list[Change]:
             infos = (info for part in parts(self._objects, *self._where, business, nodes) for info in part.infos)
             tables = (read_rows(self._objects, info) for info in infos if info.footer.max_timestamp > since)
-            return [change for table in tables for change in self._changes(table.to_batches(), since)]
+            return [change for table in tables for change in self._changes(table.to_batches(), since, keys)]
 
         return listed_again(read)
-
-    def _live(self, change: Change) -> Value | None:
-        if change.value is None or 0 < change.expires <= self._now_ms:
-            return None
-        return change.value_class, change.value
 
     def _is_mark(self, change: Change) -> bool:
         return change.key_class == self._mark and change.value is not None
 
-    def _changes(self, batches: Iterable[pa.RecordBatch], since: int) -> Iterator[Change]:
-        """Those after `since`."""
+    def _changes(
+        self, batches: Iterable[pa.RecordBatch], since: int, keys: Collection[bytes] | None = None
+    ) -> Iterator[Change]:
+        """Those after `since`; if there are `keys`, of these, and the marks."""
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         for batch in batches:
-            rows = batch.filter(pc.greater(batch.column("timestamp"), since)).to_pylist()
-            for row in rows:
+            chosen = pc.greater(batch.column("timestamp"), since)
+            if keys is not None:
+                column = batch.column("key")
+                wanted = pc.is_in(column, value_set=pa.array(list(keys), type=column.type))
+                chosen = pc.and_(chosen, pc.or_(wanted, pc.equal(batch.column("key_class"), self._mark)))
+            for row in batch.filter(chosen).to_pylist():
                 if row["key_class"] == self._mark or self._is_of_map(row["key_class"]):
                     value = None if row["deleted"] else row["value"]
                     yield Change(
                         row["key_class"], row["key"], row["value_class"], value, row["timestamp"], row["expires"] or 0
                     )
+
+
+def _values(change: Change) -> set[Value | None]:
+    """What memory holds after a change; of an entry that ends either, since each member's clock says when that is."""
+    if change.value is None:
+        return {None}
+    value = (change.value_class, change.value)
+    return {value, None} if change.expires else {value}
+
+
+def _is_lacking(suspect: Suspect, held: Value | None) -> bool:
+    return held != suspect.live and held in suspect.before

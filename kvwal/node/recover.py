@@ -37,7 +37,8 @@ _WITHDRAW_SECONDS = 3.0
 class Recovery:
     """From a member that has just started to one that may serve. `told` is what it is doing now, for people;
     `alone`: no other node ever had a log of this cluster; `failing` is for the others to know,
-    `newest` the greatest timestamp that was loaded, by whichever member."""
+    `newest` the greatest timestamp that was loaded, by whichever member; `logged` that of the last entry that the log of each
+    business held at the start."""
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class Recovery:
         self.alone = alone
         self._archived = False
         self._since = self._record.apart
+        self.logged = {name: found.log.recovered.last_timestamp for name, found in engine.businesses.items()}
         self._archiving = Archiving(options.node, engine.archive)
         self._last: Status | None = None
         self._logger = structlog.get_logger("kvwal").bind(node=options.node)

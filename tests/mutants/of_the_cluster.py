@@ -44,12 +44,10 @@ MUTANTS = [
     ),
     Mutant(
         "what was logged between the two looks is undone", 6, "kvwal/cluster/returning.py",
-        "        newer = self._after(business, None, min(wanted.values()))\n",
-        "        newer = self._after(business, {self._node: None}, min(wanted.values()))\n", RETURNING,
+        "        newer = self._after(business, None,", "        newer = self._after(business, {self._node: None},", RETURNING,
     ),
     Mutant(
         "what came into memory between the two looks is overwritten", 6, "kvwal/cluster/returning.py",
-        "        return [suspect for suspect in suspects if self._is_lacking(suspect)]\n",
-        "        return list(suspects)\n", RETURNING,
+        "        return [locked for locked in found if _is_lacking(*locked)]\n", "        return found\n", RETURNING,
     ),
 ]  # fmt: skip

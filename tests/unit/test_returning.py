@@ -19,6 +19,7 @@ from tests.support.history import LOG, place, table
 
 NOW = 1_700_000_000_000
 BACK, OTHER = "back", "other"
+SKEW_MS = 10
 
 
 class Logs:
@@ -47,9 +48,7 @@ class Held:
     """A memory, whose keys a client may keep locked."""
 
     def __init__(self, **held: str) -> None:
-        self.held: dict[Identity, Value] = {
-            ("str", key.encode()): ("str", value.encode()) for key, value in held.items()
-        }
+        self.held = {("str", key.encode()): ("str", value.encode()) for key, value in held.items()}
         self.locked: list[Identity] = []
         self.of_client: Identity | None = None
 
@@ -61,15 +60,18 @@ class Held:
             raise ClusterUnreachable("a client has locked it.", hint="")
         self.locked.append(key)
 
-    def unlock(self, business: str, key: Identity) -> None:
-        self.locked.remove(key)
+    def unlock(self) -> None:
+        self.locked.clear()
 
-    def write(self, business: str, key: Identity, value: Value | None, expires: int) -> None:
+    def exchange(self, business: str, key: Identity, held: Value | None, value: Value | None, expires: int) -> bool:
         assert key in self.locked
+        if self.held.get(key) != held:
+            return False
         if value is None:
             del self.held[key]
         else:
             self.held[key] = value
+        return True
 
     def text(self) -> dict[str, str]:
         return {key.decode(): value.decode() for (_, key), (_, value) in self.held.items()}
@@ -80,18 +82,19 @@ def logs(tmp_path: Path) -> Logs:
     return Logs(open_objects(str(tmp_path)))
 
 
-def returning(logs: Logs, memory: Held) -> Returning:
+def returning(logs: Logs, memory: Held, *, logged_ago: int = 0) -> Returning:
+    logged = NOW - logged_ago << TIMESTAMP_SHIFT
     return Returning(
-        logs.objects, "ns", "local", BACK, memory, now_ms=NOW, mark=DROPPED, is_of_map=lambda name: name == "str"
-    )
+        logs.objects, "ns", "local", BACK, memory, logged={"jobs": logged}, now_ms=NOW, skew_ms=SKEW_MS, mark=DROPPED,
+        is_of_map=lambda name: name == "str",
+    )  # fmt: skip
 
 
-def compare(logs: Logs, memory: Held, apart_ms: int = NOW) -> int:
+def compare(logs: Logs, memory: Held) -> int:
     """All of it, with nobody else about; how many changes were made."""
     found = returning(logs, memory)
-    made = found.again(found.lock(found.suspects(apart_ms)))
-    found.unlock()
-    assert not memory.locked
+    made = found.again(found.lock(found.suspects(NOW)))
+    memory.unlock()
     return made["jobs"]
 
 
@@ -131,7 +134,7 @@ def test_what_a_log_shows_when_the_key_is_locked_counts(logs: Logs, after: str |
     found = returning(logs, memory)
     suspects = found.suspects(NOW)
     left = found.lock(suspects)
-    assert {suspect.mine.key for suspect in left} == {b"key", b"lacking"}
+    assert {locked.suspect.mine.key for locked in left} == {b"key", b"lacking"}
     logs.took(OTHER, 50, "key", after)
     assert found.again(left) == {"jobs": 1}
     assert memory.text() == {"lacking": "alone"}
@@ -146,18 +149,51 @@ def test_what_memory_has_when_the_key_is_locked_counts(logs: Logs) -> None:
     assert found.lock(suspects) == []
 
 
-@pytest.mark.parametrize("second_look", [False, True])
-def test_what_a_destroyed_map_held_stays_away(logs: Logs, second_look: bool) -> None:
+def test_what_a_call_that_heeds_no_lock_put_meanwhile_stays(logs: Logs) -> None:
     logs.took(BACK, 100, "key", "alone")
     memory = Held()
     found = returning(logs, memory)
-    if second_look:
-        left = found.lock(found.suspects(NOW))
-        logs.took(OTHER, 50, "", "", key_class=DROPPED)
-        assert not found.again(left)
-    else:
-        logs.took(OTHER, 50, "", "", key_class=DROPPED)
-        assert found.suspects(NOW) == []
+    left = found.lock(found.suspects(NOW))
+    memory.held["str", b"key"] = ("str", b"by put_all")
+    assert found.again(left) == {}
+    assert memory.text() == {"key": "by put_all"}
+
+
+def test_what_a_destroyed_map_held_stays_away_and_what_came_later_does_not(logs: Logs) -> None:
+    logs.took(BACK, 900, "before", "alone")
+    logs.took(BACK, 500 - SKEW_MS // 2, "by another clock", "alone")
+    logs.took(OTHER, 900, "later", "old")
+    logs.took(OTHER, 500, "", "", key_class=DROPPED)
+    logs.took(BACK, 100, "later", "alone")
+    memory = Held()
+    assert compare(logs, memory) == 1
+    assert memory.text() == {"later": "alone"}
+
+
+def test_a_map_that_is_destroyed_between_the_two_looks_gets_nothing(logs: Logs) -> None:
+    logs.took(BACK, 100, "key", "alone")
+    memory = Held()
+    found = returning(logs, memory)
+    left = found.lock(found.suspects(NOW))
+    logs.took(OTHER, 50, "", "", key_class=DROPPED)
+    assert not found.again(left)
+
+
+def test_what_it_logged_since_it_is_back_moves_nothing(logs: Logs) -> None:
+    """Neither how far back it looks, nor what is compared: that came from a client, and memory has it or had it."""
+    logs.took(BACK, 2 * WINDOW_MS, "alone", "alone")
+    logs.took(BACK, 100, "since", "of a client that deleted it elsewhere")
+    found = returning(logs, Held(), logged_ago=2 * WINDOW_MS)
+    assert [suspect.mine.key for suspect in found.suspects(NOW)] == [b"alone"]
+
+
+@pytest.mark.parametrize("held", [{"key": "old"}, {}])
+def test_what_ends_may_have_ended_for_whoever_holds_it(logs: Logs, held: dict[str, str]) -> None:
+    logs.took(OTHER, 9000, "key", "old", ends=NOW + 5)
+    logs.took(BACK, 100, "key", "alone")
+    memory = Held(**held)
+    assert compare(logs, memory) == 1
+    assert memory.text() == {"key": "alone"}
 
 
 def test_an_entry_that_has_ended_is_not_made_again(logs: Logs) -> None:
@@ -167,6 +203,7 @@ def test_an_entry_that_has_ended_is_not_made_again(logs: Logs) -> None:
     logs.took(BACK, 100, "lives", "long", ends=NOW + 9000)
     memory = Held(was="old")
     assert compare(logs, memory) == 2
+    assert compare(logs, memory) == 0
     assert memory.text() == {"lives": "long"}
 
 
@@ -190,8 +227,6 @@ def test_a_key_that_a_client_keeps_locked_lets_the_others_go(logs: Logs) -> None
     with pytest.raises(ClusterUnreachable, match="locked"):
         found.lock(suspects)
     assert memory.locked == [("str", b"a")]
-    found.unlock()
-    assert not memory.locked
 
 
 def test_a_member_without_a_log_of_it_has_nothing_to_compare(logs: Logs) -> None:

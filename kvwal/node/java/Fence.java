@@ -23,7 +23,7 @@ public final class Fence {
 
     private Node node;
     private volatile int[] cleared = {};
-    /** A version of the list of members in which nobody is missing who was there when the clock was advanced. */
+    /** A version of the list of members in which nobody is missing who was there since the clock was advanced. */
     private volatile int complete = NONE;
     private Set<Member> there = Set.of();
     private int[] seen = {};
@@ -58,6 +58,7 @@ public final class Fence {
         if (!now.containsAll(there)) {
             return false;
         }
+        there = Set.copyOf(now);
         complete = version;
         return true;
     }
