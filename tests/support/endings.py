@@ -243,4 +243,7 @@ WAYS: dict[str, Callable[[], None]] = {
 }  # fmt: skip
 
 if __name__ == "__main__":
+    # What a shell starts in the background ignores these: so does a test run there, and all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     WAYS[sys.argv[1]]()
