@@ -74,6 +74,10 @@ class Roster:
         """All members, the oldest first."""
         return [_fellow(member) for member in self._cluster.getMembers()]
 
+    def names(self) -> set[str]:
+        """Those of all members, whether they have told anything yet or not."""
+        return {fellow.name for fellow in self.living()}
+
     def check(self) -> None:
         """`ConfigError` if this member cannot be one of these: another one has its name, or another archive."""
         own = self.own
@@ -162,7 +166,7 @@ class Roster:
 
     def unadopted(self, expected: Collection[str]) -> list[str]:
         """Those of the `expected` members that were killed, are not back, and may have changed what no other log says."""
-        gone = set(expected) - {fellow.name for fellow in self.living()}
+        gone = set(expected) - self.names()
         last = {name: told.member for _, name, told in self.told()}
         orphans = self.orphans() if gone else {}
         done = {name for name in gone if name in last and last[name] in orphans and not orphans[last[name]].count}

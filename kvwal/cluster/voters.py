@@ -47,7 +47,7 @@ class Voters:
 
     def enter(self, statuses: list[Status], *, gone: Iterable[str] = ()) -> bool:
         """One step towards counting; True when this member does, and all know. `gone` will not come, as their operator said."""
-        current, living = self.look(), self._living()
+        current, living = self.look(), self._roster.names()
         if current is None or not _known(current, statuses, living):
             return False
         absent = (set(gone) & set(current.names)) - living
@@ -62,7 +62,7 @@ class Voters:
 
     def leave(self, statuses: list[Status]) -> bool:
         """One step towards counting no more; True when all that stay know, or when nobody is there to agree."""
-        current, living = self.look(), self._living()
+        current, living = self.look(), self._roster.names()
         if current is None or living <= {self._name}:
             return True
         if not _known(current, statuses, living):
@@ -80,10 +80,6 @@ class Voters:
         """Whether the others may serve without this member, which has failed, and `at_least` so many of them have not."""
         healthy = {status.name for status in statuses if not status.failing and status.votes} - {self._name}
         return len(healthy) >= at_least and may_go(self._current, self._name, healthy)
-
-    def _living(self) -> set[str]:
-        """All that are there, whether they have told anything or not."""
-        return {fellow.name for fellow in self._roster.living()}
 
 
 def _known(current: Electorate, statuses: list[Status], living: Collection[str]) -> bool:

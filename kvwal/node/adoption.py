@@ -64,7 +64,7 @@ class Adoption:
         Only where more than half of the expected members are together: a half that is cut off adopts nobody, who may live.
         """
         expected = self._electorate()
-        if expected is None or not expected.has_majority([fellow.name for fellow in self._roster.living()]):
+        if expected is None or not expected.has_majority(self._roster.names()):
             return
         await self._run(partial(self._roster.note_orphans, expected.names))
         left = {m: orphan for m, orphan in (await self._run(self._roster.orphans)).items() if orphan.count}

@@ -113,7 +113,7 @@ class Comparison:
         except (KvwalError, jpype.JException) as error:
             self._logger.warning("could not be compared with the others after an absence", error=str(error))
             return False
-        self._recovery.is_compared()
+        self._recovery.note_compared()
         self._logger.info(
             "compared with the others after an absence", written_again={to_map(name): counts[name] for name in counts}
         )

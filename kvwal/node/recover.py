@@ -102,18 +102,15 @@ class Recovery:
         """Since when it may have been alone before it was away, as far as is known."""
         return self._since or self._engine.options.clock.wall_ms()
 
-    def is_compared(self) -> None:
+    def note_compared(self) -> None:
         """What its log holds was compared with the memory of the others: see `Comparison`."""
         self._since = 0
 
     async def all_archive(self) -> None:
         """Returns when the archive has what the logs of all living members held when this was called."""
         number = self._archiving.ask(self._engine.options.clock.wall_ms(), await self._statuses())
-        while not self._archiving.is_answered(number, await self._statuses(), await self._run(self._living)):
+        while not self._archiving.is_answered(number, await self._statuses(), await self._run(self._roster.names)):
             await asyncio.sleep(_POLL_SECONDS)
-
-    def _living(self) -> list[str]:
-        return [fellow.name for fellow in self._roster.living()]
 
     async def _note_apart(self, *, apart: bool) -> None:
         """Durably, since when an expected member is out of sight: a member that ends meanwhile compares from there."""

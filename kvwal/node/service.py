@@ -66,7 +66,6 @@ class Service:
         self._questions = jvm.java("kvwal.node.Questions")(self._gate, self._majority)
         self._full_since = math.inf
         self._beside: list[asyncio.Task[None]] = []
-        self._comparison: Comparison | None = None
         self._pump: asyncio.Task[None]
 
     async def run(self) -> None:
@@ -97,8 +96,6 @@ class Service:
     async def _serve(self) -> None:
         """Recover, and see to the others until this is cancelled, or memory has a hole."""
         recovery = await self._start()
-        if recovery.was_away and self._comparison is not None:
-            self._begin(self._comparison.run())
         if self._vitals.adoption is not None:
             self._begin(self._adopt(self._vitals.adoption))
         while self._gate.lost() is None:
@@ -186,7 +183,6 @@ class Service:
             partial(jvm.java("kvwal.node.Adoption"), instance), recovery.all_archive, recovery.objects,
             (around.namespace, around.cluster), around.clock, self._workers,
         )  # fmt: skip
-        self._comparison = Comparison(instance, self._engine, recovery, roster, voters)
         takers = ThreadWorkers("kvwal-questions", 1)
         answering = self._begin(Answering(self._questions, self._engine, recovery, self._workers, takers).run())
         answering.add_done_callback(lambda _: self._questions.close())  # nobody may wait where nobody answers
@@ -199,6 +195,8 @@ class Service:
         self._gate.open()
         vitals.phase = Phase.COPYING
         self._logger.info("serving", address=str(options.address), entries=loaded)
+        if recovery.was_away:
+            self._begin(Comparison(instance, self._engine, recovery, roster, voters).run())
         return recovery
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -215,14 +213,14 @@ class Service:
 
     async def _leave(self) -> None:
         """Hand the partitions over, write what is on its way, archive the tail, and end the logs cleanly."""
-        served, self._vitals.phase = self._vitals.phase in (Phase.COPYING, Phase.SERVING), Phase.LEAVING
+        vitals = self._vitals
+        served, vitals.phase = vitals.phase in (Phase.COPYING, Phase.SERVING), Phase.LEAVING
         self._logger.info("leaving")
         for task in self._beside:
             task.cancel()
         self._questions.close()
         await asyncio.gather(*self._beside, return_exceptions=True)
         whole = self._gate.lost() is None
-        vitals = self._vitals
         if served and whole and vitals.recovery is not None:
             await vitals.recovery.withdraw()
         self._gate.leave()

@@ -10,7 +10,6 @@ import pytest
 
 from kvwal.cluster.electorate import Electorate, first
 from kvwal.cluster.gathering import Status
-from kvwal.cluster.roster import Fellow
 from kvwal.cluster.voters import Voters
 
 NAMES = [f"node-{number}" for number in range(1, 7)]
@@ -27,8 +26,8 @@ class Agreed:
         self.older: dict[str, list[Status]] = {}
         self.there: set[str] = set()
 
-    def living(self) -> list[Fellow]:
-        return [Fellow(name, name, name, "", "") for name in sorted(self.there)]
+    def names(self) -> set[str]:
+        return self.there
 
     def lose(self, name: str, chance: random.Random) -> None:
         """Who held its status was killed, and a copy has an older one, or none."""
