@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import random
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,8 +15,9 @@ from typing import Any
 import hazelcast
 import psutil
 
+from tests.support.ports import free_port
+
 CLUSTER = "bench"
-PORTS = range(10_000, 32_000)
 FILE = 'heap = "2g"\n'
 
 
@@ -95,15 +94,3 @@ def nodes(folder: Path, count: int, archive: Path) -> Iterator[Nodes]:
 def moment(line: dict[str, Any]) -> datetime:
     """When a line was logged."""
     return datetime.fromisoformat(line["timestamp"])
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on now, and that no outgoing connection is given."""
-    while True:
-        port = random.SystemRandom().choice(PORTS)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port

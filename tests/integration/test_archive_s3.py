@@ -25,6 +25,7 @@ from archive.verify import verify
 from archive.view import history, latest
 from tests.support import s3
 from tests.support.history import LOG, PLACE, fill, from_table, merged, place, put, rows
+from tests.support.ports import free_port
 
 WHERE = ("ns", "local", "jobs")
 
@@ -222,8 +223,7 @@ def test_an_endpoint_that_never_answers_is_given_up(server: s3.Server, url: str,
 
 
 def test_an_endpoint_where_nobody_listens_is_given_up(server: s3.Server, url: str) -> None:
-    (port,) = s3.free_ports(1)
-    objects = open_objects(url, server.options(endpoint_url=f"http://127.0.0.1:{port}"))
+    objects = open_objects(url, server.options(endpoint_url=f"http://127.0.0.1:{free_port()}"))
     with pytest.raises(ArchiveError, match="does not answer"):
         registry.register(objects, PLACE, LOG)
 

@@ -22,7 +22,8 @@ from hazelcast.predicate import greater_or_equal, sql
 import kvwal
 from kvwal.client import failures
 from kvwal.codecs import Codecs
-from tests.support.cluster import CLUSTER, Node, free_port, needs_hazelcast, running
+from tests.support.cluster import CLUSTER, Node, needs_hazelcast, running
+from tests.support.ports import free_port
 
 WORDS: list[tuple[Any, Any]] = [
     ("text", "ünï"), ("int", 5), ("wide", 2**40), ("huge", -(2**90)), ("float", -0.0), ("bool", True), ("none", None),

@@ -15,7 +15,8 @@ import pytest
 from tests.house.source import ROOT
 from tests.house.test_cli_docs import Example, examples, pattern
 from tests.house.test_docs import SESSION
-from tests.support.cluster import free_port, needs_hazelcast
+from tests.support.cluster import needs_hazelcast
+from tests.support.ports import free_port
 
 READY = "is ready at"
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -21,12 +19,11 @@ import pytest
 
 from tests.house.source import ROOT
 from tests.support.polling import until
+from tests.support.ports import free_port
 
 JAR = ROOT / ".cache" / "jars" / "hazelcast-5.7.0.jar"
 GLUE = ROOT / "kvwal" / "node" / "glue.jar"
 CLUSTER = "test"
-PORTS = range(10_000, 32_000)
-_CHANCE = random.SystemRandom()
 JVM = """heap = "256m"
 java_options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 """
@@ -36,22 +33,6 @@ needs_hazelcast = pytest.mark.skipif(
     not (JAR.exists() and GLUE.exists()),
     reason="Hazelcast's jar or the glue is not here: `make setup` brings both where there is a network",
 )
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on now.
-
-    None of those that the kernel gives to outgoing connections: while its node is down, another one that connects to such a port
-    can meet itself there, and keeps the port.
-    """
-    while True:
-        port = _CHANCE.choice(PORTS)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 class Node:

@@ -17,8 +17,8 @@ from pathlib import Path
 from tests.support.cluster import Cluster, Node
 
 PROGRAMS = ("unshare", "nsenter", "ip")
-_NUMBERS = itertools.count(os.getpid())
-"""Networks of several test runs, or of one, may stand side by side."""
+_NUMBERS = itertools.count(os.getpid(), 101)
+"""Networks of several processes, or of one, may stand side by side; processes that begin together have numbers that are near."""
 
 
 def missing() -> str | None:

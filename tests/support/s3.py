@@ -21,6 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.support.ports import free_port
+
 START_S = 60
 POLL_S = 0.05
 
@@ -60,22 +62,6 @@ def weed() -> str | None:
     return str(beside) if beside.exists() else shutil.which("weed")
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nothing listens on, all different, with room for the gRPC port that SeaweedFS puts 10,000 above."""
-    ports: list[int] = []
-    held = []
-    while len(ports) < count:
-        listener = socket.socket()
-        held.append(listener)
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-        if port < 55_000 and all(abs(port - other) != 10_000 for other in ports):
-            ports.append(port)
-    for listener in held:
-        listener.close()
-    return ports
-
-
 @cache
 def server() -> Server:
     """The session's server, started on first use."""
@@ -107,7 +93,7 @@ class Mortal:
 
     def __init__(self, program: str, folder: Path) -> None:
         self._folder = folder
-        self._ports = free_ports(4)
+        self._ports = [free_port() for _ in range(4)]
         self.server = Server(f"http://127.0.0.1:{self._ports[0]}", "kvwal-test-key", "kvwal-test-secret")
         self._command = _command(program, folder, self._ports, self.server)
         self._process: subprocess.Popen[bytes] | None = None
