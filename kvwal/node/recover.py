@@ -21,7 +21,7 @@ from kvwal.cluster.returning import WINDOW_MS
 from kvwal.cluster.roster import Fellow, Roster
 from kvwal.cluster.voters import Voters
 from kvwal.engine import Engine
-from kvwal.errors import ArchiveError, ClusterUnreachable, ConfigError, Kind
+from kvwal.errors import ArchiveError, ClusterUnreachable, ConfigError, Kind, NotRecovered
 from kvwal.node.config import NodeOptions
 from kvwal.node.own import check_own, load_own
 from kvwal.ports.tasks import Workers
@@ -38,7 +38,8 @@ class Recovery:
     """From a member that has just started to one that may serve. `told` is what it is doing now, for people;
     `alone`: no other node ever had a log of this cluster; `failing` is for the others to know,
     `newest` the greatest timestamp that was loaded, by whichever member; `logged` that of the last entry that the log of each
-    business held at the start."""
+    business held at the start; `was_away`: others had memory filled when this member came, so that what it wrote last may be in
+    nobody's."""
 
     def __init__(
         self,
@@ -68,6 +69,8 @@ class Recovery:
         self._record = self._written or Record(alone=alone)
         self.alone = alone
         self._archived = False
+        self._loaded = 0
+        self.was_away = False
         self._since = self._record.apart
         self.logged = {name: found.log.recovered.last_timestamp for name, found in engine.businesses.items()}
         self._archiving = Archiving(options.node, engine.archive)
@@ -75,13 +78,14 @@ class Recovery:
         self._logger = structlog.get_logger("kvwal").bind(node=options.node)
 
     async def run(self) -> int:
-        """Returns when memory is whole and every member has this one on its record; how many entries it loaded itself."""
-        loaded = 0
-        while (recovered := await self._patiently(self._recovered)) is None:
-            loaded = await self._patiently(self._turn) or 0
-            await asyncio.sleep(0 if loaded else _POLL_SECONDS)
+        """Returns when memory is whole and every member has this one on its record; how many entries it loaded itself.
+
+        `NotRecovered` if memory gets a hole meanwhile.
+        """
+        while (recovered := await self._patiently(self._step)) is None:
+            await asyncio.sleep(0 if self._loaded else _POLL_SECONDS)
         await self._settle(recovered)
-        return loaded
+        return self._loaded
 
     async def look(self) -> None:
         """Put on record whoever came and may stay. To be called from time to time while the node serves."""
@@ -92,10 +96,13 @@ class Recovery:
         self._archiving.answer(statuses)
         await self._tell(self._status())
 
-    @property
-    def was_away(self) -> bool:
-        """Whether others went on while this member was away: what it wrote last may be in nobody's memory."""
-        return not self._archived and not self.alone
+    def check_whole(self) -> None:
+        """`NotRecovered` once memory has a hole."""
+        if (lost := self._gate.lost()) is not None:
+            raise NotRecovered(
+                f"{lost}; nobody is to take what is missing here for absent.",
+                hint="Start this node again, and whoever else ended: what the logs hold is loaded anew.",
+            )
 
     @property
     def apart_ms(self) -> int:
@@ -146,15 +153,21 @@ class Recovery:
             "the others were not told in time that this member leaves: they expect it, as if it was killed"
         )
 
-    async def _recovered(self) -> Recovered | None:
-        return await self._run(self._roster.recovered)
+    async def _step(self) -> Recovered | None:
+        """What the others say of memory once it is whole; before, one step towards that."""
+        recovered = await self._run(self._roster.recovered)
+        if recovered is None:
+            self._loaded = 0
+            self._loaded = await self._turn()
+        return recovered
 
     async def _turn(self) -> int:
         """One step towards a whole memory; how many entries were loaded, if it was this member that did it."""
         if self.alone:
             loaded = await load_own(self._engine, self._make_loader(), self._workers)
             await self._run(partial(self._voters.begin, [self._options.node]))
-            await self._run(partial(self._roster.tell_recovered, Recovered(by=self._options.node)))
+            recovered = Recovered(by=self._options.node, living=[self._roster.own.member])
+            await self._run(partial(self._roster.tell_recovered, recovered))
             return loaded
         if not self._archived:
             await self._archive_tails()
@@ -205,16 +218,20 @@ class Recovery:
         self._logger.info("filling memory", members=[fellow.name for fellow in living], without=without)
         filling = asyncio.ensure_future(self._workers.run(restore.run))
         logged = around.clock.elapsed()
-        while not filling.done():
-            await self._tell(self._status(progress))
-            await asyncio.wait({filling}, timeout=_POLL_SECONDS * 5)
-            if around.clock.elapsed() - logged >= _TOLD_SECONDS:
-                logged = around.clock.elapsed()
-                self._logger.info("filling memory", **_progress(self._status(progress)))
+        try:
+            while not filling.done():
+                await self._tell(self._status(progress))
+                await asyncio.wait({filling}, timeout=_POLL_SECONDS * 5)
+                if around.clock.elapsed() - logged >= _TOLD_SECONDS:
+                    logged = around.clock.elapsed()
+                    self._logger.info("filling memory", **_progress(self._status(progress)))
+        except ClusterUnreachable:
+            await asyncio.gather(filling, return_exceptions=True)  # or another one would begin beside it
+            raise
         loaded = await filling
         for name, intent, changes in restore.unfinished:
             await finish(await self._engine.business(name), intent, changes)
-        self._gate.arm()
+        self._gate.arm(False)
         members = [fellow.member for fellow in living]
         if not set(members) <= {fellow.member for fellow in await self._run(self._roster.living)}:
             self._gate.disarm()
@@ -230,7 +247,9 @@ class Recovery:
         self.newest = recovered.newest
         await self._run(partial(self._arm, recovered))
         while not await self._patiently(partial(self._join, recovered)):
+            self.check_whole()
             await asyncio.sleep(_POLL_SECONDS)
+        self.check_whole()
         self.told = {}
 
     async def _join(self, recovered: Recovered) -> bool:
@@ -252,10 +271,12 @@ class Recovery:
         return False
 
     def _arm(self, recovered: Recovered) -> None:
-        """From now on nothing may be lost from memory unnoticed. Whoever saw it being filled knows who has gone since."""
-        self._gate.arm()
+        """From now on nothing may be lost from memory unnoticed. Whoever saw it being filled knows who has gone since; whoever
+        came later, what it lost while it was given its part."""
+        self.was_away = self._roster.own.member not in recovered.living
+        self._gate.arm(self.was_away)
         gone = set(recovered.living) - {fellow.member for fellow in self._roster.living()}
-        if self._roster.own.member in recovered.living and len(gone) > self._options.file.backups:
+        if not self.was_away and len(gone) > self._options.file.backups:
             self._gate.lose("too many members went at once, when memory had just been filled")
 
     async def _put_on_record(self, statuses: list[Status]) -> None:

@@ -23,7 +23,7 @@ from kvwal.cluster.roster import Roster
 from kvwal.cluster.voters import Voters
 from kvwal.config import Flush
 from kvwal.engine import Default, Engine, Options
-from kvwal.errors import ClusterUnreachable, KvwalError, LogFailed, NotRecovered, StorageFull
+from kvwal.errors import ClusterUnreachable, KvwalError, LogFailed, StorageFull
 from kvwal.node import jvm, member
 from kvwal.node.adoption import Adoption
 from kvwal.node.compare import Comparison
@@ -98,7 +98,8 @@ class Service:
         recovery = await self._start()
         if self._vitals.adoption is not None:
             self._begin(self._adopt(self._vitals.adoption))
-        while self._gate.lost() is None:
+        while True:
+            recovery.check_whole()
             try:
                 await recovery.look()
                 await self._say_ready()
@@ -106,10 +107,6 @@ class Service:
             except ClusterUnreachable as error:
                 self._logger.warning("the other members could not be asked", error=str(error))
             await asyncio.sleep(_LOOK_SECONDS)
-        raise NotRecovered(
-            f"{self._gate.lost()}; nobody is to take what is missing here for absent.",
-            hint="Start this node again, and whoever else ended: what the logs hold is loaded anew.",
-        )
 
     async def _say_ready(self) -> None:
         """Once every key is in as many memories as it should be."""

@@ -17,6 +17,8 @@ public final class Gate {
     private boolean armed;
     private boolean leaving;
     private volatile String lost;
+    /** What memory lost before it was known whether there was anything in it. */
+    private String missed;
 
     /** Memory is whole: let everybody in. */
     public void open() {
@@ -44,9 +46,16 @@ public final class Gate {
         return recovered;
     }
 
-    /** Memory is filled: what it loses from now on counts, although nobody is let in yet. */
-    public synchronized void arm() {
+    /**
+     * Memory is filled: what it loses from now on counts, although nobody is let in yet. Of a member that joined those that
+     * had it filled already, `joins`, what it lost since it met them counts too.
+     */
+    public synchronized void arm(boolean joins) {
         armed = true;
+        if (joins && missed != null) {
+            lose(missed);
+        }
+        missed = null;
     }
 
     /** Memory is to be filled once more. */
@@ -60,6 +69,17 @@ public final class Gate {
         if (open || armed && lost == null) {
             open = false;
             lost = what;
+        } else if (!armed) {
+            missed = what;
+        }
+    }
+
+    /** This member was cut off, and takes the memory of others instead of its own: what was lost of that before is nothing to them. */
+    public synchronized void giveUp(String why) {
+        if (armed) {
+            lose(why);
+        } else {
+            missed = null;
         }
     }
 

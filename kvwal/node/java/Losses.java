@@ -29,7 +29,7 @@ public final class Losses implements PartitionLostListener, LifecycleListener {
     @Override
     public void stateChanged(LifecycleEvent event) {
         if (event.getState() == LifecycleEvent.LifecycleState.MERGING) {
-            gate.lose("this member was cut off from the others and meets them again: their memory counts");
+            gate.giveUp("this member was cut off from the others and meets them again: their memory counts");
         }
     }
 }
