@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 INTENT = "intent:str"
+"""Their class in the log; there a key is what it is in the map of all intents."""
+INTENTS = "__kvwal.intents"
 _decode = make_decoder(())
 
 

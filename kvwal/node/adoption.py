@@ -15,6 +15,7 @@ import structlog
 from archive.objects import Objects
 from archive.restore import businesses, restore_batches
 from kvwal.cluster.electorate import Electorate
+from kvwal.cluster.intents import INTENT, INTENTS
 from kvwal.cluster.maps import to_map
 from kvwal.cluster.memory import is_of_map
 from kvwal.cluster.restore import columns_of
@@ -86,13 +87,17 @@ class Adoption:
         self._logger.info("adopted", lost=orphan.name, entries=int(puts), deletes=deletes, partitions_left=left)
 
     def _deletes(self, work: Any) -> int:
-        """A log of the living may hold a key that the lost one's log deleted."""
+        """A log of the living may hold a key that the lost one's log deleted; or an intent, which would make again what a client
+        deleted since."""
         objects = self._objects()
         count = 0
         for name in businesses(objects, *self._where):
             for batch in restore_batches(objects, *self._where, name).batches:
                 for key_class, keys, offsets in self._keys(batch):
-                    count += int(work.deletes(to_map(name), key_class, keys, offsets))
+                    if key_class == INTENT:
+                        count += int(work.deletes(INTENTS, "str", keys, offsets))
+                    elif is_of_map(key_class):
+                        count += int(work.deletes(to_map(name), key_class, keys, offsets))
         return count
 
     def _keys(self, batch: pa.RecordBatch) -> Iterator[tuple[str, bytes, bytes]]:
@@ -102,8 +107,7 @@ class Adoption:
         lives = pc.invert(pc.and_(pc.greater(ends, 0), pc.less_equal(ends, self._clock.wall_ms())))
         rows = batch.filter(pc.and_(lives, pc.invert(batch.column("deleted"))))
         for key_class, _, keys, offsets, *_ in columns_of(rows):
-            if is_of_map(key_class):
-                yield key_class, keys, offsets
+            yield key_class, keys, offsets
 
     async def _run(self, call: Callable[[], T]) -> T:
         return await self._workers.run(call)

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 import kvwal
+from kvwal.cluster.intents import INTENTS
 from kvwal.entry import Entry, ExpiringEntry, encode_entries
 from tests.support.cluster import CLUSTER, Cluster, Node, cluster, needs_hazelcast, running
 
-INTENTS = "__kvwal.intents"
 KEYS = 7
 ROUNDS = 3
 pytestmark = needs_hazelcast

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import Cluster, Node, cluster, needs_hazelcast
+import kvwal
+from kvwal.cluster.intents import INTENTS
+from kvwal.entry import Entry, encode_entries
+from tests.support.cluster import CLUSTER, Cluster, Node, cluster, needs_hazelcast
 from tests.support.polling import until
 from tests.support.writers import surely
 
@@ -35,11 +38,27 @@ def written(three: Cluster) -> dict[str, Any]:
         assert node.stop() == 0
         node.start()
     with three.client() as client:
+        leave_an_intent_in_the_archive(three, client)
         jobs = client.get_map("jobs").blocking()
         jobs.put_all(dict.fromkeys(KEPT, ("pickled", "tuple")))
         for key in DELETED:
             jobs.delete(key)
     return dict.fromkeys(OLD, "archived") | dict.fromkeys(KEPT, ("pickled", "tuple"))
+
+
+def leave_an_intent_in_the_archive(three: Cluster, client: Any) -> None:
+    """It was finished, and its key deleted since; that stands only in the log of the first member."""
+    members = {
+        f"{member.address.host}:{member.address.port}": member.uuid for member in client.cluster_service.get_members()
+    }
+    first, expander = (members[node.address] for node in three.nodes[:2])
+    intents, partitions = client.get_map(INTENTS).blocking(), client.partition_service
+    keys = (f"{number} {expander} jobs" for number in range(10_000))
+    key = next(key for key in keys if partitions.get_partition_owner(partitions.get_partition_id(key)) == first)
+    intents.set(key, bytearray(encode_entries([Entry(b"deleted since", "str", b"made", "str", False, 0)])))
+    with kvwal.connect([node.address for node in three.nodes], cluster=CLUSTER) as store:
+        assert not store.map("jobs").history("deleted since")  # which made all of them archive
+    intents.delete(key)
 
 
 def lose(node: Node) -> None:

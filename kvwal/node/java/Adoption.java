@@ -80,7 +80,7 @@ public final class Adoption {
         long count = 0;
         for (Map.Entry<String, MapContainer> found : maps.getMapContainers().entrySet()) {
             LogStore log = log(found.getValue());
-            if (log == null) {
+            if (log == null || log instanceof IntentStore) { // an intent counts where it was logged first, and at no later time
                 continue;
             }
             for (int partition : todo.stream().toArray()) {
@@ -91,7 +91,10 @@ public final class Adoption {
         return count;
     }
 
-    /** Appends a delete of each of these keys, in columns as Loader takes them, that is of them and not in memory; how many. */
+    /**
+     * Appends a delete of each of these keys, in columns as Loader takes them, that is of them and not in memory; how many.
+     * Keys of intents are all of one map.
+     */
     public long deletes(String map, String keyClass, byte[] keys, byte[] offsets) {
         MapContainer container = maps.getExistingMapContainer(map);
         LogStore log = container == null ? null : log(container);
@@ -120,7 +123,7 @@ public final class Adoption {
             return null;
         }
         Object store = container.getMapStoreContext().getMapStoreWrapper().getImpl();
-        return store instanceof LogStore && !(store instanceof IntentStore) ? (LogStore) store : null;
+        return store instanceof LogStore ? (LogStore) store : null;
     }
 
     @SuppressWarnings("unchecked")

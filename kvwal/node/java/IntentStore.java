@@ -1,6 +1,7 @@
 package kvwal.node;
 
 import com.hazelcast.core.HazelcastInstance;
+import com.hazelcast.internal.serialization.Data;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
@@ -26,12 +27,27 @@ final class IntentStore extends LogStore {
     void write(List<Change> changes, long expires) {
         gate.check();
         for (Change change : changes) {
-            Words.Word key = Words.of(change.key());
-            String map = Intents.map(new String(key.array(), key.from(), key.length(), StandardCharsets.UTF_8));
-            Words.Word logged = new Words.Word(Intents.KEY_CLASS, key.array(), key.from(), key.length());
             Words.Word value = change.value() == null ? null : Words.of(change.value());
-            mailboxes.send(boxes.computeIfAbsent(map, mailboxes::open), List.of(Entries.encode(logged, value, expires)));
+            mailboxes.send(box(change.key()), List.of(Entries.encode(word(change.key()), value, expires)));
         }
+    }
+
+    @Override
+    Words.Word word(Data key) {
+        Words.Word found = Words.of(key);
+        return new Words.Word(Intents.KEY_CLASS, found.array(), found.from(), found.length());
+    }
+
+    @Override
+    List<Mailboxes.Letter> post(Data key, List<byte[]> entries, Thread writer) {
+        gate.check();
+        return mailboxes.post(box(key), entries, writer);
+    }
+
+    private Mailboxes.Mailbox box(Data key) {
+        Words.Word found = Words.of(key);
+        String map = Intents.map(new String(found.array(), found.from(), found.length(), StandardCharsets.UTF_8));
+        return boxes.computeIfAbsent(map, mailboxes::open);
     }
 
     /** Nobody destroys them. */

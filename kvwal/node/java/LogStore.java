@@ -110,8 +110,13 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
         schemas.append();
     }
 
-    /** See Mailboxes. */
-    List<Mailboxes.Letter> post(List<byte[]> entries, Thread writer) {
+    /** A key as the log has it. */
+    Words.Word word(Data key) {
+        return Words.of(key);
+    }
+
+    /** See Mailboxes. All entries belong into the log that this key's belong into. */
+    List<Mailboxes.Letter> post(Data key, List<byte[]> entries, Thread writer) {
         gate.check();
         return mailboxes.post(mailbox, entries, writer);
     }

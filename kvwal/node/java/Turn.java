@@ -73,7 +73,7 @@ final class Turn {
             }
             entries.add(entry);
         }
-        List<Mailboxes.Letter> posted = log.post(entries, writer);
+        List<Mailboxes.Letter> posted = log.post(key(), entries, writer);
         if (posted != null) {
             letters = posted;
             next = end;
@@ -84,12 +84,12 @@ final class Turn {
     private byte[] entry(RecordStore<?> store, Data key) {
         Record<?> record = store == null ? null : store.getRecord(key);
         if (deletes) {
-            return record == null ? Entries.encode(Words.of(key), null, 0) : null;
+            return record == null ? Entries.encode(log.word(key), null, 0) : null;
         }
         if (record == null) {
             return null;
         }
-        return Entries.encode(Words.of(key), Words.of(maps.toData(record.getValue())), Adoption.end(store, key));
+        return Entries.encode(log.word(key), Words.of(maps.toData(record.getValue())), Adoption.end(store, key));
     }
 
     /** Returns when the piece that was taken is in the log. */
