@@ -271,9 +271,9 @@ def test_what_has_expired_is_absent_after_a_restart_and_what_has_not_keeps_its_e
         jobs = client.get_map("expiring").blocking()
         jobs.put("long", "1", ttl=3600)
         jobs.put("short", "1", ttl=1)
-        jobs.put("for ever", "1", ttl=1)
+        jobs.put("for ever", "1", ttl=60)
         jobs.put("for ever", "2")
-        jobs.put("longer", "1", ttl=1)
+        jobs.put("longer", "1", ttl=60)
         jobs.set_ttl("longer", 3600)
         ends = {key: jobs.get_entry_view(key).expiration_time for key in ("long", "longer", "for ever")}
         while jobs.contains_key("short"):
