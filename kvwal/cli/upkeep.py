@@ -48,7 +48,7 @@ def stats(
     archive: Archive = None,
     json: Json = False,
 ) -> None:
-    """Print what the store holds and what waits for the archive."""
+    """Print what each log holds, how far its snapshot has come, and the room on the disk."""
     with Where(root, namespace, cluster, node, archive).open(read_only=True) as store:
         for business in store.businesses():
             store.map(business)
