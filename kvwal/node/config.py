@@ -95,15 +95,29 @@ class NodeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def read_file(path: Path | None) -> NodeFile:
-    """The file, or the defaults without one. A key that nobody knows is a `ConfigError`, as is a value that cannot be."""
+    """The file, or the defaults without one. A key that nobody knows is a `ConfigError`, as is a value that cannot be; both name
+    the file.
+    """
     if path is None:
         return NodeFile()
     try:
         return msgspec.toml.decode(OS_DISK.read(path), type=NodeFile)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}).") from error
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.what}", hint=error.hint) from error
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {error}.", hint=_known_keys()) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}.", hint="deploy/node.toml shows every key.") from error
+        raise ConfigError(f"{path}: {error}.", hint="The file is to be TOML, in UTF-8.") from error
+
+
+def _known_keys() -> str:
+    """What a file may say: whoever installed a wheel has no example of one."""
+    top = ", ".join(name for name in NodeFile.__struct_fields__ if name not in ("flush", "log"))
+    log, interval = (", ".join(struct.__struct_fields__) for struct in (_Log, _Interval))
+    flush = f"a policy by map name pattern: sync, os, or a table of {interval}"
+    return f"The keys are {top}; under [log] {log}; under [flush] {flush}."
 
 
 class NodeOptions(NamedTuple):

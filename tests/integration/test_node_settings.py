@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 
 import pytest
 
 from kvwal.cluster.maps import flush_for, is_durable, to_business, to_map
-from kvwal.config import Interval
+from kvwal.config import Interval, Settings
 from kvwal.errors import ConfigError, InvalidName
 from kvwal.node.config import NodeFile, parse_address, parse_flush, read_file
 from tests.house.source import ROOT
@@ -40,6 +41,7 @@ def test_the_file_in_deploy_shows_every_key_with_its_default() -> None:
         ("backups = 7", "backups"),
         ("heap = 5", "heap"),
         ("[log]\nsegment_bytes = 5", "segment_bytes"),
+        ('[flush]\n"a" = { ms = 0 }', "ms=0"),
         ("heap = ", "node.toml"),
         ('heap = "\xff"', "node.toml"),
     ],
@@ -47,8 +49,18 @@ def test_the_file_in_deploy_shows_every_key_with_its_default() -> None:
 def test_a_file_that_cannot_be_is_refused_by_name(tmp_path: Path, text: str, named: str) -> None:
     path = tmp_path / "node.toml"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(ConfigError, match=named):
+    with pytest.raises(ConfigError, match=named) as refused:
         read_file(path)
+    assert str(refused.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("text", ["heapsize = 1", "[log]\nsegment_size = 3", '[flush]\n"a" = { seconds = 2 }'])
+def test_an_unknown_key_is_answered_with_the_known_ones(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read_file(written(tmp_path, text))
+    said = str(refused.value)
+    known = [*NodeFile.__struct_fields__, *Settings.__struct_fields__, *Interval.__struct_fields__]
+    assert not [key for key in known if not re.search(rf"\b{key}\b", said.partition("The keys are")[2])]
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
