@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -36,10 +38,24 @@ def test_every_link_of_every_page_resolves() -> None:
     assert not [link for page in committed(".md") for link in broken_links(ROOT / page)]
 
 
-def test_the_session_of_the_readme_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def told(session: str) -> list[str]:
+    """What the comments behind the `print`s of a session say that they print."""
+    return [line.rpartition("# ")[2] for line in session.splitlines() if line.lstrip().startswith("print(")]
+
+
+def run_session(session: str, name: str) -> None:
+    """Run it in this folder, and compare what it prints with its comments, line by line."""
+    said = io.StringIO()
+    with redirect_stdout(said):
+        exec(compile(session, name, "exec"), {"__name__": "session"})
+    assert told(session), f"{name}: the session prints nothing"
+    assert said.getvalue().splitlines() == told(session)
+
+
+def test_the_session_of_the_readme_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sessions = SESSION.findall((ROOT / "README.md").read_text())
     assert sessions, "README.md shows no python session"
     monkeypatch.chdir(tmp_path)
     for session in sessions:
-        exec(compile(session, "README.md", "exec"), {"__name__": "readme"})
+        run_session(session, "README.md")
     assert list(tmp_path.iterdir()), "the session left nothing on disk"
