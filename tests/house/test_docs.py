@@ -38,6 +38,17 @@ def test_every_link_of_every_page_resolves() -> None:
     assert not [link for page in committed(".md") for link in broken_links(ROOT / page)]
 
 
+def test_an_overtaken_decision_says_so_and_the_index_does() -> None:
+    folder = ROOT / "docs" / "decisions"
+    rows = re.findall(r"^\| \[\d+\]\((\S+)\) \|.*\|([^|]*)\|$", (folder / "README.md").read_text(), re.MULTILINE)
+    assert [name for name, _ in rows] == sorted(page.name for page in folder.glob("0*.md"))
+    said = {page: LINK.findall(line) for page, line in rows}
+    assert any(said.values())
+    for page, by in said.items():
+        found = re.search(r"\A# .+\n\n(Overtaken: .+)", (folder / page).read_text())
+        assert (LINK.findall(found[1]) if found else []) == by, page
+
+
 def told(session: str) -> list[str]:
     """What the comments behind the `print`s of a session say that they print."""
     return [line.rpartition("# ")[2] for line in session.splitlines() if line.lstrip().startswith("print(")]
