@@ -1,7 +1,8 @@
 """What every question needs: where to write, how to repeat, what a row says, and which machine this is.
 
-A figure means little by itself on a shared disk, so every one stands beside a limit, and the two are measured in turn: limit,
-ours, limit, ours. The ratio of a row is the median of the ratios of those pairs.
+A figure means little by itself on a shared disk, so every one stands beside a baseline, and the two are measured in turn:
+baseline, ours, baseline, ours. The ratio of a row is the median of the ratios of those pairs. (The code, and what it keeps, call
+the baseline `limit`.)
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ import msgspec
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-RATIO = "× the limit"
+RATIO = "× the baseline"
+ADDED = "ms added"
 SCRATCH = ROOT / "data" / "bench"
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What is asked: the page's heading, the limit in words, and what is left out of the figures."""
+    """What is asked: the page's heading, the baseline in words, and what is left out of the figures."""
 
     name: str
     title: str
@@ -54,6 +56,15 @@ class Row(msgspec.Struct, frozen=True):
     def met(self) -> bool:
         """Whether the figure is on the right side of the target."""
         return self.figure >= self.target if self.must == "at least" else self.figure <= self.target
+
+    @property
+    def rounds(self) -> list[float]:
+        """The figure of each round, of which `figure` is the median; empty where it is made in another way."""
+        if self.figure_is == self.unit:
+            return self.ours
+        if self.figure_is in (RATIO, ADDED):
+            return pairs(self.figure_is, self.limits, self.ours)
+        return []
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -91,6 +102,12 @@ class Run:
         return limits, figures
 
 
+def pairs(figure_is: str, limits: list[float], ours: list[float]) -> list[float]:
+    """Ours beside the baseline of the same round: how many times as much, or how much more."""
+    beside = zip(limits, ours, strict=True)
+    return [mine / limit if figure_is == RATIO else mine - limit for limit, mine in beside]
+
+
 def ratio_row(
     what: str,
     unit: str,
@@ -100,16 +117,22 @@ def ratio_row(
     target: float,
     notes: dict[str, float] | None = None,
 ) -> Row:
-    """A row whose figure is ours divided by the limit, pair by pair, then the median."""
-    figure = statistics.median(mine / limit for mine, limit in zip(ours, limits, strict=True))
+    """A row whose figure is ours divided by the baseline, pair by pair, then the median."""
+    figure = statistics.median(pairs(RATIO, limits, ours))
     return Row(what, unit, ours, limits, figure, RATIO, target, must, notes or {})
 
 
 def absolute_row(
-    what: str, unit: str, limits: list[float], ours: list[float], must: Literal["at least", "at most"], target: float
+    what: str,
+    unit: str,
+    limits: list[float],
+    ours: list[float],
+    must: Literal["at least", "at most"],
+    target: float,
+    notes: dict[str, float] | None = None,
 ) -> Row:
-    """A row whose figure is ours itself; the limit stands beside it for scale."""
-    return Row(what, unit, ours, limits, statistics.median(ours), unit, target, must)
+    """A row whose figure is ours itself; the baseline stands beside it for scale."""
+    return Row(what, unit, ours, limits, statistics.median(ours), unit, target, must, notes or {})
 
 
 def rate(count: int, work: Callable[[], object]) -> float:

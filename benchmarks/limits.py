@@ -1,4 +1,4 @@
-"""The limits: the least that any program must do for the same outcome, written as plainly as Python allows."""
+"""The baselines: the least that any program must do for the same outcome, written as plainly as Python allows."""
 
 from __future__ import annotations
 

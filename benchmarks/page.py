@@ -16,12 +16,8 @@ ORDER = [
 # Why a target was missed, by the row's name. A miss that is not explained here fails a test, and so does a reason that stays
 # after the row reached its target.
 FAST_DISK = (
-    "the limit is this disk's fdatasync, which is more than twice as fast as that of the disk the target was set on; "
+    "the baseline is this disk's fdatasync, which is more than twice as fast as that of the disk the target was set on; "
     "what bounds ours here is the interpreter, so the ratio falls as the disk gets faster. "
-)
-SHARED = (
-    "client, JVM and Python share two cores, and the client alone keeps one of them busy: what a log costs beside memory is the "
-    "processor, not the disk. "
 )
 MISSES: dict[str, str] = {
     "1,000 puts in flight (kvwal.aio, sync)": FAST_DISK
@@ -32,26 +28,32 @@ MISSES: dict[str, str] = {
     "put_many of 1,000, one producer (sync)": FAST_DISK
     + "Per entry, encoding and the insertion into memory each cost more than its share of the write.",
     "1 MiB values, 2 producers (sync)": (
-        "at this size the limit already uses the disk's whole bandwidth. Zeros written ahead double what is written; in "
+        "at this size the baseline already uses the disk's whole bandwidth. Zeros written ahead double what is written; in "
         "interleaved runs neither leaving them out nor growing the file instead was faster beyond the noise."
     ),
-    "one by one, one node (sync)": SHARED
-    + "A put that is alone wakes Hazelcast's partition thread, Python's event loop and the partition thread again, and waits for "
-    "its own fdatasync; a volatile one wakes the first of these only. Each wake-up of a thread of an idle machine costs about as "
-    "much as the fdatasync.",
-    "1M entries into one node": SHARED
-    + "Making Hazelcast's own form of each key and value, and its operation for each partition, takes most of it.",
-    "1M entries into three nodes, backup 1": SHARED
-    + "The archive's reader alone throws its rows away; here three JVMs put each entry into two memories, on the same two cores.",
+    "one by one, one node (sync)": (
+        "client, JVM and Python share two cores, and the client alone keeps one of them busy: what a log costs beside memory is "
+        "the processor, not the disk. A put that is alone wakes Hazelcast's partition thread, Python's event loop and the "
+        "partition thread again, and waits for its own fdatasync; a volatile one wakes the first of these only. Each wake-up of "
+        "a thread of an idle machine costs about as much as the fdatasync."
+    ),
+    "1M entries into one node": (
+        "the node's Python, which reads the archive, and its JVM share two cores. Making Hazelcast's own form of each key and "
+        "value, and its operation for each partition, takes most of it."
+    ),
+    "1M entries into three nodes, backup 1": (
+        "the baseline throws its rows away; here three JVMs make Hazelcast's records of each entry for two memories, on the two "
+        "cores on which one of the nodes reads the archive."
+    ),
 }
 
 HEAD = """# Benchmarks
 
 Written by `make bench` from benchmarks/results; a test holds that it says what the results say.
 
-Every figure stands beside a limit that was measured in the same run on the same disk, in turn: limit, ours, limit, ours. A
-ratio is the median of the ratios of those pairs, so that a noisy spell of the disk hits both. Absolute figures are medians
-and hold for this machine only.
+Every figure stands beside a baseline, the plainest program that comes to the same, measured in the same run on the same disk,
+in turn: baseline, ours, baseline, ours. A ratio is the median of the ratios of those pairs, so that a noisy spell of the disk
+hits both; how far the rounds lie apart stands beside it. Absolute figures are medians and hold for this machine only.
 """
 
 
@@ -81,6 +83,11 @@ def verdict(row: Row) -> str:
     return f"{number(row.figure)} {row.figure_is}" if row.met else f"**{number(row.figure)} {row.figure_is}: missed**"
 
 
+def spread(row: Row) -> str:
+    """The lowest and the highest of what the figure is the median of."""
+    return f"{number(min(row.rounds))} … {number(max(row.rounds))}" if len(row.rounds) > 1 else "–"
+
+
 def explanation(row: Row) -> str:
     """Why this row missed its target; empty where it did not, or where nobody has said."""
     return "" if row.met else MISSES.get(row.what, "")
@@ -102,19 +109,19 @@ def anchor(title: str) -> str:
 
 
 def section(result: Result) -> str:
-    """One question: what the limit is, the medians, the notes, the plot."""
+    """One question: what the baseline is, the medians, the notes, the plot."""
     question = result.question
-    lines = [["", "unit", "limit (median)", "ours (median)", "rounds", "figure"]]
+    lines = [["", "unit", "baseline (median)", "ours (median)", "rounds", "figure", "lowest … highest round"]]
     for row in result.rows:
         limit = number(statistics.median(row.limits)) if row.limits else "–"
         ours = number(statistics.median(row.ours))
-        lines.append([row.what, row.unit, limit, ours, str(len(row.ours)), verdict(row)])
+        lines.append([row.what, row.unit, limit, ours, str(len(row.ours)), verdict(row), spread(row)])
     notes = [f"- {row.what}: {name} {number(value)}" for row in result.rows for name, value in row.notes.items()]
     notes += [f"- {row.what}: {explanation(row)}" for row in result.rows if explanation(row)]
     return "\n".join(
         [
             f"## {question.title}\n",
-            f"The limit: {question.limit} Not counted: {question.not_counted}\n",
+            f"The baseline: {question.limit} Not counted: {question.not_counted}\n",
             table(lines),
             *([*notes, ""] if notes else []),
             f"![{question.title}](../benchmarks/results/{question.name}.png)\n",
@@ -143,7 +150,7 @@ def plot(result: Result) -> None:
         len(result.rows), 1, figsize=(6.4, 0.5 + 1.15 * len(result.rows)), squeeze=False, layout="constrained"
     )
     for row, axis in zip(result.rows, axes[:, 0], strict=True):
-        series = [("ours", row.ours, "#2a6f97"), ("limit", row.limits, "#a9a9a9")]
+        series = [("ours", row.ours, "#2a6f97"), ("baseline", row.limits, "#a9a9a9")]
         for place, (_, values, colour) in enumerate(series):
             if values:
                 axis.barh(place, statistics.median(values), color=colour, alpha=0.55, height=0.6)

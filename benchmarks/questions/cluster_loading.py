@@ -67,14 +67,10 @@ def measure(run: Run) -> list[Row]:
     def limit() -> float:
         return float(in_child(f"{MODULE}:read_archive", archive=str(archive))["seconds"])
 
+    def notes(count: int) -> dict[str, float]:
+        return {"resident memory, MiB": max(memory[count])}
+
     limits, ours = run.interleave(3, lambda: keys / limit(), lambda: keys / seconds(1))
-    one = absolute_row("1M entries into one node", "entries/s", limits, ours, "at least", 250_000)
+    one = absolute_row("1M entries into one node", "entries/s", limits, ours, "at least", 250_000, notes(1))
     limits, ours = run.interleave(3, limit, lambda: seconds(3))
-    three = ratio_row("1M entries into three nodes, backup 1", "s", limits, ours, "at most", 3)
-    return [
-        Row(
-            *(getattr(row, name) for name in row.__struct_fields__[:-1]),
-            notes={"resident memory, MiB": max(memory[count])},
-        )
-        for row, count in ((one, 1), (three, 3))
-    ]
+    return [one, ratio_row("1M entries into three nodes, backup 1", "s", limits, ours, "at most", 3, notes(3))]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import statistics
+
+import pytest
 
 from benchmarks import page, run
 from benchmarks.harness import Question, load
@@ -24,6 +27,14 @@ def test_every_question_was_answered_in_full() -> None:
 def test_what_missed_its_target_is_explained_and_nothing_else() -> None:
     missed = {row.what for result in load() for row in result.rows if not row.met}
     assert set(page.MISSES) == missed
+
+
+def test_a_figure_is_the_median_of_its_rounds() -> None:
+    """As far as four digits of each round tell."""
+    rows = [row for result in load() for row in result.rows if row.rounds]
+    assert len(rows) > 15
+    for row in rows:
+        assert row.figure == pytest.approx(statistics.median(row.rounds), rel=2e-3), row.what
 
 
 def test_every_question_is_of_one_shape() -> None:
