@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import kvwal
+from tests.support.chance import new_seed
 from tests.support.load import TOGETHER
 
 ROUNDS = 50
@@ -65,8 +66,7 @@ def killed_after(root: Path, archive: Path, seed: int, lines: int, known: Known)
 
 
 def test_fifty_kills(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 30)
-    print(f"seed {seed}")
+    seed = new_seed()
     chance = random.Random(seed)
     root, archive, known = tmp_path / "root", tmp_path / "archive", Known()
     for round_ in range(ROUNDS):

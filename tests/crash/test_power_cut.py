@@ -14,6 +14,7 @@ import kvwal
 from kvwal.config import Flush
 from kvwal.ports.clock import SYSTEM
 from kvwal.store import WritableStore
+from tests.support.chance import new_seed
 from tests.support.cuts import ROOT, Model, recovered
 from tests.support.faults import make_options
 from tests.support.lives import OnDisk
@@ -88,8 +89,7 @@ class Run:
 @pytest.mark.parametrize("flush", ["sync", "os", kvwal.Interval(ms=3_600_000, bytes=20_000)], ids=str)
 @pytest.mark.parametrize("turn", range(4))
 def test_a_power_cut_at_any_step(turn: int, flush: Flush) -> None:
-    seed = random.randrange(1 << 30)
-    print(f"seed {seed}")
+    seed = new_seed() + turn
     run = Run(seed, flush)
     run.open()
     for _ in range(STEPS):

@@ -20,6 +20,9 @@ Script = list[Callable[[Life], None]]
 PUTS: Script = [lambda life: life.put(a=1), lambda life: life.put(a=2, b="long " * 110), lambda life: life.put(a=None)]
 ROTATES: Script = [lambda life: life.put(a=1), Life.rotate, lambda life: life.put(a=2), Life.rotate]
 CHECKPOINTS: Script = [lambda life: life.put(a=1, b="x" * 40), Life.checkpoint, lambda life: life.put(a=None, c=1)] * 3
+LEAST = 15
+"""Of the calls of each script at which something happens to it: that is what the tests are for."""
+LEAST_MOMENTS = 1000
 SCRIPTS = {"puts": PUTS, "rotates": ROTATES, "checkpoints": CHECKPOINTS}
 
 
@@ -67,6 +70,8 @@ def test_killed_anywhere_then_cut_anywhere(script: str) -> None:
         alive, disk.dead = not disk.dead, False
         moments += live_on(disk, told, known).moments
         kills += 1
+    assert kills > LEAST
+    assert moments > LEAST_MOMENTS
     print(f"{kills - 1} kills, and {len(known):,} states of {moments:,} moments after them")
 
 
@@ -86,6 +91,8 @@ def test_failed_anywhere_then_cut_anywhere(script: str, name: str) -> None:
             failures += failed
             if failed:
                 moments += live_on(disk, told, known).moments
+    assert failures > LEAST
+    assert moments > LEAST_MOMENTS
     print(f"{failures} failed calls, and {len(known):,} states of {moments:,} moments after them")
 
 
@@ -104,6 +111,8 @@ def test_cut_anywhere_then_written_to_then_cut_anywhere(script: str) -> None:
     moments = 0
     for key, possible in first.left.items():
         moments += live_on(MemoryDisk(possible.image), Told(known[key].values), known).moments
+    assert len(first.left) > LEAST
+    assert moments > LEAST_MOMENTS
     print(f"{len(first.left)} cuts, and {len(known):,} states of {moments:,} moments after them")
 
 
@@ -144,4 +153,6 @@ def test_the_recovery_fails_anywhere_then_cut_anywhere() -> None:
             if failed:
                 moments += live_on(disk, told, known).moments
     assert {found.values["a"] for found in known.values()} == {2}
+    assert failures > LEAST
+    assert moments > LEAST_MOMENTS
     print(f"{failures} failed calls, and {len(known):,} states of {moments:,} moments after them")

@@ -19,11 +19,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.chance import new_seed
 from tests.support.syscalls import missing
 
 ALL = os.environ.get("KVWAL_SWEEP")
 """Set by `tests.support.swept`: every call is tried, and the figures go into that folder."""
-SEED = int(os.environ.get("KVWAL_SEED", random.randrange(1 << 30)))
+SEED = new_seed()
 WORKERS = 2
 MORE = 100
 """A sweep of all calls tries so many more than the life had that was listed: the last turns find that it had ended."""

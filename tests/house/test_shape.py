@@ -147,3 +147,21 @@ def catches_everything(handler: ast.ExceptHandler) -> bool:
 
 def test_the_log_and_the_store_can_be_typed_by_their_users() -> None:
     assert all((ROOT / package / "py.typed").exists() for package in PACKAGES)
+
+
+DRAWS = {
+    f"random.{name}"
+    for name in ("choice", "choices", "randbytes", "randint", "random", "randrange", "sample", "shuffle")
+}
+
+
+def test_chance_in_tests_has_a_seed_that_can_be_given_again() -> None:
+    """Tests draw from `random.Random(seed)`; only the door to seeds draws from the module's own generator."""
+    unseeded = [
+        f"{module.path}:{node.lineno}"
+        for module in python_files()
+        if module.path.startswith("tests/") and module.path != "tests/support/chance.py"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and (ast.unparse(node.func) in DRAWS or ast.unparse(node) == "random.Random()")
+    ]
+    assert not unseeded

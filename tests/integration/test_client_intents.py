@@ -16,6 +16,7 @@ import pytest
 import kvwal
 from kvwal.cluster.intents import INTENTS
 from kvwal.entry import Entry, ExpiringEntry, encode_entries
+from tests.support.chance import new_seed
 from tests.support.cluster import CLUSTER, Cluster, Node, cluster, needs_hazelcast, running
 
 KEYS = 7
@@ -125,9 +126,7 @@ def test_a_cluster_that_starts_takes_an_intent_for_its_changes(three: Cluster) -
 
 
 def test_a_killed_client_leaves_no_part(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    chance = random.Random(new_seed())
     acknowledged: set[int] = set()
     with running(tmp_path / "root") as node, node.client() as client:
         for number in range(ROUNDS):
@@ -187,9 +186,7 @@ class Writers:
 
 
 def test_killed_members_leave_no_part(three: Cluster) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    chance = random.Random(new_seed())
     acknowledged: set[int] = set()
     for number in range(ROUNDS):
         with connect(three, timeout=60) as store:
@@ -206,9 +203,7 @@ def test_killed_members_leave_no_part(three: Cluster) -> None:
 
 
 def test_all_members_killed_leave_no_part(three: Cluster) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    chance = random.Random(new_seed())
     acknowledged: set[int] = set()
     for number in range(2):
         with connect(three, timeout=1) as store:

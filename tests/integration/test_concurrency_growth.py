@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import random
 import threading
 import time
 from itertools import islice
@@ -15,6 +14,7 @@ from pathlib import Path
 import psutil
 
 import kvwal
+from tests.support.chance import new_seed
 from tests.support.growth import GROUPS, WARM_ROUNDS, Measured, rounds, trend
 
 ROUNDS = 31
@@ -34,9 +34,7 @@ def long_enough(seed: int) -> list[Measured]:
 
 
 def test_thousands_of_groups_leave_nothing_behind() -> None:
-    seed = random.randrange(1 << 30)
-    print(f"seed {seed}")
-    measured = long_enough(seed)
+    measured = long_enough(new_seed())
     grown = trend(measured)
     assert measured[-1].groups >= 2 * GROUPS * ROUNDS
     assert (grown.descriptors, grown.threads, grown.children) == (0, 0, 0), grown

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -12,6 +11,7 @@ from typing import Any
 
 import kvwal
 from kvwal.structures.map import Map
+from tests.support.chance import new_seed
 from tests.support.mixed import Blocking, Tally, Worker, check, drive
 
 THREADS = 16
@@ -23,12 +23,6 @@ SMALL = kvwal.Settings(
     segment_bytes=64 << 10, archive_seconds=0.3, checkpoint_seconds=0.3, ring_slots=64, ring_bytes=64 << 10
 )
 """Segments that fill all the time, and a ring that is often full."""
-
-
-def new_seed() -> int:
-    seed = random.randrange(1 << 30)
-    print(f"seed {seed}")
-    return seed
 
 
 class Background:

@@ -27,6 +27,7 @@ import kvwal
 from kvwal import aio
 from kvwal.store import WritableStore
 from tests.support.archiver import InProcess
+from tests.support.chance import new_seed
 from tests.support.faults import make_options
 
 SETTINGS = kvwal.Settings(segment_bytes=64 << 10)
@@ -160,11 +161,9 @@ def trend(measured: list[Measured]) -> Trend:
 
 def main() -> None:
     """Run for so many seconds, print every tenth round and the trend."""
-    seed = random.randrange(1 << 30)
-    print(f"seed {seed}")
     end = time.monotonic() + float(sys.argv[1])
     measured: list[Measured] = []
-    for one in rounds(seed):
+    for one in rounds(new_seed()):
         measured.append(one)
         if one.round % 10 == 0:
             print(*(f"{name} {value:,}" for name, value in one._asdict().items()), sep=" · ", flush=True)
