@@ -8,11 +8,13 @@ from hazelcast.client import HazelcastClient
 from hazelcast.future import Future as HazelcastFuture
 from hazelcast.serialization.api import IdentifiedDataSerializable, ObjectDataOutput
 
-from kvwal.client.intents import EXECUTOR, FACTORY
+from kvwal.client.intents import FACTORY
 from kvwal.cluster.questions import Question, encode
 from kvwal.ports.clock import SYSTEM
 
 _QUESTION = 10
+_EXECUTOR = "kvwal.questions"
+"""Not that of transactions: a question has its thread for seconds."""
 
 
 class _Ask(IdentifiedDataSerializable):
@@ -36,4 +38,4 @@ class _Ask(IdentifiedDataSerializable):
 
 def ask(client: HazelcastClient, question: Question) -> HazelcastFuture[Any]:
     """Answered with a block of entries, as bytes. Which member answers is left to chance."""
-    return client.get_executor(EXECUTOR).execute_on_key_owner(f"{SYSTEM.random_bits(64):x}", _Ask(question))
+    return client.get_executor(_EXECUTOR).execute_on_key_owner(f"{SYSTEM.random_bits(64):x}", _Ask(question))

@@ -29,10 +29,10 @@ class Archiving:
         self.asks = max(now_ms, answered + 1, self.asks + 1)
         return self.asks
 
-    def is_answered(self, number: int, statuses: Collection[Status], living: Iterable[str]) -> bool:
-        """Whether all the `living` have done so since `ask` gave this number: those too that have told nothing yet."""
+    def lacking(self, number: int, statuses: Collection[Status], living: Iterable[str]) -> list[str]:
+        """Who of the `living` has not done so since `ask` gave this number: those too that have told nothing yet; sorted."""
         done = {status.name for status in statuses if status.answered.get(self._name, 0) >= number}
-        return done.issuperset(living)
+        return sorted(set(living) - done)
 
     def answer(self, statuses: Collection[Status]) -> None:
         """Do what is asked and was not done yet."""

@@ -1,7 +1,7 @@
 """Answers what clients ask of the past of a map: from what the logs of all living members held when they asked.
 
 Each member brings the archive up to date first, so that one read of it tells all. Where there is no archive, this node's own log
-is all there is.
+is all there is. Who asks holds a thread of a member until there is an answer, so none may wait for ever.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kvwal.cluster.restore import dropped_rows, marks_of
 from kvwal.engine import Engine
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, encode_entries
 from kvwal.errors import KvwalError
-from kvwal.node.recover import Recovery
+from kvwal.node.recover import Recovery, not_archived
 from kvwal.past import each_once, entries_of
 from kvwal.ports.tasks import Workers
 
@@ -33,16 +33,30 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_ARCHIVING_SECONDS = 30.0
+
+
 class Answering:
     """Used on the node's event loop."""
 
-    def __init__(self, asked: Any, engine: Engine, recovery: Recovery, workers: Workers, takers: Workers) -> None:
-        """`asked` is java/Questions.java; on `takers`, which has a thread, it is waited for."""
+    def __init__(
+        self,
+        asked: Any,
+        engine: Engine,
+        recovery: Recovery,
+        readers: Workers,
+        takers: Workers,
+        *,
+        within: float = _ARCHIVING_SECONDS,
+    ) -> None:
+        """`asked` is java/Questions.java; on `takers`, which has a thread, it is waited for, and on `readers` logs and archive
+        are read. A question for which the archive is not up to date `within` so many seconds is refused."""
         self._asked = asked
         self._engine = engine
         self._recovery = recovery
-        self._workers = workers
+        self._readers = readers
         self._takers = takers
+        self._within = within
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -72,12 +86,23 @@ class Answering:
         business = to_business(question.map)
         if self._engine.options.archive_url is None:
             own = self._engine.businesses.get(business)
-            return [] if own is None else await self._workers.run(partial(_own, own, question))
+            return [] if own is None else await self._readers.run(partial(_own, own, question))
         if self._recovery.alone:
-            await self._engine.archive()
+            await self._archive_own()
         else:
-            await self._recovery.all_archive()
-        return await self._workers.run(partial(self._read, business, question))
+            await self._recovery.all_archive(within=self._within)
+        return await self._readers.run(partial(self._read, business, question))
+
+    async def _archive_own(self) -> None:
+        """An archive that does not answer keeps its job for minutes, and whoever cancels that waits for its end: nobody does."""
+        work = asyncio.ensure_future(self._engine.archive())
+        try:
+            await asyncio.wait({work}, timeout=self._within)
+            if work.done():
+                return work.result()
+        finally:
+            work.cancel()
+        raise not_archived([self._engine.node], self._within)
 
     def _read(self, business: str, question: Question) -> Sequence[Entry | DataEntry]:
         options = self._engine.options

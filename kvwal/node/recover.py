@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
@@ -113,10 +114,15 @@ class Recovery:
         """What its log holds was compared with the memory of the others: see `Comparison`."""
         self._since = 0
 
-    async def all_archive(self) -> None:
-        """Returns when the archive has what the logs of all living members held when this was called."""
-        number = self._archiving.ask(self._engine.options.clock.wall_ms(), await self._statuses())
-        while not self._archiving.is_answered(number, await self._statuses(), await self._run(self._roster.names)):
+    async def all_archive(self, *, within: float = math.inf) -> None:
+        """Returns when the archive has what the logs of all living members held when this was called. `ArchiveError`, which
+        names who is not done, if that takes more than `within` seconds."""
+        clock = self._engine.options.clock
+        until = clock.elapsed() + within
+        number = self._archiving.ask(clock.wall_ms(), await self._statuses())
+        while lacking := self._archiving.lacking(number, await self._statuses(), await self._run(self._roster.names)):
+            if clock.elapsed() > until:
+                raise not_archived(lacking, within)
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _note_apart(self, *, apart: bool) -> None:
@@ -346,6 +352,14 @@ class Recovery:
             self._say("still recovering", waiting_for=[f"memory could not be filled: {error}"])
         await asyncio.sleep(_AGAIN_SECONDS)
         return None
+
+
+def not_archived(lacking: list[str], seconds: float) -> ArchiveError:
+    """These members were asked to archive what their logs hold, and have not done so in that time."""
+    return ArchiveError(
+        f"{', '.join(lacking)} did not bring the archive up to date within {seconds:g} s, and without that the past is not told.",
+        hint="See what /readyz and the log say there: whether it reaches the archive, or still joins. Then ask again.",
+    )
 
 
 def _progress(status: Status) -> dict[str, object]:

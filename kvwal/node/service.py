@@ -52,6 +52,8 @@ class Service:
         self._logger = structlog.get_logger("kvwal").bind(node=options.node)
         self._stop = asyncio.Event()
         self._workers = ThreadWorkers("kvwal-node", 4)
+        # A read of the past takes long: what the members tell each other does not wait for it.
+        self._readers = ThreadWorkers("kvwal-past", 4)
         self._bounds = Bounds()
         metrics = Metrics()
         self._engine = Engine(
@@ -92,6 +94,7 @@ class Service:
             if http is not None:
                 await http.close()
             self._workers.close()
+            self._readers.close()
 
     async def _serve(self) -> None:
         """Recover, and see to the others until this is cancelled, or memory has a hole."""
@@ -181,7 +184,7 @@ class Service:
             (around.namespace, around.cluster), around.clock, self._workers,
         )  # fmt: skip
         takers = ThreadWorkers("kvwal-questions", 1)
-        answering = self._begin(Answering(self._questions, self._engine, recovery, self._workers, takers).run())
+        answering = self._begin(Answering(self._questions, self._engine, recovery, self._readers, takers).run())
         answering.add_done_callback(lambda _: self._questions.close())  # nobody may wait where nobody answers
         limits = vitals.limits = Limits(roster, self._bounds, self._gate.fence, around.clock)
         await limits.begin(around.settings.max_skew_seconds)

@@ -30,11 +30,11 @@ MUTANTS = [
     ),
     Mutant(
         "one member that has archived counts for all", 6, "kvwal/cluster/archiving.py",
-        "        return done.issuperset(living)\n", "        return bool(done)\n", ARCHIVING,
+        "        return sorted(set(living) - done)\n", "        return [] if done else sorted(living)\n", ARCHIVING,
     ),
     Mutant(
         "a member that has told nothing yet has archived", 6, "kvwal/cluster/archiving.py",
-        "        return done.issuperset(living)\n", "        return done.issuperset(status.name for status in statuses)\n",
+        "        return sorted(set(living) - done)\n", "        return sorted({status.name for status in statuses} - done)\n",
         ARCHIVING,
     ),
     Mutant(

@@ -38,15 +38,14 @@ def test_who_asks_is_answered_once_all_have_archived_since() -> None:
         archive = Archive()
         a, b = Archiving("a", archive), Archiving("b", archive)
         number = a.ask(1000, [])
-        assert not a.is_answered(number, [status("a", a), status("b", b)], "ab")
+        assert a.lacking(number, [status("a", a), status("b", b)], "ab")
         statuses = [status("a", a), status("b", b)]
         await settle(a, statuses)
-        assert not a.is_answered(number, [status("a", a), status("b", b)], "ab")
+        assert a.lacking(number, [status("a", a), status("b", b)], "ab") == ["b"]
         await settle(b, statuses)
-        assert a.is_answered(number, [status("a", a), status("b", b)], "ab")
-        assert not a.is_answered(number, [status("a", a), status("b", b)], "abc"), (
-            "c is there, and has told nothing yet"
-        )
+        assert not a.lacking(number, [status("a", a), status("b", b)], "ab")
+        there = [status("a", a), status("b", b)]
+        assert a.lacking(number, there, "abc") == ["c"], "it is there, and has told nothing yet"
         await settle(b, [status("a", a), status("b", b)])
         assert archive.runs == 2, "what was answered is not done again"
 
@@ -58,10 +57,10 @@ def test_two_that_ask_at_once_are_both_answered_however_their_clocks_differ() ->
         a, b, c = (Archiving(name, Archive()) for name in "abc")
         late, early = a.ask(9_000_000, []), b.ask(1000, [])
         await settle(c, [status("a", a)])
-        assert not b.is_answered(early, [status("c", c)], "c"), "it archived for another one, and before b asked"
+        assert b.lacking(early, [status("c", c)], "c"), "it archived for another one, and before b asked"
         await settle(c, [status("a", a), status("b", b)])
-        assert b.is_answered(early, [status("c", c)], "c")
-        assert a.is_answered(late, [status("c", c)], "c")
+        assert not b.lacking(early, [status("c", c)], "c")
+        assert not a.lacking(late, [status("c", c)], "c")
 
     asyncio.run(run())
 
@@ -74,7 +73,7 @@ def test_whoever_starts_again_asks_by_a_number_that_nobody_has_answered() -> Non
         await settle(b, [status("a", a)])
         again = Archiving("a", Archive())
         number = again.ask(5, [status("b", b)])
-        assert not again.is_answered(number, [status("b", b)], "b")
+        assert again.lacking(number, [status("b", b)], "b")
 
     asyncio.run(run())
 
@@ -85,8 +84,8 @@ def test_an_archive_that_refuses_is_no_answer_and_is_asked_again() -> None:
         a, b = Archiving("a", archive), Archiving("b", archive)
         number = a.ask(1000, [])
         await settle(b, [status("a", a)])
-        assert not a.is_answered(number, [status("b", b)], "b")
+        assert a.lacking(number, [status("b", b)], "b")
         await settle(b, [status("a", a)])
-        assert a.is_answered(number, [status("b", b)], "b")
+        assert not a.lacking(number, [status("b", b)], "b")
 
     asyncio.run(run())

@@ -33,7 +33,7 @@ public final class Intents {
     static final String MAP = "__kvwal.intents";
     static final String KEY_CLASS = "intent:str";
     private static final String SERVICE = "kvwal.intents";
-    /** Runs what clients send, and has a thread for each transaction under way. */
+    /** Runs the transactions of clients, and has a thread for each that is under way. */
     private static final String TRANSACTIONS = "kvwal";
     static final String BETWEEN_MEMBERS = "kvwal.members";
     private static final int AT_ONCE = 64;

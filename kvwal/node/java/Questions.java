@@ -17,6 +17,9 @@ import java.util.concurrent.LinkedBlockingQueue;
  */
 public final class Questions {
     private static final String SERVICE = "kvwal.questions";
+    /** Has a thread for each question under way: not those of transactions, which would wait for an archive that is away. */
+    private static final String EXECUTOR = "kvwal.questions";
+    private static final int AT_ONCE = 64;
     private static final Question END = new Question(new byte[0]);
 
     private final Gate gate;
@@ -32,6 +35,7 @@ public final class Questions {
     /** For the configuration of the member that answers them. */
     public void configure(Config config) {
         config.getUserContext().put(SERVICE, this);
+        config.getExecutorConfig(EXECUTOR).setPoolSize(AT_ONCE);
     }
 
     /** What was asked, and where its answer goes. */
