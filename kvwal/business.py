@@ -49,6 +49,11 @@ class OpenBusiness:
                 self._present = max(self._present, now)
         return max(now, self._present)
 
+    @property
+    def unarchived(self) -> range:
+        """The sequences that the archive was not seen to hold since this was opened."""
+        return range(self.keeper.archived + 1, self.log.appender.next_sequence)
+
     def submit(self, submission: Submission, *, waits: bool = False) -> None:
         """See `structures.business.Business.submit`."""
         if self._closed:

@@ -23,7 +23,7 @@ from kvwal.cluster.roster import Roster
 from kvwal.cluster.voters import Voters
 from kvwal.config import Flush
 from kvwal.engine import Default, Engine, Options
-from kvwal.errors import ClusterUnreachable, KvwalError, LogFailed, StorageFull
+from kvwal.errors import ArchiveError, ClusterUnreachable, KvwalError, LogFailed, StorageFull
 from kvwal.node import jvm, member
 from kvwal.node.adoption import Adoption
 from kvwal.node.compare import Comparison
@@ -71,7 +71,8 @@ class Service:
         self._pump: asyncio.Task[None]
 
     async def run(self) -> None:
-        """Serve until SIGTERM or SIGINT, or until what carries writes to the log has stopped."""
+        """Serve until SIGTERM or SIGINT, or until what carries writes to the log has stopped. `ArchiveError` if it was told to
+        leave, and its root is needed still."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
@@ -95,6 +96,7 @@ class Service:
                 await http.close()
             self._workers.close()
             self._readers.close()
+        self._check_archived()
 
     async def _serve(self) -> None:
         """Recover, and see to the others until this is cancelled, or memory has a hole."""
@@ -232,10 +234,36 @@ class Service:
         self._leases.close()
         self._mailboxes.close()
         await asyncio.gather(self._pump, return_exceptions=True)
-        await self._engine.close(archive=self._options.archive not in (None, "none"))
+        await self._engine.close(archive=self._engine.options.archive_named)
+        if lacking := self._unarchived():
+            self._logger.warning(
+                "the archive was not seen to hold all of this node's logs: keep its root", lacking=lacking
+            )
         self._logger.info("left")
         if not self._pump.cancelled() and (error := self._pump.exception()) is not None:
             raise error
+
+    def _unarchived(self) -> list[str]:
+        """Logs whose tail may be on this disk only, and which sequences those are."""
+        engine = self._engine
+        if not engine.options.archive_named:
+            return []
+        found = []
+        # Told to leave before it had opened all of its logs, it knows of the others by their folders only.
+        for name in sorted(engine.businesses) if self._vitals.recovery is not None else engine.names():
+            if name not in engine.businesses:
+                found.append(f"{name} (it was not opened)")
+            elif tail := engine.businesses[name].unarchived:
+                found.append(f"{name} (sequences {tail[0]}–{tail[-1]})")
+        return found
+
+    def _check_archived(self) -> None:
+        """Who left in order is not expected any more, and nobody adopts what its disk alone has: its end must say so."""
+        if lacking := self._unarchived():
+            raise ArchiveError(
+                f"{self._options.node} has left, but the archive was not seen to hold the tail of {', '.join(lacking)}.",
+                hint=f"Keep {self._options.root}: start the node again, or run `kvwal archive run` on it, before you remove it.",
+            )
 
     def _start_http(self) -> HttpServer | None:
         if self._options.http is None:

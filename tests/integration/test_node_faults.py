@@ -184,6 +184,31 @@ def test_a_node_that_is_told_to_leave_does_and_seals_its_logs(tmp_path: Path) ->
         assert stored(node, "load") == there
 
 
+def test_a_node_that_leaves_while_its_archive_is_away_says_that_its_root_is_needed(tmp_path: Path) -> None:
+    archive, kept = tmp_path / "archive", tmp_path / "kept"
+    with running(tmp_path / "root", more=["--archive", str(archive)]) as node:
+        with kvwal.connect(node.address, cluster=CLUSTER) as store:
+            jobs = store.map("jobs")
+            jobs.put("a", 1)
+            assert len(jobs.history("a")) == 1, "what is asked for is archived first"
+            archive.rename(kept)
+            archive.write_text("no folder")
+            jobs.put("a", 2)
+            with pytest.raises(kvwal.ArchiveError):
+                jobs.history("a")
+            assert node.stop() == 3
+        said = node.log.read_text()
+        assert "node-1 has left, but the archive was not seen to hold the tail of jobs (sequences 2–2)." in said
+        assert f"Keep {node.root}: start the node again" in said
+        archive.unlink()
+        kept.rename(archive)
+        node.start()
+        assert node.stop() == 0
+    kvwal.restore(archive, tmp_path / "again", cluster=CLUSTER)
+    with kvwal.open(tmp_path / "again", cluster=CLUSTER, read_only=True) as store:
+        assert dict(store.map("jobs")) == {"a": 2}
+
+
 def test_a_log_that_somebody_else_holds_refuses_writes_by_name(tmp_path: Path) -> None:
     with running(tmp_path / "root", more=["--archive", "none"]) as node, node.client() as client:
         with kvwal.open(node.root, cluster=CLUSTER, node=node.name, archive=None) as store:
