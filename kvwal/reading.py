@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 from archive.layout import Place
 from kvwal.entry import Decode, Entry
 from kvwal.errors import CorruptLog
+from kvwal.log.chain import check_belongs, unlinked
 from kvwal.log.format import SnapshotHeader
 from kvwal.log.names import LogFile, find_places, log_folder
 from kvwal.log.reader import End, SegmentReader, SnapshotReader, entry_decoder, log_files
@@ -52,14 +53,14 @@ def read_local(disk: Disk, root: Path, place: Place) -> Local:
     """All that the folder of a log holds."""
     folder = log_folder(root, place)
     decode = entry_decoder()
-    return _looked_again(disk, folder, lambda: _read_local(disk, folder, decode))
+    return _looked_again(disk, folder, lambda: _read_local(disk, folder, place, decode))
 
 
 def latest_entries(disk: Disk, root: Path, place: Place) -> dict[Identity, Entry]:
     """The latest entry of every identity of one log, deletes included."""
     folder = log_folder(root, place)
     decode = entry_decoder()
-    return _looked_again(disk, folder, lambda: _read_latest(disk, folder, decode))
+    return _looked_again(disk, folder, lambda: _read_latest(disk, folder, place, decode))
 
 
 def merged_entries(disk: Disk, root: Path, places: Iterable[Place]) -> dict[Identity, Entry]:
@@ -94,34 +95,35 @@ def live_entry(
     return None if gone else entry
 
 
-def _read_latest(disk: Disk, folder: Path, decode: Decode) -> dict[Identity, Entry]:
+def _read_latest(disk: Disk, folder: Path, place: Place, decode: Decode) -> dict[Identity, Entry]:
     segments, snapshots = log_files(disk, folder)
     latest: dict[Identity, Entry] = {}
     header = None
     if snapshots:
-        snapshot = _snapshot(disk, folder, snapshots[-1])
+        snapshot = _snapshot(disk, folder, place, snapshots[-1])
         header = snapshot.header
         for entries in snapshot.whole(decode):
             for entry in entries:
                 latest[entry.key_class, entry.key] = entry
     covered = header.last_sequence if header else 0
-    for _, entries in _segments(disk, folder, [file for file in segments if file.number > covered], decode, header):
+    newer = [file for file in segments if file.number > covered]
+    for _, entries in _segments(disk, folder, place, newer, decode, header):
         for entry in entries:
             latest[entry.key_class, entry.key] = entry
     return latest
 
 
-def _read_local(disk: Disk, folder: Path, decode: Decode) -> Local:
+def _read_local(disk: Disk, folder: Path, place: Place, decode: Decode) -> Local:
     segments, snapshots = log_files(disk, folder)
     last, timestamp, log_id, held, header = 0, 0, "", [], None
     if snapshots:
-        snapshot = _snapshot(disk, folder, snapshots[-1])
+        snapshot = _snapshot(disk, folder, place, snapshots[-1])
         held = [entry for entries in snapshot.whole(decode) for entry in entries]
         header = snapshot.header
         last, timestamp, log_id = header.last_sequence, header.last_timestamp, header.log_id
     tail: list[Entry] = []
     torn = None
-    for reader, entries in _segments(disk, folder, segments, decode, header):
+    for reader, entries in _segments(disk, folder, place, segments, decode, header):
         log_id = reader.header.log_id
         tail += entries
         if not entries:
@@ -134,21 +136,25 @@ def _torn(reader: SegmentReader) -> str | None:
     return f"{reader.path}: {lost} bytes behind byte {reader.end}" if lost else None
 
 
-def _snapshot(disk: Disk, folder: Path, file: LogFile) -> SnapshotReader:
+def _snapshot(disk: Disk, folder: Path, place: Place, file: LogFile) -> SnapshotReader:
     path = folder / file.name
-    return SnapshotReader(path, disk.read(path))
+    reader = SnapshotReader(path, disk.read(path))
+    check_belongs(reader.header, place, folder)
+    return reader
 
 
 def _segments(
-    disk: Disk, folder: Path, files: list[LogFile], decode: Decode, snapshot: SnapshotHeader | None
+    disk: Disk, folder: Path, place: Place, files: list[LogFile], decode: Decode, snapshot: SnapshotHeader | None
 ) -> Iterator[tuple[SegmentReader, list[Entry]]]:
     """The blocks of these segments, and at the end of each one without entries. What is missing is `CorruptLog`."""
     wanted, crc = (snapshot.last_sequence + 1, snapshot.last_crc) if snapshot else (1, 0)
     for index, file in enumerate(files):
         path = folder / file.name
         reader = SegmentReader(path, disk.read(path))
-        if index or file.number >= wanted:
-            _check_follows(reader, wanted, crc)
+        check_belongs(reader.header, place, folder)
+        wrong = unlinked(reader.header, wanted, crc) if index or file.number >= wanted else None
+        if wrong is not None:
+            raise CorruptLog(wrong, path=path, offset=0, sequence=wanted)
         for entries in reader.entries(decode):
             yield reader, entries
         ending = reader.ending()
@@ -156,21 +162,6 @@ def _segments(
             raise reader.damage()
         yield reader, []
         wanted, crc = reader.next_sequence, reader.seal_crc
-
-
-def _check_follows(reader: SegmentReader, wanted: int, crc: int) -> None:
-    """The next segment, as recovery checks it, begins with the sequence `wanted` and follows the seal `crc`."""
-    header = reader.header
-    if header.first_sequence != wanted:
-        raise CorruptLog(
-            f"the log goes on with sequence {header.first_sequence}, and {wanted} is missing.",
-            path=reader.path, offset=0, sequence=wanted,
-        )  # fmt: skip
-    if header.previous_crc != crc:
-        raise CorruptLog(
-            "the chain of seals is broken: this segment does not follow the one before it.",
-            path=reader.path, offset=0, sequence=wanted,
-        )  # fmt: skip
 
 
 def _looked_again(disk: Disk, folder: Path, read: Callable[[], T]) -> T:

@@ -18,7 +18,6 @@ from kvwal.cli.options import (
     Archive,
     Cluster,
     Json,
-    Namespace,
     Node,
     Resume,
     Root,
@@ -32,7 +31,7 @@ from kvwal.hlc import to_text
 from kvwal.integrity.compare import verify_log
 from kvwal.integrity.examine import Found, dump
 from kvwal.integrity.repair import Found as Damaged
-from kvwal.integrity.repair import look, repair
+from kvwal.integrity.repair import check_one_cluster, look, repair
 from kvwal.log.names import LOCK, find_places, log_folder
 from kvwal.log.reader import entry_decoder
 from kvwal.ports.clock import SYSTEM
@@ -121,7 +120,7 @@ def log_repair(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Go on in the archive, and fence the damaged log there.")
     ] = False,
-    namespace: Namespace = "default",
+    namespace: AnyNamespace = "default",
     cluster: Cluster = "local",
     node: Node = None,
     archive: Archive = None,
@@ -165,6 +164,8 @@ def _check_repair(where: Where, places: list[Place], into: Path | None, take_ove
         raise ConfigError(f"{where.root} holds no log of {where.namespace}/{where.cluster}.", hint=hint)
     if into is None and take_over:
         raise ConfigError("--take-over needs --into FOLDER: nothing was changed.", hint="Name a new folder.")
+    if into is not None:
+        check_one_cluster(places)
     if into is not None and find_places(OS_DISK, into):
         raise ConfigError(f"{into} holds a store already; nothing was written.", hint="Choose a new folder.")
     for place in places if into is not None else ():

@@ -17,6 +17,7 @@ from archive.layout import Place
 from kvwal.entry import Entry
 from kvwal.errors import KvwalError
 from kvwal.integrity.notes import Notes, NotesInMemory
+from kvwal.log.chain import BROKEN, misplaced
 from kvwal.log.format import Kind, decode_seal, find_blocks
 from kvwal.log.names import FileKind, LogFile, log_folder, parse_name
 from kvwal.log.reader import End, Progress, SegmentReader, SnapshotReader, entry_decoder, log_files
@@ -144,7 +145,7 @@ class _Looking:
                 found = _described(reader, len(buffer), newest, last=last)
             except KvwalError as error:
                 return Found(file.name, file.number, 0, 0, len(buffer), "damaged", error.what)
-        found = found._replace(problem=found.problem or self._misplaced(reader))
+        found = found._replace(problem=found.problem or misplaced(reader.header, self._place) or "")
         if found.state == "sealed" and not found.problem:
             self._notes.add(name, mark, list(found))
         return found
@@ -161,7 +162,7 @@ class _Looking:
         except (KvwalError, OSError) as error:
             what = error.what if isinstance(error, KvwalError) else f"it cannot be read: {error.strerror}."
             return Found(file.name, file.number, 0, 0, 0, "damaged", what)
-        return found._replace(problem=found.problem or self._misplaced(reader))
+        return found._replace(problem=found.problem or misplaced(reader.header, self._place) or "")
 
     def _open(self, path: Path, kind: FileKind) -> AbstractContextManager[Buffer]:
         """A segment is read, because its writer may cut it short; a snapshot never changes."""
@@ -169,11 +170,6 @@ class _Looking:
             return nullcontext(self._disk.read(path))
         self._disk.try_read(path)
         return self._disk.view(path)
-
-    def _misplaced(self, reader: SegmentReader) -> str:
-        header = reader.header
-        written = (header.namespace, header.cluster, header.business, header.node)
-        return "" if written == self._place else f"it was written as {'/'.join(written)}, and does not belong here."
 
     def _report(self, done: int) -> None:
         if self._progress is not None:
@@ -253,7 +249,7 @@ def _follows(segment: Found, before: Found | None, snapshot: Found | None) -> st
     if expected is None and snapshot is not None and segment.first == covered + 1:
         expected = snapshot.seal_crc
     if expected is not None and segment.previous_crc != expected:
-        return "the chain of seals is broken: this segment does not follow the one before it."
+        return BROKEN
     if (
         snapshot is not None
         and segment.state == "sealed"

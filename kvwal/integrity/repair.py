@@ -125,8 +125,10 @@ def repair(
     """Write these logs, which are of one namespace and cluster, to the new root `into`, and return how many entries each has
     there. With `take_over` they go on in the archive, and the old ones are fenced there as the last step but one.
 
-    Raises `ConfigError` if a log cannot go on there; `ArchiveDamaged` if an object that is needed for it is not what was put.
+    Raises `ConfigError` if they are of several, or a log cannot go on there; `ArchiveDamaged` if an object that is needed for it
+    is not what was put.
     """
+    check_one_cluster([one.place for one in found])
     for one in found if take_over else ():
         _check_take_over(one, objects)
     doors.disk.remove_tree(into / STAGE)
@@ -144,6 +146,15 @@ def repair(
         take()
     give_name(doors.disk, into, STAGE, found[0].place.namespace, found[0].place.cluster)
     return [count for count, _ in written]
+
+
+def check_one_cluster(places: Iterable[Place]) -> None:
+    """`ConfigError` if logs are of several namespaces or clusters: what is built gets the name of one."""
+    if len({(place.namespace, place.cluster) for place in places}) > 1:
+        raise ConfigError(
+            "logs of several namespaces cannot be repaired into one root at once; nothing was written.",
+            hint="Repair one after the other: --namespace N.",
+        )
 
 
 def _check_take_over(found: Found, objects: Objects | None) -> None:

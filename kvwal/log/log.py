@@ -13,6 +13,7 @@ from kvwal.entry import TIMESTAMP_SHIFT, Entry
 from kvwal.errors import ArchiveError, ClockSkew, ConfigError, KvwalError, StoreLocked
 from kvwal.hlc import HybridClock, to_text
 from kvwal.log.appender import Appender, storage_full
+from kvwal.log.chain import check_belongs
 from kvwal.log.format import Header
 from kvwal.log.names import LOCK, log_folder
 from kvwal.log.reader import Progress, entry_decoder
@@ -185,7 +186,8 @@ async def open_log(
     try:
         await ports.workers.run(lambda: held.append(_take_lock(ports, root, folder)))
         recovered = await ports.workers.run(lambda: recover(ports.disk, folder, target, entry_decoder(), progress))
-        _check_identity(folder, place, recovered)
+        if recovered.header is not None:
+            check_belongs(recovered.header, place, folder)
         if not accept_clock:
             _check_clock(folder, recovered, ports.clock.wall_ms(), settings)
         hybrid.advance(recovered.last_timestamp)
@@ -237,18 +239,6 @@ def _not_dropped(path: Path, error: OSError) -> KvwalError:
         f"{path}: a snapshot covers it, and it could not be removed ({error}).",
         hint="Nothing is lost, and it is tried again; see to the disk.",
     )
-
-
-def _check_identity(folder: Path, place: Place, recovered: Recovered) -> None:
-    header = recovered.header
-    if header is None:
-        return
-    written = Place(header.namespace, header.cluster, header.business, header.node)
-    if written != place:
-        raise ConfigError(
-            f"{folder}: its files were written as {'/'.join(written)}.",
-            hint="A log cannot be renamed by moving its folder: move it back.",
-        )
 
 
 def _check_clock(folder: Path, recovered: Recovered, wall_ms: int, settings: Settings) -> None:

@@ -34,6 +34,7 @@ from typing import NamedTuple
 
 from kvwal.entry import Decode, Entry
 from kvwal.errors import CorruptLog
+from kvwal.log.chain import missing, unlinked
 from kvwal.log.format import Header, Seal, align, pack_seal
 from kvwal.log.names import FileKind, LogFile, parse_name, partial_name, torn_name
 from kvwal.log.reader import End, Progress, SegmentReader, SnapshotReader, log_files
@@ -183,7 +184,8 @@ class _Recovery:
     def _check_start(self, first_needed: int) -> None:
         later = [file for file in self._segments if file.number >= first_needed]
         if later and later[0].number != first_needed:
-            raise self._missing(self._folder / later[0].name, later[0].number, first_needed)
+            path = self._folder / later[0].name
+            raise CorruptLog(missing(later[0].number, first_needed), path=path, offset=0, sequence=first_needed)
 
     def _pass_over(self, file: LogFile, following: LogFile | None, first_needed: int) -> None:
         """A segment that a snapshot covers: it waits for the archive. Its seal is in the header of the next one."""
@@ -203,7 +205,8 @@ class _Recovery:
         path = self._folder / file.name
         with self._disk.view(path) as buffer:
             reader = SegmentReader(path, buffer)
-            self._check_chain(reader)
+            if (wrong := unlinked(reader.header, self._next, self._crc)) is not None:
+                raise CorruptLog(wrong, path=path, offset=0, sequence=self._next)
             for entries in reader.entries(self._decode):
                 self._target.apply(entries)
                 self._timestamp = max(self._timestamp, entries[-1].timestamp if entries else 0)
@@ -221,21 +224,6 @@ class _Recovery:
         if last:
             self._write_again(path, reader.end, seal)
         self._done += reader.end
-
-    def _check_chain(self, reader: SegmentReader) -> None:
-        header = reader.header
-        if header.first_sequence != self._next:
-            raise self._missing(reader.path, header.first_sequence, self._next)
-        if header.previous_crc != self._crc:
-            raise CorruptLog(
-                "the chain of seals is broken: this segment does not follow the one before it.",
-                path=reader.path, offset=0, sequence=self._next,
-            )  # fmt: skip
-
-    def _missing(self, path: Path, found: int, wanted: int) -> CorruptLog:
-        return CorruptLog(
-            f"the log goes on with sequence {found}, and {wanted} is missing.", path=path, offset=0, sequence=wanted
-        )
 
     def _keep(self, path: Path, reader: SegmentReader, crc: int, size: int) -> None:
         last = reader.next_sequence - 1

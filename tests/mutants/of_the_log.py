@@ -69,8 +69,8 @@ MUTANTS = [
         "tests/property/test_log_laws.py tests/unit/test_segments.py",
     ),
     Mutant(
-        "the chain of seals is not followed", 4, "kvwal/log/recovery.py",
-        "        if header.previous_crc != self._crc:\n", "        if header.previous_crc < 0:\n",
+        "the chain of seals is not followed", 4, "kvwal/log/chain.py",
+        "    return None if header.previous_crc == crc else BROKEN\n", "    return None\n",
         STATES,
     ),
     Mutant(

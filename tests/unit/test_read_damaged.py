@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from kvwal.errors import CorruptLog
+import kvwal
+from archive.layout import Place
+from kvwal.errors import ConfigError, CorruptLog
+from kvwal.integrity.examine import examine
 from kvwal.log.names import log_folder
 from kvwal.reading import latest_entries, read_local
 from kvwal.readonly import read_only_stats
 from tests.support.faults import make_options
 from tests.support.logs import PLACE, Writer, keys, recovered
+from tests.support.store import fill_segments
 
 
 @pytest.fixture
@@ -74,3 +78,17 @@ def test_a_torn_tail_is_said(tmp_path: Path) -> None:
     path.write_bytes(data.replace(b"value-0003", b"value-0002"))
     assert path.name in read_only_stats(options)["businesses"]["b"]["n"]["torn"]
     assert len(read_local(options.disk, tmp_path, PLACE).tail.entries) == 2
+
+
+@pytest.mark.parametrize("checkpointed", [0, 2, 3])
+def test_a_log_that_was_moved_is_refused_as_recovery_refuses_it(tmp_path: Path, checkpointed: int) -> None:
+    fill_segments(tmp_path, segments=3, archived=0, checkpointed=checkpointed)
+    there, here = (Place("default", "local", business, "local") for business in ("b", "moved"))
+    log_folder(tmp_path, there).parent.rename(log_folder(tmp_path, here).parent)
+    disk, said = make_options(tmp_path).disk, "it was written as default/local/b/local, and does not belong here"
+    for read in (latest_entries, read_local):
+        with pytest.raises(ConfigError, match=said):
+            read(disk, tmp_path, here)
+    with pytest.raises(ConfigError, match=said), kvwal.open(tmp_path, archive=None) as store:
+        store.map("moved")
+    assert all(said in file.problem for file in examine(disk, tmp_path, here))

@@ -1,0 +1,78 @@
+"""A typo, the wrong cluster, the wrong node, the wrong time: each is said, and never taken for all being well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kvwal as library
+from kvwal.errors import ConfigError
+from kvwal.integrity.repair import look, repair
+from kvwal.log.names import find_places
+from kvwal.log.reader import entry_decoder
+from kvwal.ports.clock import SYSTEM
+from kvwal.ports.disk import OS_DISK
+from kvwal.restoring import Doors
+from tests.support.cli import Ran, kvwal
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A closed store with one business, archived."""
+    root = tmp_path / "data"
+    with library.open(root) as store:
+        store.map("jobs")["job-1"] = 1
+        store.archive()
+    return root
+
+
+def refused(ran: Ran, says: str) -> None:
+    assert (ran.code, ran.out) == (2, ""), ran
+    assert ran.err.startswith("kvwal: ")
+    assert ran.err.count("\n") == 1
+    assert says in ran.err
+
+
+def two_namespaces(root: Path) -> None:
+    """A damaged log of the same name in each of two namespaces."""
+    for namespace in ("a", "b"):
+        with library.open(root, namespace=namespace) as store:
+            store.map("jobs")["whose"] = namespace
+            store.archive()
+    for path in root.glob("[ab]/local/jobs/local/*.wal"):
+        data = bytearray(path.read_bytes())
+        data[40] ^= 1
+        path.write_bytes(data)
+
+
+@pytest.mark.parametrize("more", [[], ["--take-over"]])
+def test_logs_of_several_namespaces_are_not_repaired_into_one_root(tmp_path: Path, more: list[str]) -> None:
+    root, mended = tmp_path / "data", tmp_path / "mended"
+    two_namespaces(root)
+    fences = sorted(root.glob("_archive/**/_log*"))
+    refused(kvwal("log", "repair", root, "--namespace", "*", "--into", mended, *more), "--namespace N")
+    assert not mended.exists()
+    assert sorted(root.glob("_archive/**/_log*")) == fences
+    for namespace in ("a", "b"):
+        into = tmp_path / f"mended-{namespace}"
+        assert kvwal("log", "repair", root, "--namespace", namespace, "--into", into, *more).code == 0
+        with library.open(into, namespace=namespace, read_only=True) as store:
+            assert dict(store.map("jobs").items()) == {"whose": namespace}
+
+
+def test_a_repair_of_several_namespaces_writes_nothing(tmp_path: Path) -> None:
+    root, into, doors = tmp_path / "data", tmp_path / "mended", Doors(OS_DISK, SYSTEM)
+    two_namespaces(root)
+    found = [look(doors, root, place, None, entry_decoder()) for place in find_places(OS_DISK, root)]
+    with pytest.raises(ConfigError, match="cannot be repaired into one root at once; nothing was written"):
+        repair(doors, into, found, None, take_over=False)
+    assert not into.exists()
+
+
+def test_a_log_that_was_moved_is_read_by_nobody(root: Path) -> None:
+    (root / "default" / "local" / "jobs").rename(root / "default" / "local" / "runs")
+    for command in (("get",), ("get", "--json"), ("history",), ("put",)):
+        value = ["2"] if command == ("put",) else []
+        refused(kvwal(command[0], root, "runs", "job-1", *value, *command[1:]), "does not belong here")
+    assert "does not belong here" in kvwal("log", "verify", root).out
