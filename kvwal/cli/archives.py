@@ -28,6 +28,7 @@ from kvwal.cli.options import (
     Resume,
     Root,
     Where,
+    archive_of,
     scrub_notes,
 )
 from kvwal.cli.show import Format
@@ -42,23 +43,30 @@ Source = Annotated[str, typer.Argument(metavar="ROOT|URL", help="A store, or the
 
 
 def objects_of(source: str, archive: str | None) -> Objects:
-    """The archive that is meant: `--archive`, the one of a root, or the URL or folder itself."""
+    """The archive to look at: that of a root, or, where the source is none, the URL or folder itself."""
     if archive == "none":
         raise ConfigError("--archive none leaves nothing to look at.", hint="Name the archive's folder or URL.")
-    if archive is not None:
-        return open_objects(archive)
-    default = Path(source) / "_archive"
-    return open_objects(str(default) if "://" not in source and default.is_dir() else source)
+    return archive_of(source, archive) or open_objects(source)
 
 
 def places_of(objects: Objects, namespace: str, cluster: str, node: str | None) -> list[Place]:
-    """Every place of the archive that is meant, sorted."""
-    listed = objects.list("" if namespace == ALL else f"{namespace}/{cluster}/")
-    parsed = (parse_object_key(item.key) or parse_registration_key(item.key) for item in listed)
-    places = {found[0] for found in parsed if found is not None}
-    return sorted(
-        p for p in places if p.cluster == cluster and namespace in (ALL, p.namespace) and node in (None, p.node)
-    )
+    """Every place of the archive that is meant, sorted; `ConfigError` if there is none, naming those there are."""
+    listed = places_under(objects, "" if namespace == ALL else f"{namespace}/{cluster}/")
+    meant = [p for p in listed if p.cluster == cluster and namespace in (ALL, p.namespace) and node in (None, p.node)]
+    if not meant:
+        there = ", ".join(sorted({"/".join((p.namespace, p.cluster, "*", p.node)) for p in places_under(objects, "")}))
+        of_node = f" on node {node}" if node else ""
+        raise ConfigError(
+            f"{objects.url} holds nothing of {namespace}/{cluster}{of_node}.",
+            hint=f"Check the URL, --namespace, --cluster and --node. There is: {there or 'nothing'}.",
+        )
+    return meant
+
+
+def places_under(objects: Objects, prefix: str) -> list[Place]:
+    """Every place that objects or registrations under this prefix name, sorted."""
+    parsed = (parse_object_key(item.key) or parse_registration_key(item.key) for item in objects.list(prefix))
+    return sorted({found[0] for found in parsed if found is not None})
 
 
 def now_ms() -> int:
@@ -77,15 +85,13 @@ def archive_run(
     json: Json = False,
 ) -> None:
     """Seal what is in the log, archive it, and return when the archive has confirmed it."""
-    with Where(root, namespace, cluster, node, archive).open(accept_clock=accept_clock) as store:
-        for business in store.businesses():
-            store.map(business)
+    with Where(root, namespace, cluster, node, archive).open_all(accept_clock=accept_clock) as (store, count):
         store.archive()
         stats = store.stats()
     if json:
         show.json_line(stats)
     else:
-        show.say(f"{root}: everything is archived.")
+        show.say(f"{root}: {'1 business is' if count == 1 else f'{count:,} businesses are'} archived.")
 
 
 @archive_app.command("list")

@@ -59,7 +59,7 @@ def log_dump(
     json: Json = False,
 ) -> None:
     """Print every entry that is in the log's segments, in the order it was written."""
-    for place in Where(root, namespace, cluster, node, archive).places(business):
+    for place in Where(root, namespace, cluster, node, archive).logs(business):
         for file, sequence, entry in dump(OS_DISK, root, place):
             if json:
                 where = {"business": place.business, "node": place.node, "file": file, "sequence": sequence}
@@ -85,11 +85,7 @@ def log_verify(
     exit code 4 if anything is damaged or missing.
     """
     where = Where(root, namespace, cluster, node, archive)
-    places = where.places(business)
-    if not places:
-        raise ConfigError(
-            f"{root} holds no log of {namespace}/{cluster}.", hint="See what is there with `kvwal doctor`."
-        )
+    places = where.logs(business)
     objects = where.objects()
     found: list[tuple[Place, Found]] = []
     silent: ArchiveError | None = None
@@ -130,7 +126,7 @@ def log_repair(
     changed. Exit code 4 if something is lost.
     """
     where = Where(root, namespace, cluster, node, archive)
-    places = where.places(business)
+    places = where.logs(business)
     _check_repair(where, places, into, take_over)
     objects = where.objects()
     found, sound = _look(root, places, objects)
@@ -159,9 +155,6 @@ def log_repair(
 
 def _check_repair(where: Where, places: list[Place], into: Path | None, take_over: bool) -> None:
     """Refuse a call that cannot work, or that would copy a log which somebody is writing."""
-    if not places:
-        hint = "See what is there with `kvwal doctor`."
-        raise ConfigError(f"{where.root} holds no log of {where.namespace}/{where.cluster}.", hint=hint)
     if into is None and take_over:
         raise ConfigError("--take-over needs --into FOLDER: nothing was changed.", hint="Name a new folder.")
     if into is not None:

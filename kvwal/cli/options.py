@@ -20,6 +20,7 @@ from kvwal.log.names import find_places
 from kvwal.ports.disk import OS_DISK
 
 ALL = "*"
+LOOK = "See what is there with `kvwal doctor`."
 
 
 def complete_business(context: typer.Context, incomplete: str) -> list[str]:
@@ -105,12 +106,19 @@ class Where(NamedTuple):
         ):
             yield store
 
+    @contextmanager
+    def open_all(self, *, accept_clock: bool = False) -> Iterator[tuple[kvwal.Store, int]]:
+        """The store with every business open, and how many those are; `ConfigError` if there is none."""
+        self.logs()
+        with self.open(accept_clock=accept_clock) as store:
+            names = store.businesses()
+            for business in names:
+                store.map(business)
+            yield store, len(names)
+
     def objects(self) -> Objects | None:
         """The archive that is meant; None for 'none', and where the default one was not begun."""
-        if self.archive is not None:
-            return None if self.archive == "none" else open_objects(self.archive)
-        default = self.root / ARCHIVE_FOLDER
-        return open_objects(str(default)) if default.is_dir() else None
+        return archive_of(str(self.root), self.archive)
 
     def namespaces(self, business: str) -> list[str]:
         """The namespace, or, for '*', every one under the root that has this business."""
@@ -118,8 +126,7 @@ class Where(NamedTuple):
             return [self.namespace]
         found = sorted({place.namespace for place in self.places(business)})
         if not found:
-            hint = "See what is there with kvwal doctor."
-            raise ConfigError(f"{self.root}: no namespace has a business {business!r}.", hint=hint)
+            raise ConfigError(f"{self.root}: no namespace has a business {business!r}.", hint=LOOK)
         return found
 
     def places(self, business: str | None = None) -> list[Place]:
@@ -127,6 +134,25 @@ class Where(NamedTuple):
         namespace = None if self.namespace == ALL else self.namespace
         found = find_places(OS_DISK, self.root, namespace, self.cluster, business)
         return [place for place in found if self.node in (None, place.node)]
+
+    def logs(self, business: str | None = None) -> list[Place]:
+        """The same; `ConfigError` if there is none: a wrong name must not look like a store in which all is well."""
+        found = self.places(business)
+        if not found:
+            meant = "/".join(filter(None, (self.namespace, self.cluster, business)))
+            of_node = f" on node {self.node}" if self.node else ""
+            raise ConfigError(f"{self.root} holds no log of {meant}{of_node}.", hint=LOOK)
+        return found
+
+
+def archive_of(root: str, option: str | None) -> Objects | None:
+    """The archive that is meant: what `--archive` says, else the folder _archive of a root. None for 'none', and where there is
+    no such folder.
+    """
+    if option is not None:
+        return None if option == "none" else open_objects(option)
+    default = Path(root) / ARCHIVE_FOLDER
+    return open_objects(str(default)) if "://" not in root and default.is_dir() else None
 
 
 @contextmanager

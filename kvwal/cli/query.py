@@ -15,7 +15,6 @@ import typer
 
 from archive.layout import Place
 from archive.merge import all_rows
-from archive.objects import open_objects
 from archive.reader import listed_again, read_rows
 from archive.view import parts
 from kvwal.cli import show
@@ -125,10 +124,9 @@ def history_of(where: Where, business: str) -> Iterator[tuple[str, pa.Table]]:
 
 def archived(where: Where, places: list[Place]) -> list[tuple[str, pa.Table]]:
     """The rows of these logs that are in the archive, each object's with its node."""
-    default = where.root / "_archive"
-    if not places or where.archive == "none" or (where.archive is None and not default.is_dir()):
+    objects = where.objects() if places else None
+    if objects is None:
         return []
-    objects = open_objects(where.archive or str(default))
     first = places[0]
     nodes: dict[str, int | None] = {place.node: None for place in places}
 

@@ -29,15 +29,13 @@ def checkpoint(
     json: Json = False,
 ) -> None:
     """Write a snapshot of every business, so that opening reads less log."""
-    with Where(root, namespace, cluster, node, archive).open(accept_clock=accept_clock) as store:
-        for business in store.businesses():
-            store.map(business)
+    with Where(root, namespace, cluster, node, archive).open_all(accept_clock=accept_clock) as (store, count):
         store.checkpoint()
         found = store.stats()
     if json:
         show.json_line(found)
     else:
-        show.say(f"{root}: every business has a snapshot.")
+        show.say(f"{root}: {'1 business has' if count == 1 else f'{count:,} businesses have'} a snapshot.")
 
 
 def stats(
@@ -49,9 +47,9 @@ def stats(
     json: Json = False,
 ) -> None:
     """Print what each log holds, how far its snapshot has come, and the room on the disk."""
-    with Where(root, namespace, cluster, node, archive).open(read_only=True) as store:
-        for business in store.businesses():
-            store.map(business)
+    where = Where(root, namespace, cluster, node, archive)
+    where.logs()
+    with where.open(read_only=True) as store:
         found = store.stats()
     if json:
         show.json_line(found)

@@ -76,3 +76,39 @@ def test_a_log_that_was_moved_is_read_by_nobody(root: Path) -> None:
         value = ["2"] if command == ("put",) else []
         refused(kvwal(command[0], root, "runs", "job-1", *value, *command[1:]), "does not belong here")
     assert "does not belong here" in kvwal("log", "verify", root).out
+
+
+ON_A_ROOT = [
+    ("archive", "run"), ("checkpoint",), ("stats",), ("log", "dump"), ("log", "verify"), ("log", "repair"),
+]  # fmt: skip
+ON_AN_ARCHIVE = [("archive", "list"), ("archive", "verify"), ("archive", "rewrite"), ("archive", "gc")]
+
+
+@pytest.mark.parametrize("command", ON_A_ROOT, ids=" ".join)
+def test_where_there_is_no_log_nothing_is_well(root: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
+    assert kvwal(*command, root).code == 0
+    nowhere = tmp_path / "nowhere"
+    refused(kvwal(*command, nowhere), "holds no log of default/local. See what is there with `kvwal doctor`.")
+    refused(kvwal(*command, root, "--cluster", "typo"), "holds no log of default/typo.")
+    refused(kvwal(*command, root, "--namespace", "typo"), "holds no log of typo/local.")
+    refused(kvwal(*command, root, "--node", "typo"), "holds no log of default/local on node typo.")
+    assert not nowhere.exists()
+    assert sorted(path.name for path in root.iterdir()) == ["_archive", "default"]
+
+
+@pytest.mark.parametrize("command", ON_AN_ARCHIVE, ids=" ".join)
+def test_where_nothing_is_archived_nothing_is_well(root: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
+    for source in (root, root / "_archive"):
+        assert kvwal(*command, source).code == 0
+        for option in ("--namespace", "--cluster", "--node"):
+            refused(kvwal(*command, source, option, "typo"), "There is: default/local/*/local.")
+    refused(kvwal(*command, tmp_path / "nowhere"), "nowhere holds nothing of default/local.")
+    refused(kvwal(*command, tmp_path / "nowhere", "--namespace", "*"), "There is: nothing.")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_what_was_done_is_counted(root: Path) -> None:
+    assert kvwal("archive", "run", root).out == f"{root}: 1 business is archived.\n"
+    assert kvwal("put", root, "runs", "run-1", "1").code == 0
+    assert kvwal("archive", "run", root).out == f"{root}: 2 businesses are archived.\n"
+    assert kvwal("checkpoint", root).out == f"{root}: 2 businesses have a snapshot.\n"
