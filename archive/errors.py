@@ -62,6 +62,12 @@ class ArchiveDamaged(ArchiveError):
 
 
 class ArchiveGap(ArchiveError):
-    """A range of the log is in no object of the archive, or what is asked lies before the horizon of its history."""
+    """A range of the log is in no object of the archive."""
 
     kind = Kind.DAMAGE
+
+
+class BeforeHistory(ArchiveGap):
+    """A moment was asked for that lies before what is kept of every change. Nothing is damaged."""
+
+    kind = Kind.CALLER

@@ -11,11 +11,14 @@ this module would build is not a name of the archive: every legal name round-tri
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from archive.errors import InvalidName
 
 NAME_LENGTH = 128
+LOGICAL_BITS = 16
+"""The low bits of a timestamp, which count within a millisecond."""
 MAX_NUMBER = 2**63 - 1
 
 _FIRST = re.compile(r"[A-Za-z0-9%@+]")
@@ -57,6 +60,14 @@ class Span(NamedTuple):
         if (self.first, self.last) == (other.first, other.last):
             return self.horizon > other.horizon
         return self.first <= other.first and other.last <= self.last
+
+
+def to_text(timestamp: int) -> str:
+    """A timestamp as people read it: UTC to the millisecond, and the counter where it is not 0."""
+    counter = timestamp & ((1 << LOGICAL_BITS) - 1)
+    moment = datetime.fromtimestamp((timestamp >> LOGICAL_BITS) / 1000, tz=UTC)
+    text = moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+    return f"{text}+{counter}" if counter else text
 
 
 def check_name(kind: str, name: object) -> str:

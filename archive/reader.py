@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
-from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap
+from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, BeforeHistory
 from archive.faults import ObjectMissing
-from archive.layout import Place, Span, parse_object_key
+from archive.layout import LOGICAL_BITS, Place, Span, parse_object_key, to_text
 from archive.objects import Objects, open_copy
 from archive.registry import Registration, owner
 from archive.rows import (
@@ -297,7 +297,7 @@ def without_gaps(
     """The objects needed for the log's entries up to the sequence `up_to`, or ArchiveGap naming what is missing of
     them.
 
-    With `at`, a timestamp, the entries must also not have been thinned out later than that.
+    With `at`, a timestamp, the entries must also not have been thinned out later than that: BeforeHistory.
     """
     needed = [info for info in infos if up_to is None or info.span.first <= up_to]
     found = covered(needed)
@@ -308,9 +308,10 @@ def without_gaps(
             hint="Put the missing objects back, or archive the log that still holds them; `kvwal archive verify` lists them.",
         )
     if at is not None and at < found.horizon:
-        raise ArchiveGap(
-            f"{place.prefix}: before timestamp {found.horizon} only the latest entry of each key was kept, and {at} was asked.",
-            hint="Ask for a later time; the setting `history` says how long every entry is kept.",
+        raise BeforeHistory(
+            f"{place.prefix}: before {to_text(found.horizon)} only the latest entry of each key was kept, and"
+            f" {to_text(at >> LOGICAL_BITS << LOGICAL_BITS)} was asked.",
+            hint="Ask for a later time; the setting `history_seconds` says how long every entry is kept.",
         )
     return needed
 

@@ -41,7 +41,7 @@ def restore_batches(
     timestamp `at`.
 
     Every object was read and checked when this returns, and the rows follow in bounded memory. Raises ArchiveGap if a
-    range is missing or `at` lies before the horizon, ArchiveDamaged for an object that is not what was put.
+    range is missing, BeforeHistory if `at` lies before the horizon, ArchiveDamaged for an object that is not what was put.
     """
 
     def read() -> RestoreResult:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.errors import ArchiveDamaged
-from archive.layout import Place, Span
+from archive.layout import LOGICAL_BITS, Place, Span
 from archive.objects import Objects
 from archive.reader import ObjectInfo, list_spans, listed_again, live_objects, read_info, read_rows
 from archive.rows import IDENTITY, same_as_before, sorted_rows
@@ -32,7 +32,6 @@ MIN_INPUTS = 4
 SIZE_RATIO = 2
 SMALL_BYTES = 64 << 10  # objects below it count as equal: what they cost is their number
 GARBAGE_RATIO = 0.25
-LOGICAL_BITS = 16
 
 
 class Job(NamedTuple):

@@ -42,7 +42,7 @@ def parts(
     """The objects to read for a business, node by node: of `nodes`, up to the sequence given for each, or of every
     registered node.
 
-    Raises ArchiveGap if a range before the last one needed is missing, or if `at` lies before the horizon.
+    Raises ArchiveGap if a range before the last one needed is missing, BeforeHistory if `at` lies before the horizon.
     """
     if nodes is None:
         nodes = {place.node: None for place in registered(objects, namespace, cluster, business)}
@@ -68,8 +68,8 @@ def latest(
 
     Deleted rows are there, flagged; whether a row has expired is not judged. `nodes` maps a node to the last sequence
     of it to take from the archive (None: all of it); without `nodes` every registered node counts. `tails` are rows
-    still in a node's log. With `at` only rows with a timestamp <= `at` count. Raises ArchiveGap if a range is missing
-    or `at` lies before the horizon.
+    still in a node's log. With `at` only rows with a timestamp <= `at` count. Raises ArchiveGap if a range is missing,
+    BeforeHistory if `at` lies before the horizon.
     """
 
     import pyarrow as pa

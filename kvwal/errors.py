@@ -20,6 +20,7 @@
     └── ArchiveError                retry     reach the archive
         ├── ArchiveDamaged          damage    `kvwal archive verify`
         └── ArchiveGap              damage    find the missing range
+            └── BeforeHistory       caller    ask for a later time
 
 Those that the archive raises too are defined in `archive.errors`, because `archive` imports no kvwal.
 """
@@ -32,6 +33,7 @@ from archive.errors import (
     ArchiveDamaged,
     ArchiveError,
     ArchiveGap,
+    BeforeHistory,
     ConfigError,
     InvalidName,
     Kind,
@@ -43,6 +45,7 @@ __all__ = [
     "ArchiveDamaged",
     "ArchiveError",
     "ArchiveGap",
+    "BeforeHistory",
     "ClockSkew",
     "ClusterUnreachable",
     "CodecError",
@@ -132,7 +135,7 @@ class CommitUnknown(LogFailed):
 
 
 class ClockSkew(KvwalError):
-    """The log's last timestamp lies further ahead of the wall clock than `max_skew`."""
+    """The log's last timestamp lies further ahead of the wall clock than `max_skew_seconds`."""
 
     kind = Kind.CALLER
 

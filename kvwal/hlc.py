@@ -5,9 +5,12 @@ After Kulkarni et al., "Logical Physical Clocks" (2014), with both parts in one 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
+from archive.layout import to_text
 from kvwal.entry import TIMESTAMP_SHIFT
+
+__all__ = ["HybridClock", "to_text", "to_timestamp"]
 
 
 class HybridClock:
@@ -36,11 +39,3 @@ def to_timestamp(moment: int | datetime) -> int:
         milliseconds = int(moment.timestamp() * 1000)
         return (milliseconds << TIMESTAMP_SHIFT) | ((1 << TIMESTAMP_SHIFT) - 1)
     return moment
-
-
-def to_text(timestamp: int) -> str:
-    """A timestamp as people read it: UTC to the millisecond, and the counter where it is not 0."""
-    counter = timestamp & ((1 << TIMESTAMP_SHIFT) - 1)
-    moment = datetime.fromtimestamp((timestamp >> TIMESTAMP_SHIFT) / 1000, tz=UTC)
-    text = moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
-    return f"{text}+{counter}" if counter else text

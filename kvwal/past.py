@@ -12,7 +12,7 @@ from archive.objects import Objects
 from archive.reader import coverage
 from archive.registry import registered
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_entry
-from kvwal.errors import ArchiveGap
+from kvwal.errors import ArchiveGap, BeforeHistory
 from kvwal.hlc import to_text
 from kvwal.ports.disk import Disk
 from kvwal.reading import Local, Tail, read_local
@@ -123,7 +123,7 @@ class Past:
 
 def _check_reaches(place: Place, local: Local, timestamp: int) -> None:
     if local.tail.first > 1 and timestamp < local.snapshot_timestamp:
-        raise ArchiveGap(
+        raise BeforeHistory(
             f"{'/'.join(place)}: without an archive the past ends at the last checkpoint, {to_text(local.snapshot_timestamp)}.",
             hint="Ask for a later time, or open the store with an archive.",
         )
@@ -159,5 +159,4 @@ def entries_of(table: pa.Table) -> Iterable[Entry]:
 
 def each_once(entries: list[Entry]) -> list[DataEntry]:
     """Entries newest first without the copies that a restore under another node's name made."""
-    public = [entry.public() for entry in entries]
-    return [entry for index, entry in enumerate(public) if entry not in public[max(0, index - 8) : index]]
+    return list(dict.fromkeys(entry.public() for entry in entries))

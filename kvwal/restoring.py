@@ -75,8 +75,9 @@ def restore(
     `node` is the name of the restored node, `restored` by default; it must be new to the archive, unless `take_over`: then it
     is the node whose log goes on (by default the only one), without the entries of others. `progress` is called with
     businesses done, in all, and the name of one. Raises `ConfigError` if the root has entries of this cluster already,
-    `ArchiveGap` if a range is missing or `at` lies before the history, `ArchiveError` if there is nothing or no answer,
-    `StorageFull` or `ConfigError` if the root cannot be written; whatever went wrong, it can simply be run again.
+    `ArchiveGap` if a range is missing, `BeforeHistory` if `at` lies before the history, `ArchiveError` if there is
+    nothing or no answer, `StorageFull` or `ConfigError` if the root cannot be written; whatever went wrong, it can simply
+    be run again.
     """
     return restore_through(
         Doors(OS_DISK, SYSTEM), archive, root, namespace=namespace, cluster=cluster, node=node, at=at,

@@ -115,13 +115,13 @@ class Map(MapReads, MutableMapping[Any, Any]):
     def history(self, key: Any) -> list[DataEntry]:
         """Every change of the key that log and archive hold, newest first, deletes included.
 
-        How far back that is says the archive's `history` setting; without an archive, the last checkpoint.
+        How far back that is says the setting `history_seconds`; without an archive, the last checkpoint.
         """
         data, key_class = self._codecs.encode_key(key)
         return self._business.history(key_class, data)
 
     def at(self, moment: int | datetime) -> MapReads:
-        """The map as it was at a timestamp, or at the end of a datetime's millisecond. `ArchiveGap` before the history."""
+        """The map as it was at a timestamp, or at the end of a datetime's millisecond. `BeforeHistory` before the history."""
         return MapReads(self._business.as_of(to_timestamp(moment)), self._codecs)
 
     def _submit(self, entries: list[Entry], sync: bool = False, *, waits: bool = False) -> Future[int]:

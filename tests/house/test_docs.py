@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.source import ROOT, committed
+from kvwal.config import Settings
+from tests.house.source import ROOT, committed, modules
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -70,3 +71,22 @@ def test_the_session_of_the_readme_prints_what_it_says(tmp_path: Path, monkeypat
     for session in sessions:
         run_session(session, "README.md")
     assert list(tmp_path.iterdir()), "the session left nothing on disk"
+
+
+def test_a_setting_that_is_named_exists() -> None:
+    """In the source, what follows the word "setting" in backticks; anywhere, no name that is a setting's but for its unit."""
+    settings = set(Settings.__struct_fields__)
+    without_unit = {name.rpartition("_")[0] for name in settings} - settings
+    source = [module.text for module in modules()]
+    pages = [(ROOT / page).read_text() for page in committed(".md")]
+    named = {
+        name
+        for text in source
+        for found in re.findall(r"\bsetting `(\w+)`|`(\w+)` setting\b", text)
+        for name in found
+        if name
+    }
+    quoted = {name for text in source + pages for name in re.findall(r"`([a-z]+_[a-z_]+)`", text)}
+    assert named
+    assert not named - settings
+    assert not quoted & without_unit

@@ -16,7 +16,7 @@ import kvwal
 from archive.layout import Place
 from archive.objects import open_objects
 from archive.rewrite import rewrite
-from kvwal.errors import ArchiveError, ArchiveGap, ConfigError
+from kvwal.errors import ArchiveError, ArchiveGap, BeforeHistory, ConfigError
 from kvwal.ports.disk import OS_DISK
 from kvwal.reading import read_local
 from tests.support.archiver import PLACE, business, coverage_of
@@ -101,7 +101,7 @@ def test_without_an_archive_a_checkpoint_alone_bounds_the_log(tmp_path: Path) ->
         store.checkpoint()
         assert segments(tmp_path) == [f"{3:020}.wal"]
         assert [entry.value for entry in b.history("a")] == [b"\x81\x02"]
-        with pytest.raises(ArchiveGap, match="last checkpoint"):
+        with pytest.raises(BeforeHistory, match="last checkpoint"):
             b.at(first)
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from archive import registry
-from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap
+from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, BeforeHistory, Kind
 from archive.layout import Span, object_key
 from archive.merge import BATCH_BYTES, Row, Source, all_rows, latest_plain, latest_table, newest_first
 from archive.objects import Objects, open_objects
@@ -137,8 +137,12 @@ def test_a_read_from_before_the_horizon_is_refused(objects: Objects) -> None:
     registry.register(objects, PLACE, LOG)
     kept = [found for found in rows(1, 20) if found.sequence > 5]
     put_segment(objects, PLACE, Span(1, 20, 1006 << 16), table(kept), log_id=LOG, previous_crc=0, seal_crcs=[20])
-    with pytest.raises(ArchiveGap, match="only the latest entry of each key was kept"):
-        latest(objects, *WHERE, at=1005 << 16)
+    for asked in (1005 << 16, (1005 << 16) + 65535):
+        with pytest.raises(BeforeHistory) as caught:
+            latest(objects, *WHERE, at=asked)
+        assert "before 1970-01-01 00:00:01.006Z only the latest entry of each key was kept" in str(caught.value)
+        assert "1970-01-01 00:00:01.005Z was asked" in str(caught.value)
+        assert (isinstance(caught.value, ArchiveGap), caught.value.kind) == (True, Kind.CALLER)
     assert latest(objects, *WHERE, at=1006 << 16).equals(merged(latest_plain(kept, at=1006 << 16)))
 
 
