@@ -32,6 +32,8 @@ CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 60
 SLOWEST_BYTES_PER_S = 128 << 10
 ATTEMPTS = 3
+_SCHEME = re.compile(r"[a-z][a-z0-9+]+")
+_INSTALL = "Install the fsspec filesystem that serves it (s3fs for s3://)."
 
 
 class Listed(NamedTuple):
@@ -106,9 +108,29 @@ def open_objects(url: str, storage_options: Mapping[str, Any] | None = None) -> 
     `storage_options` go to the filesystem; for s3:// the usual AWS_* variables of the environment serve as well. Raises
     ConfigError for a URL that no installed filesystem serves.
     """
+    check_url(url)
     if url.startswith("file://"):
         return LocalObjects(url.removeprefix("file://"))
     return RemoteObjects(url, storage_options or {}) if "://" in url else LocalObjects(url)
+
+
+def check_url(url: str) -> None:
+    """ConfigError if `url` is a mistyped one that would become a local folder, or has a scheme that fsspec does not know."""
+    scheme, found, rest = url.partition(":/")
+    if _SCHEME.fullmatch(scheme) and found and not rest.startswith("/"):
+        raise ConfigError(
+            f"the archive {scheme}:/… begins like a URL, with one slash, and would become a folder here.",
+            hint=f"Write {scheme}://…, or ./{scheme}:/… if a folder is meant.",
+        )
+    if "://" not in url or url.startswith("file://"):
+        return
+    from fsspec.registry import known_implementations, registry
+
+    unknown = [part for part in scheme.split("::") if part not in registry and part not in known_implementations]
+    if unknown:
+        raise ConfigError(
+            f"{_shown(url)}: no filesystem for {unknown[0]}:// is known.", hint=f"Correct the URL. {_INSTALL}"
+        )
 
 
 @contextmanager
@@ -250,7 +272,7 @@ class RemoteObjects(Objects):
     """
 
     def __init__(self, url: str, storage_options: Mapping[str, Any]) -> None:
-        self.url = re.sub(r"//[^/@]*@", "//", url).rstrip("/")
+        self.url = _shown(url)
         protocol = url.partition("://")[0]
         self._is_s3 = protocol in ("s3", "s3a")
         options = _s3_options(storage_options) if self._is_s3 else dict(storage_options)
@@ -385,6 +407,11 @@ class _Ranges(io.RawIOBase):
         return len(data)
 
 
+def _shown(url: str) -> str:
+    """A URL without what stands before an @ in it, which may be a secret."""
+    return re.sub(r"//[^/@]*@", "//", url).rstrip("/")
+
+
 def _raise_unless_gone(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         raise error
@@ -412,7 +439,7 @@ def _filesystem(url: str, shown: str, options: dict[str, Any]) -> tuple[Any, str
         name = shown.partition("://")[0]
         raise ConfigError(
             f"{shown}: no filesystem for {name}:// can be opened ({type(error).__name__}).",
-            hint="Install the fsspec filesystem that serves it (s3fs for s3://), or correct the URL.",
+            hint=f"{_INSTALL} Or correct the URL.",
         ) from error
     return filesystem, str(root).rstrip("/")
 

@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from archive.layout import Place, check_name
+from archive.objects import check_url
 from kvwal.archiver.remote import Archiver, start_child
 from kvwal.business import OpenBusiness, open_business
 from kvwal.config import Flush, Settings, check_flush
@@ -111,6 +112,7 @@ class Options:
             return None
         if isinstance(archive, Default):
             return str(self.root / ARCHIVE_FOLDER)
+        check_url(str(archive))
         return str(archive) if "://" in str(archive) else str(Path(archive).absolute())
 
 

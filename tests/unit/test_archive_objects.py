@@ -184,3 +184,15 @@ def test_what_is_shown_holds_no_secret() -> None:
     )
     assert "bucket/prefix" in repr(objects)
     assert not any(word in repr(objects) + objects.url for word in ("hunter2", "k3y", "s3cret"))
+
+
+@pytest.mark.parametrize("url", ["s3:/bucket/prefix", "file:/folder", "gs:/", "s3:/key:secret@bucket"])
+def test_a_url_with_one_slash_is_no_folder(url: str) -> None:
+    with pytest.raises(ConfigError, match="with one slash") as caught:
+        open_objects(url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("folder", ["./s3:/bucket", "a:/b", "S3:/b", "s3:", "/x/s3:/b", "a b:/c"])
+def test_what_only_looks_a_little_like_a_url_is_a_folder(folder: str) -> None:
+    assert open_objects(folder).url == str(Path(folder).absolute())
