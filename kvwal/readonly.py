@@ -11,6 +11,7 @@ from kvwal.config import Settings
 from kvwal.engine import Options
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
+from kvwal.log.names import find_places
 from kvwal.log.ring import Submission
 from kvwal.past import Past
 from kvwal.ports.room import space_stats
@@ -70,12 +71,23 @@ def open_read_only(name: str, options: Options) -> ReadOnlyBusiness:
     """The business of that name, over the nodes that are meant; `ConfigError` if there is none, naming those there are."""
     places = [place for place in options.places() if place.business == name]
     if not places:
-        there = ", ".join(sorted({place.business for place in options.places()})) or "none"
-        raise ConfigError(
-            f"{options.root}: {options.namespace}/{options.cluster} has no business {name!r} (there are: {there}).",
-            hint="Check the name, --namespace, --cluster and --node.",
-        )
+        raise _not_there(name, options)
     return options.reach(lambda: ReadOnlyBusiness(name, places, options))
+
+
+def _not_there(name: str, options: Options) -> ConfigError:
+    every = options.reach(lambda: find_places(options.disk, options.root, options.namespace, options.cluster))
+    nodes = sorted(place.node for place in every if place.business == name)
+    if nodes:
+        return ConfigError(
+            f"{options.root}: {name} has no node {options.named_node!r} (there are: {', '.join(nodes)}).",
+            hint="Name one of them with node=… (--node), or none, to read all of them merged.",
+        )
+    there = ", ".join(sorted({place.business for place in every})) or "none"
+    return ConfigError(
+        f"{options.root}: {options.namespace}/{options.cluster} has no business {name!r} (there are: {there}).",
+        hint="Check the name, --namespace and --cluster.",
+    )
 
 
 def read_only_stats(options: Options) -> dict[str, Any]:

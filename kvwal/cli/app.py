@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
-from kvwal.cli import archives, data, doctor, jobs, logs, query, record, upkeep
+import kvwal
+from kvwal.cli import archives, data, doctor, jobs, logs, query, record, show, upkeep
 from kvwal.node import command
 
 app = typer.Typer(
@@ -16,6 +18,23 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+def print_version(wanted: bool) -> None:
+    """Say which kvwal this is, and end."""
+    if wanted:
+        show.say(f"kvwal {kvwal.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def begin(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """What stands before a command."""
+
 
 COMMANDS: list[tuple[str, list[Callable[..., None]]]] = [
     ("Entries", [data.put, data.get, data.delete, data.history, data.scan, query.query]),

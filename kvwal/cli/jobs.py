@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -227,7 +227,8 @@ def _plain(text: str) -> str:
 
 
 def _time(moment: int) -> str:
-    return datetime.fromtimestamp(moment / 1_000).strftime("%Y-%m-%d %H:%M:%S") if moment else ""
+    """UTC to the second, as every command prints times."""
+    return datetime.fromtimestamp(moment / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ") if moment else ""
 
 
 def _ms(duration: int) -> str:

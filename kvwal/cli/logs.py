@@ -135,7 +135,7 @@ def log_repair(
         with show.progress() as report:
             doors = Doors(OS_DISK, SYSTEM)
             counts = repair(doors, into, found, objects, take_over=take_over, progress=report)
-    lines = [
+    lines: list[tuple[str, str, str, int | None, int | None, str]] = [
         (
             one.place.business, one.place.node, "repaired" if counts else "damaged",
             counts[number] if counts else len(one.saved.entries) + len(one.saved.snapshot),
@@ -143,9 +143,10 @@ def log_repair(
         )
         for number, one in enumerate(found)
     ]  # fmt: skip
-    lines += [(place.business, place.node, "sound", 0, 0, "") for place in sound]
+    lines += [(place.business, place.node, "sound", None, None, "") for place in sound]
     names = ["business", "node", "state", "entries saved", "archived up to", "lost"]
-    show.rows(names, sorted(lines), show.Format.json if json else show.Format.table)
+    lines.sort(key=lambda line: (line[0], line[1], line[2]))
+    show.rows(names, lines, show.Format.json if json else show.Format.table)
     if not json:
         for line in _what_next(where, found, into, take_over):
             show.say(line)

@@ -80,7 +80,8 @@ def table(names: Sequence[str], found: Iterable[Sequence[Any]]) -> None:
     body = [list(row) for row in found]
     drawn = Table(box=None, pad_edge=False, header_style="bold", show_header=any(names))
     for column, name in enumerate(names):
-        numeric = bool(body) and all(type(row[column]) in (int, float) for row in body)
+        kinds = {type(row[column]) for row in body} - {type(None)}
+        numeric = bool(kinds) and kinds <= {int, float}
         drawn.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in body:
         drawn.add_row(*(cell(value) for value in row))

@@ -21,11 +21,6 @@ _PLAIN = re.compile(rb"[A-Za-z0-9._@+-]")
 _BEGINS = re.compile(rb"[A-Za-z0-9@+]")
 
 
-def is_durable(name: str) -> bool:
-    """Whether what is put into this map goes to the log."""
-    return not name.startswith((VOLATILE, INTERNAL))
-
-
 def to_business(name: str) -> str:
     """The business of a map: its name, with whatever may not stand in a path as `%` and two digits for each byte.
 

@@ -216,7 +216,7 @@ def _take_lock(ports: Ports, root: Path, folder: Path) -> Lock:
     if isinstance(lock, str):
         raise StoreLocked(
             f"{folder}: the log is held by {lock}.",
-            hint="Stop that process, or choose another node. Reading works without the lock: read_only=True.",
+            hint="Stop that process, or choose another node. Reading (kvwal get, read_only=True) works without the lock.",
         )
     return lock
 

@@ -114,6 +114,6 @@ def choose_node(disk: Disk, root: Path, namespace: str, cluster: str, node: str 
     if len(nodes) > 1:
         raise ConfigError(
             f"{root}: {namespace}/{cluster} has several nodes: {', '.join(nodes)}.",
-            hint="Say which one with node=… (--node), or open with read_only=True for all of them.",
+            hint="Say which one with node=… (--node). Reading (kvwal get, read_only=True) needs none, and merges them.",
         )
     return nodes[0] if nodes else "local"

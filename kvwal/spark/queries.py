@@ -88,7 +88,10 @@ def one_application(records: Mapping[str, object], wanted: str) -> Found:
     if len(begins) == 1:
         return begins[0]
     known = ", ".join(f"{one.prefix} ({one.app.name})" for one in (begins or every)[-5:]) or "none"
-    raise ConfigError(f"{wanted!r} is {'several' if begins else 'no'} applications here.", hint=f"The latest: {known}.")
+    what = (
+        f"Several applications here begin with {wanted!r}." if begins else f"There is no application {wanted!r} here."
+    )
+    raise ConfigError(what, hint=f"The latest: {known}.")
 
 
 def of_kind(records: Mapping[str, object], prefix: str, folder: str, kind: type[R]) -> Iterator[R]:

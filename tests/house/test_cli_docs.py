@@ -11,6 +11,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ import typer.main
 
 from kvwal.cli.app import app
 from tests.house.source import ROOT
-from tests.support.cli import kvwal
+from tests.support.cli import Ran, kvwal
 
 PAGE = ROOT / "docs" / "cli.md"
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -69,6 +70,11 @@ def test_every_command_has_help_and_a_heading_with_an_example() -> None:
     assert not [name for name, text in commands().items() if not text]
     assert set(sections) == set(commands())
     assert not [name for name, text in sections.items() if f"$ {name} " not in text]
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert kvwal("--version") == Ran(0, f"kvwal {version('kvwal')}\n", "")
+    assert "`kvwal --version`" in PAGE.read_text()
 
 
 def test_the_examples_print_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,8 @@ from kvwal.log.reader import entry_decoder
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
 from kvwal.restoring import Doors
+from kvwal.spark.queries import one_application
+from tests.house.source import ROOT
 from tests.support.cli import Ran, kvwal
 
 
@@ -112,3 +117,54 @@ def test_what_was_done_is_counted(root: Path) -> None:
     assert kvwal("put", root, "runs", "run-1", "1").code == 0
     assert kvwal("archive", "run", root).out == f"{root}: 2 businesses are archived.\n"
     assert kvwal("checkpoint", root).out == f"{root}: 2 businesses have a snapshot.\n"
+
+
+def test_a_time_before_the_history_is_the_callers_to_mend(root: Path, tmp_path: Path) -> None:
+    assert kvwal("put", root, "jobs", "job-1", "2").code == 0
+    assert kvwal("archive", "run", root).code == 0
+    assert kvwal("archive", "rewrite", root, "--history", "0", "--force").code == 0
+    ran = kvwal("restore", root / "_archive", tmp_path / "past", "--at", "2020-01-01T00:00:00+00:00")
+    refused(ran, "and 2020-01-01 00:00:00.000Z was asked. Ask for a later time")
+    assert re.search(r": before 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}Z only the latest", ran.err)
+
+
+@pytest.mark.parametrize(("url", "says"), [("bogus://x/y", "bogus://"), ("s3:/x/y", "with one slash")])
+def test_a_mistyped_archive_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused(kvwal("put", "data", "jobs", "job-1", "1", "--archive", url), says)
+    with pytest.raises(ConfigError, match=says):
+        library.open("data", archive=url)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_nodes_of_a_business_are_named(root: Path) -> None:
+    for command in ("get", "history"):
+        refused(kvwal(command, root, "jobs", "job-1", "--node", "zz"), "jobs has no node 'zz' (there are: local).")
+    refused(
+        kvwal("get", root, "job", "job-1", "--node", "zz"), "default/local has no business 'job' (there are: jobs)."
+    )
+
+
+def test_what_is_sound_has_no_figures_of_a_repair(root: Path) -> None:
+    assert kvwal("log", "repair", root).out.splitlines()[1].split() == ["jobs", "local", "sound"]
+    found = json.loads(kvwal("log", "repair", root, "--json").out)
+    assert (found["entries saved"], found["archived up to"]) == (None, None)
+
+
+def test_an_application_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^There is no application 'nope' here\. The latest: none\.$"):
+        one_application({}, "nope")
+
+
+def test_times_of_spark_jobs_are_utc_wherever_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert kvwal("record", tmp_path / "spark", ROOT / "tests" / "golden" / "event-log").code == 0
+        assert "SUCCEEDED  2026-11-21 05:02:48Z" in kvwal("jobs", tmp_path / "spark").out
+        assert "at 2026-11-21 05:03:06Z" in kvwal("jobs", tmp_path / "spark", "report").out
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kvwal.cluster.maps import flush_for, is_durable, to_business, to_map
+from kvwal.cluster.maps import flush_for, to_business, to_map
 from kvwal.config import Interval, Settings
 from kvwal.errors import ConfigError, InvalidName
 from kvwal.node.config import NodeFile, parse_address, parse_flush, read_file
@@ -105,15 +105,6 @@ def test_names_that_cannot_be_are_refused() -> None:
     for business in ("50%", "%4a", "%41", "%FF", "%_"):
         with pytest.raises(ConfigError, match="no map"):
             to_map(business)
-
-
-def test_tmp_and_internal_maps_have_no_log() -> None:
-    assert [name for name in ("tmp.a", "__jet", "tmp", "tmpa", "_a", "jobs") if is_durable(name)] == [
-        "tmp",
-        "tmpa",
-        "_a",
-        "jobs",
-    ]
 
 
 @pytest.mark.parametrize(
