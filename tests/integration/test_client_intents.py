@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hazelcast.errors import HazelcastError
 
 import kvwal
 from kvwal.cluster.intents import INTENTS
 from kvwal.entry import Entry, ExpiringEntry, encode_entries
 from tests.support.chance import new_seed
 from tests.support.cluster import CLUSTER, Cluster, Node, cluster, needs_hazelcast, running
+from tests.support.polling import until
 
 KEYS = 7
 ROUNDS = 3
@@ -84,6 +86,31 @@ def test_an_intent_of_a_member_that_is_gone_is_finished(tmp_path: Path) -> None:
         assert dict(jobs.entry_set()) == {"a": "1", "b": "2"}
         node.restart()
         assert dict(jobs.entry_set()) == {"a": "1", "b": "2"}
+
+
+def test_a_member_that_was_in_the_minority_finishes_transactions_again(tmp_path: Path) -> None:
+    """Of two members one is killed: the other may not even look at what was left until it is back."""
+    with cluster(tmp_path, 2) as two, two.client() as client:
+        first, second = two.nodes
+        jobs = client.get_map("jobs").blocking()
+        members = client.cluster_service.get_members()
+        killed = next(str(member.uuid) for member in members if member.address.port == second.port)
+        for number in range(16):  # so many that each of the two owns some
+            leave(client, killed, [put(f"a-{number}", "1"), put(f"b-{number}", "2")])
+        second.kill()
+
+        def refusal() -> str | None:
+            try:
+                jobs.size()
+            except HazelcastError as error:
+                return str(error) if "1 of the 2 members" in str(error) else None
+            return None
+
+        until(refusal)
+        second.start()
+        assert "kvwal.intents" not in first.log.read_text()
+        wait_until_finished(client)
+        assert len(jobs.entry_set()) == 32
 
 
 def left_and_changed_since(client: Any) -> None:

@@ -176,19 +176,30 @@ public final class Intents {
         ILogger logger = instance.getLoggingService().getLogger(Intents.class);
         try {
             while (instance.getLifecycleService().isRunning()) {
-                for (String key : gate.isOpen() ? abandoned(instance) : Set.<String>of()) {
-                    try {
-                        finish(instance, key);
-                    } catch (HazelcastInstanceNotActiveException error) {
-                        throw error;
-                    } catch (RuntimeException | ExecutionException error) {
-                        logger.warning("The transaction " + key + " cannot be finished now; it is tried again: " + error);
+                try {
+                    for (String key : gate.isOpen() ? abandoned(instance) : Set.<String>of()) {
+                        tryToFinish(instance, key, logger);
                     }
+                } catch (HazelcastInstanceNotActiveException error) {
+                    throw error;
+                } catch (RuntimeException error) {
+                    // As in a half that may not serve: others look after transactions, or this one does when it may again.
+                    logger.fine("This member may not look for transactions that are left now; it looks again.", error);
                 }
                 Thread.sleep(LOOK_MILLIS);
             }
         } catch (InterruptedException | HazelcastInstanceNotActiveException error) {
             logger.fine("This member has left: others look after transactions.");
+        }
+    }
+
+    private void tryToFinish(HazelcastInstance instance, String key, ILogger logger) throws InterruptedException {
+        try {
+            finish(instance, key);
+        } catch (HazelcastInstanceNotActiveException error) {
+            throw error;
+        } catch (RuntimeException | ExecutionException error) {
+            logger.warning("The transaction " + key + " cannot be finished now; it is tried again: " + error);
         }
     }
 
