@@ -13,6 +13,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Phaser;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.ThreadPoolExecutor;
@@ -81,7 +82,8 @@ public final class Loader {
         beside.execute(() -> {
             try {
                 work.run();
-            } catch (RuntimeException error) {
+            } catch (Throwable error) {
+                // Errors, too: what fills memory runs out of it, and nobody may take memory for whole then.
                 failure.compareAndSet(null, error);
             } finally {
                 given.arriveAndDeregister();
@@ -144,14 +146,20 @@ public final class Loader {
 
     private void send(String map, int partition, List<Data> entries, boolean expiring) {
         room.acquireUninterruptibly();
-        engine.getOperationService()
-            .invokeOnPartitionAsync(MapService.SERVICE_NAME, new PutFromLoadAllOperation(map, entries, expiring), partition)
-            .whenCompleteAsync((answer, error) -> {
-                room.release();
-                if (error != null) {
-                    failure.compareAndSet(null, error);
-                }
-            }, Runnable::run);
+        CompletableFuture<Object> put;
+        try {
+            put = engine.getOperationService()
+                .invokeOnPartitionAsync(MapService.SERVICE_NAME, new PutFromLoadAllOperation(map, entries, expiring), partition);
+        } catch (RuntimeException | Error error) {
+            room.release(); // or `drain` would wait for it
+            throw error;
+        }
+        put.whenCompleteAsync((answer, error) -> {
+            room.release();
+            if (error != null) {
+                failure.compareAndSet(null, error);
+            }
+        }, Runnable::run);
     }
 
     /** Returns when all that was loaded is in memory; throws if any of it is not. */
@@ -160,6 +168,9 @@ public final class Loader {
         room.acquireUninterruptibly(UNDER_WAY);
         room.release(UNDER_WAY);
         Throwable error = failure.get();
+        if (error instanceof Error) {
+            throw (Error) error;
+        }
         if (error != null) {
             throw new IllegalStateException("memory could not be loaded: " + error, error);
         }

@@ -1,0 +1,52 @@
+"""Pieces of the glue by themselves, each in a JVM of its own, without a node."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.support.cluster import needs_hazelcast
+from tests.support.ports import free_port
+
+pytestmark = needs_hazelcast
+
+BEGIN = """
+import sys
+import jpype
+from kvwal.node import jvm
+
+jvm.start("128m", None, ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *sys.argv[1:]])
+"""
+
+
+def said(script: str, *options: str) -> list[str]:
+    """What a script printed, by lines, in a JVM with these options."""
+    command = [sys.executable, "-c", BEGIN + script, *options]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+
+
+LOADER = """
+config = jvm.java("com.hazelcast.config.Config")()
+config.setProperty("hazelcast.phone.home.enabled", "false")
+config.setProperty("hazelcast.socket.bind.any", "false")
+config.setProperty("hazelcast.local.localAddress", "127.0.0.1")
+config.getNetworkConfig().setPort(PORT)
+config.getNetworkConfig().getJoin().getAutoDetectionConfig().setEnabled(False)
+config.getNetworkConfig().getJoin().getMulticastConfig().setEnabled(False)
+instance = jvm.java("com.hazelcast.core.Hazelcast").newHazelcastInstance(config)
+loader = jvm.java("kvwal.node.Loader")(instance)
+first, last = (0).to_bytes(4, "little"), (2**31 - 1).to_bytes(4, "little")
+loader.load("jobs", "str", "str", b"key", first + last, b"", first + first, None)
+try:
+    loader.drain()
+    print("whole")
+except jpype.JException as error:
+    print(error.getClass().getName())
+instance.shutdown()
+"""
+"""What it is to load is a key that is longer than anything that Java can hold."""
+
+
+def test_memory_that_ran_out_while_it_was_filled_is_not_whole() -> None:
+    script = LOADER.replace("PORT", str(free_port()))
+    assert said(script, "-XX:-ExitOnOutOfMemoryError") == ["java.lang.OutOfMemoryError"]
