@@ -19,6 +19,10 @@ GLUE = Path(__file__).parent / "glue.jar"
 _OPTIONS = [
     # No handlers of its own: signals are for Python, which shuts the member down in order.
     "-Xrs",
+    # What runs short of memory loses threads and answers, one does not know which: better an end, with exit code 3, and a start.
+    "-XX:+ExitOnOutOfMemoryError",
+    # What it then says goes where everything else goes that a node has to say.
+    "-XX:+DisplayVMOutputToStderr",
     # With fewer than three cores Hazelcast would start a thread for each callback.
     "-Djava.util.concurrent.ForkJoinPool.common.parallelism=4",
     "-Djava.net.preferIPv4Stack=true",

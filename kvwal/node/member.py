@@ -9,7 +9,7 @@ import jpype
 
 from kvwal.cluster.maps import INTERNAL, VOLATILE
 from kvwal.cluster.roster import ADDRESS, AGREED, ARCHIVE, NAMESPACE, NODE, STATUSES
-from kvwal.errors import ConfigError
+from kvwal.errors import ConfigError, NotRecovered
 from kvwal.node.config import NodeOptions
 from kvwal.node.jvm import java
 
@@ -123,3 +123,14 @@ def start(config: Any) -> Any:
         raise ConfigError(
             f"the member cannot start: {error}.", hint="See whether --address is free, and this machine's own."
         ) from error
+
+
+def check_running(instance: Any) -> None:
+    """`NotRecovered` if the member has ended. For as long as nobody here told it to: Hazelcast ends a member by itself when
+    memory is used up, and a client may tell it to."""
+    if not instance.getLifecycleService().isRunning():
+        raise NotRecovered(
+            "Hazelcast has ended in this node, which nobody told to leave; what it said before says why. Nothing is lost that was"
+            " acknowledged.",
+            hint="Start this node again; if it was memory that ran out, with a larger heap in the node's file.",
+        )

@@ -83,11 +83,14 @@ class Service:
         try:
             http = self._start_http()
             serving = loop.create_task(self._serve())
+            watching = loop.create_task(self._watch())
             stopped = loop.create_task(self._stop.wait())
-            await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            serving.cancel()
-            stopped.cancel()
-            for ended in await asyncio.gather(serving, return_exceptions=True):
+            await asyncio.wait({serving, watching, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (serving, watching, stopped):
+                task.cancel()
+            for ended in await asyncio.gather(serving, watching, return_exceptions=True):
+                if isinstance(ended, jpype.JException):
+                    self._check_running()  # if it is not, that says more than what came of it
                 if isinstance(ended, Exception):
                     raise ended
         finally:
@@ -112,6 +115,16 @@ class Service:
             except ClusterUnreachable as error:
                 self._logger.warning("the other members could not be asked", error=str(error))
             await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _watch(self) -> None:
+        """Whatever else waits for a member that has ended waits for ever: it asks again, or has no answer."""
+        while True:
+            self._check_running()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _check_running(self) -> None:
+        if self._vitals.instance is not None:
+            member.check_running(self._vitals.instance)
 
     async def _say_ready(self) -> None:
         """Once every key is in as many memories as it should be."""

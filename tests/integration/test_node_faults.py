@@ -12,14 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hazelcast.invocation import Invocation
+from hazelcast.protocol.client_message import REQUEST_HEADER_SIZE, OutboundMessage, create_initial_buffer
 
 import kvwal
 from kvwal.log.names import parse_name
-from tests.support.cluster import CLUSTER, Node, needs_hazelcast, running
+from tests.support.cluster import CLUSTER, JVM, Node, needs_hazelcast, running
 from tests.support.tracing import failing_fdatasync, needs_strace
 
 pytestmark = needs_hazelcast
 IN_FLIGHT = 200
+SHUT_DOWN = 0x200800
+"""What Hazelcast's management center sends to a member that is to end, as any client may."""
 
 
 @pytest.fixture
@@ -235,3 +239,25 @@ def test_a_node_that_cannot_open_a_log_does_not_serve_half_a_memory(tmp_path: Pa
         assert node.process.stdout.read() == ""
         assert node.process.wait() == 4
         assert "kvwal log verify" in node.log.read_text()
+
+
+def test_a_node_whose_memory_cannot_hold_what_its_logs_do_ends(tmp_path: Path) -> None:
+    with kvwal.open(tmp_path / "root", cluster=CLUSTER, node="node-1", archive=None) as store:
+        jobs = store.map("jobs")
+        for number in range(100):
+            jobs.put(f"job-{number}", "x" * 1_000_000)
+    node = Node(tmp_path / "root", jvm=JVM.replace("256m", "64m"), more=["--archive", "none"])
+    node.spawn()
+    assert node.process is not None
+    assert node.process.stdout is not None
+    assert node.process.stdout.read() == ""
+    assert node.ended() == 3
+    assert "java.lang.OutOfMemoryError" in node.log.read_text()
+
+
+def test_a_node_whose_member_has_ended_ends_too(tmp_path: Path) -> None:
+    with running(tmp_path / "root") as node, node.client() as client:
+        message = OutboundMessage(create_initial_buffer(REQUEST_HEADER_SIZE, SHUT_DOWN), False)
+        client._invocation_service.invoke(Invocation(message))
+        assert node.ended() == 3
+        assert "Hazelcast has ended in this node" in node.log.read_text()

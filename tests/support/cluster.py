@@ -40,7 +40,14 @@ class Node:
     `prefix` a command that it always runs under."""
 
     def __init__(
-        self, root: Path, name: str = "node-1", *, config: str = "", more: Sequence[str] = (), host: str = "127.0.0.1"
+        self,
+        root: Path,
+        name: str = "node-1",
+        *,
+        config: str = "",
+        more: Sequence[str] = (),
+        host: str = "127.0.0.1",
+        jvm: str = JVM,
     ) -> None:
         self.root = root
         self.name = name
@@ -50,7 +57,7 @@ class Node:
         self.more = list(more)
         self.log = root.parent / f"{root.name}-{name}.log"
         self._config = root.parent / f"{root.name}-{name}.toml"
-        self._config.write_text(JVM + config)
+        self._config.write_text(jvm + config)
         self.process: subprocess.Popen[str] | None = None
         self._serves = False
 
