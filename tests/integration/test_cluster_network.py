@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hazelcast.errors import HazelcastError
+from hazelcast.serialization.api import IdentifiedDataSerializable
 
+from kvwal.client.intents import FACTORY
 from tests.support import network as support
-from tests.support.cluster import Cluster, needs_hazelcast
+from tests.support.cluster import Cluster, Node, needs_hazelcast
 from tests.support.network import Network, networked
+from tests.support.polling import until
 from tests.support.writers import Reader, Writers
 
 pytestmark = [
@@ -143,3 +148,42 @@ def test_a_member_that_has_all_in_memory_is_cut_off(tmp_path_factory: pytest.Tem
             assert "meets them again" in lost.log.read_text()
             lost.start()
             writers.wait(1000)
+
+
+class Ask(IdentifiedDataSerializable):
+    """What members ask each other: what they were told of how far clocks may run (java/Limits.java)."""
+
+    def get_factory_id(self) -> int:
+        return FACTORY
+
+    def get_class_id(self) -> int:
+        return 7
+
+    def write_data(self, object_data_output: Any) -> None:
+        pass
+
+    def read_data(self, object_data_input: Any) -> None:
+        pass
+
+
+def test_what_was_lost_with_a_connection_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is given up, and with this setting Hazelcast never says that a question has no answer any more."""
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dhazelcast.operation.call.timeout.millis=86400000")
+    with networked(tmp_path, 2, config=SMALL) as (cluster, network), cluster.client() as client:
+        executor = client.get_executor("kvwal.members")
+        members = {member.address.port: member for member in client.cluster_service.get_members()}
+
+        def told(who: Node, of: Node) -> str:
+            """What `of` told `who` last."""
+            words = executor.execute_on_member(members[who.port], Ask()).result()
+            return dict(zip(words[::3], words[2::3], strict=True))[f"timer:{of.name}"]
+
+        def tells_more(who: Node, of: Node) -> None:
+            before = told(who, of)
+            until(lambda: told(who, of) != before or None)
+
+        if not network.lose(1, 2, 2000):
+            pytest.skip("this kernel does not break connections when it is told to")
+        one, two = cluster.nodes
+        tells_more(one, two)
+        tells_more(two, one)

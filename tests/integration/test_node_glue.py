@@ -25,6 +25,49 @@ def said(script: str, *options: str) -> list[str]:
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
 
 
+ANSWERS = """
+asked = []
+kept = []
+
+def ask(member, answer):
+    name = str(member)
+    asked.append(name)
+    kept.append(answer)
+    if name == "prompt" or asked.count(name) == 3:
+        answer.complete(name + " answers")
+    if name == "wrong":
+        answer.completeExceptionally(jvm.java("java.lang.IllegalStateException")("no"))
+    if name == "late" and len(asked) > 4:
+        kept[asked.index("late")].complete("late answers the first time")
+
+def is_there(member):
+    return str(member) != "gone"
+
+def answers(*names):
+    asked.clear()
+    kept.clear()
+    return [str(answer) for answer in jvm.java("kvwal.node.Answers").of(list(names), ask, is_there, 50)]
+
+print(answers("prompt"), asked)
+print(answers("prompt", "silent"), asked)
+print(answers("late", "gone", "prompt", "silent"), asked)
+try:
+    answers("prompt", "wrong")
+except jvm.java("java.util.concurrent.ExecutionException") as error:
+    print(error.getCause().getMessage())
+"""
+
+
+def test_who_does_not_answer_is_asked_again_until_any_answer_comes_or_it_is_gone() -> None:
+    assert said(ANSWERS) == [
+        "['prompt answers'] ['prompt']",
+        "['prompt answers', 'silent answers'] ['prompt', 'silent', 'silent', 'silent']",
+        "['late answers the first time', 'prompt answers', 'silent answers']"
+        " ['late', 'gone', 'prompt', 'silent', 'late', 'silent', 'silent']",
+        "no",
+    ]
+
+
 LOADER = """
 config = jvm.java("com.hazelcast.config.Config")()
 config.setProperty("hazelcast.phone.home.enabled", "false")

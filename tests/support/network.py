@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.support.cluster import Cluster, Node
+from tests.support.polling import until
 
 PROGRAMS = ("unshare", "nsenter", "ip")
 _NUMBERS = itertools.count(os.getpid(), 101)
@@ -106,9 +107,29 @@ class Network:
     def drop(self, number: int, other: int) -> bool:
         """Break what connects `number` to `other`, so that only `number` sees it if nothing it sends gets there; False if the
         kernel does not do that."""
-        words = ["ss", "--kill", "--tcp", "--no-header", "state", "established", "dst", f"{self.subnet}.{other}"]
-        broken = subprocess.run(self.places[number - 1].inside(*words), capture_output=True, check=False)
+        broken = subprocess.run(self.places[number - 1].inside(*self._kill(other)), capture_output=True, check=False)
         return bool(broken.stdout)
+
+    def lose(self, number: int, other: int, count: int) -> bool:
+        """Break what connects them together with at least so many bytes that `number` has for `other` and that did not come;
+        both reach each other again at once. False if the kernel does not do that."""
+        self.cut(number, [other], one_way=True)
+        until(lambda: self._unsent(number, other) >= count or None)
+        # At once: else what is on its way is sent again in between.
+        script = f'ip route delete blackhole {self.subnet}.{other} && exec "$@"'
+        words = self.places[number - 1].inside("sh", "-c", script, "sh", *self._kill(other))
+        return bool(subprocess.run(words, capture_output=True, check=True).stdout)
+
+    def _kill(self, other: int) -> list[str]:
+        return ["ss", "--kill", *self._connections(other)]
+
+    def _connections(self, other: int) -> list[str]:
+        return ["--tcp", "--no-header", "state", "established", "dst", f"{self.subnet}.{other}"]
+
+    def _unsent(self, number: int, other: int) -> int:
+        words = self.places[number - 1].inside("ss", *self._connections(other))
+        found = subprocess.run(words, capture_output=True, text=True, check=True)
+        return sum(int(line.split()[1]) for line in found.stdout.splitlines())
 
     def unplug(self, number: int) -> None:
         """Nothing reaches `number`, and nothing says so: clients do not reach it either."""

@@ -178,7 +178,7 @@ public final class Leases {
         Set<UUID> there = new HashSet<>();
         instance.getCluster().getMembers().forEach(member -> there.add(member.getUuid()));
         long most = 0;
-        for (long answer : Limits.await(executor(instance).submitToAllMembers(new Left(there)).values())) {
+        for (long answer : Answers.ofAll(instance, new Left(there))) {
             most = Math.max(most, answer == UNSURE ? AGAIN_MILLIS : answer);
         }
         return most;

@@ -1,20 +1,15 @@
 package kvwal.node;
 
 import com.hazelcast.core.HazelcastInstance;
-import com.hazelcast.core.IExecutorService;
-import com.hazelcast.core.MemberLeftException;
 import com.hazelcast.nio.ObjectDataInput;
 import com.hazelcast.nio.ObjectDataOutput;
-import com.hazelcast.spi.exception.TargetNotMemberException;
 import java.io.IOException;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.Future;
 
 /**
  * What members tell each other of how far their clocks may run. Each keeps all that it was told, of members that are gone too.
@@ -28,8 +23,8 @@ public final class Limits {
     private final HazelcastInstance instance;
     private final Map<String, Told> table;
 
-    /** The limit that was told under a key, and the text that went with it. */
-    private record Told(long limit, String text) { }
+    /** The text that was told under a key, and by what it counts over others: its limit, or a little more. */
+    private record Told(long rank, String text) { }
 
     public Limits(HazelcastInstance instance) {
         this.instance = instance;
@@ -41,19 +36,22 @@ public final class Limits {
         return (Map<String, Told>) instance.getUserContext().computeIfAbsent(SERVICE, name -> new ConcurrentHashMap<String, Told>());
     }
 
-    private static void put(HazelcastInstance instance, String key, long limit, String text) {
-        table(instance).merge(key, new Told(limit, text), (old, found) -> found.limit >= old.limit ? found : old);
+    private static void put(HazelcastInstance instance, String key, long rank, String text) {
+        table(instance).merge(key, new Told(rank, text), (old, found) -> found.rank >= old.rank ? found : old);
     }
 
     /** Tell all; returns when each of them knows, or is gone. One key is told by one thread, and what it tells grows. */
     public void tell(String key, long limit, String text) throws ExecutionException, InterruptedException {
-        put(instance, key, limit, text); // first: whoever asks this member before it is told, or instead of it, hears of it
-        await(executor().submitToAllMembers(new Tell(key, limit, text)).values());
+        Told last = table.get(key);
+        // More each time: what is told twice may come late, and must not count over what was told since.
+        long rank = last == null ? limit : Math.max(limit, last.rank + 1);
+        put(instance, key, rank, text); // first: whoever asks this member before it is told, or instead of it, hears of it
+        Answers.ofAll(instance, new Tell(key, rank, text));
     }
 
     /** Learn what all others were told. */
     public void ask() throws ExecutionException, InterruptedException {
-        for (String[] answer : await(executor().submitToAllMembers(new Ask()).values())) {
+        for (String[] answer : Answers.ofAll(instance, new Ask())) {
             for (int i = 0; i < answer.length; i += 3) {
                 put(instance, answer[i], Long.parseLong(answer[i + 1]), answer[i + 2]);
             }
@@ -70,41 +68,22 @@ public final class Limits {
         return found.toArray(new String[0]);
     }
 
-    private IExecutorService executor() {
-        return instance.getExecutorService(Intents.BETWEEN_MEMBERS);
-    }
-
-    /** The answers of all that are not gone. */
-    static <T> List<T> await(Collection<Future<T>> answers) throws ExecutionException, InterruptedException {
-        List<T> found = new ArrayList<>();
-        for (Future<T> answer : answers) {
-            try {
-                found.add(answer.get());
-            } catch (ExecutionException error) {
-                if (!(error.getCause() instanceof MemberLeftException || error.getCause() instanceof TargetNotMemberException)) {
-                    throw error;
-                }
-            }
-        }
-        return found;
-    }
-
     static final class Tell extends Tasks.Task implements Callable<Boolean> {
         private String key;
-        private long limit;
+        private long rank;
         private String text;
 
         Tell() { }
 
-        Tell(String key, long limit, String text) {
+        Tell(String key, long rank, String text) {
             this.key = key;
-            this.limit = limit;
+            this.rank = rank;
             this.text = text;
         }
 
         @Override
         public Boolean call() {
-            put(instance, key, limit, text);
+            put(instance, key, rank, text);
             return true;
         }
 
@@ -116,14 +95,14 @@ public final class Limits {
         @Override
         public void writeData(ObjectDataOutput out) throws IOException {
             out.writeString(key);
-            out.writeLong(limit);
+            out.writeLong(rank);
             out.writeString(text);
         }
 
         @Override
         public void readData(ObjectDataInput in) throws IOException {
             key = in.readString();
-            limit = in.readLong();
+            rank = in.readLong();
             text = in.readString();
         }
     }
@@ -132,7 +111,7 @@ public final class Limits {
         @Override
         public String[] call() {
             List<String> found = new ArrayList<>();
-            table(instance).forEach((key, told) -> found.addAll(List.of(key, Long.toString(told.limit), told.text)));
+            table(instance).forEach((key, told) -> found.addAll(List.of(key, Long.toString(told.rank), told.text)));
             return found.toArray(new String[0]);
         }
 
