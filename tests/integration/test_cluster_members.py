@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from hazelcast.errors import HazelcastError
+from hazelcast.predicate import true
+from hazelcast.serialization.api import IdentifiedDataSerializable
 
 import kvwal
 from kvwal.cluster.limits import AHEAD_MS
@@ -76,6 +78,64 @@ def test_a_change_that_a_backup_has_not_is_not_told_to_be_done(three: Cluster) -
         assert set(told) == {"done", "IndeterminateOperationStateError"}
         half.blocking().put_all(dict.fromkeys(keys, 2))
         assert half.blocking().get_all(keys) == dict.fromkeys(keys, 2)
+
+
+class OfHazelcast(IdentifiedDataSerializable):
+    """An object of a class that every member has, by its numbers and fields."""
+
+    def __init__(self, factory: int, number: int, *fields: Any) -> None:
+        self._numbers = factory, number
+        self._fields = fields
+
+    def get_factory_id(self) -> int:
+        return self._numbers[0]
+
+    def get_class_id(self) -> int:
+        return self._numbers[1]
+
+    def write_data(self, object_data_output: Any) -> None:
+        for field in self._fields:
+            object_data_output.write_object(field)
+
+    def read_data(self, object_data_input: Any) -> None:
+        raise NotImplementedError
+
+
+def removing() -> Any:
+    """Hazelcast's entry processor that removes (EntryRemovingProcessor)."""
+    return OfHazelcast(-4, 124)
+
+
+def of_partition(key: str) -> Any:
+    """Hazelcast's predicate for all that is in the partition of a key (PartitionPredicateImpl)."""
+    return OfHazelcast(-20, 16, key, true())
+
+
+def test_a_change_of_many_keys_that_a_backup_has_not_is_not_told_to_be_done(three: Cluster) -> None:
+    """One message for keys of several partitions: Hazelcast waits for no backup of these. It goes by a member that talks, and no
+    key of the silent one is in it, or the call would wait for that; `clear` does, until it talks again."""
+    keys = [f"key-{number}" for number in range(60)]
+    with three.nodes[0].client(smart_routing=False) as client:
+        half, cleared = client.get_map("half-of-many"), client.get_map("half-cleared")
+        for there in (half, cleared):
+            there.blocking().put_all(dict.fromkeys(keys, 0))
+        silent = three.nodes[2]
+        theirs = [key for key in keys if owner(client, key) != silent.address]
+        os.kill(silent.pid, signal.SIGSTOP)
+        clear = cleared.clear()
+        until(lambda: not cleared.blocking().get_all(theirs) or None)  # its backups are the first that are waited for
+        several = half.execute_on_keys(theirs[:30], removing())
+        ranges = [half.remove_all(of_partition(key)) for key in theirs[30:]]
+        told = [outcome(several), *{outcome(change) for change in ranges}]
+        os.kill(silent.pid, signal.SIGCONT)
+        assert told[0] == "IndeterminateOperationStateError"
+        assert "IndeterminateOperationStateError" in told[1:]
+        assert outcome(clear) == "IndeterminateOperationStateError"
+        assert sorted(half.blocking().key_set()) == sorted(set(keys) - set(theirs))
+        half.blocking().execute_on_entries(removing())
+        cleared.blocking().clear()
+        assert half.blocking().is_empty()
+        assert cleared.blocking().is_empty()
 
 
 def owner(client: Any, key: str) -> str:

@@ -7,6 +7,7 @@ import com.hazelcast.internal.serialization.impl.HeapData;
 import com.hazelcast.map.EntryProcessor;
 import com.hazelcast.map.ExtendedMapEntry;
 import com.hazelcast.map.impl.LazyMapEntry;
+import com.hazelcast.map.impl.operation.ManyKeys;
 import com.hazelcast.nio.ObjectDataInput;
 import com.hazelcast.nio.ObjectDataOutput;
 import com.hazelcast.nio.serialization.DataSerializableFactory;
@@ -17,9 +18,9 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 
 /** What is sent between members, and what kvwal's clients send, to be run where it arrives. */
-final class Tasks implements DataSerializableFactory {
+public final class Tasks implements DataSerializableFactory {
     /** The factory, and the transaction in it, as kvwal/client knows them. */
-    static final int FACTORY = 27510;
+    public static final int FACTORY = 27510;
     private static final int TRANSACTION = 1;
     private static final int APPLY = 2;
     private static final int TAKE_OVER = 3;
@@ -31,6 +32,9 @@ final class Tasks implements DataSerializableFactory {
     static final int LEFT = 9;
     /** As kvwal/client knows it, too. */
     static final int QUESTION = 10;
+    public static final int OF_KEYS = 11;
+    public static final int OF_ALL = 12;
+    public static final int OF_MATCHES = 13;
 
     @Override
     public IdentifiedDataSerializable create(int number) {
@@ -45,6 +49,9 @@ final class Tasks implements DataSerializableFactory {
             case RENEW: return new Leases.Renew();
             case LEFT: return new Leases.Left();
             case QUESTION: return new Questions.Ask();
+            case OF_KEYS: return new ManyKeys.OfKeys();
+            case OF_ALL: return new ManyKeys.OfAll();
+            case OF_MATCHES: return new ManyKeys.OfMatches();
             default: throw new IllegalArgumentException("there is no task " + number);
         }
     }
