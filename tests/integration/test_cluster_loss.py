@@ -48,7 +48,7 @@ def test_all_members_killed_under_load(three: Cluster) -> None:
 
 
 def test_a_cluster_that_is_loading_says_so_and_goes_on(three: Cluster) -> None:
-    """Who asks for a key before memory is whole is told to wait, and nothing of it is written or half seen."""
+    """Who asks for a key or for all before memory is whole is told to wait, and nothing of it is written or half seen."""
     with three.client() as client:
         client.get_map("early").blocking().put_all({"a": 1, "b": 2})
     three.kill()
@@ -57,7 +57,9 @@ def test_a_cluster_that_is_loading_says_so_and_goes_on(three: Cluster) -> None:
     first.told("waiting_for")
     with kvwal.connect(first.address, cluster=CLUSTER, timeout=2) as store:
         early = store.map("early")
-        for ask in (lambda: early["a"], lambda: early.put("a", 3), lambda: early.delete("a")):
+        one = (lambda: early["a"], lambda: early.put("a", 3), lambda: early.delete("a"))
+        many = (lambda: len(early), lambda: list(early), lambda: list(early.items()), early.clear)
+        for ask in (*one, *many):
             with pytest.raises(kvwal.NotRecovered, match="still loading"):
                 ask()
         for node in others:

@@ -7,7 +7,6 @@ import com.hazelcast.internal.nio.Connection;
 import com.hazelcast.map.impl.MapService;
 import com.hazelcast.map.impl.MapServiceContext;
 import com.hazelcast.map.impl.operation.MapOperationProvider;
-import com.hazelcast.spi.exception.RetryableHazelcastException;
 import com.hazelcast.spi.impl.operationservice.Operation;
 import java.util.concurrent.CompletableFuture;
 import kvwal.node.Gate;
@@ -18,8 +17,7 @@ import kvwal.node.LogStore;
  *
  * Hazelcast's lets the client wait for the backups, and by default a client that has waited five seconds for one takes the change
  * for done, although only a member that is cut off may have it. Of a map with a log the owner waits, whatever client asks, and
- * says so if a backup did not answer. And while memory is loading, Hazelcast tries for minutes before it answers; here the client
- * hears at once that it is, and tries again for as long as it was told to.
+ * says so if a backup did not answer. And while memory is loading, the client hears so at once (see Gate).
  */
 abstract class AbstractMapPartitionMessageTask<P> extends AbstractPartitionMessageTask<P> {
     AbstractMapPartitionMessageTask(ClientMessage message, Node node, Connection connection) {
@@ -32,9 +30,7 @@ abstract class AbstractMapPartitionMessageTask<P> extends AbstractPartitionMessa
         if (!LogStore.has(map)) {
             return super.processInternal();
         }
-        if (!Gate.of(nodeEngine.getHazelcastInstance()).isRecovered()) {
-            return CompletableFuture.failedFuture(new RetryableHazelcastException("Map " + map + " is still loading."));
-        }
+        Gate.checkLoaded(nodeEngine.getHazelcastInstance(), map);
         Operation operation = prepareOperation().setCallerUuid(endpoint.getUuid());
         return nodeEngine.getOperationService().createInvocationBuilder(getServiceName(), operation, getPartitionId())
             .setResultDeserialized(false).invoke();

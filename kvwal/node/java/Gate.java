@@ -41,6 +41,16 @@ public final class Gate {
         return recovered.isDone();
     }
 
+    /**
+     * For what a client asks of a map: throws while memory is loading. Hazelcast would try for minutes before it answers; so the
+     * client hears at once, and tries again for as long as it was told to.
+     */
+    public static void checkLoaded(HazelcastInstance instance, String map) {
+        if (LogStore.has(map) && !of(instance).isRecovered()) {
+            throw new RetryableHazelcastException("Map " + map + " is still loading.");
+        }
+    }
+
     /** Done when memory is whole, failed if this node left before. */
     Future<?> recovered() {
         return recovered;

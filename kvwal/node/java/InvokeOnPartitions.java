@@ -18,6 +18,7 @@ import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.function.IntFunction;
+import kvwal.node.Gate;
 import kvwal.node.LogStore;
 
 /**
@@ -51,6 +52,9 @@ final class InvokeOnPartitions extends AbstractInvokeOnPartitions {
             return;
         }
         Operation sample = sample();
+        if (sample != null && operationFactory instanceof OperationFactoryWrapper) {
+            Gate.checkLoaded(nodeEngine.getHazelcastInstance(), ((NamedOperation) sample).getName());
+        }
         if (sample instanceof BackupAwareOperation) {
             IntFunction<Operation> operations =
                 ManyKeys.withBackups(sample, this::createOperation, nodeEngine.getPartitionService());
