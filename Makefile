@@ -8,8 +8,6 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 GLUE := kvwal/node/glue.jar
 EXTRAS := test,check,bench
-# Two files at a time: most tests wait for a disk, a member or a server half of the time.
-SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 # Spark needs a Java, the machine's own where it is new enough, else the one that PyPI carries; and its workers need our Python.
 WITH_JAVA = export PYSPARK_PYTHON="$$PWD/$(BIN)/python" && home="$$($(BIN)/python deploy/java_home.py)" && if [ -n "$$home" ]; then export JAVA_HOME="$$home"; fi &&
 
@@ -36,7 +34,7 @@ run: $(STAMP) ## a real Spark job recorded, killed, recovered and restored, unde
 	@$(WITH_JAVA) $(BIN)/python examples/run.py
 
 test: $(STAMP) $(GLUE) ## all tests; ARGS='-k name' chooses
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
 
 soak: $(STAMP) ## new seeds of the simulation; SECONDS=600 for that long
 	@$(BIN)/python -m tests.simulation.run --seconds $(or $(SECONDS),60)

@@ -1,4 +1,4 @@
-"""Ports of loopback for servers that tests start: each is given once, and to one of the test processes side by side.
+"""Ports of loopback for servers that tests start: each is given once.
 
 A server keeps its port while it is killed and started again. So it is none of those that the kernel gives to outgoing
 connections: who connects to such a port while nobody listens there can meet itself, and keeps the port.
@@ -6,15 +6,12 @@ connections: who connects to such a port while nobody listens there can meet its
 
 from __future__ import annotations
 
-import os
 import random
 import socket
 
-WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 ABOVE = 10_000
 """SeaweedFS takes the port so far above for gRPC; of every port that is given that one is free too."""
-_LEFT = list(range(10_000, 20_000))[WORKER::WORKERS]
+_LEFT = list(range(10_000, 20_000))
 random.SystemRandom().shuffle(_LEFT)
 
 
