@@ -35,11 +35,12 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, N
 
 
 @contextmanager
-def load(cluster: Cluster, name: str) -> Iterator[Writers]:
+def load(cluster: Cluster, name: str, *first: Node) -> Iterator[Writers]:
     """Clients that write and read meanwhile; afterwards what they saw is judged. They notice a silent member as members do:
-    by default Hazelcast's client for Python waits a minute for an answer from one that is unplugged.
+    by default Hazelcast's client for Python waits a minute for an answer from one that is unplugged. They go by what one of
+    `first` says of who is there, if any is named.
     """
-    with cluster.client(heartbeat_interval=1.0, heartbeat_timeout=10.0) as client:
+    with cluster.client(*first, heartbeat_interval=1.0, heartbeat_timeout=10.0) as client:
         writers = Writers(client, name)
         writers.wait(1000)
         reader = Reader(client, writers, name)
@@ -129,10 +130,11 @@ def test_a_slow_link(three: tuple[Cluster, Network]) -> None:
 
 
 def test_a_member_that_has_all_in_memory_is_cut_off(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """It refuses, in a sentence, what the others serve; when they meet, it gives its memory up and starts anew."""
+    """It refuses, in a sentence, what the others serve; when they meet, it gives its memory up and starts anew. A client that
+    goes by what this one says of who is there would stay with it, and be refused, until then."""
     with networked(tmp_path_factory.mktemp("whole"), 3, config="backups = 2\n" + SMALL) as (cluster, network):
         lost = cluster.nodes[2]
-        with load(cluster, "whole") as writers:
+        with load(cluster, "whole", *cluster.nodes[:2]) as writers:
             network.cut(3, [1, 2])
             with lost.client() as client:
                 alone = client.get_map("whole").blocking()

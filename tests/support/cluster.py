@@ -197,9 +197,10 @@ class Cluster:
             node.kill()
 
     @contextmanager
-    def client(self, **settings: Any) -> Iterator[hazelcast.HazelcastClient]:
-        """A plain client that knows all members, and sends again what may be sent again."""
-        addresses = [node.address for node in self.nodes]
+    def client(self, *first: Node, **settings: Any) -> Iterator[hazelcast.HazelcastClient]:
+        """A plain client that knows all members, and sends again what may be sent again. Who the members are it hears from the
+        one that it reached first: any, or one of `first`."""
+        addresses = [node.address for node in first or self.nodes]
         client = hazelcast.HazelcastClient(
             cluster_name=CLUSTER, cluster_members=addresses, redo_operation=True, **settings
         )
