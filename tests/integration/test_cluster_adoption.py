@@ -38,16 +38,17 @@ def written(three: Cluster) -> dict[str, Any]:
         assert node.stop() == 0
         node.start()
     with three.client() as client:
-        leave_an_intent_in_the_archive(three, client)
+        intent = leave_an_intent_in_the_archive(three, client)
         jobs = client.get_map("jobs").blocking()
         jobs.put_all(dict.fromkeys(KEPT, ("pickled", "tuple")))
         for key in DELETED:
             jobs.delete(key)
+        client.get_map(INTENTS).blocking().delete(intent)
     return dict.fromkeys(OLD, "archived") | dict.fromkeys(KEPT, ("pickled", "tuple"))
 
 
-def leave_an_intent_in_the_archive(three: Cluster, client: Any) -> None:
-    """It was finished, and its key deleted since; that stands only in the log of the first member."""
+def leave_an_intent_in_the_archive(three: Cluster, client: Any) -> str:
+    """Its key. That it was finished, and what it made deleted since, stands only in the log of the first member once it goes."""
     members = {
         f"{member.address.host}:{member.address.port}": member.uuid for member in client.cluster_service.get_members()
     }
@@ -58,7 +59,7 @@ def leave_an_intent_in_the_archive(three: Cluster, client: Any) -> None:
     intents.set(key, bytearray(encode_entries([Entry(b"deleted since", "str", b"made", "str", False, 0)])))
     with kvwal.connect([node.address for node in three.nodes], cluster=CLUSTER) as store:
         assert not store.map("jobs").history("deleted since")  # which made all of them archive
-    intents.delete(key)
+    return key
 
 
 def lose(node: Node) -> None:
