@@ -18,8 +18,8 @@ from tests.support.cluster import Cluster, Node
 from tests.support.polling import until
 
 PROGRAMS = ("unshare", "nsenter", "ip")
-_NUMBERS = itertools.count(os.getpid(), 101)
-"""Networks of several processes, or of one, may stand side by side; processes that begin together have numbers that are near."""
+_NUMBERS = itertools.count(os.getpid())
+"""Networks of several test runs, or of one, may stand side by side."""
 
 
 def missing() -> str | None:
