@@ -5,8 +5,8 @@ It only reads the archive and only sets what memory lacks, so it may be killed a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import product
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, product
 from typing import TYPE_CHECKING, Any
 
 from archive import view
@@ -22,8 +22,9 @@ from kvwal.entry import TIMESTAMP_SHIFT, Entry, encode_entries
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_AT_ONCE = 20_000
-_BYTES_AT_ONCE = 16 << 20
+# Of a long piece every partition of memory gets many entries at once, and each of them costs less.
+_AT_ONCE = 1 << 17
+_BYTES_AT_ONCE = 32 << 20
 
 
 class Progress:
@@ -98,11 +99,11 @@ class Restore:
         intents = Unfinished(self._intents(business, marks))
         found = restore_batches(self._objects, *self._where, business)
         self.newest = max(self.newest, found.max_timestamp)
-        for batch in found.batches:
-            for part in _parts(self._live(intents.without(batch), marks)):
-                for columns in columns_of(part):
-                    self._loader.load(name, *columns)
-                self._progress.entries += part.num_rows
+        live = (self._live(intents.without(batch), marks) for batch in found.batches)
+        for part in chain.from_iterable(map(_parts, _joined(live))):
+            for columns in columns_of(part):
+                self._loader.load(name, *columns)
+            self._progress.entries += part.num_rows
         if puts := intents.puts(self._now_ms):
             self._loader.load(name, encode_entries(puts))
             self._progress.entries += len(puts)
@@ -150,11 +151,31 @@ def dropped_rows(batch: pa.RecordBatch, marks: dict[str, int], skew: int) -> pa.
     return found
 
 
+def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in as few batches as can be without making one too long or too large."""
+    import pyarrow as pa
+
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        if waiting and not _fit(*waiting, batch):
+            yield pa.concat_batches(waiting)
+            waiting = []
+        waiting.append(batch)
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def _fit(*batches: pa.RecordBatch) -> bool:
+    rows: int = sum(batch.num_rows for batch in batches)
+    size: int = sum(batch.nbytes for batch in batches)
+    return rows <= _AT_ONCE and size <= _BYTES_AT_ONCE
+
+
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The rows in pieces that are neither long nor large."""
     if not batch.num_rows:
         return
-    if batch.num_rows == 1 or (batch.num_rows <= _AT_ONCE and batch.nbytes <= _BYTES_AT_ONCE):
+    if batch.num_rows == 1 or _fit(batch):
         yield batch
         return
     half = batch.num_rows // 2

@@ -23,6 +23,8 @@ _OPTIONS = [
     "-XX:+ExitOnOutOfMemoryError",
     # What it then says goes where everything else goes that a node has to say.
     "-XX:+DisplayVMOutputToStderr",
+    # JPype asks for a collection whenever this process has grown, and holds the interpreter meanwhile: a second a GB of memory.
+    "-XX:+DisableExplicitGC",
     # With fewer than three cores Hazelcast would start a thread for each callback.
     "-Djava.util.concurrent.ForkJoinPool.common.parallelism=4",
     "-Djava.net.preferIPv4Stack=true",
@@ -72,7 +74,7 @@ def start(heap: str, hazelcast_jar: str | None, more: list[str]) -> None:
     try:
         path = jpype.getDefaultJVMPath()
         jpype.startJVM(
-            path, f"-Xmx{heap}", *_OPTIONS, *more, classpath=[str(jar) for jar in jars],
+            path, f"-Xms{heap}", f"-Xmx{heap}", *_OPTIONS, *more, classpath=[str(jar) for jar in jars],
             convertStrings=False, interrupt=False,
         )  # fmt: skip
     except (jpype.JVMNotFoundException, jpype.JVMNotSupportedException, OSError, RuntimeError) as error:

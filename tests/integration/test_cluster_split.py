@@ -56,6 +56,9 @@ def test_two_are_killed_and_the_third_refuses_reads_and_writes(three: Cluster) -
         ):
             store.map("killed")["job-1"]
         assert three.nodes[2].ready()["ready"], "it waits for the others, and keeps what it has"
+        assert "NotWritten" not in three.nodes[2].log.read_text(), (
+            "clients are told, and may ask a thousand times a second"
+        )
     three.nodes[2].kill()
     three.start()
     assert three.contents("killed") == JOBS

@@ -62,6 +62,7 @@ def test_a_full_disk_refuses_writes_and_nothing_else(small_disk: Path) -> None:
             assert "StorageFull" in refusal(call, *arguments)
         assert dict(jobs.entry_set()) == {"a": "old", "b": "old", "c": "1"}
         assert node.ready()["ready"]
+        assert "NotWritten" not in node.log.read_text(), "clients are told, and may ask a thousand times a second"
         filler.unlink()
         jobs.put("b", "after")
         node.restart()

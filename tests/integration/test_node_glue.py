@@ -78,7 +78,7 @@ config.getNetworkConfig().getJoin().getAutoDetectionConfig().setEnabled(False)
 config.getNetworkConfig().getJoin().getMulticastConfig().setEnabled(False)
 instance = jvm.java("com.hazelcast.core.Hazelcast").newHazelcastInstance(config)
 loader = jvm.java("kvwal.node.Loader")(instance)
-first, last = (0).to_bytes(4, "little"), (2**31 - 1).to_bytes(4, "little")
+first, last = (0).to_bytes(4, "little"), (2**31 - 100).to_bytes(4, "little")
 loader.load("jobs", "str", "str", b"key", first + last, b"", first + first, None)
 try:
     loader.drain()
@@ -87,7 +87,7 @@ except jpype.JException as error:
     print(error.getClass().getName())
 instance.shutdown()
 """
-"""What it is to load is a key that is longer than anything that Java can hold."""
+"""What it is to load is a key that is longer than anything that memory can hold."""
 
 
 def test_memory_that_ran_out_while_it_was_filled_is_not_whole() -> None:

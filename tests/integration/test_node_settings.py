@@ -14,7 +14,7 @@ from kvwal.errors import ConfigError, InvalidName
 from kvwal.node.config import NodeFile, parse_address, parse_flush, read_file
 from tests.house.source import ROOT
 from tests.support.cli import kvwal
-from tests.support.cluster import Node, needs_hazelcast, running
+from tests.support.cluster import JVM, Node, needs_hazelcast, running
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -163,6 +163,17 @@ def test_health_readiness_and_metrics(tmp_path: Path) -> None:
         assert float(figures['kvwal_last_sequence{business="jobs"}']) == 10
         assert float(figures["kvwal_fsync_seconds_count"]) >= 1
         assert float(figures["kvwal_group_entries_sum"]) == 10
+
+
+@needs_hazelcast
+def test_python_asks_the_jvm_for_no_collections(tmp_path: Path) -> None:
+    """JPype would, whenever the process has grown: all of memory is collected then, and Python's threads wait for it."""
+    log = tmp_path / "gc.log"
+    jvm = JVM.replace("java_options = [", f'java_options = ["-Xlog:gc*:file={log}", ')
+    with running(tmp_path / "root", jvm=jvm) as node, node.client() as client:
+        client.get_map("jobs").blocking().put_all({str(number): "x" * 10_000 for number in range(5_000)})
+        assert "Pause Young" in log.read_text()
+        assert "System.gc()" not in log.read_text()
 
 
 class Named(Node):

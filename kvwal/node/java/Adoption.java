@@ -104,7 +104,7 @@ public final class Adoption {
         Map<Integer, List<Data>> found = new HashMap<>();
         Loader.Column column = new Loader.Column(keys, offsets);
         for (int i = 0; i < column.count(); i++) {
-            Data key = Words.toData(keyClass, column.get(i));
+            Data key = column.get(keyClass, i);
             int partition = engine.getPartitionService().getPartitionId(key);
             if (todo.get(partition)) {
                 found.computeIfAbsent(partition, number -> new ArrayList<>()).add(key);

@@ -8,7 +8,6 @@ import com.hazelcast.spi.impl.NodeEngineImpl;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -26,7 +25,8 @@ import java.util.concurrent.atomic.AtomicReference;
  * What it is given is made ready for Hazelcast beside whoever gives it, by a thread of its own, and by the giver when that is busy.
  */
 public final class Loader {
-    private static final int UNDER_WAY = 1024;
+    /** KiB that may be on their way into memory at a time. */
+    private static final int UNDER_WAY = 64 << 10;
     private static final int WAITING = 2;
 
     private final NodeEngineImpl engine;
@@ -53,7 +53,8 @@ public final class Loader {
             Entries.Reader reader = new Entries.Reader(payload);
             for (int i = 0; i < reader.count(); i++) {
                 Entries.Entry entry = reader.next();
-                batch.add(entry.keyClass(), entry.key(), entry.valueClass(), entry.value(), entry.expires());
+                batch.add(entry.keyClass(), Words.toData(entry.keyClass(), entry.key()),
+                    Words.toData(entry.valueClass(), entry.value()), entry.expires());
             }
             batch.send();
         });
@@ -71,7 +72,7 @@ public final class Loader {
             Column value = new Column(values, valueOffsets);
             ByteBuffer ends = expires == null ? null : ByteBuffer.wrap(expires).order(ByteOrder.LITTLE_ENDIAN);
             for (int i = 0; i < key.count(); i++) {
-                batch.add(keyClass, key.get(i), valueClass, value.get(i), ends == null ? 0 : ends.getLong(8 * i));
+                batch.add(keyClass, key.get(keyClass, i), value.get(valueClass, i), ends == null ? 0 : ends.getLong(8 * i));
             }
             batch.send();
         });
@@ -107,8 +108,10 @@ public final class Loader {
             return offsets.capacity() / 4 - 1;
         }
 
-        byte[] get(int i) {
-            return Arrays.copyOfRange(bytes, offsets.getInt(4 * i) - base, offsets.getInt(4 * i + 4) - base);
+        /** The one at `i`, as Hazelcast has what is of this class. */
+        Data get(String name, int i) {
+            int from = offsets.getInt(4 * i);
+            return Words.toData(name, bytes, from - base, offsets.getInt(4 * i + 4) - from);
         }
     }
 
@@ -122,13 +125,11 @@ public final class Loader {
             this.map = map;
         }
 
-        void add(String keyClass, byte[] keyBytes, String valueClass, byte[] valueBytes, long expires) {
-            Data value = Words.toData(valueClass, valueBytes);
+        void add(String keyClass, Data key, Data value, long expires) {
             if (keyClass.equals(Schemas.KEY_CLASS)) {
                 Schemas.restore(engine, value);
                 return;
             }
-            Data key = Words.toData(keyClass, keyBytes);
             List<Data> mine = (expires != 0 ? expiring : lasting)
                 .computeIfAbsent(engine.getPartitionService().getPartitionId(key), partition -> new ArrayList<>());
             mine.add(key);
@@ -145,17 +146,22 @@ public final class Loader {
     }
 
     private void send(String map, int partition, List<Data> entries, boolean expiring) {
-        room.acquireUninterruptibly();
+        long bytes = 0;
+        for (Data entry : entries) {
+            bytes += entry.totalSize();
+        }
+        int taken = (int) Math.min(bytes / 1024 + 1, UNDER_WAY);
+        room.acquireUninterruptibly(taken);
         CompletableFuture<Object> put;
         try {
             put = engine.getOperationService()
                 .invokeOnPartitionAsync(MapService.SERVICE_NAME, new PutFromLoadAllOperation(map, entries, expiring), partition);
         } catch (RuntimeException | Error error) {
-            room.release(); // or `drain` would wait for it
+            room.release(taken); // or `drain` would wait for it
             throw error;
         }
         put.whenCompleteAsync((answer, error) -> {
-            room.release();
+            room.release(taken);
             if (error != null) {
                 failure.compareAndSet(null, error);
             }

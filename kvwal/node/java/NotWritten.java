@@ -1,7 +1,13 @@
 package kvwal.node;
 
-/** A change that is not in the log, and so not in memory: the message begins with the name of kvwal's error. */
-public final class NotWritten extends RuntimeException {
+import com.hazelcast.spi.exception.SilentException;
+
+/**
+ * A change that is not in the log, and so not in memory: the message begins with the name of kvwal's error.
+ *
+ * It is for whoever asked. Hazelcast would log each of them at SEVERE: of a client that does not stop, a gigabyte in minutes.
+ */
+public final class NotWritten extends RuntimeException implements SilentException {
     private static final long serialVersionUID = 1L;
 
     public NotWritten(String message) {

@@ -197,33 +197,39 @@ public final class Words {
 
     /** The serialized form that `of` gave this class and these bytes for. */
     public static Data toData(String name, byte[] bytes) {
+        return toData(name, bytes, 0, bytes.length);
+    }
+
+    /** The same of `length` bytes of an array that holds others too. */
+    static Data toData(String name, byte[] array, int from, int length) {
         switch (name) {
             case "hz":
-                return new HeapData(bytes);
+                return new HeapData(Arrays.copyOfRange(array, from, from + length));
             case "str":
-                return data(STRING, 4 + bytes.length).putInt(bytes.length).put(bytes).end();
+                return data(STRING, 4 + length).putInt(length).put(array, from, length).end();
             case "json":
-                return data(JSON, 4 + bytes.length).putInt(bytes.length).put(bytes).end();
+                return data(JSON, 4 + length).putInt(length).put(array, from, length).end();
             case "bytes":
-                return data(BYTES, 4 + bytes.length).putInt(bytes.length).put(bytes).end();
+                return data(BYTES, 4 + length).putInt(length).put(array, from, length).end();
             case "bool":
-                return data(BOOLEAN, 1).put(bytes).end();
+                return data(BOOLEAN, 1).put(array, from, length).end();
             case "float":
-                long ordered = ByteBuffer.wrap(bytes).getLong();
+                long ordered = ByteBuffer.wrap(array, from, length).getLong();
                 return data(DOUBLE, 8).putLong(ordered < 0 ? ordered ^ Long.MIN_VALUE : ~ordered).end();
             case "int64":
-                return data(LONG, 8).putLong(toNumber(bytes).longValueExact()).end();
+                return data(LONG, 8).putLong(toNumber(array, from, length).longValueExact()).end();
             case "int":
-                return toInt(toNumber(bytes));
+                return toInt(toNumber(array, from, length));
             default:
                 byte[] ascii = name.getBytes(StandardCharsets.US_ASCII);
-                return data(FOREIGN, 1 + ascii.length + bytes.length).put((byte) ascii.length).put(ascii).put(bytes).end();
+                return data(FOREIGN, 1 + ascii.length + length).put((byte) ascii.length)
+                    .put(ascii, 0, ascii.length).put(array, from, length).end();
         }
     }
 
-    private static BigInteger toNumber(byte[] word) {
-        byte[] whole = word.clone();
-        whole[0] = (byte) ((word[0] & 0xff) > 0x80 ? 0 : -1);
+    private static BigInteger toNumber(byte[] array, int from, int length) {
+        byte[] whole = Arrays.copyOfRange(array, from, from + length);
+        whole[0] = (byte) ((whole[0] & 0xff) > 0x80 ? 0 : -1);
         return new BigInteger(whole);
     }
 
@@ -235,7 +241,7 @@ public final class Words {
             return data(LONG, 8).putLong(value.longValueExact()).end();
         }
         byte[] bytes = value.toByteArray();
-        return data(BIG_INTEGER, 4 + bytes.length).putInt(bytes.length).put(bytes).end();
+        return data(BIG_INTEGER, 4 + bytes.length).putInt(bytes.length).put(bytes, 0, bytes.length).end();
     }
 
     private static Builder data(int type, int size) {
@@ -244,7 +250,7 @@ public final class Words {
 
     private record Builder(ByteBuffer buffer) {
         Builder put(byte value) { buffer.put(value); return this; }
-        Builder put(byte[] value) { buffer.put(value); return this; }
+        Builder put(byte[] array, int from, int length) { buffer.put(array, from, length); return this; }
         Builder putInt(int value) { buffer.putInt(value); return this; }
         Builder putLong(long value) { buffer.putLong(value); return this; }
         Data end() { return new HeapData(buffer.array()); }
