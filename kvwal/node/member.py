@@ -18,6 +18,8 @@ _MAJORITY = "kvwal.majority"
 _GONE_SECONDS = 10
 _LEASE_SECONDS = 2
 """Whoever takes over keys of a killed member waits so long before it changes one; and who has no answer stops by then."""
+_MASTER_SECONDS = 2
+"""Members that all start at once ask each other so long who leads them, before they choose one: see Hazelcast's TcpIpJoiner."""
 _PROPERTIES = {
     "hazelcast.phone.home.enabled": "false",
     "hazelcast.socket.bind.any": "false",
@@ -91,7 +93,7 @@ def _network(network: Any, options: NodeOptions) -> None:
     join = network.getJoin()
     join.getAutoDetectionConfig().setEnabled(False)
     join.getMulticastConfig().setEnabled(False)
-    tcp = join.getTcpIpConfig().setEnabled(True)
+    tcp = join.getTcpIpConfig().setEnabled(True).setConnectionTimeoutSeconds(_MASTER_SECONDS)
     for member in options.members:
         tcp.addMember(str(member))
 
