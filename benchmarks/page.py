@@ -21,9 +21,9 @@ MISSES: dict[str, str] = {
     ),
     "1M entries into three nodes, backup 1": (
         "the baseline throws its rows away; here three JVMs make Hazelcast's records of each entry for two memories, on the two "
-        "cores on which one of the nodes reads the archive. All three have just started: their compilers and collectors take more "
-        "of the processor than the making of the records, and the reading about as much. Longer pieces, and Java's quick compiler "
-        "alone, were the only things that helped beyond the noise; the latter would cost every client afterwards."
+        "cores on which one of the nodes reads the archive. All three have just started: their compilers and collectors take "
+        "more of the processor than the making of the records, and the reading about as much. Longer pieces, and Java's quick "
+        "compiler alone, were the only things that helped beyond the noise; the latter would cost every client afterwards."
     ),
 }
 

@@ -34,9 +34,8 @@ def test_a_figure_is_the_median_of_its_rounds() -> None:
     rows = [row for result in load() for row in result.rows if row.rounds]
     assert len(rows) > 15
     for row in rows:
-        least = (
-            2e-4 * max(row.ours) if row.figure_is.endswith("added") else 0
-        )  # two rounded numbers, and what is between them
+        # What is between two rounded numbers may be rounded as far as these.
+        least = 2e-4 * max(row.ours) if row.figure_is.endswith("added") else 0
         assert row.figure == pytest.approx(statistics.median(row.rounds), rel=2e-3, abs=least), row.what
 
 
