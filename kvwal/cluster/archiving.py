@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 import structlog
 
 from kvwal.cluster.gathering import Status
-from kvwal.errors import KvwalError
+from kvwal.errors import ArchiveError, KvwalError
 
 
 class Archiving:
@@ -47,3 +47,11 @@ class Archiving:
             self._logger.warning("the archive could not be brought up to date for another member", error=str(error))
         else:
             self.answered = self.answered | asked
+
+
+def not_archived(lacking: list[str], seconds: float) -> ArchiveError:
+    """These members were asked to archive what their logs hold, and have not done so in that time."""
+    return ArchiveError(
+        f"{', '.join(lacking)} did not bring the archive up to date within {seconds:g} s, and without that the past is not told.",
+        hint="See what /readyz and the log say there: whether it reaches the archive, or still joins. Then ask again.",
+    )

@@ -6,15 +6,19 @@ write yet: so whoever starts again knows whom to wait for.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from archive.layout import check_name
+from kvwal.cluster.gathering import Status, left_out
 from kvwal.errors import ConfigError, NewerVersion
 from kvwal.log.names import partial_name
 from kvwal.ports.disk import Disk
+from kvwal.ports.tasks import Workers
 
 FORMAT = 1
 FOLDER = "_members"
@@ -59,14 +63,65 @@ class RecordFile:
     def write(self, record: Record) -> None:
         """Returns when the record is durable; a crash leaves the old one or the new one."""
         self._disk.make_folders(self._folder)
-        partial = self._folder / partial_name(self._path.name)
+        unfinished = self._folder / partial_name(self._path.name)
         with suppress(FileNotFoundError):
-            self._disk.unlink(partial)
-        file = self._disk.create(partial)
+            self._disk.unlink(unfinished)
+        file = self._disk.create(unfinished)
         try:
             file.write_at(0, [msgspec.json.encode(record)])
             file.datasync()
         finally:
             file.close()
-        self._disk.rename(partial, self._path)
+        self._disk.rename(unfinished, self._path)
         self._disk.sync_folder(self._folder)
+
+
+class OwnRecord:
+    """A node's record while it runs. Used on the node's event loop."""
+
+    def __init__(self, file: RecordFile, workers: Workers, name: str, address: str, *, alone: bool) -> None:
+        """`alone`: no other node ever had a log of this cluster."""
+        self._file = file
+        self._workers = workers
+        self._own = {name: address}
+        self._written = file.read()
+        self._known = self._written or Record(alone=alone)
+        self.alone = alone
+
+    @property
+    def members(self) -> dict[str, str]:
+        """All that are known: name to address."""
+        return self._known.members
+
+    @property
+    def apart(self) -> int:
+        """See `Record`."""
+        return self._known.apart
+
+    def expect(self, members: dict[str, str]) -> None:
+        """These are the members, as far as is known; the next `keep` writes it down."""
+        self._known = msgspec.structs.replace(self._known, members=members)
+
+    async def keep(self, statuses: Collection[Status]) -> None:
+        """Whoever told its status is on the record when this returns: it tells once it knows that it can be a member, and one
+        that is refused is not waited for ever after.
+
+        Whom an operator left out goes, unless it is there: what it had is in others' logs, or is given up.
+        """
+        gone = left_out(statuses)
+        members = {name: at for name, at in self.members.items() if not {name, at} & gone}
+        members |= {status.name: status.address for status in statuses} | self._own
+        alone = self.alone and len(members) == 1
+        await self._write(Record(members=dict(sorted(members.items())), alone=alone, apart=self.apart))
+        self.alone = alone
+
+    async def note_apart(self, since: int) -> None:
+        """Durably. See `Record`."""
+        if since != self.apart:
+            await self._write(msgspec.structs.replace(self._known, apart=since))
+
+    async def _write(self, record: Record) -> None:
+        if record != self._written:
+            await self._workers.run(partial(self._file.write, record))
+            self._written = record
+        self._known = record

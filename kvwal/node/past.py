@@ -18,6 +18,7 @@ from archive.objects import Objects
 from archive.registry import registered
 from kvwal.business import OpenBusiness
 from kvwal.cluster import questions
+from kvwal.cluster.archiving import not_archived
 from kvwal.cluster.maps import to_business
 from kvwal.cluster.memory import is_of_map
 from kvwal.cluster.questions import Question
@@ -25,7 +26,7 @@ from kvwal.cluster.restore import dropped_rows, marks_of
 from kvwal.engine import Engine
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, encode_entries
 from kvwal.errors import KvwalError
-from kvwal.node.recover import Recovery, not_archived
+from kvwal.node.recover import Recovery
 from kvwal.past import each_once, entries_of
 from kvwal.ports.tasks import Workers
 

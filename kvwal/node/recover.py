@@ -13,10 +13,10 @@ import msgspec
 import structlog
 
 from archive.objects import Objects, open_objects
-from kvwal.cluster.archiving import Archiving
+from kvwal.cluster.archiving import Archiving, not_archived
 from kvwal.cluster.gathering import Recovered, Status, left_out, missing, unknown_to
 from kvwal.cluster.intents import finish
-from kvwal.cluster.record import Record, RecordFile
+from kvwal.cluster.record import OwnRecord
 from kvwal.cluster.restore import Progress, Restore
 from kvwal.cluster.returning import WINDOW_MS
 from kvwal.cluster.roster import Fellow, Roster
@@ -36,11 +36,10 @@ _WITHDRAW_SECONDS = 3.0
 
 
 class Recovery:
-    """From a member that has just started to one that may serve. `told` is what it is doing now, for people;
-    `alone`: no other node ever had a log of this cluster; `failing` is for the others to know,
-    `newest` the greatest timestamp that was loaded, by whichever member; `logged` that of the last entry that the log of each
-    business held at the start; `was_away`: others had memory filled when this member came, so that what it wrote last may be in
-    nobody's."""
+    """From a member that has just started to one that may serve. `told` is what it is doing now, for people; `failing` is for the
+    others to know; `newest` is the greatest timestamp that was loaded, by whichever member; `logged` that of the last entry that
+    the log of each business held at the start; `was_away`: others had memory filled when this member came, so that what it wrote
+    last may be in nobody's."""
 
     def __init__(
         self,
@@ -50,10 +49,8 @@ class Recovery:
         voters: Voters,
         make_loader: Callable[[], Any],
         workers: Workers,
-        file: RecordFile,
+        record: OwnRecord,
         gate: Any,
-        *,
-        alone: bool,
     ) -> None:
         self.told: dict[str, object] = {}
         self._options = options
@@ -63,12 +60,9 @@ class Recovery:
         self.failing = False
         self._make_loader = make_loader
         self._workers = workers
-        self._file = file
+        self._record = record
         self._gate = gate
         self.newest = 0
-        self._written = file.read()
-        self._record = self._written or Record(alone=alone)
-        self.alone = alone
         self._archived = False
         self._loaded = 0
         self.was_away = False
@@ -91,7 +85,7 @@ class Recovery:
     async def look(self) -> None:
         """Put on record whoever came and may stay. To be called from time to time while the node serves."""
         statuses = await self._statuses()
-        await self._put_on_record(statuses)
+        await self._record.keep(statuses)
         await self._note_apart(apart=self._voters.lacks(statuses))
         await self._run(self._voters.look)
         self._archiving.answer(statuses)
@@ -104,6 +98,11 @@ class Recovery:
                 f"{lost}; nobody is to take what is missing here for absent.",
                 hint="Start this node again, and whoever else ended: what the logs hold is loaded anew.",
             )
+
+    @property
+    def alone(self) -> bool:
+        """Whether no other node ever had a log of this cluster."""
+        return self._record.alone
 
     @property
     def apart_ms(self) -> int:
@@ -132,10 +131,7 @@ class Recovery:
             since = self._engine.options.clock.wall_ms() - WINDOW_MS
         elif not apart and not self._since:
             since = 0
-        if since != self._record.apart:
-            self._record = msgspec.structs.replace(self._record, apart=since)
-            await self._run(partial(self._file.write, self._record))
-            self._written = self._record
+        await self._record.note_apart(since)
 
     async def may_go(self, *, at_least: int = 1) -> bool:
         """See `Voters.may_go`."""
@@ -264,10 +260,8 @@ class Recovery:
         statuses = await self._statuses()
         members = self._record.members | {name: at for status in statuses for name, at in status.expected.items()}
         without = set(recovered.without)
-        self._record = msgspec.structs.replace(
-            self._record, members={name: at for name, at in members.items() if not {name, at} & without}
-        )
-        await self._put_on_record(statuses)
+        self._record.expect({name: at for name, at in members.items() if not {name, at} & without})
+        await self._record.keep(statuses)
         await self._tell(self._status())
         unsure = unknown_to(self._options.node, statuses, [fellow.name for fellow in living])
         left = [name for name, at in members.items() if {name, at} & set(self._options.without)]
@@ -284,24 +278,6 @@ class Recovery:
         gone = set(recovered.living) - {fellow.member for fellow in self._roster.living()}
         if not self.was_away and len(gone) > self._options.file.backups:
             self._gate.lose("too many members went at once, when memory had just been filled")
-
-    async def _put_on_record(self, statuses: list[Status]) -> None:
-        """A member tells its status once it knows that it can be one: one that is refused is not waited for ever after.
-
-        Whom an operator left out goes, unless it is there: what it had is in others' logs, or is given up.
-        """
-        gone = left_out(statuses)
-        members = {name: at for name, at in self._record.members.items() if not {name, at} & gone}
-        members |= {status.name: status.address for status in statuses} | {
-            self._options.node: str(self._options.address)
-        }
-        alone = self.alone and len(members) == 1
-        record = Record(members=dict(sorted(members.items())), alone=alone, apart=self._record.apart)
-        if record != self._written:
-            await self._run(partial(self._file.write, record))
-            self._written = record
-            self.alone = record.alone
-        self._record = record
 
     def _status(self, progress: Progress | None = None) -> Status:
         own = self._roster.own
@@ -352,14 +328,6 @@ class Recovery:
             self._say("still recovering", waiting_for=[f"memory could not be filled: {error}"])
         await asyncio.sleep(_AGAIN_SECONDS)
         return None
-
-
-def not_archived(lacking: list[str], seconds: float) -> ArchiveError:
-    """These members were asked to archive what their logs hold, and have not done so in that time."""
-    return ArchiveError(
-        f"{', '.join(lacking)} did not bring the archive up to date within {seconds:g} s, and without that the past is not told.",
-        hint="See what /readyz and the log say there: whether it reaches the archive, or still joins. Then ask again.",
-    )
 
 
 def _progress(status: Status) -> dict[str, object]:

@@ -18,7 +18,7 @@ from kvwal.cluster.clocks import Limits
 from kvwal.cluster.limits import Bounds, LimitedClock
 from kvwal.cluster.maps import flush_for
 from kvwal.cluster.memory import Passing
-from kvwal.cluster.record import RecordFile
+from kvwal.cluster.record import OwnRecord, RecordFile
 from kvwal.cluster.roster import Roster
 from kvwal.cluster.voters import Voters
 from kvwal.config import Flush
@@ -190,8 +190,9 @@ class Service:
         await self._workers.run(roster.check)
         voters = Voters(roster, options.node, self._majority.expect if options.file.majority else lambda names: None)
         make_loader = partial(jvm.java("kvwal.node.Loader"), instance)
+        record = OwnRecord(file, self._workers, options.node, str(options.address), alone=self._alone)
         recovery = vitals.recovery = Recovery(
-            options, self._engine, roster, voters, make_loader, self._workers, file, self._gate, alone=self._alone
+            options, self._engine, roster, voters, make_loader, self._workers, record, self._gate
         )
         vitals.adoption = Adoption(
             roster, lambda: voters.current if options.file.majority else None,

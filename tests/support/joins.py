@@ -15,7 +15,7 @@ from typing import Any
 
 from kvwal.cluster.electorate import Electorate, first
 from kvwal.cluster.gathering import Recovered, Status
-from kvwal.cluster.record import RecordFile
+from kvwal.cluster.record import OwnRecord, RecordFile
 from kvwal.cluster.roster import Fellow
 from kvwal.cluster.voters import Voters
 from kvwal.errors import ClusterUnreachable, NotRecovered
@@ -93,7 +93,8 @@ async def joined(others: Others, gate: Any) -> str:
     with tempfile.TemporaryDirectory() as folder:
         file = RecordFile(OS_DISK, Path(folder), "default", "default", NEW)
         voters = Voters(others, NEW, lambda names: None)  # type: ignore[arg-type]
-        recovery = Recovery(options, engine, others, voters, lambda: None, workers, file, gate, alone=False)  # type: ignore[arg-type]
+        record = OwnRecord(file, workers, NEW, NEW, alone=False)
+        recovery = Recovery(options, engine, others, voters, lambda: None, workers, record, gate)  # type: ignore[arg-type]
         try:
             await recovery.run()
         except NotRecovered as error:
