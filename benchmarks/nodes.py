@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import hazelcast
-import psutil
 
 from tests.support.ports import free_port
 
@@ -26,6 +26,7 @@ class Nodes:
 
     def __init__(self, folder: Path, count: int, archive: Path) -> None:
         self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(count)]
+        self._http = [f"127.0.0.1:{free_port()}" for _ in range(count)]
         self.running: list[subprocess.Popen[str]] = []
         self._folder = folder
         self._archive = archive
@@ -38,6 +39,7 @@ class Nodes:
                 str(Path(sys.executable).parent / "kvwal"), "node", str(self._folder / f"root-{number}"),
                 "--address", address, "--members", ",".join(self.addresses), "--node", f"node-{number}",
                 "--cluster", CLUSTER, "--archive", str(self._archive), "--config", str(self._folder / "node.toml"),
+                "--http", self._http[number],
             ]  # fmt: skip
             with self._log(number).open("a") as log:
                 self.running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True))
@@ -63,9 +65,21 @@ class Nodes:
             ready += [moment(line) for line in told if line["event"] == "serving"]
         return (max(ready) - max(began)).total_seconds()
 
-    def memory(self) -> float:
-        """MiB that the processes have in memory, all together."""
-        return sum(psutil.Process(process.pid).memory_info().rss for process in self.running) / (1 << 20)
+    def memory(self) -> dict[str, float]:
+        """MiB that the processes have in memory, all together, and what of it is what."""
+        found = {
+            "resident memory, MiB": 0.0,
+            "of it heap in use, garbage included, MiB": 0.0,
+            "of that maps and copies, MiB": 0.0,
+        }
+        for address in self._http:
+            with urllib.request.urlopen(f"http://{address}/metrics") as page:
+                lines = [line.rsplit(" ", 1) for line in page.read().decode().splitlines() if not line.startswith("#")]
+            for what, metric in zip(found, ("process_resident_memory", "kvwal_heap_used", "kvwal_map"), strict=True):
+                found[what] += sum(float(value) for name, value in lines if name.startswith(f"{metric}_bytes")) / (
+                    1 << 20
+                )
+        return found
 
     @contextmanager
     def client(self) -> Iterator[hazelcast.HazelcastClient]:

@@ -44,8 +44,8 @@ def read_archive(archive: str) -> dict[str, float]:
     return {"rows": rows, "seconds": time.perf_counter() - started, "memory": peak_memory()}
 
 
-def loaded(run: Run, count: int, archive: Path, keys: int) -> tuple[float, float]:
-    """Start `count` nodes with empty roots: the seconds of loading, and what they have in memory afterwards in MiB."""
+def loaded(run: Run, count: int, archive: Path, keys: int) -> tuple[float, dict[str, float]]:
+    """Start `count` nodes with empty roots: the seconds of loading, and what they have in memory afterwards."""
     with nodes(run.root(), count, archive) as cluster, cluster.client() as client:
         if (found := client.get_map("bench").blocking().size()) != keys:
             raise AssertionError(f"{found} of {keys} entries came back")
@@ -57,20 +57,16 @@ def measure(run: Run) -> list[Row]:
     keys = run.size(1_000_000, 2_000)
     archive = run.root()
     in_child(f"{MODULE}:fill", root=str(run.root()), archive=str(archive), keys=keys)
-    memory: dict[int, list[float]] = {1: [], 3: []}
+    memory: dict[int, dict[str, float]] = {}
 
     def seconds(count: int) -> float:
-        took, mib = loaded(run, count, archive, keys)
-        memory[count].append(mib)
+        took, memory[count] = loaded(run, count, archive, keys)
         return took
 
     def limit() -> float:
         return float(in_child(f"{MODULE}:read_archive", archive=str(archive))["seconds"])
 
-    def notes(count: int) -> dict[str, float]:
-        return {"resident memory, MiB": max(memory[count])}
-
     limits, ours = run.interleave(3, lambda: keys / limit(), lambda: keys / seconds(1))
-    one = absolute_row("1M entries into one node", "entries/s", limits, ours, "at least", 250_000, notes(1))
+    one = absolute_row("1M entries into one node", "entries/s", limits, ours, "at least", 250_000, memory[1])
     limits, ours = run.interleave(3, limit, lambda: seconds(3))
-    return [one, ratio_row("1M entries into three nodes, backup 1", "s", limits, ours, "at most", 3, notes(3))]
+    return [one, ratio_row("1M entries into three nodes, backup 1", "s", limits, ours, "at most", 3, memory[3])]
