@@ -17,10 +17,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from kvwal.cluster.clocks import Limits
+from kvwal.cluster.maps import INTERNAL
 from kvwal.engine import Engine
 from kvwal.errors import ConfigError
 from kvwal.node.adoption import Adoption
 from kvwal.node.config import Address
+from kvwal.node.jvm import java
 from kvwal.node.metrics import Metrics
 from kvwal.node.recover import Recovery
 
@@ -83,7 +85,14 @@ class Vitals:
         if stats["disk"] is not None:
             usable = float(stats["disk"]["usable_bytes"])
             gauges["disk_usable_bytes"] = ("Bytes that may still be written before writes are refused.", usable)
-        return self.metrics.page(gauges, stats["businesses"])
+        return self.metrics.page(gauges, stats["businesses"], self._maps())
+
+    def _maps(self) -> dict[str, tuple[int, int]]:
+        if self.instance is None or self.phase is Phase.LEAVING:
+            return {}
+        found = java("kvwal.node.Footprint").of(self.instance)
+        names = (str(name) for name in found.keySet())
+        return {name: (int(found[name][0]), int(found[name][1])) for name in names if not name.startswith(INTERNAL)}
 
     def _gauges(self) -> dict[str, tuple[str, float]]:
         serving = self.phase is Phase.SERVING
@@ -91,6 +100,10 @@ class Vitals:
         if self.instance is not None and self.phase is not Phase.LEAVING:
             members = self.instance.getCluster().getMembers().size()
             found["cluster_members"] = ("Members of the cluster.", float(members))
+        heap = java("java.lang.Runtime").getRuntime()
+        used = float(heap.totalMemory() - heap.freeMemory())
+        found["heap_used_bytes"] = ("Bytes of the JVM's heap that are in use, garbage included.", used)
+        found["heap_max_bytes"] = ("Bytes that the JVM's heap may take.", float(heap.maxMemory()))
         if self.limits is not None:
             found["clock_skew_seconds"] = (
                 "How far ahead of this clock the clock of that member is that is furthest off.",

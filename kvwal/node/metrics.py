@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 _SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -26,6 +26,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
         self._entries = Counter("kvwal_entries", "Entries that were written to the log.", registry=self._registry)
         self._refused = Counter(
             "kvwal_refused_writes", "Submissions that were not written, by error.", ["reason"], registry=self._registry
@@ -52,8 +53,14 @@ class Metrics:
         """See `Meter.refused`."""
         self._refused.labels(reason).inc(submissions)
 
-    def page(self, gauges: dict[str, tuple[str, float]], businesses: dict[str, dict[str, Any]]) -> bytes:
-        """All of it, as Prometheus reads it. `gauges`: by name, a help text and a value; `businesses`: their `stats`."""
+    def page(
+        self,
+        gauges: dict[str, tuple[str, float]],
+        businesses: dict[str, dict[str, Any]],
+        maps: dict[str, tuple[int, int]],
+    ) -> bytes:
+        """All of it, as Prometheus reads it. `gauges`: by name, a help text and a value; `businesses`: their `stats`; `maps`: of
+        each the entries in memory, and the bytes that these take."""
         now = CollectorRegistry()
         for name, (text, value) in gauges.items():
             Gauge(f"kvwal_{name}", text, registry=now).set(value)
@@ -67,6 +74,11 @@ class Metrics:
         for business, found in businesses.items():
             failed.labels(business).set(found["failed"] is not None)
             reached.labels(business).set(found["archive_error"] is None)
+        entries = Gauge("kvwal_map_entries", "Entries in memory, copies of others' included.", ["map"], registry=now)
+        bytes_ = Gauge("kvwal_map_bytes", "About what these take of the JVM's heap.", ["map"], registry=now)
+        for name, (count, size) in maps.items():
+            entries.labels(name).set(count)
+            bytes_.labels(name).set(size)
         return generate_latest(self._registry) + generate_latest(now)
 
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:

@@ -51,12 +51,7 @@ def start_all(three: Cluster) -> None:
 
 def skew(node: Node) -> float:
     """What it tells Prometheus; returns once it has something to tell."""
-
-    def told() -> float | None:
-        pairs = (line.partition(" ") for line in node.get("/metrics")[1].splitlines())
-        return next((float(value) for name, _, value in pairs if name == "kvwal_clock_skew_seconds"), 0.0) or None
-
-    return until(told)
+    return until(lambda: node.figures().get("kvwal_clock_skew_seconds", 0.0) or None)
 
 
 def test_an_owner_ahead_of_the_others_dies_and_what_is_written_since_counts(three: Cluster) -> None:

@@ -47,6 +47,14 @@ def test_a_killed_member_costs_nothing_that_was_acknowledged(three: Cluster) -> 
         assert set(writers.errors) <= {"IndeterminateOperationStateError"}  # what Hazelcast's own client hands on
 
 
+def test_what_maps_take_of_memory_is_told_with_the_copies(three: Cluster) -> None:
+    with three.client() as client:
+        client.get_map("told").blocking().put_all({str(number): "x" for number in range(300)})
+    told = [node.figures().get('kvwal_map_entries{map="told"}', 0) for node in three.nodes]
+    assert all(told)
+    assert sum(told) == 600
+
+
 def test_a_killed_member_is_no_error_to_whoever_puts_and_deletes_by_kvwal_connect(three: Cluster) -> None:
     members = [node.address for node in three.nodes]
     with kvwal.connect(members, cluster=CLUSTER) as store, ThreadPoolExecutor(IN_FLIGHT) as pool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,9 @@ WELL = {
     f'kvwal_fsync_seconds_bucket{{{NODE}, le="0.001"}}': "0+60",
     f'kvwal_fsync_seconds_bucket{{{NODE}, le="+Inf"}}': "0+60",
     f"kvwal_clock_skew_seconds{{{NODE}}}": "0.001",
+    f'kvwal_map_bytes{{{NODE}, map="jobs"}}': "200000000",
+    f'kvwal_map_bytes{{{NODE}, map="tmp.jobs"}}': "200000000",
+    f"kvwal_heap_max_bytes{{{NODE}}}": "1000000000",
 }
 ILL = {
     "KvwalNodeDown": {f"up{{{NODE}}}": "0"},
@@ -47,6 +51,7 @@ ILL = {
     "KvwalCheckpointOld": {f"kvwal_log_bytes{{{LOG}}}": "900000000"},
     "KvwalDiskLow": {f"kvwal_disk_usable_bytes{{{NODE}}}": "1000000000"},
     "KvwalDiskFull": {f"kvwal_disk_usable_bytes{{{NODE}}}": "0"},
+    "KvwalHeapLow": {f'kvwal_map_bytes{{{NODE}, map="jobs"}}': "400000000"},
     "KvwalRefusedWrites": {f'kvwal_refused_writes_total{{{NODE}, reason="StorageFull"}}': "7+1"},
     "KvwalSlowDisk": {
         f'kvwal_fsync_seconds_bucket{{{NODE}, le="0.001"}}': "0",
@@ -54,6 +59,9 @@ ILL = {
     },
     "KvwalClockSkew": {f"kvwal_clock_skew_seconds{{{NODE}}}": "-3"},
 }
+CHOSEN = re.compile(rf"({METRIC.pattern}){{([^}}]*)}}")
+LABEL = re.compile(r"(\w+)=~?\"")
+OF_PROMETHEUS = {"job", "node"}
 BESIDES = {"KvwalDiskFull": {"KvwalDiskLow"}}
 
 needs_promtool = pytest.mark.skipif(
@@ -113,5 +121,9 @@ def test_every_metric_that_is_asked_for_is_one_that_a_node_tells(tmp_path: Path)
     asked = {name for expression in expressions() for name in METRIC.findall(expression)}
     with running(tmp_path / "root") as node, node.client() as client:
         client.get_map("jobs").blocking().set("job-1", 1)
-        told = set(METRIC.findall(node.get("/metrics")[1]))
-    assert asked <= told
+        page = node.get("/metrics")[1]
+    assert asked <= set(METRIC.findall(page))
+    for expression in expressions():
+        for name, chosen in CHOSEN.findall(expression):
+            labels = set(LABEL.findall(" ".join(re.findall(rf"^{name}{{(.*)}} ", page, re.MULTILINE))))
+            assert set(LABEL.findall(chosen)) <= labels | OF_PROMETHEUS, f"{name} in {expression}"

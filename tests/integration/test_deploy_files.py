@@ -19,7 +19,7 @@ from tests.support import compose
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"
 GRAFANA = ROOT / "deploy" / "grafana"
-METRIC = re.compile(r"\bkvwal_\w+")
+METRIC = re.compile(r"\b(?:kvwal|process)_\w+")
 PINNED = re.compile(r"[\w./-]+:v?\d+\.\d+(\.\d+)?(-\w+)*")
 
 

@@ -154,15 +154,17 @@ def test_health_readiness_and_metrics(tmp_path: Path) -> None:
         assert node.get("/healthz") == (200, '{"alive":true}')
         assert node.ready() == {"ready": True, "phase": "serving", "failed": {}}
         assert node.get("/elsewhere")[0] == 404
-        status, page = node.get("/metrics")
-        figures = dict(line.rsplit(" ", 1) for line in page.splitlines() if not line.startswith("#"))
-        assert status == 200
-        assert float(figures["kvwal_entries_total"]) == 10
-        assert float(figures["kvwal_recovered"]) == 1
-        assert float(figures["kvwal_cluster_members"]) == 1
-        assert float(figures['kvwal_last_sequence{business="jobs"}']) == 10
-        assert float(figures["kvwal_fsync_seconds_count"]) >= 1
-        assert float(figures["kvwal_group_entries_sum"]) == 10
+        figures = node.figures()
+        assert figures["kvwal_entries_total"] == 10
+        assert figures["kvwal_recovered"] == 1
+        assert figures["kvwal_cluster_members"] == 1
+        assert figures['kvwal_last_sequence{business="jobs"}'] == 10
+        assert figures["kvwal_fsync_seconds_count"] >= 1
+        assert figures["kvwal_group_entries_sum"] == 10
+        assert figures['kvwal_map_entries{map="jobs"}'] == 10
+        assert 10 < figures['kvwal_map_bytes{map="jobs"}'] < figures["kvwal_heap_used_bytes"]
+        assert figures["kvwal_heap_used_bytes"] < figures["process_resident_memory_bytes"]
+        assert figures["kvwal_heap_max_bytes"] == pytest.approx(256 << 20, rel=0.1)
 
 
 @needs_hazelcast

@@ -135,6 +135,11 @@ class Node:
         found: dict[str, Any] = json.loads(self.get("/readyz")[1])
         return found
 
+    def figures(self) -> dict[str, float]:
+        """What it tells Prometheus, by name and labels."""
+        lines = (line.rsplit(" ", 1) for line in self.get("/metrics")[1].splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, value in lines}
+
     def told(self, word: str) -> str:
         """Wait until it says something with `word` at /readyz; what it said."""
 
