@@ -80,6 +80,8 @@ class Restore:
 
     def run(self) -> int:
         """Returns how many entries were loaded, when they are in memory. Raises ArchiveError and its kinds."""
+        import pyarrow as pa
+
         names = businesses(self._objects, *self._where)
         weights = {name: self._weigh(name) for name in names}
         self._progress.most = sum(weights.values())
@@ -87,6 +89,7 @@ class Restore:
             self._progress.begin(weights[name])
             self._fill(name)
         self._loader.drain()
+        pa.default_memory_pool().release_unused()  # it would keep what reading took as long as the node lives
         return self._progress.entries
 
     def _weigh(self, business: str) -> int:
