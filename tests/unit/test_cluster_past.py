@@ -10,6 +10,7 @@ from typing import Any
 
 from kvwal.cluster.gathering import Status
 from kvwal.cluster.questions import Question, encode
+from kvwal.cluster.record import OwnRecord
 from kvwal.node.past import Answering
 from kvwal.node.recover import Recovery
 from kvwal.ports.clock import SYSTEM
@@ -58,7 +59,8 @@ def told(archive: Callable[[], Awaitable[None]], *, alone: bool) -> str:
         roster: Any = SimpleNamespace(statuses=lambda: next(before_it_asks, done), names=lambda: {"node-1", "node-2"})
         file: Any = SimpleNamespace(read=lambda: None)
         nothing: Any = None
-        recovery = Recovery(options, engine, roster, nothing, nothing, workers, file, nothing, alone=alone)
+        record = OwnRecord(file, workers, "node-1", "", alone=alone)
+        recovery = Recovery(options, engine, roster, nothing, nothing, workers, record, nothing)
         await Answering(asked, engine, recovery, workers, ThreadWorkers("takers", 1), within=WITHIN).run()
         return asked.told
 
