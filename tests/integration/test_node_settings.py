@@ -154,6 +154,7 @@ def test_health_readiness_and_metrics(tmp_path: Path) -> None:
         assert node.get("/healthz") == (200, '{"alive":true}')
         assert node.ready() == {"ready": True, "phase": "serving", "failed": {}}
         assert node.get("/elsewhere")[0] == 404
+        assert node.get("/metrics")[0] == 200
         figures = node.figures()
         assert figures["kvwal_entries_total"] == 10
         assert figures["kvwal_recovered"] == 1
