@@ -25,6 +25,8 @@ class KvwalError(Exception):
     """
 
     kind = Kind.BUG
+    others: tuple[BaseException, ...] = ()
+    """What else failed in the same call: a `close` tells the failures of all businesses."""
 
     def __init__(self, what: str, *, hint: str = "") -> None:
         super().__init__(what)
@@ -43,6 +45,10 @@ class ConfigError(KvwalError):
 
 class InvalidName(ConfigError):
     """A namespace, cluster, business or node name that is not allowed on disk and in a bucket."""
+
+
+class WrongType(ConfigError, TypeError):
+    """An argument of a type that stands for nothing here. A `TypeError` too, as Python's own functions raise."""
 
 
 class NewerVersion(ConfigError):

@@ -1,23 +1,21 @@
 """The merge: of all entries of all nodes, the latest of every identity.
 
 Order is (timestamp, node, sequence), greatest first. The plain form streams in that order and keeps two sets; the
-vectorised form compares the same triple in DuckDB. Both give every identity's latest row, a deleted one too, flagged:
+vectorised form compares the same triple in Arrow. Both give every identity's latest row, a deleted one too, flagged:
 what a tombstone hides is the business of whoever reads on. Merging is commutative, associative and idempotent, so
 overlapping inputs do no harm.
 
-The vectorised form finds the winners without touching a value, and then takes them from the inputs, each of which is
-sorted by identity and so read once, from its beginning to its end: values of any size pass through bounded memory.
+The vectorised form reads all inputs side by side, because each is sorted by identity, newest first: what stands before the
+least of the last identities at hand is complete, and is merged. So an archive of any size passes through bounded memory,
+and nothing is put on a disk.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from archive.errors import ArchiveDamaged, ArchiveError
-from archive.layout import MAX_NUMBER
+from archive.errors import ArchiveDamaged
 from archive.rows import COLUMNS, DAMAGED_HINT, IDENTITY, node_schema, same_as_before, sorted_rows, with_node
 
 if TYPE_CHECKING:
@@ -26,7 +24,14 @@ if TYPE_CHECKING:
 BATCH_ROWS = 64 << 10
 BATCH_BYTES = 16 << 20
 READ_BUFFER_BYTES = 256 << 10
-MEMORY_LIMIT = "1GB"
+BUDGET_BYTES = 64 << 20
+"""About what all sources together hold of rows and of bytes read ahead; each has at least the pages it is decoding."""
+LEAST_READ_BYTES, MOST_READ_BYTES = 16 << 10, 1 << 20
+_NEWEST_FIRST = (
+    ("key_class", "ascending"), ("key", "ascending"),
+    ("timestamp", "descending"), ("node", "descending"), ("sequence", "descending"),
+)  # fmt: skip
+Identity = tuple[str, bytes]
 
 
 class Row(NamedTuple):
@@ -75,13 +80,13 @@ def latest_plain(rows: Iterable[Row], at: int | None = None) -> list[Row]:
 
 
 class Source(NamedTuple):
-    """Rows of one node: a table of them in any order, or an object's file; only sequences up to `up_to` count, if given.
+    """Rows of one node: a table of them in any order, or an object's open file; only sequences up to `up_to` count, if given.
 
     `row_bytes` is the average length of key and value, and decides how many rows are held at a time.
     """
 
     node: str
-    data: pa.Table | Path
+    data: pa.Table | BinaryIO
     up_to: int | None = None
     row_bytes: int = 128
 
@@ -93,149 +98,121 @@ def latest_table(sources: Sequence[Source], at: int | None = None) -> pa.Table:
     return pa.Table.from_batches(latest_batches(sources, at), schema=node_schema())
 
 
-def latest_batches(
-    sources: Sequence[Source], at: int | None = None, spill: Path | None = None
-) -> Iterator[pa.RecordBatch]:
-    """`latest_table` as a stream, in memory that does not grow with the values; what identities need beyond
-    MEMORY_LIMIT is spilled to the folder `spill`.
+def latest_batches(sources: Sequence[Source], at: int | None = None) -> Iterator[pa.RecordBatch]:
+    """`latest_table` as a stream, in memory that grows with the number of sources only; nothing is put on a disk.
 
-    Raises ArchiveDamaged for a file that is not a sorted object.
+    All sources are read side by side, a little at a time. Raises ArchiveDamaged for a file that is not a sorted object.
     """
     if not sources:
         return
-    ordered = [source._replace(data=_in_order(source.data)) for source in sources]
-    inputs = [_Input(source) for source in ordered]
-    rows_at_once = max(1, min(BATCH_ROWS, BATCH_BYTES // max(source.row_bytes for source in ordered)))
-    for winners in _winners(ordered, at, spill):
-        for start in range(0, len(winners), rows_at_once):
-            yield from _materialised(inputs, winners.slice(start, rows_at_once))
+    rows_at_once = max(1, min(BATCH_ROWS, BATCH_BYTES // max(source.row_bytes for source in sources)))
+    inputs = [_Input(source, at, len(sources)) for source in sources]
+    before: Identity | None = None
+    while inputs := [found for found in inputs if found.reach()]:
+        end = min(found.last for found in inputs)
+        merged = _merged([found.take(end) for found in inputs])
+        latest = _firsts(merged, before)
+        before = _identity(merged, len(merged) - 1)
+        for start in range(0, len(latest), rows_at_once):
+            yield from latest.slice(start, rows_at_once).combine_chunks().to_batches()
 
 
-def _in_order(data: pa.Table | Path) -> pa.Table | Path:
-    return data if isinstance(data, Path) else sorted_rows(data)
-
-
-def _winners(sources: Sequence[Source], at: int | None, spill: Path | None) -> Iterator[pa.Table]:
-    """For each identity, in order, which source has its latest row (`source`) and where in it (`place`, from 0)."""
-    import duckdb
+def _merged(taken: list[pa.Table]) -> pa.Table:
     import pyarrow as pa
 
-    config: dict[str, Any] = {"preserve_insertion_order": False, "temp_directory": str(spill or "")}
-    parameters: list[Any] = []
-    before: dict[str, Any] = {}
-    try:
-        with duckdb.connect(config=config | ({"memory_limit": MEMORY_LIMIT} if spill else {})) as connection:
-            rows = " UNION ALL ".join(
-                _select(connection, n, source, at, parameters) for n, source in enumerate(sources)
-            )
-            order = "key_class, key, timestamp DESC, node DESC, sequence DESC"
-            query = f"SELECT key_class, key, source, place FROM ({rows}) ORDER BY {order}"
-            for batch in connection.sql(query, params=parameters).to_arrow_reader(BATCH_ROWS):
-                table = pa.Table.from_batches([batch])
-                yield _firsts(table, before)
-                before = table.select(list(IDENTITY)).slice(len(table) - 1).to_pylist()[0]
-    except duckdb.OutOfMemoryException as error:
-        hint = "Rewrite the archive first (`kvwal archive rewrite`), or merge where there is more memory."
-        raise ArchiveError(f"The keys of the merge do not fit into {MEMORY_LIMIT} and the disk.", hint=hint) from error
-    except duckdb.Error as error:
-        raise _not_merged(str(error).splitlines()[0]) from error
+    some = [table for table in taken if len(table)]
+    return some[0] if len(some) == 1 else pa.concat_tables(some).sort_by(list(_NEWEST_FIRST))
 
 
-def _firsts(table: pa.Table, before: dict[str, Any]) -> pa.Table:
+def _firsts(table: pa.Table, before: Identity | None) -> pa.Table:
     """Of rows in order, those whose identity is not that of the row before; `before` is the identity before the first."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    first = table.select(list(IDENTITY)).slice(0, 1).to_pylist()[0]
-    return table.filter(pa.concat_arrays([pa.array([first != before]), pc.invert(same_as_before(table, IDENTITY))]))
+    first = pa.array([_identity(table, 0) != before])
+    return table.filter(pa.concat_arrays([first, pc.invert(same_as_before(table, IDENTITY))]))
+
+
+def _identity(rows: pa.Table | pa.RecordBatch, place: int) -> Identity:
+    return rows.column("key_class")[place].as_py(), rows.column("key")[place].as_py()
 
 
 def _not_merged(why: str) -> ArchiveDamaged:
     return ArchiveDamaged(f"The rows could not be merged: {why}.", hint=DAMAGED_HINT)
 
 
-def _select(connection: Any, number: int, source: Source, at: int | None, parameters: list[Any]) -> str:
-    """The SELECT over one source; what it is compared with goes to `parameters`, never into the text."""
-    import pyarrow as pa
-
-    parameters.append(source.node)
-    if isinstance(source.data, Path):
-        parameters.append(_literal_path(source.data))
-        origin = "read_parquet(?, file_row_number = true)"
-    else:
-        places = pa.array(range(len(source.data)), pa.int64())
-        origin = f"rows{number}"
-        connection.register(origin, source.data.drop(["value"]).append_column("file_row_number", places))
-    parameters += [limit if limit is not None else MAX_NUMBER for limit in (source.up_to, at)]
-    names = f"{number} AS source, file_row_number AS place, ?::VARCHAR AS node, key_class, key, timestamp, sequence"
-    return f"SELECT {names} FROM {origin} WHERE sequence <= ? AND timestamp <= ?"
-
-
-def _literal_path(path: Path) -> str:
-    """A path that DuckDB takes as it stands: what would be a pattern is put in a class of its own."""
-    return re.sub(r"([\[*?])", r"[\1]", str(path))
-
-
-def _materialised(inputs: Sequence[_Input], winners: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The rows that these winners name, in their order."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    taken, positions = [], []
-    for number in pc.unique(winners.column("source")).to_pylist():
-        mine = pc.indices_nonzero(pc.equal(winners.column("source"), number))
-        taken.append(inputs[number].take(winners.column("place").take(mine)))
-        positions.append(mine)
-    in_order = pc.sort_indices(pa.concat_arrays(positions))
-    yield from pa.concat_tables(taken).take(in_order).combine_chunks().to_batches()
-
-
 class _Input:
-    """The rows of one source, taken from its beginning to its end."""
+    """The rows of one source that count, taken from its beginning to its end."""
 
-    def __init__(self, source: Source) -> None:
-        self._node = source.node
-        self._batches = _stream(source)
+    def __init__(self, source: Source, at: int | None, inputs: int) -> None:
+        self._source = source
+        self._limits = {"sequence": source.up_to, "timestamp": at}
+        self._batches = _stream(source, inputs)
+        self._before: Identity | None = None
         self._batch: pa.RecordBatch | None = None
-        self._start = 0
-        self._last = -1
 
-    def take(self, places: pa.ChunkedArray) -> pa.Table:
-        """The rows at these places, which go on behind those taken before, because the source is sorted."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        if not (self._last < places[0].as_py() and pc.all(pc.less(places[:-1], places[1:]), min_count=0).as_py()):
-            raise _not_merged(f"the rows of an object of {self._node} are not sorted by identity")
-        self._last = places[-1].as_py()
-        found = []
-        while len(places):
-            batch = self._reach(places[0].as_py())
-            near = places.filter(pc.less(places, self._start + len(batch)))
-            found.append(batch.take(pc.subtract(near, self._start).combine_chunks()))
-            places = places.slice(len(near))
-        return with_node(pa.Table.from_batches(found), self._node)
-
-    def _reach(self, place: int) -> pa.RecordBatch:
-        """Moves on to the batch that holds `place`."""
-        while self._batch is None or place >= self._start + len(self._batch):
-            self._start += len(self._batch) if self._batch else 0
+    def reach(self) -> bool:
+        """Whether rows are left; `last` is the identity of the last one at hand."""
+        while self._batch is None or not len(self._batch):
             self._batch = next(self._batches, None)
             if self._batch is None:
-                raise _not_merged(f"an object of {self._node} ends before row {place}")
-        return self._batch
+                return False
+            self._check_sorted(self._batch)
+            self._batch = self._counting(self._batch)
+        self.last = _identity(self._batch, len(self._batch) - 1)
+        return True
+
+    def take(self, end: Identity) -> pa.Table:
+        """The rows at hand up to the identity `end`, which are given once."""
+        import pyarrow as pa
+
+        batch = self._batch
+        if batch is None:
+            raise ValueError("nothing is at hand")
+        low, high = 0, len(batch)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if _identity(batch, middle) <= end else (low, middle)
+        self._batch = batch.slice(low)
+        return with_node(pa.Table.from_batches([batch.slice(0, low)]), self._source.node)
+
+    def _counting(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow.compute as pc
+
+        for name, limit in self._limits.items():
+            if limit is not None:
+                batch = batch.filter(pc.less_equal(batch.column(name), limit))
+        return batch
+
+    def _check_sorted(self, batch: pa.RecordBatch) -> None:
+        """Check the order that the merge relies on: identities ascend, timestamps within one identity descend."""
+        import pyarrow.compute as pc
+
+        if not len(batch):
+            return
+        classes, keys, times = (batch.column(name) for name in ("key_class", "key", "timestamp"))
+        class_goes_on, key_goes_on = pc.equal(classes[1:], classes[:-1]), pc.equal(keys[1:], keys[:-1])
+        down = pc.or_(pc.less(keys[1:], keys[:-1]), pc.and_(key_goes_on, pc.greater(times[1:], times[:-1])))
+        wrong = pc.or_(pc.less(classes[1:], classes[:-1]), pc.and_(class_goes_on, down))
+        if wrong.true_count or (self._before is not None and _identity(batch, 0) < self._before):
+            raise _not_merged(f"the rows of an object of {self._source.node} are not sorted by identity, newest first")
+        self._before = _identity(batch, len(batch) - 1)
 
 
-def _stream(source: Source) -> Iterator[pa.RecordBatch]:
+def _stream(source: Source, inputs: int) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    share = BUDGET_BYTES // inputs
+    rows_at_once = max(1, min(BATCH_ROWS, share // source.row_bytes))
     if isinstance(source.data, pa.Table):
-        yield from source.data.to_batches()
+        yield from sorted_rows(source.data).combine_chunks().to_batches(max_chunksize=rows_at_once)
         return
-    rows_at_once = max(1, min(BATCH_ROWS, BATCH_BYTES // source.row_bytes))
+    buffer_size = max(LEAST_READ_BYTES, min(MOST_READ_BYTES, share // len(COLUMNS)))
     try:
-        with pq.ParquetFile(source.data, pre_buffer=False, buffer_size=READ_BUFFER_BYTES) as file:
+        with pq.ParquetFile(
+            source.data, pre_buffer=False, buffer_size=buffer_size, page_checksum_verification=True
+        ) as file:
             yield from file.iter_batches(batch_size=rows_at_once, columns=list(COLUMNS))
     except (pa.ArrowException, OSError) as error:
         raise _not_merged(str(error).splitlines()[0]) from error

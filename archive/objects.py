@@ -16,7 +16,7 @@ import re
 import tempfile
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -95,6 +95,10 @@ class Objects(ABC):
         """Removes what a killed `put_if_absent` left behind before `before_ms`, and returns the names."""
         return []
 
+    def prune(self, prefix: str) -> None:
+        """Removes the folder of that name, and those above it, that are empty: where there are folders."""
+        return
+
     def _differs(self, key: str, what: str) -> ArchiveDamaged:
         return ArchiveDamaged(
             f"{self.url}: {key} is not what was put there: {what}.",
@@ -144,11 +148,6 @@ def open_copy(path: Path) -> BinaryIO:
     """A seekable file over what `Objects.fetch` returned. Raises ObjectMissing if it was removed since."""
     with as_ours(str(path.parent), "open", path.name):
         return path.open("rb")
-
-
-def gone(paths: Iterable[Path]) -> list[str]:
-    """Which of the files that `Objects.fetch` returned were removed since."""
-    return [path.name for path in paths if not path.exists()]
 
 
 class LocalObjects(Objects):
@@ -248,6 +247,13 @@ class LocalObjects(Objects):
                     swept.append(path.relative_to(self._root).as_posix())
         return swept
 
+    def prune(self, prefix: str) -> None:
+        """See Objects.prune. Whoever puts there at that moment is told that the folder went, and tries again."""
+        folder = self._root / prefix
+        with self._faults("delete", prefix):
+            while folder != self._root and _removed(folder):
+                folder = folder.parent
+
     def _files(self, folder: Path, unfinished: bool = False) -> Iterator[Path]:
         with self._faults("list", folder.name):
             if folder.exists() and not folder.is_dir():
@@ -264,6 +270,19 @@ class LocalObjects(Objects):
 
     def _faults(self, verb: str, key: str) -> AbstractContextManager[None]:
         return as_ours(self.url, verb, key)
+
+
+def _removed(folder: Path) -> bool:
+    """Whether a folder is gone now: one that is not empty stays."""
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        raise
+    return True
 
 
 class RemoteObjects(Objects):

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, BeforeHistory
 from archive.faults import ObjectMissing
@@ -40,6 +40,8 @@ LISTINGS = 5
 MAGIC = b"PAR1"
 CHUNK = 1 << 20
 FOOTER_GUESS = 64 << 10
+FIND_ROWS = 1024
+FIND_BUFFER_BYTES = 256 << 10
 
 
 class ObjectInfo(NamedTuple):
@@ -237,6 +239,14 @@ def check_unchanged(footer: Footer, info: ObjectInfo) -> None:
         raise _damaged(info.key, "its footer changed while it was read, and objects never change")
 
 
+def checked(objects: Objects, info: ObjectInfo, *, held: bool) -> BinaryIO:
+    """A seekable file over an object, every byte of it checked, in memory or not. Raises as `read_rows`."""
+    file: BinaryIO = io.BytesIO(objects.read(info.key)) if held else objects.open(info.key)
+    check_unchanged(read_footer(file, info.key, check_body=True), info)
+    file.seek(0)
+    return file
+
+
 def checked_file(objects: Objects, info: ObjectInfo, folder: Path) -> Path:
     """A local file with the object, every byte of it checked, for engines that check nothing. Raises as `read_rows`."""
     path = objects.fetch(info.key, folder)
@@ -246,12 +256,37 @@ def checked_file(objects: Objects, info: ObjectInfo, folder: Path) -> Path:
 
 
 def find_rows(objects: Objects, info: ObjectInfo, key_class: str, key: bytes) -> pa.Table:
-    """The rows of one identity. Reads only the row groups that may hold it, each page checked. Raises as `read_rows`."""
+    """The rows of one identity. Reads only the row groups that may hold it, a little at a time, each page checked.
+
+    Raises as `read_rows`.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    wanted = [("key_class", "=", key_class), ("key", "=", key)]
-    with objects.open(info.key) as file, as_damage(info.key):
-        return pq.read_table(file, filters=wanted, page_checksum_verification=True).cast(schema())
+    with (
+        objects.open(info.key) as file,
+        as_damage(info.key),
+        pq.ParquetFile(
+            file, page_checksum_verification=True, pre_buffer=False, buffer_size=FIND_BUFFER_BYTES
+        ) as parquet,
+    ):
+        groups = [n for n in range(parquet.num_row_groups) if _may_hold(parquet.metadata.row_group(n), key_class, key)]
+        found = []
+        for batch in parquet.iter_batches(batch_size=FIND_ROWS, row_groups=groups) if groups else ():
+            is_it = pc.and_(pc.equal(batch.column("key"), key), pc.equal(batch.column("key_class"), key_class))
+            if is_it.true_count:
+                found.append(batch.filter(is_it))
+        return pa.Table.from_batches(found, schema=parquet.schema_arrow).cast(schema())
+
+
+def _may_hold(group: Any, key_class: str, key: bytes) -> bool:
+    """Whether an identity can be in a row group, as far as the least and greatest values in its footer say."""
+    for name, value in (("key", key), ("key_class", key_class)):
+        known = group.column(COLUMNS.index(name)).statistics
+        if known is not None and known.has_min_max and not known.min <= value <= known.max:
+            return False
+    return True
 
 
 def find_class(objects: Objects, info: ObjectInfo, key_class: str, columns: list[str]) -> pa.Table:

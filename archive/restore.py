@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.layout import MAX_NUMBER
-from archive.objects import Objects, scratch
+from archive.objects import Objects
 from archive.reader import ObjectInfo, listed_again, read_rows
 from archive.registry import registered
 from archive.view import NodePart, latest_of, parts
@@ -20,7 +20,7 @@ class RestoreResult(NamedTuple):
     """The latest row of every identity, tombstones too, sorted by identity: batches of `SCHEMA` and `node`.
 
     `positions` is the last sequence taken of each node, `max_timestamp` the greatest timestamp taken (0 without rows).
-    Copies and spilled rows are removed when `batches` has ended or was dropped.
+    What is open is closed when `batches` has ended or was dropped.
     """
 
     batches: Iterator[pa.RecordBatch]
@@ -56,8 +56,7 @@ def restore_batches(
 
 
 def _stream(objects: Objects, found: list[NodePart], at: int | None) -> Iterator[pa.RecordBatch]:
-    with scratch() as folder:
-        yield from latest_of(objects, found, folder, at=at)
+    yield from latest_of(objects, found, at=at)
 
 
 class _End(NamedTuple):

@@ -4,8 +4,8 @@
 The inputs stay, superseded by name, until `gc` removes them. Every step may be killed and simply run again, by
 several processes at once too: an output's name says what it holds, and it is put only if it is absent.
 
-What is kept: every entry from the horizon on, and of the older ones the latest of each identity, a tombstone too,
-because another node may still hold an older put of the key.
+What is kept: every entry from the horizon on, and of the older ones the latest of each identity. A tombstone is one. It goes from
+the oldest object of a log when no other object holds, or may still get, an older row of its key (`tombstones`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from archive.layout import LOGICAL_BITS, Place, Span
 from archive.objects import Objects
 from archive.reader import ObjectInfo, list_spans, listed_again, live_objects, read_info, read_rows
 from archive.rows import IDENTITY, same_as_before, sorted_rows
+from archive.tombstones import Others, others_of, without_tombstones
 from archive.writer import Seals, Stored, put_object
 
 if TYPE_CHECKING:
@@ -35,10 +36,13 @@ GARBAGE_RATIO = 0.25
 
 
 class Job(NamedTuple):
-    """One output to make: neighbouring live objects of one log, and the horizon below which their history goes."""
+    """One output to make: neighbouring live objects of one log, and the horizon below which their history goes. `oldest`: no
+    object of the same log stands before them.
+    """
 
     inputs: tuple[ObjectInfo, ...]
     horizon: int
+    oldest: bool = False
 
 
 def rewrite(
@@ -82,9 +86,11 @@ def plan(infos: Sequence[ObjectInfo], *, now_ms: int, history_ms: int = HISTORY_
     """
     horizon = max(0, now_ms - history_ms) << LOGICAL_BITS
     groups = [
-        group for neighbours in _neighbours(infos) for group in _grouped(neighbours, SIZE_RATIO if not force else None)
+        (group, group[0] is neighbours[0])
+        for neighbours in _neighbours(infos)
+        for group in _grouped(neighbours, SIZE_RATIO if not force else None)
     ]
-    return [Job(tuple(group), horizon) for group in groups if _is_worth_it(group, horizon, force)]
+    return [Job(tuple(group), horizon, oldest) for group, oldest in groups if _is_worth_it(group, horizon, force)]
 
 
 def _neighbours(infos: Sequence[ObjectInfo]) -> list[list[ObjectInfo]]:
@@ -143,6 +149,8 @@ def run(objects: Objects, place: Place, job: Job) -> Stored | None:
     """
     rows = sorted_rows(_concat(read_rows(objects, info) for info in job.inputs))
     kept = thin_out(rows, job.horizon)
+    if job.oldest:
+        kept = without_tombstones(objects, kept, job.horizon, _elsewhere(objects, place, job))
     earlier = max(info.span.horizon for info in job.inputs)
     span = Span(
         job.inputs[0].span.first,
@@ -152,6 +160,13 @@ def run(objects: Objects, place: Place, job: Job) -> Stored | None:
     if span == job.inputs[0].span:
         return None
     return put_object(objects, place, span, kept, _seals(job))
+
+
+def _elsewhere(objects: Objects, place: Place, job: Job) -> Others:
+    """All objects that may hold older rows than the job's inputs: those of other nodes, and of the logs before this one."""
+    others = others_of(objects, place)
+    before = [info for info in live_objects(objects, place) if info.span.last < job.inputs[0].span.first]
+    return others._replace(infos=[*others.infos, *before])
 
 
 def _seals(job: Job) -> Seals:

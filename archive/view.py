@@ -5,15 +5,13 @@ live tails.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.errors import ArchiveDamaged
-from archive.faults import ObjectMissing
 from archive.layout import Place
 from archive.merge import Source, all_rows, latest_batches
-from archive.objects import Objects, gone, scratch
-from archive.reader import ObjectInfo, checked_file, find_class, find_rows, listed_again, live_objects, without_gaps
+from archive.objects import Objects
+from archive.reader import ObjectInfo, checked, find_class, find_rows, listed_again, live_objects, without_gaps
 from archive.registry import registered
 from archive.rows import COLUMNS, IDENTITY, node_schema
 
@@ -21,6 +19,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Tails = Sequence[tuple[str, "pa.Table"]]
+
+
+HELD_BYTES = 32 << 20
+"""Objects of so many bytes together are held in memory while they are merged; of others only what is being decoded."""
 
 
 class NodePart(NamedTuple):
@@ -76,33 +78,30 @@ def latest(
 
     def read() -> pa.Table:
         found = parts(objects, namespace, cluster, business, nodes, at)
-        with scratch() as folder:
-            return pa.Table.from_batches(latest_of(objects, found, folder, tails, at), schema=node_schema())
+        return pa.Table.from_batches(latest_of(objects, found, tails, at), schema=node_schema())
 
     return listed_again(read)
 
 
 def latest_of(
-    objects: Objects, found: Sequence[NodePart], folder: Path, tails: Tails = (), at: int | None = None
+    objects: Objects, found: Sequence[NodePart], tails: Tails = (), at: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The merge of these objects and tails as a stream; `folder` takes copies and spilled rows until it has ended.
+    """The merge of these objects and tails as a stream: objects are read by ranges, a little of each at a time.
 
-    Raises ObjectMissing if an object was removed since it was listed, ArchiveDamaged if its bytes are not what was put.
+    Every byte of every object is checked before the first row comes; small ones are read once. Raises ObjectMissing if an
+    object was removed since it was listed, ArchiveDamaged if its bytes are not what was put.
     """
-    sources = [_source(objects, part, info, folder) for part in found for info in part.infos]
-    files = [source.data for source in sources]
-    sources += [Source(node, table, row_bytes=table.nbytes // max(1, len(table)) + 1) for node, table in tails]
-    try:
-        yield from latest_batches(sources, at, folder)
-    except ArchiveDamaged as error:
-        if removed := gone(files):
-            raise ObjectMissing(f"{objects.url}: removed while it was read: {', '.join(removed)}.") from error
-        raise
-
-
-def _source(objects: Objects, part: NodePart, info: ObjectInfo, folder: Path) -> Source:
-    average = info.footer.data_bytes // info.footer.rows + 1
-    return Source(part.place.node, checked_file(objects, info, folder), part.up_to, average)
+    with ExitStack() as files:
+        room = HELD_BYTES
+        sources = []
+        for part, info in [(one, info) for one in found for info in one.infos]:
+            held = info.size <= room
+            room -= info.size if held else 0
+            average = info.footer.data_bytes // info.footer.rows + 1
+            file = files.enter_context(checked(objects, info, held=held))
+            sources.append(Source(part.place.node, file, part.up_to, average))
+        sources += [Source(node, table, row_bytes=table.nbytes // max(1, len(table)) + 1) for node, table in tails]
+        yield from latest_batches(sources, at)
 
 
 def history(
