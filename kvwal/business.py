@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archive.layout import Place
 from archive.objects import Objects, open_objects
@@ -14,10 +14,13 @@ from kvwal.log import recovery
 from kvwal.log.log import Log, open_log
 from kvwal.log.ring import Submission
 from kvwal.past import Past
-from kvwal.ports.locks import Lock
 from kvwal.ports.processes import take_before_fork, tell_if_forked
+from kvwal.reading import Identity
 from kvwal.structures.state import State
 from kvwal.upkeep import Keeper, Surroundings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class OpenBusiness:
@@ -33,8 +36,6 @@ class OpenBusiness:
         self.codecs = registry
         self.overflow_bytes = around.settings.overflow_bytes
         self.hybrid = around.hybrid()
-        self._present = 0
-        self._presently = Lock()
         self.state = around.memory(self.now_ms)
         self._around = around
         self._closed = False
@@ -43,11 +44,8 @@ class OpenBusiness:
 
     def now_ms(self) -> int:
         """The present by this log's hybrid clock. It never steps back, so that what was told to be expired stays so."""
-        now = self.hybrid.now_ms(self._around.ports.clock.wall_ms())
-        if now > self._present:
-            with self._presently:
-                self._present = max(self._present, now)
-        return max(now, self._present)
+        clock = self._around.ports.clock
+        return self.hybrid.now_ms(clock.wall_ms(), clock.elapsed())
 
     @property
     def unarchived(self) -> range:
@@ -80,6 +78,11 @@ class OpenBusiness:
         """See `structures.business.Business.as_of`."""
         return self._past().as_of(timestamp)
 
+    def unarchived_rows(self, identity: Identity | None, timestamp: int) -> pa.Table:
+        """What the archive was not seen to hold, as its rows: see `Past.unarchived`; for any thread."""
+        archived = self.keeper.archived  # before anything is read: what is behind it stays in the log
+        return self._past().unarchived(archived, identity, timestamp)
+
     def _past(self) -> Past:
         around = self._around
         until = self.log.writer.applied  # before anything is read
@@ -106,6 +109,7 @@ class OpenBusiness:
             "archive_lag_entries": last - self.keeper.archived if seen else None,
             "archive_lag_seconds": self.keeper.archive_lag_seconds() if seen else None,
             "checkpoint_age_seconds": self.keeper.checkpoint_age_seconds(),
+            "maintenance": dict(self.keeper.failures),
             "archive_error": str(self.keeper.archive_error) if self.keeper.archive_error else None,
             "flush": self.flush if isinstance(self.flush, str) else f"interval({self.flush.ms} ms, {self.flush.bytes} bytes)",
             "groups": log.writer.groups,
@@ -117,11 +121,35 @@ class OpenBusiness:
             "full": str(log.writer.full) if log.writer.full else None,
         }  # fmt: skip
 
-    async def close(self, *, archive: bool) -> None:
-        """Write what waits and end the log; with `archive`, its tail is archived first, if the archive can be reached."""
+    @property
+    def closed(self) -> bool:
+        """Whether it takes nothing more: it is to be opened again."""
+        return self._closed
+
+    def may_retire(self) -> bool:
+        """Whether its log holds nothing, all of it is archived, if there is an archive, and nothing is on its way to it."""
+        log, keeper = self.log, self.keeper
+        last = log.appender.next_sequence - 1
+        if not keeper.retires or self._closed or not keeper.is_idle or log.writer.failed is not None:
+            return False
+        if log.ring.slots or log.writer.applied != last or not self.state.holds_nothing():
+            return False
+        return self._around.archive_url is None or (not log.appender.entries and keeper.archived >= last)
+
+    async def retire(self) -> bool:
+        """End the log and remove its folder, in the same step of the loop in which it `may_retire`. False if something was
+        written at the last moment: then it is only closed."""
+        self._closed = True
+        await self.keeper.finish(archive=False)
+        return await self.log.retire(leaves_end=self._around.archive_url is not None)
+
+    async def close(self, *, archive: bool, until: float | None = None) -> None:
+        """Write what waits and end the log; with `archive`, its tail is archived first, if the archive can be reached, and the
+        clock has not come to `until`.
+        """
         self._closed = True
         try:
-            await self.keeper.finish(archive=archive)
+            await self.keeper.finish(archive=archive, until=until)
         finally:
             await self.log.close()
 
@@ -148,8 +176,9 @@ async def open_business(place: Place, flush: Flush, around: Surroundings) -> Ope
         accept_clock=around.accept_clock, progress=around.progress,
     )  # fmt: skip
     business.keeper = Keeper(place, business.log, business.state, around)
+    take_before_fork(business.state.building)
     take_before_fork(business.state.lock)
-    take_before_fork(business._presently)
+    take_before_fork(business.hybrid.lock)
     tell_if_forked(business)
     torn = business.log.recovered.torn
     if torn is not None:

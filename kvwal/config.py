@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from os import PathLike, fspath
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from kvwal.errors import ConfigError
+from archive.objects import check_url
+from kvwal.errors import ConfigError, WrongType
 
 KIB = 1 << 10
 MIB = 1 << 20
 LEAST_SEGMENT = 64 * KIB
 """Bytes below which a segment would hold little but its header and seal."""
+
+
+MOST_BYTES = 1 << 60
+MOST_SECONDS = 100 * 366 * 86400.0
+"""A hundred years: what waits longer waits for ever, and a timer cannot be set so far ahead."""
+
+
+def is_count(value: object) -> bool:
+    """Whether it is a whole number above 0, of bytes, slots or milliseconds: no bool, and no float that happens to be whole."""
+    return type(value) is int and 0 < value <= MOST_BYTES
+
+
+def is_seconds(value: object) -> bool:
+    """Whether it is a number of seconds above 0 that a timer can wait: no bool, no NaN, no infinity."""
+    return isinstance(value, int | float) and type(value) is not bool and 0 < value <= MOST_SECONDS
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -24,8 +42,10 @@ class Interval(msgspec.Struct, frozen=True):
     bytes: int = MIB
 
     def __post_init__(self) -> None:
-        if self.ms < 1 or self.bytes < 1:
-            raise ConfigError(f"Interval(ms={self.ms}, bytes={self.bytes}): both must be at least 1.")
+        if not (is_count(self.ms) and is_count(self.bytes) and is_seconds(self.ms / 1000)):
+            raise ConfigError(
+                f"Interval(ms={self.ms!r}, bytes={self.bytes!r}): both must be whole numbers, at least 1."
+            )
 
 
 Flush: TypeAlias = Literal["sync", "os"] | Interval
@@ -41,6 +61,27 @@ def check_flush(flush: object) -> Flush:
     if flush == "os":
         return "os"
     raise ConfigError(f"flush={flush!r} is no flush policy.", hint="Use 'sync', 'os' or kvwal.Interval(ms=…, bytes=…).")
+
+
+def check_folder(what: str, folder: object) -> Path:
+    """A folder's absolute path. `WrongType` for what is no name of one, `ConfigError` for an empty one."""
+    if not isinstance(folder, str | PathLike) or isinstance(path := fspath(folder), bytes):
+        raise WrongType(f"{what}={folder!r} is no name of a folder.", hint="Give text or a pathlib.Path.")
+    if path == "":
+        raise ConfigError(f"the {what} is an empty name.", hint='Name a folder; "." is the current one.')
+    return Path(path).absolute()
+
+
+def archive_location(archive: object) -> str:
+    """The URL of an archive, or the absolute path of its folder. `ConfigError`, as `check_folder`."""
+    if isinstance(archive, bool):
+        raise WrongType(f"archive={archive!r} names no archive.", hint="Give a folder, a URL, or None for no archive.")
+    if isinstance(archive, str) and "://" in archive:
+        check_url(archive)
+        return archive
+    path = str(check_folder("archive", archive))
+    check_url(str(archive))
+    return path
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,10 +116,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if name != "reserve_bytes" and (type(value) not in (int, float) or not value > 0):
-                raise ConfigError(f"settings: {name}={value!r} must be a number above 0.")
+            if name.endswith("_seconds") and not is_seconds(value):
+                raise ConfigError(f"settings: {name}={value!r} must be a number of seconds, above 0 and finite.")
+            if not name.endswith("_seconds") and name != "reserve_bytes" and not is_count(value):
+                raise ConfigError(
+                    f"settings: {name}={value!r} must be a whole number above 0.",
+                    hint="Write 1000000 or 1 << 20, not 1e6.",
+                )
         reserve = self.reserve_bytes
-        if reserve is not None and (type(reserve) is not int or reserve < 0):
+        none = type(reserve) is int and reserve == 0
+        if reserve is not None and not none and not is_count(reserve):
             raise ConfigError(f"settings: reserve_bytes={reserve!r} must be a number of bytes, 0 for none, or None.")
         if self.segment_bytes < LEAST_SEGMENT:
             raise ConfigError(f"settings: segment_bytes={self.segment_bytes} is below 64 KiB.")

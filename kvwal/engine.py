@@ -6,36 +6,48 @@ Both faces (`store.Store`, `aio.Store`) are thin: they choose the loop that this
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import itertools
+from collections.abc import AsyncIterator, Callable
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-import structlog
 
 from archive.layout import Place, check_name
-from archive.objects import check_url
 from kvwal.archiver.remote import Archiver, start_child
 from kvwal.business import OpenBusiness, open_business
-from kvwal.config import Flush, Settings, check_flush
+from kvwal.config import Flush, Settings, archive_location, check_flush, check_folder
 from kvwal.errors import ConfigError, StoreClosed, WrongLoop
+from kvwal.forgetting import Forgetting
 from kvwal.hlc import HybridClock
-from kvwal.log.log import Ports, not_opened
-from kvwal.log.names import choose_node, find_places
+from kvwal.log.format import SnapshotHeader
+from kvwal.log.log import Ports, check_descriptors, not_opened
+from kvwal.log.names import choose_node, find_places, log_folder
 from kvwal.log.reader import Progress
+from kvwal.log.retired import end_of, retired_places, sweep
+from kvwal.ports.boundary import contain_each, logged, raise_together, raised_to_awaiter, start_task
 from kvwal.ports.clock import SYSTEM, Clock
+from kvwal.ports.descriptors import OWN_DESCRIPTORS, Budget, Descriptors
 from kvwal.ports.disk import OS_DISK, Disk
+from kvwal.ports.logger import get_logger
 from kvwal.ports.meter import NO_METER, Meter
 from kvwal.ports.processes import Child, tell_if_forked
 from kvwal.ports.room import space_stats
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal.retirement import Retirement
 from kvwal.structures.state import Now, State
 from kvwal.upkeep import Surroundings
 
 T = TypeVar("T")
 ARCHIVE_FOLDER = "_archive"
 TICK_SECONDS = 1.0
+_REST_TICKS = 10
+"""After so many, to twice as many, without a write a log closes its file."""
+_OPENED_AT_ONCE = 3
+"""Logs that are recovered at a time: one of the threads that write is left to those that are open."""
+_not_abandoned = logged("a log could not be told that its event loop has ended")
 
 
 class Default(Enum):
@@ -63,18 +75,18 @@ class Options:
         disk: Disk = OS_DISK,
         clock: Clock = SYSTEM,
         meter: Meter = NO_METER,
+        descriptors: Descriptors = OWN_DESCRIPTORS,
         start_archiver: Callable[[], Child] = start_child,
     ) -> None:
-        """`disk` and `clock` are the doors that the store's logs use, `meter` hears what they do, `start_archiver` makes the
-        archiver's process.
+        """`disk` and `clock` are the doors that the store's logs use, `meter` hears what they do, `descriptors` is their
+        budget of file descriptors, `start_archiver` makes the archiver's process.
         """
         self.disk = disk
         self.clock = clock
         self.meter = meter
+        self.descriptors = descriptors
         self.start_archiver = start_archiver
-        if str(root) == "":
-            raise ConfigError("the root is an empty name.", hint='Name a folder; "." is the current one.')
-        self.root = Path(root).absolute()
+        self.root = check_folder("root", root)
         self.namespace = check_name("namespace", namespace)
         self.cluster = check_name("cluster", cluster)
         self.named_node = node
@@ -112,8 +124,7 @@ class Options:
             return None
         if isinstance(archive, Default):
             return str(self.root / ARCHIVE_FOLDER)
-        check_url(str(archive))
-        return str(archive) if "://" in str(archive) else str(Path(archive).absolute())
+        return archive_location(archive)
 
 
 def _check_settings(settings: Settings | None) -> Settings:
@@ -146,16 +157,20 @@ class Engine:
         own_loop: bool,
         memory: Callable[[Now], State] = State,
         hybrid: Callable[[], HybridClock] = HybridClock,
+        flush_of: Callable[[str], Flush] | None = None,
     ) -> None:
-        """`own_loop`: nobody but kvwal runs on this event loop. `memory` keeps a business's entries, `hybrid` is its clock."""
+        """`own_loop`: nobody but kvwal runs on this event loop. `memory` keeps a business's entries, `hybrid` is its clock.
+
+        `flush_of` says the flush policy of a business that is opened without one; else that is the store's.
+        """
         self.options = options
         self.node = options.node()
         self.businesses: dict[str, OpenBusiness] = {}
-        self._logger = structlog.get_logger("kvwal")
+        self._logger = get_logger(__name__)
         self._workers = ThreadWorkers("kvwal-disk", own_loop=own_loop)
         self._archive_workers = ThreadWorkers("kvwal-archiver", 1)
         self._around = Surroundings(
-            ports=Ports(options.disk, options.clock, self._workers, options.meter),
+            ports=Ports(options.disk, options.clock, self._workers, options.meter, options.descriptors),
             root=options.root,
             settings=options.settings,
             archiver=Archiver(self._archive_workers, options.start_archiver),
@@ -167,44 +182,92 @@ class Engine:
             memory=memory,
             hybrid=hybrid,
         )
-        self._opening = asyncio.Lock()
+        self._flush_of = flush_of or (lambda name: options.flush)
+        self._opening: dict[str, asyncio.Task[OpenBusiness]] = {}
+        self._retirement = Retirement(self.businesses, self._reopen, self._sweep, self._workers, self._logger)
+        self._forgetting = Forgetting(self._around, self._place("any"), self.has_log)
+        self._at_once = asyncio.Semaphore(_OPENED_AT_ONCE)
         self._closed = False
         self._closing: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
-        self._ticker = self._loop.create_task(self._tick())
-        self._ticker.add_done_callback(self._ticked)
+        self._ticker = start_task(self._tick(), self._ticked)
         tell_if_forked(self)
 
     async def business(self, name: str, flush: Flush | None = None) -> OpenBusiness:
-        """The business of that name, opened (locked, recovered) at first use. `flush` overrides the store's policy for it."""
+        """The business of that name, opened (locked, recovered) at first use. `flush` overrides its policy."""
         self.check_loop()
-        async with self._opening:
+        await self._retirement.wait(name)
+        self._check_open()
+        found = self.businesses.get(name)
+        if found is None:
+            policy = self._flush_of(name) if flush is None else check_flush(flush)
+            found = await asyncio.shield(self._opening.get(name) or self._begin_opening(name, policy))
             self._check_open()
-            found = self.businesses.get(name)
-            if found is None:
-                policy = self.options.flush if flush is None else check_flush(flush)
-                found = await open_business(self._place(check_name("business", name)), policy, self._around)
-                self.businesses[name] = found
-                self._workers.logs = len(self.businesses)
-            elif flush is not None and flush != found.flush:
-                raise ConfigError(
-                    f"{name} is open with flush={found.flush!r}.", hint="A business has one policy at a time."
-                )
-            return found
+        if flush is not None and flush != found.flush:
+            raise ConfigError(
+                f"{name} is open with flush={found.flush!r}.", hint="A business has one policy at a time."
+            )
+        return found
+
+    def _begin_opening(self, name: str, policy: Flush) -> asyncio.Task[OpenBusiness]:
+        """Logs are opened side by side, each once. An opening that was begun goes on, though its caller was cancelled."""
+        opening = self._opening[name] = start_task(self._open(name, policy), raised_to_awaiter)
+        return opening
+
+    async def _open(self, name: str, policy: Flush) -> OpenBusiness:
+        try:
+            place = self._place(check_name("business", name))
+            async with self._at_once:
+                await self._workers.run(partial(check_descriptors, place, self._around.ports.descriptors))
+                found = self.businesses[name] = await open_business(place, policy, self._around)
+        finally:
+            del self._opening[name]
+        self._workers.logs = len(self.businesses)
+        return found
+
+    def _reopen(self, business: OpenBusiness) -> None:
+        self._begin_opening(business.name, business.flush)
+
+    def _sweep(self) -> None:
+        options = self.options
+        sweep(options.disk, options.root, options.namespace, options.cluster, self.node)
 
     async def archive(self) -> None:
         """Archive every business of this node, and return when all of it is confirmed."""
         self.check_loop()
         if self.options.archive_url is None:
             raise ConfigError("the store was opened with archive=None.", hint="Open it with an archive.")
-        for name in self.names():
-            await (await self.business(name)).keeper.archive()
+        async for business in self._existing():
+            await business.keeper.archive()
 
     async def checkpoint(self) -> None:
         """Checkpoint every business of this node."""
         self.check_loop()
+        async for business in self._existing():
+            await business.keeper.checkpoint()
+
+    async def _existing(self) -> AsyncIterator[OpenBusiness]:
+        """Every business of this node, opened, but for those whose log was retired meanwhile."""
         for name in self.names():
-            await (await self.business(name)).keeper.checkpoint()
+            await self._retirement.wait(name)
+            if self.has_log(name):
+                yield await self.business(name)
+
+    def has_log(self, name: str) -> bool:
+        """Whether this node has a log of that business, open or not."""
+        if name in self.businesses or name in self._opening:
+            return True
+        return self.options.disk.exists(log_folder(self.options.root, self._place(name)))
+
+    def retired(self) -> list[str]:
+        """Businesses of which only the end of this node's log is left, or was: see `end_of`."""
+        options = self.options
+        places = retired_places(options.disk, options.root, options.namespace, options.cluster)
+        return [place.business for place in places if place.node == self.node]
+
+    def end_of(self, name: str) -> SnapshotHeader | None:
+        """Where the log of that business ended, if it is retired. It looks at the disk."""
+        return None if self.has_log(name) else end_of(self.options.disk, self.options.root, self._place(name))
 
     def names(self) -> list[str]:
         """Businesses of this node, open or not, sorted."""
@@ -215,6 +278,10 @@ class Engine:
             raise not_opened(options.root, error) from error
         return sorted({place.business for place in places if place.node == self.node} | set(self.businesses))
 
+    def descriptors(self) -> Budget:
+        """The file descriptors of this process."""
+        return self._around.ports.descriptors.budget()
+
     def stats(self) -> dict[str, Any]:
         """Numbers about the store and its open businesses; JSON can hold them."""
         disk = self.options.disk
@@ -224,12 +291,13 @@ class Engine:
             "cluster": self.options.cluster,
             "node": self.node,
             "archive": self.options.archive_url,
+            "descriptors": self.descriptors()._asdict(),
             "disk": space_stats(disk, self.options.root, self.options.settings.reserve_bytes),
             "businesses": {name: business.stats() for name, business in sorted(self.businesses.items())},
         }
 
-    async def close(self, *, archive: bool) -> None:
-        """Close every business, cleanly, and let go of everything.
+    async def close(self, *, archive: bool, within: float | None = None) -> None:
+        """Close every business, cleanly, and let go of everything. With `archive` tails are archived, for `within` seconds.
 
         Cancelled, it goes on, and calling it again waits for its end; once it has ended, that does nothing.
         """
@@ -237,36 +305,48 @@ class Engine:
             self._let_go()
         elif not (self._closed if self._closing is None else self._closing.done()):
             self.check_loop()
-            self._closing = self._closing or self._loop.create_task(self._close(archive=archive))
+            self._closing = self._closing or start_task(self._close(archive=archive, within=within), raised_to_awaiter)
             await asyncio.shield(self._closing)
 
-    async def _close(self, *, archive: bool) -> None:
-        async with self._opening:
-            self._closed = True
+    async def _close(self, *, archive: bool, within: float | None) -> None:
+        until = None if within is None else self.options.clock.elapsed() + within
+        self._closed = True
+        await self._retirement.close()
+        await self._forgetting.close()
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
         self._ticker.cancel()
         await asyncio.gather(self._ticker, return_exceptions=True)
-        closing = (business.close(archive=archive) for business in self.businesses.values())
-        failures = await asyncio.gather(*closing, return_exceptions=True)
-        await self._around.archiver.close()
-        self._archive_workers.close()
-        self._workers.close()
-        for failure in failures:
-            if failure is not None:
-                raise failure
+        closing = {name: business.close(archive=archive, until=until) for name, business in self.businesses.items()}
+        ended = await asyncio.gather(*closing.values(), return_exceptions=True)
+        ended += await asyncio.gather(self._around.archiver.close(), return_exceptions=True)
+        failures = dict(zip([*closing, "the archiver"], ended, strict=True))
+        contain_each([self._archive_workers.close, self._workers.close], partial(failures.__setitem__, "its threads"))
+        raise_together({what: error for what, error in failures.items() if error is not None})
 
     async def _tick(self) -> None:
         """Every second, see what is due. A business that nobody writes to and that owes nothing costs nothing."""
-        while True:
+        for count in itertools.count(1):
             await asyncio.sleep(TICK_SECONDS)
+            if count % _REST_TICKS == 0:
+                self._around.ports.descriptors.rest()
             for business in list(self.businesses.values()):
                 await business.keeper.tick()
+            self._retirement.tick()
+            self._forgetting.tick()
 
-    def _ticked(self, ticker: asyncio.Task[None]) -> None:
-        """Should a bug have stopped it, say so: nothing is archived or checkpointed any more, and writes go on."""
-        if not ticker.cancelled() and (error := ticker.exception()) is not None:
-            self._logger.error(
-                "upkeep has stopped; close and open the store again", root=str(self.options.root), exc_info=error
-            )
+    def _ticked(self, error: BaseException) -> None:
+        """Should a bug have stopped it, say so, and begin it again: without it nothing is archived or checkpointed."""
+        self._logger.error("the timer of the maintenance met a bug; it goes on", exc_info=error)
+        if not self._closed:
+            self._ticker = start_task(self._tick(), self._ticked)
+
+    def abandon(self, error: BaseException) -> None:
+        """The event loop cannot go on: every open log refuses what waits and all that comes, and its lock is let go of.
+
+        On the loop's thread.
+        """
+        refusals = [partial(business.log.abandon, error) for business in self.businesses.values()]
+        contain_each([*refusals, self._let_go], _not_abandoned)
 
     def _let_go(self) -> None:
         """The event loop was closed before the store: end the logs as a crash does, once no thread of ours writes."""
@@ -276,6 +356,10 @@ class Engine:
         self._around.archiver.let_go()
         for business in self.businesses.values():
             business.log.let_go()
+
+    def let_small_segments_wait(self, patience: Callable[[], int]) -> None:
+        """For so many archive intervals, in businesses that are opened from now on: see `Surroundings.patience`."""
+        self._around = self._around._replace(patience=patience)
 
     def forked(self) -> None:
         """In a child process the store is closed: it goes on in the parent."""

@@ -15,6 +15,10 @@ import msgspec
 
 TIMESTAMP_SHIFT = 16
 """A timestamp is `unix_ms << TIMESTAMP_SHIFT | counter`: a hybrid logical clock in one integer."""
+TIME_MARK = "time:none"
+"""The key class of a time mark: a delete of a key that no caller can name. Only its timestamp means anything."""
+DROPPED = "dropped:none"
+"""The key class of the mark of a destroyed map: what its log held up to the mark's timestamp is gone."""
 
 
 class DataEntry(msgspec.Struct, array_like=True, frozen=True):
@@ -64,6 +68,11 @@ class ExpiringEntry(Entry, array_like=True, gc=False, forbid_unknown_fields=True
     expires: int  # type: ignore[misc]  # the base's constant becomes a field
 
 
+def time_mark(timestamp: int = 0) -> Entry:
+    """An entry that changes nothing and says how far the time of its log has come."""
+    return Entry(b"", TIME_MARK, b"", "", True, timestamp)
+
+
 Decode = Callable[[bytes], list[Entry]]
 
 encode_entries = msgspec.msgpack.Encoder().encode
@@ -77,6 +86,16 @@ def make_entry(
     if expires:
         return ExpiringEntry(key, key_class, value, value_class, deleted, timestamp, expires)
     return Entry(key, key_class, value, value_class, deleted, timestamp)
+
+
+def count_entries(payload: bytes) -> int:
+    """How many entries such a payload holds, which its first bytes say. `msgspec.DecodeError` if it is no array."""
+    kind = payload[0] if payload else 0
+    if kind >> 4 == 0x9:
+        return kind & 0xF
+    if kind not in (0xDC, 0xDD):
+        raise msgspec.DecodeError("no array stands there")
+    return int.from_bytes(payload[1 : 3 if kind == 0xDC else 5], "big")
 
 
 def make_decoder(classes: Iterable[str]) -> Decode:

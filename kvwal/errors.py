@@ -3,9 +3,11 @@
     KvwalError                      kind      what a caller does
     ├── ConfigError                 caller    mend the setting
     │   ├── InvalidName             caller    choose another name
+    │   ├── WrongType               caller    give what the sentence names; also a TypeError
     │   └── NewerVersion            caller    upgrade kvwal
     ├── CodecError                  caller    store something the codec can bring back
     ├── TooLarge                    caller    split the transaction
+    ├── TransactionClosed           caller    begin a new transaction
     ├── StoreClosed                 caller    open the store first
     ├── WrongLoop                   caller    call from another thread, or from the loop that opened the store
     ├── StoreLocked                 retry     wait for, or stop, the process that holds the store
@@ -39,6 +41,7 @@ from archive.errors import (
     Kind,
     KvwalError,
     NewerVersion,
+    WrongType,
 )
 
 __all__ = [
@@ -63,8 +66,14 @@ __all__ = [
     "StoreClosed",
     "StoreLocked",
     "TooLarge",
+    "TransactionClosed",
     "WrongLoop",
+    "WrongType",
 ]
+
+
+EXIT_CODES = {Kind.CALLER: 2, Kind.RETRY: 3, Kind.DAMAGE: 4, Kind.BUG: 70}
+"""With which a process ends that ends with an error of that kind."""
 
 
 class CodecError(KvwalError):
@@ -75,6 +84,12 @@ class CodecError(KvwalError):
 
 class TooLarge(KvwalError):
     """A transaction above `overflow_bytes`. Nothing of it was written."""
+
+    kind = Kind.CALLER
+
+
+class TransactionClosed(KvwalError):
+    """A transaction object was used outside its `with` block, or for a second one. Nothing was written."""
 
     kind = Kind.CALLER
 

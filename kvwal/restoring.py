@@ -10,33 +10,32 @@ Everything is built in `<root>/_restoring` and gets its name with one rename: a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from archive import rows
 from archive.layout import Place, check_name
 from archive.objects import Objects, open_objects
 from archive.reader import live_objects
 from archive.registry import registered
 from archive.registry import take_over as fence
 from archive.restore import RestoreResult, businesses, restore_batches
-from kvwal.config import Settings
+from kvwal.config import Settings, archive_location, check_folder
 from kvwal.entry import encode_entries
 from kvwal.errors import ArchiveError, ConfigError, KvwalError, StorageFull
 from kvwal.hlc import to_timestamp
 from kvwal.log.appender import FULL, Appender
 from kvwal.log.format import Header, SnapshotHeader
 from kvwal.log.names import find_places
+from kvwal.log.runs import Runs
 from kvwal.log.snapshot import in_blocks, write_snapshot
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
 
 DEFAULT_NODE = "restored"
 STAGE = "_restoring"
-BATCH_ROWS = 500
 _COLUMNS = ("key", "key_class", "value", "value_class", "deleted", "timestamp", "expires")
 
 
@@ -65,7 +64,7 @@ def restore(
     namespace: str = "default",
     cluster: str = "local",
     node: str | None = None,
-    at: int | datetime | None = None,
+    at: int | date | None = None,
     take_over: bool = False,
     storage_options: dict[str, Any] | None = None,
     progress: Callable[[int, int, str], None] | None = None,
@@ -93,16 +92,16 @@ def restore_through(
     namespace: str,
     cluster: str,
     node: str | None,
-    at: int | datetime | None,
+    at: int | date | None,
     take_over: bool,
     storage_options: dict[str, Any] | None,
     progress: Callable[[int, int, str], None] | None,
 ) -> RestoreReport:
     """`restore` through these doors."""
-    objects = open_objects(str(archive), storage_options)
+    objects = open_objects(archive_location(archive), storage_options)
     check_name("namespace", namespace)
     check_name("cluster", cluster)
-    target = Path(root).absolute()
+    target = check_folder("root", root)
     _check_fresh(doors.disk, target, namespace, cluster)
     names = businesses(objects, namespace, cluster)
     if not names:
@@ -190,15 +189,15 @@ def give_name(disk: Disk, root: Path, stage: str, namespace: str, cluster: str) 
 
 def _write_log(doors: Doors, objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
     """The rows as a log of its own, in the order of their timestamps."""
-    import pyarrow as pa
-
-    table = pa.Table.from_batches(list(found.batches), schema=rows.node_schema()).sort_by("timestamp")
+    runs = Runs(doors.disk, folder)
+    for row in _entries(found.batches):
+        runs.add(row)
     settings = Settings()
     appender = Appender(doors.disk, doors.clock, folder, new_header(doors.clock, place), settings, [])
-    for block in _blocks(table.to_batches(max_chunksize=BATCH_ROWS)):
+    for block in in_blocks(runs.in_order(), _size_of):
         appender.append([encode_entries(block)], len(block), sync=False)
     appender.close(seal=True)
-    return int(table.num_rows)
+    return runs.count
 
 
 def _continue_log(doors: Doors, objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
@@ -249,7 +248,11 @@ def new_header(clock: Clock, place: Place) -> Header:
 
 def _blocks(batches: Any) -> Iterator[list[Any]]:
     """Rows as the values of stored entries, in blocks: six values, seven where one expires."""
-    yield from in_blocks(_entries(batches), lambda entry: len(entry[0]) + len(entry[2]))
+    yield from in_blocks(_entries(batches), _size_of)
+
+
+def _size_of(row: Any) -> int:
+    return len(row[0]) + len(row[2])
 
 
 def _entries(batches: Any) -> Iterator[Any]:

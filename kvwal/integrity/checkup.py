@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from archive.layout import Place
 from archive.objects import Objects
-from archive.reader import Coverage, list_spans, unsuperseded
+from archive.reader import Coverage, list_spans, read_info, unsuperseded
 from archive.registry import owner
 from kvwal.config import Settings
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ArchiveDamaged, KvwalError
 from kvwal.hlc import to_text
-from kvwal.integrity.compare import BEHIND, gaps, missing, whose
-from kvwal.integrity.examine import Found
+from kvwal.integrity.compare import BEHIND, forks, gaps, missing, seals_of, whose
+from kvwal.integrity.examine import Found, snapshot_of
 from kvwal.integrity.words import age, size
 from kvwal.log.names import FileKind, parse_name
 from kvwal.log.reader import SegmentReader, entry_decoder
@@ -101,14 +101,18 @@ def _check_end(seen: Seen) -> Iterator[Finding]:
 
 def _check_snapshot(seen: Seen) -> Iterator[Finding]:
     """How much log an open would read, and when the last checkpoint was."""
-    snapshot = next((file for file in reversed(seen.files) if file.is_snapshot and not file.problem), None)
+    snapshot = snapshot_of(seen.files)
     covered = snapshot.last if snapshot else 0
     behind = sum(file.bytes for file in seen.files if not file.is_snapshot and file.last > covered)
     if behind < LONG_BYTES:
         return
     made = f"the snapshot of {to_text(snapshot.created_ms << TIMESTAMP_SHIFT)}" if snapshot else "no snapshot"
-    todo = "See why in the store's log: a checkpoint failed." if seen.holder else "kvwal checkpoint ROOT"
-    yield Finding(NOTE, seen.about, f"an open reads {size(behind)} of log behind {made}.", todo)
+    text = f"an open reads {size(behind)} of log behind {made}."
+    if seen.holder:
+        todo = "See `maintenance` in the store's stats and `upkeep failed` in its log: checkpoints fail."
+        yield Finding(PROBLEM, seen.about, text, todo)
+    else:
+        yield Finding(NOTE, seen.about, text, "kvwal checkpoint ROOT")
 
 
 def _check_names(seen: Seen) -> Iterator[Finding]:
@@ -125,7 +129,8 @@ def _check_names(seen: Seen) -> Iterator[Finding]:
 
 
 def check_archived(disk: Disk, folder: Path, objects: Objects, seen: Seen) -> Iterator[Finding]:
-    """How far the archive is behind a log, and what is in neither, by the names of the objects alone.
+    """How far the archive is behind a log, and what is in neither, by the names of the objects; and by the seal in the last
+    object, whether it is of this log.
 
     Raises `ArchiveError` if the archive does not answer.
     """
@@ -138,12 +143,17 @@ def check_archived(disk: Disk, folder: Path, objects: Objects, seen: Seen) -> It
         todo = "Open it under another node name or with another archive; or open the log that took over."
         yield Finding(PROBLEM, seen.about, stranger, todo)
         return
-    spans = unsuperseded(list_spans(objects, seen.place))
+    listed = list_spans(objects, seen.place)
+    spans = unsuperseded(listed)
     holes = list(missing([(span.first, span.last) for span in spans], max((s.last for s in spans), default=0)))
     reached = holes[0][0] - 1 if holes else max((span.last for span in spans), default=0)
     for found in gaps(Coverage(reached, spans, holes, 0, 0, 0), seen.files) if spans else ():
         todo = "kvwal log repair --take-over" if found.state == BEHIND else "kvwal archive verify, kvwal log verify"
         yield Finding(PROBLEM, seen.about, f"sequences {found.first} to {found.last}: {found.problem}", todo)
+    newest = [read_info(objects, *listed[span]) for span in spans if span.last == reached]
+    for found in forks(seals_of(newest, seen.log_id), seen.files):
+        todo = "Use one folder only, the one that the archive has. See operations.md, An older copy of a log."
+        yield Finding(PROBLEM, seen.about, found.problem, todo)
     yield _lag(disk, folder, seen, reached)
 
 
@@ -158,7 +168,7 @@ def _lag(disk: Disk, folder: Path, seen: Seen, reached: int) -> Finding:
     if not seen.holder:
         return Finding(NOTE, seen.about, text, "kvwal archive run")
     if seconds > LATE_SECONDS:
-        todo = "See `archive_error` in the store's stats and its log: the archive takes nothing."
+        todo = "See `maintenance` and `archive_error` in the store's stats and its log: the archive takes nothing."
         return Finding(PROBLEM, seen.about, text, todo)
     return Finding(OK, seen.about, text)
 

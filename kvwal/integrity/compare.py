@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from archive.layout import Place
 from archive.objects import Objects
-from archive.reader import Coverage, coverage
+from archive.reader import Coverage, ObjectInfo, covered, live_objects
 from archive.registry import Registration, owner
 from kvwal.errors import ArchiveDamaged, ArchiveError
-from kvwal.integrity.examine import Found, examine
+from kvwal.integrity.examine import Found, examine, snapshot_of
 from kvwal.integrity.notes import Notes, NotesInMemory
 from kvwal.log.names import log_folder
 from kvwal.log.reader import Progress
@@ -20,6 +20,8 @@ from kvwal.ports.disk import Disk
 Range = tuple[int, int]
 BEHIND = "behind"
 """State of a range that the archive has and the log ends before."""
+FORKED = "forked"
+"""State of a log that has other entries than the archive under the same sequences."""
 _LOOKS = 5
 
 
@@ -32,7 +34,7 @@ class Verified(NamedTuple):
     @property
     def needs_repair(self) -> bool:
         """Whether the log cannot be used as it is. What only the archive misses is not mended here."""
-        return any((file.name and file.problem) or file.state == BEHIND for file in self.files)
+        return any((file.name and file.problem) or file.state in (BEHIND, FORKED) for file in self.files)
 
 
 def verify_log(
@@ -77,7 +79,9 @@ def compare(objects: Objects, place: Place, files: Sequence[Found]) -> Iterator[
     if stranger := whose(registration, log_id):
         yield _between(0, 0, "foreign", stranger)
         return
-    yield from gaps(coverage(objects, place, log_id), files)
+    infos = live_objects(objects, place)
+    yield from gaps(covered(infos), files)
+    yield from forks(seals_of(infos, log_id), files)
 
 
 def whose(registration: Registration, log_id: str) -> str:
@@ -94,7 +98,8 @@ def whose(registration: Registration, log_id: str) -> str:
 def gaps(covered: Coverage, files: Sequence[Found]) -> Iterator[Found]:
     """The ranges that are in no segment and in no object, and an archive that knows more than the log. Pure."""
     here = [(file.first, file.last) for file in files if not file.is_snapshot and file.log_id]
-    snapshot = max((file.last for file in files if file.is_snapshot and not file.problem), default=0)
+    whole = snapshot_of(files)
+    snapshot = whole.last if whole is not None else 0
     there = [(span.first, span.last) for span in covered.spans]
     ends = max((last for _, last in here), default=0)
     last = max((last for _, last in (*here, *there)), default=0)
@@ -107,6 +112,45 @@ def gaps(covered: Coverage, files: Sequence[Found]) -> Iterator[Found]:
     if covered.spans and max(ends, snapshot) < max(end for _, end in there):
         text = "the archive has them, and the log ends before: its end is missing, or this is an older copy of it."
         yield _between(max(ends, snapshot) + 1, max(end for _, end in there), BEHIND, text)
+
+
+def seals_of(infos: Iterable[ObjectInfo], log_id: str) -> dict[int, int]:
+    """The crc of each seal of this log that the footers of these objects name, by the last sequence in front of it. Pure."""
+    own = [info.footer for info in infos if info.footer.log_id == log_id]
+    ends = {footer.last: footer.seal_crcs[-1] for footer in own if footer.seal_crcs}
+    return {footer.first - 1: footer.previous_crc for footer in own if footer.first > 1} | ends
+
+
+def forks(seals: Mapping[int, int], files: Sequence[Found]) -> Iterator[Found]:
+    """Where the log and the archive part, if they do: the first of these seals that the log has otherwise, or not. Pure."""
+    here = _seals_here(files)
+    segments = [file for file in files if file.log_id and not file.problem and not file.is_snapshot]
+    for position in sorted(seals):
+        runs_over = any(file.first <= position < file.last for file in segments)
+        if runs_over or here.get(position, seals[position]) != seals[position]:
+            text = (
+                f"the archive has other entries than the log up to sequence {position}: this is a copy of the log that went on,"
+                " or a copy of it did and archives there too."
+            )
+            yield _between(position, position, FORKED, text)
+            return
+
+
+def common(seals: Mapping[int, int], files: Sequence[Found]) -> int:
+    """The last sequence up to which the log is known to be the archived one: behind it they may have parted. 0: none is. Pure."""
+    here = _seals_here(files)
+    return max((position for position, crc in seals.items() if here.get(position) == crc), default=0)
+
+
+def _seals_here(files: Sequence[Found]) -> dict[int, int]:
+    here: dict[int, int] = {}
+    for file in files:
+        if file.log_id and not file.problem:
+            if file.first > 1:
+                here[file.first - 1] = file.previous_crc
+            if file.is_snapshot or file.state == "sealed":
+                here[file.last] = file.seal_crc
+    return here
 
 
 def missing(ranges: Iterable[Range], last: int) -> Iterator[Range]:

@@ -6,8 +6,9 @@ Segments are read one at a time; a snapshot, which may be large, is mapped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from archive.layout import Place
 from kvwal.entry import Entry
 from kvwal.errors import KvwalError
 from kvwal.integrity.notes import Notes, NotesInMemory
-from kvwal.log.chain import BROKEN, misplaced
+from kvwal.log.chain import BROKEN, Part, lacking, misplaced, snapshot_parts, unlinked_part
 from kvwal.log.format import Kind, decode_seal, find_blocks
 from kvwal.log.names import FileKind, LogFile, log_folder, parse_name
 from kvwal.log.reader import End, Progress, SegmentReader, SnapshotReader, entry_decoder, log_files
@@ -30,8 +31,9 @@ _LOOKS = 5
 class Found(NamedTuple):
     """A segment or snapshot: its range, what stands at its end (`sealed`, `open`, `torn`, `damaged`), and what is wrong.
 
-    Of a snapshot `seal_crc` is the seal of the log that it ends with. `state` is `missing` for a range that is in no file.
-    `newest` is the timestamp of the last entry. `glanced`: only header and seal were looked at, so `newest` is 0 of a segment.
+    Of a part of a snapshot `seal_crc` is the seal of the log that it ends with. `state` is `missing` for a range that is in no
+    file. `newest` is the timestamp of the last entry. `glanced`: only header and seal were looked at, so `newest` is 0 of a
+    segment.
     """
 
     name: str
@@ -127,7 +129,7 @@ class _Looking:
         except FileNotFoundError:
             return None
         except OSError as error:
-            return Found(file.name, file.number, 0, 0, 0, "unreadable", f"it cannot be read: {error.strerror}.")
+            return Found(file.name, _begins(file), 0, 0, 0, "unreadable", f"it cannot be read: {error.strerror}.")
         return found
 
     def _read(self, file: LogFile, *, last: bool) -> Found:
@@ -144,7 +146,7 @@ class _Looking:
                     self._report(reader.end)
                 found = _described(reader, len(buffer), newest, last=last)
             except KvwalError as error:
-                return Found(file.name, file.number, 0, 0, len(buffer), "damaged", error.what)
+                return Found(file.name, _begins(file), 0, 0, len(buffer), "damaged", error.what)
         found = found._replace(problem=found.problem or misplaced(reader.header, self._place) or "")
         if found.state == "sealed" and not found.problem:
             self._notes.add(name, mark, list(found))
@@ -161,7 +163,7 @@ class _Looking:
             return None
         except (KvwalError, OSError) as error:
             what = error.what if isinstance(error, KvwalError) else f"it cannot be read: {error.strerror}."
-            return Found(file.name, file.number, 0, 0, 0, "damaged", what)
+            return Found(file.name, _begins(file), 0, 0, 0, "damaged", what)
         return found._replace(problem=found.problem or misplaced(reader.header, self._place) or "")
 
     def _open(self, path: Path, kind: FileKind) -> AbstractContextManager[Buffer]:
@@ -174,6 +176,11 @@ class _Looking:
     def _report(self, done: int) -> None:
         if self._progress is not None:
             self._progress(self._done + done, self._total, f"verifying {self._place.business}/{self._place.node}")
+
+
+def _begins(file: LogFile) -> int:
+    """The sequence with which a file begins, by its name."""
+    return file.first if file.kind is FileKind.SNAPSHOT else file.number
 
 
 def _described(reader: SegmentReader, size: int, newest: int, *, last: bool) -> Found:
@@ -224,9 +231,10 @@ def _ending(reader: SegmentReader, *, last: bool) -> tuple[str, str]:
 
 def check_chain(files: list[Found], place: Place) -> Iterator[Found]:
     """The files (snapshots, then segments), each with the problem that it does not follow what stands before it. Pure."""
-    snapshot = next((file for file in reversed(files) if file.is_snapshot and not file.problem), None)
+    snapshots = list(_check_parts([file for file in files if file.is_snapshot]))
+    yield from snapshots
+    snapshot = snapshot_of(snapshots)
     segments = [file for file in files if not file.is_snapshot]
-    yield from (file for file in files if file.is_snapshot)
     log_id = snapshot.log_id if snapshot else next((file.log_id for file in segments if file.log_id), "")
     before: Found | None = None
     for segment in segments:
@@ -236,6 +244,31 @@ def check_chain(files: list[Found], place: Place) -> Iterator[Found]:
             problem = stranger or _follows(segment, before, snapshot)
         yield segment._replace(problem=problem)
         before = segment
+
+
+def snapshot_of(files: Sequence[Found]) -> Found | None:
+    """The newest part of the newest snapshot of which all parts are sound, None if there is none. Pure."""
+    sound = {file.name: file for file in files if file.is_snapshot and not file.problem}
+    while parts := snapshot_parts(map(parse_name, sound)):
+        if lacking(parts) is None:
+            return sound[parts[0].name]
+        del sound[parts[0].name]
+    return None
+
+
+def _check_parts(files: list[Found]) -> Iterator[Found]:
+    """The snapshots, each with the problem that its name is not its own, or that it does not follow the part below it. Pure."""
+    parts = snapshot_parts(parse_name(file.name) for file in files)
+    sound = {file.name: Part(file.log_id, file.first, file.last, file.previous_crc, file.seal_crc)
+             for file in files if not file.problem}  # fmt: skip
+    below = {part.name: sound.get(lower.name) for part, lower in pairwise(parts)}
+    for file in files:
+        problem = file.problem
+        if file.name in sound:
+            problem = unlinked_part(sound[file.name], parse_name(file.name), below.get(file.name)) or ""
+        if not problem and parts and file.name == parts[-1].name:
+            problem = lacking(parts) or ""
+        yield file._replace(problem=problem)
 
 
 def _follows(segment: Found, before: Found | None, snapshot: Found | None) -> str:

@@ -18,7 +18,7 @@ import msgspec
 
 from archive.layout import Place
 from archive.objects import Objects
-from archive.reader import ObjectInfo, belongs, covered, list_spans, read_info, read_rows, unsuperseded
+from archive.reader import Coverage, ObjectInfo, belongs, covered, list_spans, read_info, read_rows, unsuperseded
 from archive.registry import owner
 from archive.registry import take_over as fence
 from archive.restore import restore_batches
@@ -26,7 +26,8 @@ from archive.rows import NewerFormat
 from kvwal.config import Settings
 from kvwal.entry import Decode, Entry, encode_entries, make_entry
 from kvwal.errors import ArchiveDamaged, ConfigError
-from kvwal.integrity.compare import Range, missing, whose
+from kvwal.integrity.compare import Range, common, missing, seals_of, whose
+from kvwal.integrity.examine import examine
 from kvwal.integrity.salvage import Lost, Saved, salvage
 from kvwal.log.appender import Appender
 from kvwal.log.format import Header
@@ -50,11 +51,14 @@ class Archived(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What is left of a damaged log: in its files, and in the archive."""
+    """What is left of a damaged log: in its files, and in the archive. `common` is the last sequence up to which both are known
+    to hold the same entries (0: none is).
+    """
 
     place: Place
     saved: Saved
     archived: Archived
+    common: int = 0
 
     @property
     def lost(self) -> list[str]:
@@ -84,8 +88,10 @@ class Found(NamedTuple):
 def look(doors: Doors, root: Path, place: Place, objects: Objects | None, decode: Decode) -> Found:
     """Read what is left of a log. Changes nothing; raises `ArchiveError` if the archive does not answer."""
     saved = salvage(doors.disk, log_folder(root, place), decode)
+    archived = _look_there(objects, place, saved.log_id) if objects else Archived([], [], "there is none")
+    seals = seals_of(archived.infos, saved.log_id)
     return Found(
-        place, saved, _look_there(objects, place, saved.log_id) if objects else Archived([], [], "there is none")
+        place, saved, archived, common(seals, examine(doors.disk, root, place, glance_above=0)) if seals else 0
     )
 
 
@@ -180,9 +186,19 @@ def _go_on(doors: Doors, folder: Path, found: Found, objects: Objects) -> tuple[
     newer += [
         entry for number, entry in found.saved.entries if number > there.last or entry.timestamp > there.max_timestamp
     ]
+    newer += _only_here(found, objects, there)
     header = msgspec.structs.replace(header, first_sequence=there.last + 1, previous_crc=there.seal_crc)
     count += _append(doors, folder, header, in_order(newer))
     return count, lambda: fence(objects, place, header.log_id, there.last + 1)
+
+
+def _only_here(found: Found, objects: Objects, there: Coverage) -> Iterator[Entry]:
+    """Of a log that went on beside the archived one: what it has under sequences of the archive, and is the latest of its key."""
+    beside = [e for number, e in found.saved.entries if found.common < number <= there.last]
+    if not found.common or not beside:
+        return
+    latest = {(entry.key_class, entry.key): entry.timestamp for entry in _archived_entries(objects, found.archived)}
+    yield from (entry for entry in beside if entry.timestamp > latest.get((entry.key_class, entry.key), 0))
 
 
 def _begin(doors: Doors, folder: Path, found: Found, objects: Objects | None) -> int:

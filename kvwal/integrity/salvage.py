@@ -14,8 +14,10 @@ import msgspec
 
 from kvwal.entry import Decode, Entry
 from kvwal.errors import KvwalError, NewerVersion
+from kvwal.integrity.compare import missing
 from kvwal.integrity.salt import find_salt
-from kvwal.log.format import DURABLE, HEAD_BYTES, Block, Kind, align, decode_seal, find_blocks
+from kvwal.log.chain import snapshot_parts
+from kvwal.log.format import DURABLE, HEAD_BYTES, Block, Kind, SnapshotHeader, align, decode_seal, find_blocks
 from kvwal.log.names import LogFile
 from kvwal.log.reader import SegmentReader, SnapshotReader, log_files
 from kvwal.ports.disk import Buffer, Disk
@@ -24,7 +26,7 @@ from kvwal.ports.disk import Buffer, Disk
 class Lost(NamedTuple):
     """A range of sequences that a file should have: `entries` of them it has not. `last` and `entries` are 0 if unknown.
 
-    `in_snapshot`: it is a snapshot that is damaged, which had the latest values of the keys of the range.
+    `in_snapshot`: it is a part of a snapshot, damaged or missing, which had the latest values of the keys of the range.
     """
 
     first: int
@@ -36,7 +38,7 @@ class Lost(NamedTuple):
 
 class Saved(NamedTuple):
     """What verifies. `entries` are those of segments with their sequences (0: not known), in order; `snapshot` those of
-    snapshots, of which one is whole up to the sequence `covered` (0: none is). `epoch` is the greatest that was seen, `log_id`
+    snapshots, which are whole up to the sequence `covered` (0: none is). `epoch` is the greatest that was seen, `log_id`
     that of the files.
     """
 
@@ -68,25 +70,41 @@ def salvage(disk: Disk, folder: Path, decode: Decode) -> Saved:
 
 
 def _read_snapshots(disk: Disk, folder: Path, snapshots: Sequence[LogFile], decode: Decode) -> Saved:
-    """The entries of the newest whole snapshot, and of the blocks that verify in damaged ones newer than it."""
+    """The entries of the parts of the newest snapshot, of a damaged one the blocks that verify; and if a part is damaged or
+    missing, those of older ones, until one is whole.
+    """
     saved = Saved([], [], 0, 0, "", [])
-    for file in reversed(snapshots):
-        path = folder / file.name
-        buffer = disk.read(path)
-        try:
-            reader = SnapshotReader(path, buffer)
-            entries = [entry for block in reader.whole(decode) for entry in block]
-        except NewerVersion:
-            raise
-        except KvwalError:
-            found, holes = _any_entries(buffer, decode)
-            saved.snapshot.extend(found)
-            saved.lost.append(Lost(1, file.number, 0, f"{file.name} is damaged ({holes})", in_snapshot=True))
-        else:
-            header = reader.header
-            saved.snapshot.extend(entries)
-            return saved._replace(covered=file.number, epoch=header.epoch, log_id=header.log_id)
+    newest = max((file.number for file in snapshots), default=0)
+    for first, last in missing([(file.first, file.number) for file in snapshots], newest):
+        saved.lost.append(Lost(first, last, 0, "a part of the snapshot is missing", in_snapshot=True))
+    left, whole = list(snapshots), set[LogFile]()
+    while parts := snapshot_parts(left):
+        for file in parts:
+            if file not in whole and (found := _read_part(disk, folder / file.name, file, decode, saved)) is not None:
+                saved = saved._replace(epoch=max(saved.epoch, found.epoch), log_id=saved.log_id or found.log_id)
+                whole.add(file)
+        if whole.issuperset(parts) and parts[-1].first == 1:
+            return saved._replace(covered=parts[0].number)
+        bad = [file for file in parts if file not in whole] or parts[:1]
+        left = [file for file in left if file not in bad]
     return saved
+
+
+def _read_part(disk: Disk, path: Path, file: LogFile, decode: Decode, saved: Saved) -> SnapshotHeader | None:
+    """Add the entries of a part, and what is lost of it. Its header if it is whole."""
+    buffer = disk.read(path)
+    try:
+        reader = SnapshotReader(path, buffer)
+        entries = [entry for block in reader.whole(decode) for entry in block]
+    except NewerVersion:
+        raise
+    except KvwalError:
+        found, holes = _any_entries(buffer, decode)
+        saved.snapshot.extend(found)
+        saved.lost.append(Lost(file.first, file.number, 0, f"{file.name} is damaged ({holes})", in_snapshot=True))
+        return None
+    saved.snapshot.extend(entries)
+    return reader.header
 
 
 def _any_entries(buffer: Buffer, decode: Decode) -> tuple[list[Entry], str]:

@@ -7,8 +7,9 @@ the disk. The writer above sees to that.
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -18,9 +19,13 @@ from kvwal.log.format import Header
 from kvwal.log.segment import SealedSegment, Segment, blank_file
 from kvwal.log.spares import Spares
 from kvwal.ports.clock import Clock
-from kvwal.ports.disk import Disk, File
+from kvwal.ports.descriptors import OWN_DESCRIPTORS, Descriptors
+from kvwal.ports.disk import Disk, File, Folder
+from kvwal.ports.locks import Lock
 from kvwal.ports.meter import NO_METER, Meter
 from kvwal.ports.room import Room
+
+T = TypeVar("T")
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """What the operating system says when a disk, or a quota, has no room."""
@@ -32,7 +37,9 @@ _PREPARE_FROM = 4096 * KIB
 
 
 class Appender:
-    """Used by one thread at a time. `sealed` are the segments that are done, oldest first; others may read it."""
+    """Used by one thread at a time, but for `let_go`. `sealed` are the segments that are done, oldest first; others may read
+    it. An appender that was not used for a while may be asked to close its file, and opens it again at its next use.
+    """
 
     def __init__(
         self,
@@ -43,8 +50,16 @@ class Appender:
         settings: Settings,
         sealed: list[SealedSegment],
         meter: Meter = NO_METER,
+        descriptors: Descriptors = OWN_DESCRIPTORS,
     ) -> None:
-        """Begin a new segment with `header` (its salt and time are drawn here) in `folder`."""
+        """Begin a new segment with `header` (its salt and time are drawn here) in `folder`. Until it is written to it holds no
+        file descriptor.
+        """
+        self.used = False
+        self._descriptors = descriptors
+        self._turn = Lock()
+        self._held = False
+        self._failure: OSError | None = None
         self._disk = disk
         self._clock = clock
         self._meter = meter
@@ -59,7 +74,8 @@ class Appender:
         self.sealed = sealed
         self.unsynced = 0
         self.began = clock.elapsed()
-        self._segment = self._begin(header, self._next_file())
+        self._segment = self._begin(header, *self._patiently(self._next_file))
+        self._segment.rest()
 
     @property
     def next_sequence(self) -> int:
@@ -91,16 +107,27 @@ class Appender:
 
         `StorageFull`: nothing was written, and the log goes on.
         """
-        if not self._segment.fits(payloads) and self._segment.entries:
-            self.rotate(grow=True)
-        self._reserve(payloads)
-        self._segment.append(payloads, entries)
-        self.unsynced += sum(map(len, payloads))
-        if sync:
-            self.sync()
+        with self._turn:
+            self._check()
+            self.used = True
+            try:
+                if not self._segment.fits(payloads) and self._segment.entries:
+                    self._rotate(grow=True)
+                self._reserve(payloads)
+            finally:
+                self._count()
+            self._segment.append(payloads, entries)
+            self.unsynced += sum(map(len, payloads))
+            if sync:
+                self._sync()
 
     def sync(self) -> None:
         """Return when everything appended survives a power cut."""
+        with self._turn:
+            self._check()
+            self._sync()
+
+    def _sync(self) -> None:
         began = self._clock.elapsed()
         self._segment.datasync()
         self._meter.synced(self._clock.elapsed() - began)
@@ -111,20 +138,54 @@ class Appender:
 
         With `grow` (it was full) the next one may be larger. `StorageFull`: the segment was not sealed, and goes on.
         """
+        with self._turn:
+            self._check()
+            if self._segment.entries:
+                try:
+                    self._rotate(grow=grow)
+                    self._segment.rest()
+                finally:
+                    self._count()
+
+    def _rotate(self, *, grow: bool) -> None:
+        """Seal and begin anew. All that needs a file descriptor has it before the seal: after it, to find none would be a
+        failed write.
+        """
         old = self._segment
-        if not old.entries:
-            return
         limit = min(self._limit * _GROWTH, self._most) if grow else self._limit
         self._limit = limit
         try:
-            old.reserve([])
-            file = self._next_file()
+            self._patiently(lambda: old.reserve([]))
+            file, names = self._patiently(self._next_file)
         except OSError as error:
             raise storage_full(self._folder, error) or error from error
-        done = old.seal()
+        try:
+            done = old.seal()
+        except OSError:
+            names.close()
+            file.close()
+            raise
         self.sealed.append(done)
         header = msgspec.structs.replace(old.header, first_sequence=done.last + 1, previous_crc=done.crc)
-        self._segment = self._begin(header, file)
+        self._segment = self._begin(header, file, names)
+
+    def let_go(self, *, sync: bool) -> bool:
+        """See `ports.descriptors.Holder.let_go`. Called by any thread; should the fdatasync fail, the next use says so."""
+        if not self._turn.acquire(blocking=False):
+            return False
+        try:
+            if not (sync or self._segment.clean):
+                return False
+            self._segment.rest()
+            self.unsynced = 0
+            self._count()
+        except OSError as error:
+            self._failure = error
+            return False
+        else:
+            return True
+        finally:
+            self._turn.release()
 
     def wants_spare(self) -> int:
         """How many bytes a spare should have that is wanted now, or 0.
@@ -149,18 +210,43 @@ class Appender:
 
     def close(self, *, seal: bool) -> None:
         """Let go of the files. With `seal` the log ends as a clean close does; a segment without entries stays as it is."""
-        try:
-            if seal and self._segment.entries:
-                self.sealed.append(self._segment.seal())
-        finally:
-            self._segment.close()
+        with self._turn:
+            try:
+                if seal:
+                    self._check()
+                if seal and self._segment.entries:
+                    self._reserve([])
+                    self.sealed.append(self._segment.seal())
+            finally:
+                self._segment.close()
+                self._count()
         if seal:
             self.spares.clear()
+
+    def _count(self) -> None:
+        """Tell the budget whether a descriptor is held now."""
+        held = self._segment.is_open
+        if held != self._held:
+            self._held = held
+            (self._descriptors.opened if held else self._descriptors.closed)(self)
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _patiently(self, call: Callable[[], T]) -> T:
+        """What `call` returns; if it finds no file descriptor, once more, when other logs have closed theirs."""
+        try:
+            return call()
+        except OSError as error:
+            if error.errno not in NO_FILES or not self._descriptors.relieve():
+                raise
+            return call()
 
     def _reserve(self, payloads: Sequence[bytes]) -> None:
         """Make sure that there is room for these payloads, giving up spares for it if need be."""
         try:
-            self._segment.reserve(payloads)
+            self._patiently(lambda: self._segment.reserve(payloads))
         except OSError as error:
             full = storage_full(self._folder, error)
             if full is None:
@@ -170,14 +256,22 @@ class Appender:
             self.spares.clear()
             self._reserve(payloads)
 
-    def _next_file(self) -> File:
-        return self.spares.take(self._limit) or blank_file(self._disk, self._folder)
+    def _next_file(self) -> tuple[File, Folder]:
+        names = self._disk.open_folder(self._folder)
+        try:
+            return self.spares.take(self._limit) or blank_file(self._disk, self._folder), names
+        except OSError:
+            names.close()
+            raise
 
-    def _begin(self, header: Header, file: File) -> Segment:
+    def _begin(self, header: Header, file: File, names: Folder) -> Segment:
         header = msgspec.structs.replace(header, salt=self._clock.random_bits(32), created_ms=self._clock.wall_ms())
         self.began = self._clock.elapsed()
         self.unsynced = 0
-        return Segment(self._disk, self.room, self._folder, header, self._limit, file)
+        try:
+            return Segment(self._disk, self.room, self._folder, header, self._limit, file, names)
+        finally:
+            names.close()
 
 
 def storage_full(folder: Path, error: OSError) -> StorageFull | None:

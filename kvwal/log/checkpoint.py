@@ -1,36 +1,63 @@
-"""A checkpoint: the last snapshot and the sealed segments behind it, merged into the next snapshot.
+"""A checkpoint: the sealed segments behind the last snapshot, merged into the next part of it.
+
+A snapshot is a base and deltas above it. What changed becomes a delta, together with the deltas, and at last the base, that are
+not much larger than it: so what is written follows the changes, and a log has few deltas (docs/decisions/0032).
 
 It reads files, not the live map, so it needs no lock and no pause and runs in another process. It can be killed at any
-instruction and simply run again: until the new snapshot has its name nothing was changed, and afterwards the old one is only
-in the way.
+instruction and simply run again: until the new part has its name nothing was changed, and afterwards those that it was made of
+are only in the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kvwal.entry import Decode, Entry
+from kvwal.entry import TIMESTAMP_SHIFT, Decode, Entry
 from kvwal.errors import CorruptLog
+from kvwal.log.chain import lacking, snapshot_parts, superseded
 from kvwal.log.format import Header, SnapshotHeader
-from kvwal.log.names import LogFile
+from kvwal.log.names import LogFile, parse_name
+from kvwal.log.parts import merge_all
 from kvwal.log.reader import End, SegmentReader, SnapshotReader, log_files
 from kvwal.log.segment import SealedSegment
 from kvwal.log.snapshot import in_blocks, write_snapshot
 from kvwal.ports.clock import Clock
-from kvwal.ports.disk import Disk
+from kvwal.ports.disk import Disk, let_go
 
-ROUND_BYTES = 256 << 20
+ROUND_BYTES = 64 << 20
 """Segments that are held in memory at a time; more are merged in several rounds."""
+READ_BYTES = 8 << 20
+"""About how much of a part of the old snapshot is in memory at a time."""
+FILE_BYTES = 512
+"""About what a file has beside its entries: header and seal."""
+ENTRY_BYTES = 32
+"""About what an entry takes in a block beside its key and value."""
+Holds = Callable[[str, bytes, int], bool]
+"""Whether a delete of this identity with this timestamp is needed elsewhere. Asked in the order of identities."""
+
+
+class Tombstones(NamedTuple):
+    """Which deletes a base leaves out: those up to the timestamp `before`, but for those that are needed elsewhere. `holds`
+    makes the one that is asked, anew for each base.
+    """
+
+    before: int = 0
+    holds: Callable[[], Holds] = lambda: _needed_nowhere
+
+
+def _needed_nowhere(key_class: str, key: bytes, timestamp: int) -> bool:
+    return False
 
 
 class Checkpointed(NamedTuple):
-    """What a checkpoint made: the snapshot's last sequence, its entries and its size."""
+    """What a checkpoint made: a part that ends with `last_sequence`, its entries, and the size of the snapshot with all parts."""
 
     last_sequence: int
     entries: int
     size: int
+    is_delta: bool
 
 
 def checkpoint(
@@ -40,16 +67,16 @@ def checkpoint(
     segments: Sequence[SealedSegment],
     decode: Decode,
     *,
-    tombstones_before: int = 0,
+    tombstones: Tombstones = Tombstones(),
 ) -> Checkpointed | None:
     """Bring the snapshot in `folder` up to the end of `segments`, which are sealed and in order.
 
-    Tombstones at or before the timestamp `tombstones_before` are left out: every archive has passed them. Returns None if
-    the snapshot was there already.
+    Deletes that `tombstones` lets go are left out of a base. An entry that has expired counts as a delete, and stays as one.
+    Returns None if the snapshot was there already.
     """
     result = None
     for batch in _rounds(segments):
-        result = _round(disk, clock, folder, batch, decode, tombstones_before) or result
+        result = _round(disk, clock, folder, batch, decode, tombstones) or result
     return result
 
 
@@ -67,30 +94,85 @@ def _rounds(segments: Sequence[SealedSegment]) -> Iterator[list[SealedSegment]]:
 
 
 def _round(
-    disk: Disk, clock: Clock, folder: Path, segments: list[SealedSegment], decode: Decode, tombstones_before: int
+    disk: Disk, clock: Clock, folder: Path, segments: list[SealedSegment], decode: Decode, tombstones: Tombstones
 ) -> Checkpointed | None:
     snapshots = log_files(disk, folder)[1]
-    old = snapshots[-1] if snapshots else None
-    covered = old.number if old else 0
-    segments = [segment for segment in segments if segment.last > covered]
+    parts = snapshot_parts(snapshots)
+    segments = _behind(folder, segments, parts)
     if not segments:
         return None
-    if segments[0].first != covered + 1:
+    newer, header = _fold(disk, segments, decode)
+    plan = _plan(disk, folder, parts, segments[0], newer)
+    if plan.kept:
+        tombstones = Tombstones()  # what a delete holds down may be in a part that stays
+    counter = _Counter()
+    merged = merge_all([newer, *(_stream(disk, folder, part, decode, counter) for part in plan.merged)])
+    made = SnapshotHeader(
+        log_id=header.log_id, namespace=header.namespace, cluster=header.cluster, business=header.business,
+        node=header.node, epoch=header.epoch, first_sequence=plan.first, previous_crc=plan.previous_crc,
+        salt=0, created_ms=0,
+        last_sequence=segments[-1].last, last_crc=segments[-1].crc, last_timestamp=plan.timestamp,
+    )  # fmt: skip
+    blocks = _blocks(_kept(merged, plan.timestamp >> TIMESTAMP_SHIFT, tombstones, counter), counter)
+    path = write_snapshot(disk, clock, folder, made, blocks, left_out=lambda: counter.left_out)
+    for file in superseded(snapshots, [parse_name(path.name), *plan.kept]):
+        disk.unlink(folder / file.name)  # after a power cut it may be there again, only in the way of nothing
+    return Checkpointed(made.last_sequence, counter.entries, disk.size(path) + plan.kept_bytes, bool(plan.kept))
+
+
+def _behind(folder: Path, segments: list[SealedSegment], parts: list[LogFile]) -> list[SealedSegment]:
+    """The segments that go on where the snapshot ends."""
+    if (wrong := lacking(parts)) is not None:
+        raise CorruptLog(wrong, path=folder / parts[-1].name, offset=0, sequence=parts[-1].first - 1)
+    covered = parts[0].number if parts else 0
+    segments = [segment for segment in segments if segment.last > covered]
+    if segments and segments[0].first != covered + 1:
         raise CorruptLog(
             f"the log goes on with sequence {segments[0].first}, and the snapshot ends with {covered}.",
             path=segments[0].path, offset=0, sequence=covered + 1,
         )  # fmt: skip
-    newer, header = _fold(disk, segments, decode)
-    entries, timestamp, counter = _merge(disk, folder, old, newer, decode, tombstones_before)
-    snapshot = SnapshotHeader(
-        log_id=header.log_id, namespace=header.namespace, cluster=header.cluster, business=header.business,
-        node=header.node, epoch=header.epoch, first_sequence=1, previous_crc=0, salt=0, created_ms=0,
-        last_sequence=segments[-1].last, last_crc=segments[-1].crc, last_timestamp=timestamp,
-    )  # fmt: skip
-    path = write_snapshot(disk, clock, folder, snapshot, entries)
-    for file in snapshots:  # after a power cut they may be there again, only in the way of nothing
-        disk.unlink(folder / file.name)
-    return Checkpointed(snapshot.last_sequence, counter.entries, disk.size(path))
+    return segments
+
+
+class _Plan(NamedTuple):
+    """Which parts go into the new one, newest first, and which stay below it; with what it begins, and its last timestamp."""
+
+    merged: list[LogFile]
+    kept: list[LogFile]
+    first: int
+    previous_crc: int
+    timestamp: int
+    kept_bytes: int
+
+
+def _plan(disk: Disk, folder: Path, parts: list[LogFile], segment: SealedSegment, newer: list[Entry]) -> _Plan:
+    sizes = [disk.size(folder / part.name) for part in parts]
+    count = _worth_merging(sizes, FILE_BYTES + sum(ENTRY_BYTES + len(entry.key) + len(entry.value) for entry in newer))
+    headers = [_header(disk, folder / part.name) for part in parts]
+    timestamp = max([*(header.last_timestamp for header in headers[:1]), *(entry.timestamp for entry in newer)])
+    first, previous_crc = segment.first, segment.previous_crc
+    for header in headers[:count]:
+        first, previous_crc = header.first_sequence, header.previous_crc
+    return _Plan(parts[:count], parts[count:], first, previous_crc, timestamp, sum(sizes[count:]))
+
+
+def _worth_merging(sizes: Sequence[int], new: int) -> int:
+    """How many of the newest parts, by their sizes, go into a part that has `new` bytes without them.
+
+    Those of which it has at least half the size: so a part grows by half whenever its entries are written again, and a part
+    that stays has more than twice the size of what is above it. What is written of an entry, and where a key is looked for, is
+    a logarithm.
+    """
+    for count, size in enumerate(sizes):
+        if size > 2 * new:
+            return count
+        new += size
+    return len(sizes)
+
+
+def _header(disk: Disk, path: Path) -> SnapshotHeader:
+    with disk.view(path) as buffer:
+        return SnapshotReader(path, buffer).header
 
 
 def _fold(disk: Disk, segments: list[SealedSegment], decode: Decode) -> tuple[list[Entry], Header]:
@@ -109,49 +191,35 @@ def _fold(disk: Disk, segments: list[SealedSegment], decode: Decode) -> tuple[li
 
 
 class _Counter:
-    """Counts what a generator gave, for whoever used the generator up."""
+    """Counts what a generator gave, for whoever used the generator up. `left_out`: see `Seal`."""
 
     def __init__(self) -> None:
         self.entries = 0
+        self.left_out = 0
 
 
-def _merge(
-    disk: Disk, folder: Path, old: LogFile | None, newer: list[Entry], decode: Decode, tombstones_before: int
-) -> tuple[Iterator[list[Entry]], int, _Counter]:
-    """Blocks of the new snapshot, its last timestamp, and a count of its entries."""
-    counter = _Counter()
-    timestamp = max(entry.timestamp for entry in newer)
-    if old is not None:
-        path = folder / old.name
-        with disk.view(path) as buffer:
-            header = SnapshotReader(path, buffer).header
-        timestamp = max(timestamp, header.last_timestamp)
-    merged = merge_sorted(_stream(disk, folder, old, decode), newer)
-    kept = (entry for entry in merged if not (entry.deleted and entry.timestamp <= tombstones_before))
-    return _blocks(kept, counter), timestamp, counter
+def _kept(merged: Iterator[Entry], now_ms: int, tombstones: Tombstones, counter: _Counter) -> Iterator[Entry]:
+    """What a part holds whose last entry is of `now_ms`: nobody asks it for an earlier time."""
+    holds = tombstones.holds()
+    for entry in merged:
+        if not entry.deleted and not 0 < entry.expires <= now_ms:
+            yield entry
+        elif entry.timestamp > tombstones.before or holds(entry.key_class, entry.key, entry.timestamp):
+            yield Entry(entry.key, entry.key_class, b"", "", True, entry.timestamp)
+        elif holds is _needed_nowhere:  # nobody looked whether another node has something older
+            counter.left_out = max(counter.left_out, entry.timestamp)
 
 
-def _stream(disk: Disk, folder: Path, old: LogFile | None, decode: Decode) -> Iterator[Entry]:
-    if old is None:
-        return
-    path = folder / old.name
+def _stream(disk: Disk, folder: Path, part: LogFile, decode: Decode, counter: _Counter) -> Iterator[Entry]:
+    path = folder / part.name
     with disk.view(path) as buffer:
-        for entries in SnapshotReader(path, buffer).whole(decode):
+        reader, before = SnapshotReader(path, buffer), 0
+        for entries in reader.whole(decode):
             yield from entries
-
-
-def merge_sorted(older: Iterator[Entry], newer: list[Entry]) -> Iterator[Entry]:
-    """Two runs sorted by identity as one; of two entries of one identity the newer run's."""
-    position = 0
-    for entry in older:
-        identity = (entry.key_class, entry.key)
-        while position < len(newer) and (newer[position].key_class, newer[position].key) < identity:
-            yield newer[position]
-            position += 1
-        if position < len(newer) and (newer[position].key_class, newer[position].key) == identity:
-            continue
-        yield entry
-    yield from newer[position:]
+            if reader.end - before >= READ_BYTES:
+                before = reader.end
+                let_go(buffer, before)
+        counter.left_out = max(counter.left_out, reader.left_out)
 
 
 def _blocks(entries: Iterator[Entry], counter: _Counter) -> Iterator[list[Entry]]:

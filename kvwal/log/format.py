@@ -68,12 +68,20 @@ class SnapshotHeader(Header, kw_only=True):
     last_timestamp: int
 
 
-class Seal(msgspec.Struct, kw_only=True):
-    """Payload of the last block: `entries` in this file, ending with `last_sequence`; `bytes` stand before the seal."""
+NOT_KNOWN = -1
+
+
+class Seal(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Payload of the last block: `entries` in this file, ending with `last_sequence`; `bytes` stand before the seal.
+
+    `left_out` is the greatest timestamp of a delete that this snapshot, or one before it, left out without a look at what other
+    nodes have; 0 for none. In segments, and where it is not known, the field is absent.
+    """
 
     last_sequence: int
     entries: int
     bytes: int
+    left_out: int = NOT_KNOWN
 
 
 class Block(NamedTuple):
@@ -135,10 +143,11 @@ def pack_seal(seal: Seal, *, salt: int) -> tuple[list[bytes], int]:
     return pack_block(Kind.SEAL, _encode(seal), salt=salt, offset=seal.bytes, flags=DURABLE)
 
 
-def unpack_block(buffer: Buffer, offset: int, salt: int) -> Block | None:
+def unpack_block(buffer: Buffer, offset: int, salt: int, *, base: int = 0) -> Block | None:
     """The block at `offset`, or None if what stands there does not verify.
 
-    A block that verifies, but has a kind or flag that this version does not know, is `NewerVersion`.
+    `base` is where in the file the buffer begins; the offsets in the answer are those in the file. A block that verifies, but
+    has a kind or flag that this version does not know, is `NewerVersion`.
     """
     room = len(buffer) - offset - HEAD_BYTES
     if room < 0:
@@ -148,14 +157,15 @@ def unpack_block(buffer: Buffer, offset: int, salt: int) -> Block | None:
         return None
     start = offset + HEAD_BYTES
     payload = buffer[start : start + length]
-    if checksum(salt, offset, buffer[offset:start], payload) != crc:
+    if checksum(salt, base + offset, buffer[offset:start], payload) != crc:
         return None
     if kind > Kind.SEAL or flags & ~DURABLE or reserved:
         raise NewerVersion(
-            f"the block at byte {offset} has kind {kind}, flags {flags}, reserved {reserved}: written by a newer version.",
+            f"the block at byte {base + offset} has kind {kind}, flags {flags}, reserved {reserved}: written by a newer version.",
             hint="Open it with that version.",
         )
-    return Block(offset, Kind(kind), flags, payload, crc, min(align(start + length), len(buffer)))
+    end = base + min(align(start + length), len(buffer))
+    return Block(base + offset, Kind(kind), flags, payload, crc, end)
 
 
 def unpack_header(buffer: Buffer) -> tuple[Header, int] | None:
@@ -186,7 +196,7 @@ def _first_block(buffer: Buffer) -> Block | None:
 _CANDIDATE = re.compile(rb"[\x01-\x04][\x00\x01]\x00\x00", re.DOTALL)
 
 
-def find_blocks(buffer: Buffer, offset: int, salt: int) -> Iterator[Block]:
+def find_blocks(buffer: Buffer, offset: int, salt: int, *, base: int = 0) -> Iterator[Block]:
     """Every block that verifies at or behind `offset`, wherever it starts: what a scan past damage can still see."""
     position = offset
     while match := _CANDIDATE.search(buffer, position + 8):
@@ -194,7 +204,7 @@ def find_blocks(buffer: Buffer, offset: int, salt: int) -> Iterator[Block]:
         position = start + 1
         if start % ALIGNMENT:
             continue
-        block = unpack_block(buffer, start, salt)
+        block = unpack_block(buffer, start, salt, base=base)
         if block is not None:
             yield block
-            position = block.end
+            position = block.end - base

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from archive.layout import Place
 from kvwal.config import Flush, Settings
 from kvwal.entry import TIMESTAMP_SHIFT, Entry
-from kvwal.errors import ArchiveError, ClockSkew, ConfigError, KvwalError, StoreLocked
+from kvwal.errors import ArchiveError, ClockSkew, ConfigError, KvwalError, StorageFull, StoreLocked
 from kvwal.hlc import HybridClock, to_text
 from kvwal.log.appender import Appender, storage_full
 from kvwal.log.chain import check_belongs
-from kvwal.log.format import Header
-from kvwal.log.names import LOCK, log_folder
+from kvwal.log.format import Header, SnapshotHeader
+from kvwal.log.names import LOCK, LOCKS, log_folder
 from kvwal.log.reader import Progress, entry_decoder
 from kvwal.log.recovery import Recovered, Target, recover
+from kvwal.log.retired import bring_back, retire
 from kvwal.log.ring import Ring
 from kvwal.log.segment import SealedSegment
 from kvwal.log.writer import Memory, Writer
+from kvwal.ports.boundary import raised_to_awaiter, start_task, when_done
 from kvwal.ports.clock import Clock
+from kvwal.ports.descriptors import OWN_DESCRIPTORS, Descriptors
 from kvwal.ports.disk import Disk, Lock
 from kvwal.ports.meter import NO_METER, Meter
 from kvwal.ports.processes import whoami
@@ -29,12 +33,15 @@ from kvwal.ports.tasks import Workers
 
 
 class Ports(NamedTuple):
-    """The doors that a log uses: a disk, a clock, workers for calls that block, and who hears what it does."""
+    """The doors that a log uses: a disk, a clock, workers for calls that block, who hears what it does, and the budget of file
+    descriptors.
+    """
 
     disk: Disk
     clock: Clock
     workers: Workers
     meter: Meter = NO_METER
+    descriptors: Descriptors = OWN_DESCRIPTORS
 
 
 class Log:
@@ -69,10 +76,6 @@ class Log:
     def sealed(self) -> list[SealedSegment]:
         """Segments that are done and still here, oldest first."""
         return list(self.appender.sealed)
-
-    def now_ms(self) -> int:
-        """The present by the log's hybrid clock, in unix ms."""
-        return self.hybrid.now_ms(self._ports.clock.wall_ms())
 
     async def rotate(self) -> None:
         """Seal what is there, so that it can be archived and checkpointed."""
@@ -109,6 +112,39 @@ class Log:
     async def close(self) -> None:
         """Write what waits, end the log as a clean close does, and let go of the lock. A failed log is left for recovery."""
         try:
+            await self._end()
+        finally:
+            if self._task.done():
+                self.let_go()
+
+    async def retire(self, *, leaves_end: bool) -> bool:
+        """Close the log, which holds nothing, and remove its folder. Its end stays, if it `leaves_end`: then its last segment
+        must be empty. False if something was written at the last moment: then the log is only closed.
+        """
+        header, following = self.appender.header, self.appender.next_sequence
+        end = self._end_of(header) if leaves_end and header.first_sequence > 1 else None
+        try:
+            await self._end()
+            if self.appender.next_sequence != following:
+                return False
+            root = self.folder.parents[len(self.place) - 1]
+            ports = self._ports
+            await ports.workers.run(partial(retire, ports.disk, ports.clock, root, self.place, end))
+            return True
+        finally:
+            if self._task.done():
+                self.let_go()
+
+    def _end_of(self, header: Header) -> SnapshotHeader:
+        return SnapshotHeader(
+            log_id=header.log_id, namespace=header.namespace, cluster=header.cluster, business=header.business,
+            node=header.node, epoch=header.epoch, first_sequence=1, previous_crc=0, salt=0, created_ms=0,
+            last_sequence=header.first_sequence - 1, last_crc=header.previous_crc, last_timestamp=self.writer.timestamp,
+        )  # fmt: skip
+
+    async def _end(self) -> None:
+        """Write what waits, and end the writer and the ring."""
+        try:
             if not self._task.done():
                 await self.ring.order(self.writer.close)
         except asyncio.CancelledError:
@@ -120,7 +156,6 @@ class Log:
         finally:
             await self.ring.close()
             await asyncio.wait([self._task])
-            self.let_go()
 
     def let_go(self) -> None:
         """Close the files, as a crash leaves them if the writer did not end cleanly, and let go of the lock.
@@ -138,30 +173,44 @@ class Log:
         """In a forked child: let go of the lock's copy, so that it ends with the parent. The parent still holds it."""
         self._lock.release()
 
-    def _start(self, settings: Settings, memory: Memory, flush: Flush, header: Header) -> None:
+    async def _start(self, settings: Settings, memory: Memory, flush: Flush, header: Header) -> None:
         ports = self._ports
+
+        def begin() -> None:
+            self.appender = Appender(
+                ports.disk,
+                ports.clock,
+                self.folder,
+                header,
+                settings,
+                self.recovered.sealed,
+                ports.meter,
+                ports.descriptors,
+            )
+
+        await ports.workers.run(begin)
         self.ring = Ring(settings.ring_slots, settings.ring_bytes, settings.ring_seconds, ports.clock.elapsed)
-        self.appender = Appender(
-            ports.disk, ports.clock, self.folder, header, settings, self.recovered.sealed, ports.meter
-        )
         self.writer = Writer(
             self.ring, self.appender, memory, self.hybrid,
             clock=ports.clock, workers=ports.workers, flush=flush, meter=ports.meter,
         )  # fmt: skip
-        self._task = asyncio.get_running_loop().create_task(self.writer.run())
-        self._task.add_done_callback(self._ended)
+        self._task = start_task(self.writer.run(), raised_to_awaiter)
+        when_done(self._task, self._ended, self.abandon)
+
+    def abandon(self, error: BaseException) -> None:
+        """The writer runs no more: refuse what waits and all that comes. On the loop's thread."""
+        self.writer.failed = error
+        self.ring.refuse(self.writer.failure)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Should a bug, or the end of the event loop, have stopped the writer, refuse what waits and all that comes: nobody may
         wait for ever.
         """
         if task.cancelled():
-            self.writer.failed = RuntimeError("its event loop ended before the store was closed")
-            self.ring.refuse(self.writer.failure)
+            self.abandon(RuntimeError("its event loop ended before the store was closed"))
             self.let_go()
         elif (error := task.exception()) is not None:
-            self.writer.failed = error
-            self.ring.refuse(self.writer.failure)
+            self.abandon(error)
 
 
 async def open_log(
@@ -185,6 +234,7 @@ async def open_log(
     held: list[Lock] = []
     try:
         await ports.workers.run(lambda: held.append(_take_lock(ports, root, folder)))
+        await ports.workers.run(partial(bring_back, ports.disk, root, place))
         recovered = await ports.workers.run(lambda: recover(ports.disk, folder, target, entry_decoder(), progress))
         if recovered.header is not None:
             check_belongs(recovered.header, place, folder)
@@ -193,7 +243,7 @@ async def open_log(
         hybrid.advance(recovered.last_timestamp)
         log = Log(ports, folder, place, recovered, hybrid, held[0])
         header = _next_header(ports.clock, place, recovered)
-        log._start(settings, Memory(lookup, target.apply), flush, header)
+        await log._start(settings, Memory(lookup, target.apply), flush, header)
     except BaseException as error:
         for lock in held:
             lock.release()
@@ -206,7 +256,7 @@ async def open_log(
 def _take_lock(ports: Ports, root: Path, folder: Path) -> Lock:
     try:
         ports.disk.make_folders(folder)
-        lock = ports.disk.lock(folder / LOCK, whoami())
+        lock = ports.disk.lock(folder / LOCK, whoami(), root / LOCKS)
     except (FileExistsError, NotADirectoryError) as error:
         raise ConfigError(
             f"{root}: something on the way to {folder} is a file, not a folder.", hint="Choose another root."
@@ -219,6 +269,19 @@ def _take_lock(ports: Ports, root: Path, folder: Path) -> Lock:
             hint="Stop that process, or choose another node. Reading (kvwal get, read_only=True) works without the lock.",
         )
     return lock
+
+
+def check_descriptors(place: Place, descriptors: Descriptors) -> None:
+    """`StorageFull` if another open log would take from the file descriptors that are kept for archiving and recovery."""
+    found = descriptors.budget()
+    if found.short and descriptors.relieve():
+        found = descriptors.budget()
+    if found.short:
+        raise StorageFull(
+            f"{place.business}: {found.free} of {found.limit} file descriptors are free, and {found.reserve} are kept for"
+            " archiving and recovery; the log was not opened, and nothing was written.",
+            hint="Raise the limit (ulimit -n), or close files or connections; what is open goes on.",
+        )
 
 
 def not_opened(folder: Path, error: OSError) -> KvwalError:

@@ -1,7 +1,7 @@
 """What files are called, both ways. Nobody else puts such a name together or takes one apart.
 
 <root>/<namespace>/<cluster>/<business>/<node>/
-    LOCK  <first sequence, 20 digits>.wal  <last sequence>.snapshot  *.partial  *.torn  overflow/
+    LOCK  <first sequence, 20 digits>.wal  <last sequence>.snapshot  <first>-<last>.snapshot  *.partial  *.torn  overflow/
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from kvwal.errors import ConfigError
 from kvwal.ports.disk import Disk
 
 LOCK = "LOCK"
+LOCKS = "_locks"
+"""Under the root: the file whose bytes are the locks of all its logs."""
 DIGITS = 20
 
-_NUMBERED = re.compile(rf"([0-9]{{{DIGITS}}})\.(wal|snapshot)")
+_NUMBERED = re.compile(rf"(?:([0-9]{{{DIGITS}}})-)?([0-9]{{{DIGITS}}})\.(wal|snapshot)")
 
 
 class FileKind(Enum):
@@ -33,11 +35,15 @@ class FileKind(Enum):
 
 
 class LogFile(NamedTuple):
-    """A name taken apart. `number` is a segment's first or a snapshot's last sequence, else 0."""
+    """A name taken apart. `number` is a segment's first or a snapshot's last sequence, else 0.
+
+    `first` is the sequence that a snapshot begins with: 1 of a base, more of a delta.
+    """
 
     name: str
     kind: FileKind
     number: int
+    first: int = 0
 
 
 def segment_name(first_sequence: int) -> str:
@@ -45,9 +51,10 @@ def segment_name(first_sequence: int) -> str:
     return f"{first_sequence:0{DIGITS}}.wal"
 
 
-def snapshot_name(last_sequence: int) -> str:
-    """The name of the snapshot that ends with this sequence."""
-    return f"{last_sequence:0{DIGITS}}.snapshot"
+def snapshot_name(last_sequence: int, first_sequence: int = 1) -> str:
+    """The name of the snapshot that ends with this sequence: a base, or the delta that begins with `first_sequence`."""
+    begins = "" if first_sequence == 1 else f"{first_sequence:0{DIGITS}}-"
+    return f"{begins}{last_sequence:0{DIGITS}}.snapshot"
 
 
 def partial_name(name: str) -> str:
@@ -64,12 +71,20 @@ def parse_name(name: str) -> LogFile:
     """What a name in a log's folder says."""
     if name == LOCK:
         return LogFile(name, FileKind.LOCK, 0)
-    if match := _NUMBERED.fullmatch(name):
-        return LogFile(name, FileKind(match[2]), int(match[1]))
+    if (match := _NUMBERED.fullmatch(name)) and (found := _numbered(name, match)) is not None:
+        return found
     for kind in (FileKind.PARTIAL, FileKind.TORN):
         if name.endswith(f".{kind.value}"):
             return LogFile(name, kind, 0)
     return LogFile(name, FileKind.OTHER, 0)
+
+
+def _numbered(name: str, match: re.Match[str]) -> LogFile | None:
+    """A segment or a snapshot; None for a range that no delta has."""
+    first, number, kind = int(match[1] or 1), int(match[2]), FileKind(match[3])
+    if match[1] is not None and (kind is FileKind.SEGMENT or not 1 < first <= number):
+        return None
+    return LogFile(name, kind, number, first if kind is FileKind.SNAPSHOT else 0)
 
 
 def check_place(place: Place) -> Place:
@@ -93,17 +108,18 @@ def find_places(
     """
     found: list[tuple[str, ...]] = [()]
     for wanted in (namespace, cluster, business, None):
-        found = [
-            (*path, name)
-            for path in found
-            for name in _folders(disk, root.joinpath(*path))
-            if wanted is None or name == wanted
-        ]
+        found = [(*path, name) for path in found for name in _folders(disk, root.joinpath(*path), wanted)]
     return [Place(*path) for path in found]
 
 
-def _folders(disk: Disk, folder: Path) -> list[str]:
-    return [name for name in disk.names(folder) if name[0] not in "_." and disk.is_folder(folder / name)]
+def _folders(disk: Disk, folder: Path, wanted: str | None) -> list[str]:
+    """Those in a folder, or the one that is wanted: then the others, which may be thousands, are not looked at."""
+    names = disk.names(folder) if wanted is None else [wanted]
+    return [name for name in names if _may_be_one(name) and disk.is_folder(folder / name)]
+
+
+def _may_be_one(name: str) -> bool:
+    return name[:1] not in "_." and "/" not in name  # of the empty name, too, nothing is left
 
 
 def choose_node(disk: Disk, root: Path, namespace: str, cluster: str, node: str | None) -> str:

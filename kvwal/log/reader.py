@@ -8,20 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from kvwal.codecs import registry
-from kvwal.entry import Decode, Entry, make_decoder
+from kvwal.entry import Decode, Entry, count_entries, make_decoder
 from kvwal.errors import CorruptLog, NewerVersion
 from kvwal.log.format import (
     DURABLE,
     HEAD_BYTES,
+    MAX_PAYLOAD,
+    NOT_KNOWN,
     Block,
     Header,
     Kind,
     Seal,
     SnapshotHeader,
+    align,
+    block_size,
     decode_seal,
     find_blocks,
     unpack_block,
@@ -30,6 +35,10 @@ from kvwal.log.format import (
 )
 from kvwal.log.names import FileKind, LogFile, parse_name
 from kvwal.ports.disk import Buffer, Disk
+
+T = TypeVar("T")
+_PART_BYTES = 1 << 20
+"""What is read of a snapshot at a time, unless a block is larger."""
 
 Progress = Callable[[int, int, str], None]
 """Called with bytes done, bytes in all, and what is being done."""
@@ -94,7 +103,7 @@ class SegmentReader:
     def _block(self) -> Block | None:
         """The block at `end`. An overflow reference is of a version that writes them."""
         try:
-            block = unpack_block(self._buffer, self.end, self.header.salt)
+            block = self._unpack(self.end)
             if block is not None and block.kind is Kind.OVERFLOW:
                 raise NewerVersion(
                     f"the block at byte {self.end} refers to an overflow file: written by a newer version.",
@@ -104,15 +113,30 @@ class SegmentReader:
             raise _newer(self.path, error) from error
         return block
 
+    def _unpack(self, offset: int) -> Block | None:
+        return unpack_block(self._buffer, offset, self.header.salt)
+
     def entries(self, decode: Decode) -> Iterator[list[Entry]]:
         """The entries of each block."""
-        for block in self.blocks():
-            try:
-                entries = decode(block.payload)
-            except msgspec.DecodeError as error:
-                raise self._corrupt(f"the block verifies, but holds no entries ({error}).", block.offset) from error
-            self.count += len(entries)
+        for _, entries in self.numbered(decode):
             yield entries
+
+    def numbered(self, decode: Decode, key: bytes | None = None) -> Iterator[tuple[int, list[Entry]]]:
+        """The entries of each block, with the sequence of the first; with `key` only of blocks in which those bytes stand."""
+        for block in self.blocks():
+            first = self.next_sequence
+            if key is not None and key not in block.payload:
+                self.count += self._decoded(count_entries, block)
+                continue
+            entries = self._decoded(decode, block)
+            self.count += len(entries)
+            yield first, entries
+
+    def _decoded(self, decode: Callable[[bytes], T], block: Block) -> T:
+        try:
+            return decode(block.payload)
+        except msgspec.DecodeError as error:
+            raise self._corrupt(f"the block verifies, but holds no entries ({error}).", block.offset) from error
 
     def ending(self) -> End:
         """What stands behind `end`, once `entries` was used up.
@@ -156,7 +180,7 @@ class SegmentReader:
 
 
 class SnapshotReader(SegmentReader):
-    """A snapshot: its entries stand in the order of identity, and its header says where the log goes on."""
+    """A part of a snapshot: its entries stand in the order of identity, and its header says where the log goes on."""
 
     header: SnapshotHeader
 
@@ -168,6 +192,12 @@ class SnapshotReader(SegmentReader):
             raise self._corrupt("the seal does not fit the snapshot before it.", block.offset)
         self.seal, self.seal_crc = seal, block.crc
 
+    @property
+    def left_out(self) -> int:
+        """See `Seal`; where it is not known, all that the snapshot stands for may have been. Known once it was read whole."""
+        known = self.seal.left_out if self.seal is not None else NOT_KNOWN
+        return self.header.last_timestamp if known == NOT_KNOWN else known
+
     def whole(self, decode: Decode) -> Iterator[list[Entry]]:
         """The entries, as `entries`; if the file does not end with its seal, `CorruptLog`."""
         yield from self.entries(decode)
@@ -175,13 +205,73 @@ class SnapshotReader(SegmentReader):
             raise self._corrupt("the snapshot is not whole: a block does not verify.", self.end)
 
 
+class SnapshotFile(SnapshotReader):
+    """A part of a snapshot, of any size, read piece by piece."""
+
+    def __init__(self, disk: Disk, path: Path) -> None:
+        self._disk = disk
+        self._size = disk.size(path)
+        self._part, self._part_start = disk.read_part(path, 0, _PART_BYTES), 0
+        super().__init__(path, self._part)
+
+    def find(self, decode: Decode, identity: tuple[str, bytes]) -> Entry | None:
+        """The entry of one identity, None if there is none. Blocks are sorted, so only a few are read, and checked."""
+        low, high = self.start, self._size
+        while high - low > _PART_BYTES:
+            middle = align((low + high) // 2)
+            block = self._block_behind(middle, high)
+            if block is None:
+                break  # few blocks are left
+            if block.kind is not Kind.ENTRIES or _identity(self._decoded(decode, block)[0]) > identity:
+                high = middle
+            else:
+                low = block.offset
+        self.end = low
+        while (block := self._block()) is not None:
+            if block.kind is not Kind.ENTRIES:
+                return None
+            for entry in self._decoded(decode, block):
+                if _identity(entry) >= identity:
+                    return entry if _identity(entry) == identity else None
+            self.end = block.end
+        raise self._corrupt("the snapshot is not whole: a block does not verify.", self.end)
+
+    def _block_behind(self, offset: int, limit: int) -> Block | None:
+        """The first block that verifies behind `offset` and ends before `limit`, None if there is none."""
+        size = 0
+        while offset + size < limit:
+            size = min(max(2 * size, _PART_BYTES), limit - offset)
+            block = next(find_blocks(self._bytes(offset, size), 0, self.header.salt, base=offset), None)
+            if block is not None:
+                return block
+        return None
+
+    def _unpack(self, offset: int) -> Block | None:
+        size = block_size(int.from_bytes(self._bytes(offset, HEAD_BYTES)[:4], "little"))
+        if size > block_size(MAX_PAYLOAD):
+            return None
+        return unpack_block(self._bytes(offset, size), 0, self.header.salt, base=offset)
+
+    def _bytes(self, offset: int, size: int) -> bytes:
+        """Bytes of the file, as many as there are, read in larger parts."""
+        begin = offset - self._part_start
+        if begin < 0 or begin + size > len(self._part):
+            self._part, self._part_start = self._disk.read_part(self.path, offset, max(size, _PART_BYTES)), offset
+            begin = 0
+        return self._part[begin : begin + size]
+
+
+def _identity(entry: Entry) -> tuple[str, bytes]:
+    return entry.key_class, entry.key
+
+
 def _newer(path: Path, error: NewerVersion) -> NewerVersion:
     return NewerVersion(f"{path}: {error.what}", hint=error.hint)
 
 
 def log_files(disk: Disk, folder: Path) -> tuple[list[LogFile], list[LogFile]]:
-    """Segments and snapshots of a log, each in the order of their sequences."""
+    """Segments and snapshots of a log, each in the order of their sequences; of several that end alike the widest comes last."""
     files = [parse_name(name) for name in disk.names(folder)]
     segments = [file for file in files if file.kind is FileKind.SEGMENT]
     snapshots = [file for file in files if file.kind is FileKind.SNAPSHOT]
-    return segments, snapshots
+    return segments, sorted(snapshots, key=lambda file: (file.number, -file.first))

@@ -17,10 +17,14 @@ Anywhere else:
  8. partial      `*.partial`: a segment, spare or snapshot that was not finished. Deleted: nothing points to it.
  9. missing      a segment that the chain of seals needs is not there, or another one stands in its place: `CorruptLog`.
 10. damaged_middle   a segment that is not the last has no seal, or a block in it does not verify: `CorruptLog`.
-11. damaged_snapshot the newest snapshot does not verify: the one before is used if segments reach back to it, else `CorruptLog`.
-                 It stays as `.torn`, out of the way of the next checkpoint, and is reported.
+11. damaged_snapshot a part of the newest snapshot does not verify: the parts below it, or an older snapshot, are used if
+                 segments reach back to them, else `CorruptLog`. It stays as `.torn`, and so do the parts above it, out of the
+                 way of the next checkpoint, and is reported.
 12. bad_header   a segment whose header does not verify: it got its name only after the header was durable, so `CorruptLog`.
 13. newer        any of them in a format that this version does not know: `NewerVersion`.
+14. superseded   parts of a snapshot beside a wider one: killed before what was merged was removed. The wider one counts, and
+                 the next checkpoint removes the others.
+15. missing_part a part that those above it need is not there: as a damaged one.
 
 An unsealed segment is not sealed in place: after a failed fsync the page cache may be younger than the disk, so its whole
 blocks are copied into a new file, which is made durable and renamed over it.
@@ -34,7 +38,7 @@ from typing import NamedTuple
 
 from kvwal.entry import Decode, Entry
 from kvwal.errors import CorruptLog
-from kvwal.log.chain import missing, unlinked
+from kvwal.log.chain import Part, lacking, missing, part_of, snapshot_parts, unlinked, unlinked_part
 from kvwal.log.format import Header, Seal, align, pack_seal
 from kvwal.log.names import FileKind, LogFile, parse_name, partial_name, torn_name
 from kvwal.log.reader import End, Progress, SegmentReader, SnapshotReader, log_files
@@ -57,7 +61,8 @@ class Torn(NamedTuple):
 class Recovered(NamedTuple):
     """A log as it was found. `header` is that of its last file, None for a new log; `sealed` are its segments, oldest first.
 
-    `torn` is the tail that was cut, `set_aside` are damaged snapshots under the names that keep them.
+    `snapshot` is the newest part of the snapshot that was read, `snapshot_bytes` the size of all its parts. `torn` is the tail
+    that was cut, `set_aside` are damaged parts, and those above them, under the names that keep them.
     """
 
     header: Header | None
@@ -110,7 +115,7 @@ class _Recovery:
         self._decode = decode
         self._progress = progress
         self._segments, self._snapshots = log_files(disk, folder)
-        self._total = sum(disk.size(folder / file.name) for file in (*self._segments, *self._snapshots[-1:]))
+        self._total = sum(disk.size(folder / file.name) for file in (*self._segments, *snapshot_parts(self._snapshots)))
         self._done = 0
         self._sealed: list[SealedSegment] = []
         self._torn: Torn | None = None
@@ -139,22 +144,40 @@ class _Recovery:
         )  # fmt: skip
 
     def _read_snapshots(self) -> LogFile | None:
-        """The newest snapshot that is whole. An older one serves only if the segments behind it are still there."""
+        """The newest snapshot whose parts are whole. An older one serves only if the segments behind it are still there."""
         failure: CorruptLog | None = None
-        for file in reversed(self._snapshots):
-            if failure is not None and not self._reaches(file.number):
+        left = list(self._snapshots)
+        while parts := snapshot_parts(left):
+            if failure is not None and not self._reaches(parts[0].number):
                 break
+            reading = parts[0]
             try:
-                self._read_snapshot(file)
+                self._check_parts(parts)
+                below: Part | None = None
+                for reading in reversed(parts):
+                    below = self._read_part(reading, below)
             except CorruptLog as error:
                 failure = failure or error
-                self._damaged.append(file)
-                self._target.clear()
+                left.remove(reading)
+                self._damaged.append(reading)
+                self._forget()
             else:
-                return file
+                return parts[0]
         if failure is not None and not (self._segments and self._segments[0].number == 1):
             raise failure
+        self._damaged += left  # of an older snapshot, or above what is damaged: the segments hold all of it
         return None
+
+    def _check_parts(self, parts: list[LogFile]) -> None:
+        if (wrong := lacking(parts)) is not None:
+            raise CorruptLog(wrong, path=self._folder / parts[-1].name, offset=0, sequence=parts[-1].first - 1)
+
+    def _forget(self) -> None:
+        """What was read of a snapshot that cannot be used."""
+        self._target.clear()
+        self._header = None
+        self._next = 1
+        self._epoch = self._crc = self._timestamp = self._snapshot_bytes = self._done = 0
 
     def _set_aside(self, file: LogFile) -> Path:
         """Keep a snapshot that could not be read where no checkpoint builds on it. The next segment makes the name durable."""
@@ -165,21 +188,25 @@ class _Recovery:
     def _reaches(self, sequence: int) -> bool:
         return any(file.number == sequence + 1 for file in self._segments)
 
-    def _read_snapshot(self, file: LogFile) -> None:
+    def _read_part(self, file: LogFile, below: Part | None) -> Part:
         path = self._folder / file.name
         with self._disk.view(path) as buffer:
             reader = SnapshotReader(path, buffer)
+            part = part_of(reader.header)
+            if (wrong := unlinked_part(part, file, below)) is not None:
+                raise CorruptLog(wrong, path=path, offset=0, sequence=file.first)
             for entries in reader.whole(self._decode):
                 self._target.apply(entries)
                 self._report(reader.end)
             header = reader.header
         self._header = header
-        self._epoch = header.epoch
+        self._epoch = max(self._epoch, header.epoch)
         self._next = header.last_sequence + 1
         self._crc = header.last_crc
         self._timestamp = header.last_timestamp
-        self._snapshot_bytes = reader.end
+        self._snapshot_bytes += reader.end
         self._done += reader.end
+        return part
 
     def _check_start(self, first_needed: int) -> None:
         later = [file for file in self._segments if file.number >= first_needed]

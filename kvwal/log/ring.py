@@ -11,12 +11,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import janus
 
 from kvwal.entry import Entry
 from kvwal.errors import KvwalError, Overloaded, StoreClosed, WrongLoop
+from kvwal.ports.boundary import call_on, call_soon, contain, logged, start_task
 from kvwal.ports.tasks import this_thread
 
 ENTRY_BYTES = 64
@@ -199,7 +201,7 @@ class Ring:
         sleep = self._sleep
         if sleep is not None:
             with suppress(RuntimeError):  # the loop is closed: by then what waits was taken, or refused
-                self._loop.call_soon_threadsafe(_wake, sleep)
+                call_on(self._loop, partial(_wake, sleep), _wake_failed)
 
     def offer(self, submission: Submission) -> bool:
         """Hand over a transaction from a task of the loop, if there is room now."""
@@ -210,7 +212,7 @@ class Ring:
             if self._queue.closed:
                 error = self._ended()
                 raise error from error.__cause__
-            self._loop.call_soon(self.end_tick)
+            call_soon(self._loop, self.end_tick, _wake_failed)
         tick.append(submission)
         self._tick_bytes += submission.size
         if self._tick_bytes >= TICK_BYTES:
@@ -236,11 +238,14 @@ class Ring:
         tick, self._tick, self._tick_bytes = self._tick, [], 0
         if not tick:
             return  # an order, or its size, ended the tick before its end
+        contain(partial(self._hand_over, tick), partial(_fail_each, tick))
+
+    def _hand_over(self, tick: list[Submission]) -> None:
         try:
             self._queue.async_q.put_nowait(tick)
             self._wake_consumer()
         except janus.AsyncQueueFull:
-            self._waiting = self._loop.create_task(self._put_when_room(tick))
+            self._waiting = start_task(self._put_when_room(tick), partial(_fail_each, tick))
         except janus.AsyncQueueShutDown:
             self._refuse(tick)
 
@@ -254,6 +259,9 @@ class Ring:
                 submission.fail(self._overloaded())
         except janus.AsyncQueueShutDown:
             self._refuse(tick)
+        except asyncio.CancelledError:
+            self._refuse(tick)
+            raise
         finally:
             self._waiting = None
 
@@ -336,6 +344,14 @@ class Ring:
 def _wake(sleep: asyncio.Future[None]) -> None:
     if not sleep.done():
         sleep.set_result(None)
+
+
+_wake_failed = logged("the log writer could not be woken, which is a bug")
+
+
+def _fail_each(submissions: list[Submission], error: BaseException) -> None:
+    for submission in submissions:
+        submission.fail(error)
 
 
 def _closed() -> StoreClosed:

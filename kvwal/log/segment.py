@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kvwal.log.format import DURABLE, Header, Kind, Seal, block_size, pack_block, pack_header, pack_seal
 from kvwal.log.names import partial_name, segment_name
-from kvwal.ports.disk import Disk, File
+from kvwal.ports.disk import Disk, File, Folder
 from kvwal.ports.room import Room
 
 SEAL_ROOM = 128
@@ -54,13 +54,18 @@ class Segment:
     `position` is where the next block goes, `entries` how many the file holds, `clean` whether all of it was fdatasynced.
     """
 
-    def __init__(self, disk: Disk, room: Room, folder: Path, header: Header, limit: int, file: File) -> None:
-        """Make `file` (see `blank_file`, or a spare) the segment: its header durable in it, then its name.
+    def __init__(
+        self, disk: Disk, room: Room, folder: Path, header: Header, limit: int, file: File, names: Folder
+    ) -> None:
+        """Make `file` (see `blank_file`, or a spare) the segment: its header durable in it, then its name in `names`, the open
+        `folder`. Nothing here needs another file descriptor.
 
         A segment of that name that holds no entries is replaced. `limit` is the size at which the segment should end.
         """
         self.header = header
         self.limit = limit
+        self._disk = disk
+        self._ended = False
         self.path = folder / segment_name(header.first_sequence)
         self.entries = 0
         parts = pack_header(header)
@@ -71,15 +76,30 @@ class Segment:
         file.write_at(0, [*parts, _END_MARK])
         file.datasync()
         disk.rename(file.path, self.path)
-        disk.sync_folder(folder)
+        names.sync()
         self.clean = True
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it holds a file descriptor now."""
+        return self._file is not None
+
+    def rest(self) -> None:
+        """Close the file for now, everything in it durable. Its next use opens it again."""
+        self.datasync()
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
     def reserve(self, payloads: Sequence[bytes]) -> None:
-        """Make sure that blocks with these payloads, and a seal, have room on the disk. Raises before anything is written."""
+        """Make sure that blocks with these payloads, and a seal, have room on the disk, and that the file is open. Raises before
+        anything is written.
+        """
+        file = self._open
         need = self.position + sum(block_size(len(payload)) for payload in payloads) + SEAL_ROOM
         if need > self._allocated:
             wish = min(2 * self._allocated, self.limit)
-            self._allocated = self._room.grow(self._open, self._allocated, need, wish)
+            self._allocated = self._room.grow(file, self._allocated, need, wish)
 
     def fits(self, payloads: Sequence[bytes]) -> bool:
         """Whether blocks with these payloads end before the segment's limit."""
@@ -122,12 +142,15 @@ class Segment:
 
     def close(self) -> None:
         """Let go of the file as it is. Again is no error."""
+        self._ended = True
         if self._file is not None:
             self._file.close()
             self._file = None
 
     @property
     def _open(self) -> File:
-        if self._file is None:
+        if self._ended:
             raise OSError(errno.EBADF, "the segment is closed", str(self.path))
+        if self._file is None:
+            self._file = self._disk.open(self.path)
         return self._file

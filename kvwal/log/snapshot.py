@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kvwal.entry import encode_entries
-from kvwal.log.format import Kind, Seal, SnapshotHeader, block_size, pack_block, pack_header, pack_seal
+from kvwal.log.format import NOT_KNOWN, Kind, Seal, SnapshotHeader, block_size, pack_block, pack_header, pack_seal
 from kvwal.log.names import partial_name, snapshot_name
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk
@@ -40,14 +40,21 @@ def in_blocks(entries: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T
 
 
 def write_snapshot(
-    disk: Disk, clock: Clock, folder: Path, header: SnapshotHeader, blocks: Iterable[Sequence[Any]]
+    disk: Disk,
+    clock: Clock,
+    folder: Path,
+    header: SnapshotHeader,
+    blocks: Iterable[Sequence[Any]],
+    *,
+    left_out: Callable[[], int] | None = None,
 ) -> Path:
     """Write entries (stored ones, or tuples of the same values), already sorted by identity, and return the durable file.
 
-    Each item of `blocks` becomes one block. The header's salt and time are drawn here.
+    Each item of `blocks` becomes one block. The header's salt and time are drawn here. `left_out` is asked when all are written:
+    see `Seal`.
     """
     header = msgspec.structs.replace(header, salt=clock.random_bits(32), created_ms=clock.wall_ms())
-    name = snapshot_name(header.last_sequence)
+    name = snapshot_name(header.last_sequence, header.first_sequence)
     # A name of its own: an archiver that outlived its killed parent may be writing the same snapshot at the same time.
     partial = folder / partial_name(f"{name}.{header.salt:08x}")
     file = disk.create(partial)
@@ -62,7 +69,8 @@ def write_snapshot(
             if position - start >= _WRITE_BYTES:
                 file.write_at(start, parts)
                 start, parts = position, []
-        seal = Seal(last_sequence=header.last_sequence, entries=count, bytes=position)
+        known = left_out() if left_out is not None else NOT_KNOWN
+        seal = Seal(last_sequence=header.last_sequence, entries=count, bytes=position, left_out=known)
         file.write_at(start, [*parts, *pack_seal(seal, salt=header.salt)[0]])
         file.datasync()
     except OSError:

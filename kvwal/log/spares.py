@@ -41,9 +41,12 @@ class Spares:
     def take(self, size: int) -> File | None:
         """A spare of about `size` bytes, open, or None. Smaller or much larger ones are deleted."""
         while self._ready:
-            path, have = self._ready.popleft()
-            if size // 2 <= have <= 2 * size:
-                return self._disk.open(path)
+            path, have = self._ready[0]
+            fits = size // 2 <= have <= 2 * size
+            file = self._disk.open(path) if fits else None
+            self._ready.popleft()
+            if file is not None:
+                return file
             self._disk.unlink(path)
         return None
 

@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 
 from kvwal.config import Flush, Interval
 from kvwal.entry import Entry, encode_entries
-from kvwal.errors import CommitUnknown, KvwalError, LogFailed, StorageFull
+from kvwal.errors import CommitUnknown, KvwalError, LogFailed, StorageFull, TooLarge
 from kvwal.hlc import HybridClock
 from kvwal.log.appender import Appender
+from kvwal.log.format import MAX_PAYLOAD
 from kvwal.log.ring import Lookup, Order, Ring, Submission
+from kvwal.ports.boundary import call_later, contain_each, logged, settle_awaiting, start_task
 from kvwal.ports.clock import Clock
 from kvwal.ports.meter import NO_METER, Meter
 from kvwal.ports.tasks import Workers
@@ -50,7 +52,7 @@ class Writer:
     """One task of the loop. `failed` is set once, when the log is poisoned, and never cleared.
 
     `applied` is the last sequence that anybody was told of. `full` is set while the disk has no room: by the group that was
-    refused, until one is written.
+    refused, until one is written. `timestamp` is the last that was written.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Writer:
         self.full: StorageFull | None = None
         self.groups = 0
         self.applied = appender.next_sequence - 1
+        self.timestamp = hybrid.last
 
     async def run(self) -> None:
         """Serve the ring until an order closes it."""
@@ -96,7 +99,7 @@ class Writer:
         if self._timer is not None:
             self._timer.cancel()
         if self._preparing is not None:
-            await self._preparing
+            await asyncio.wait([self._preparing])
         if self.failed is None:
             await self._guarded(partial(self._appender.close, seal=True))
         else:
@@ -114,25 +117,21 @@ class Writer:
         await self._guarded(self._appender.sync)
 
     async def _obey(self, order: Order) -> bool:
-        try:
-            answer = await order.action()
-        except (KvwalError, OSError) as error:
-            if not order.future.done():
-                order.future.set_exception(error)
-        else:
-            if not order.future.done():
-                order.future.set_result(answer)
+        await settle_awaiting(order.future, order.action)
         return order.action == self.close
 
     async def _guarded(self, call: Callable[[], None]) -> None:
         """Run a call that writes. If it fails, the log is poisoned, unless it says that nothing was written."""
         try:
             await self._workers.run(call)
-        except StorageFull:
+        except (StorageFull, asyncio.CancelledError):
             raise
         except OSError as error:
             self._poison(error)
             raise self.failure() from error
+        except BaseException as error:  # how far it came is not known
+            self._poison(error)
+            raise
 
     async def _serve_or_fail(self, submissions: list[Submission]) -> None:
         """Serve. Should a bug stop the writer, nobody may wait for ever: the group's outcome is unknown then."""
@@ -160,10 +159,10 @@ class Writer:
             return
         if group.payloads:
             self.full = None
+            self.timestamp = group.entries[-1].timestamp
         self._memory.apply(group.entries)
         self.applied = self._appender.next_sequence - 1
-        for submission in group.submissions:
-            submission.resolve()
+        contain_each([submission.resolve for submission in group.submissions], _not_told)
         self.groups += 1
         size = sum(map(len, group.payloads))
         self._meter.group(len(group.entries), size, queued, self._clock.elapsed() - began)
@@ -178,7 +177,9 @@ class Writer:
         wall = self._clock.wall_ms()
         stamp = self._hybrid.stamp
         conditions = any(submission.decide is not None for submission in submissions)
-        overlay = _Overlay(self._memory.lookup, self._hybrid.now_ms(wall)) if conditions else None
+        overlay = (
+            _Overlay(self._memory.lookup, self._hybrid.now_ms(wall, self._clock.elapsed())) if conditions else None
+        )
         taken: list[Submission] = []
         entries: list[Entry] = []
         payloads: list[bytes] = []
@@ -201,6 +202,9 @@ class Writer:
                 continue
             for entry in mine:
                 entry.timestamp = timestamp
+            if submission.size > BLOCK_BYTES and (refused := self._too_large(mine)):
+                submission.fail(refused)
+                continue
             if submission.decide is None:
                 submission.answer = timestamp
             if overlay is not None:
@@ -215,6 +219,17 @@ class Writer:
         if isinstance(self._flush, Interval) and self._appender.unsynced + sum(map(len, payloads)) >= self._flush.bytes:
             sync = True
         return Group(taken, entries, payloads, sync)
+
+    def _too_large(self, entries: list[Entry]) -> TooLarge | None:
+        """Why a transaction cannot be a block. Structures refuse it earlier; whoever submits by another way learns it here."""
+        size = len(encode_entries(entries))
+        if size <= MAX_PAYLOAD:
+            return None
+        return TooLarge(
+            f"{self._appender.header.business}: a transaction of {len(entries)} entries takes {size} bytes in the log, and one"
+            f" block holds {MAX_PAYLOAD}; nothing was written.",
+            hint="Split it into smaller ones, or keep large values elsewhere and store where they are.",
+        )
 
     def _decide(self, submission: Submission, overlay: _Overlay | None) -> list[Entry]:
         if submission.decide is None or overlay is None:
@@ -233,13 +248,19 @@ class Writer:
     def _after_group(self) -> None:
         if isinstance(self._flush, Interval) and self._timer is None and not self._appender.clean:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._flush.ms / 1000, self._flush_later)
+            self._timer = call_later(loop, self._flush.ms / 1000, self._flush_later, self._flush_failed)
         if self._preparing is None and (size := self._appender.wants_spare()):
-            self._preparing = asyncio.get_running_loop().create_task(self._prepare(size))
+            self._preparing = start_task(self._prepare(size), _not_prepared)
 
     def _flush_later(self) -> None:
-        self._flushing = asyncio.get_running_loop().create_task(self._ring.order(self.flush))
-        self._flushing.add_done_callback(lambda task: task.cancelled() or task.exception())
+        self._flushing = start_task(self._ring.order(self.flush), self._flush_failed)
+
+    def _flush_failed(self, error: BaseException) -> None:
+        """A log that is closed, full or poisoned refused it. Anything else poisons the log: what was acknowledged may not be
+        durable in time.
+        """
+        if self.failed is None and not isinstance(error, KvwalError):
+            self._poison(error)
 
     async def _prepare(self, size: int) -> None:
         try:
@@ -247,7 +268,7 @@ class Writer:
         finally:
             self._preparing = None
 
-    def _poison(self, error: OSError) -> None:
+    def _poison(self, error: BaseException) -> None:
         self.failed = error
 
     def _refuse_if_failed(self) -> None:
@@ -284,8 +305,11 @@ class _Overlay:
 
 
 def _fail(submissions: list[Submission], error: KvwalError) -> None:
-    for submission in submissions:
-        submission.fail(error)
+    contain_each([partial(submission.fail, error) for submission in submissions], _not_told)
+
+
+_not_told = logged("the answer to a write met an error where it was given; the write itself stands as it was answered")
+_not_prepared = logged("the file of the next segment could not be prepared; it is made when it is needed")
 
 
 def _unknown(error: BaseException) -> CommitUnknown:

@@ -7,7 +7,6 @@ the log builds on: `File.datasync` for bytes, `Disk.sync_folder` for names.
 from __future__ import annotations
 
 import errno
-import fcntl
 import mmap
 import os
 import shutil
@@ -16,10 +15,18 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from kvwal.ports import range_locks
+
 _READ_STEP = 1 << 20
 
 Buffer = bytes | mmap.mmap
 """What a file's bytes are read from: slicing it gives `bytes`."""
+
+
+def let_go(buffer: Buffer, end: int) -> None:
+    """What stands before the offset `end` of a view was read: it need not stay in this process's memory. It can be read again."""
+    if isinstance(buffer, mmap.mmap) and (whole := end - end % mmap.PAGESIZE):
+        buffer.madvise(mmap.MADV_DONTNEED, 0, whole)
 
 
 class Space(NamedTuple):
@@ -74,6 +81,10 @@ class Disk(Protocol):
         """The whole of a small file."""
         ...
 
+    def read_part(self, path: Path, offset: int, size: int) -> bytes:
+        """So many bytes of a file from `offset` on, or as many as there are."""
+        ...
+
     def try_read(self, path: Path) -> None:
         """Read a file of any size and forget it: what the disk cannot give is an `OSError` here, and a signal in `view`."""
         ...
@@ -99,7 +110,7 @@ class Disk(Protocol):
         ...
 
     def rename(self, old: Path, new: Path) -> None:
-        """Give a file another name in one step, replacing what has it. Durable after `sync_folder`."""
+        """Give a file or a folder another name in one step, replacing what has it. Durable after `sync_folder`."""
         ...
 
     def unlink(self, path: Path) -> None:
@@ -110,16 +121,39 @@ class Disk(Protocol):
         """Delete a folder and all in it. It is no error if it is gone."""
         ...
 
+    def remove_folder(self, folder: Path) -> None:
+        """Delete a folder if nothing is in it. It is no error if it is gone, or if something is."""
+        ...
+
     def sync_folder(self, folder: Path) -> None:
         """Return when the names in `folder` survive a power cut."""
+        ...
+
+    def open_folder(self, folder: Path) -> Folder:
+        """A folder whose names can be synced later without another file descriptor."""
         ...
 
     def space(self, folder: Path) -> Space:
         """How large the disk of `folder` is, and how much of it is free. `FileNotFoundError` if there is no such folder."""
         ...
 
-    def lock(self, path: Path, note: str) -> Lock | str:
-        """Take the lock file for this process and write `note` into it, or return the note of whoever holds it."""
+    def lock(self, path: Path, note: str, table: Path) -> Lock | str:
+        """Take the lock file for this process and write `note` into it, or return the note of the holder.
+
+        However many locks are held, they cost the one file descriptor of `table`, a file that all processes share.
+        """
+        ...
+
+
+class Folder(Protocol):
+    """An open folder."""
+
+    def sync(self) -> None:
+        """Return when its names survive a power cut."""
+        ...
+
+    def close(self) -> None:
+        """Close it. Again is no error."""
         ...
 
 
@@ -168,20 +202,22 @@ class OsFile:
         os.close(self._fd)
 
 
-class OsLock:
-    """An exclusive `flock` on an open file."""
+class OsFolder:
+    """A folder of the operating system."""
 
-    def __init__(self, fd: int) -> None:
-        self._fd: int | None = fd
+    def __init__(self, path: Path) -> None:
+        self._fd: int | None = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
-    def release(self) -> None:
-        """See `Lock.release`."""
+    def sync(self) -> None:
+        """See `Folder.sync`."""
         if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+            os.fsync(self._fd)
 
-    def __del__(self) -> None:
-        self.release()
+    def close(self) -> None:
+        """See `Folder.close`."""
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
 
 
 class OsDisk:
@@ -208,6 +244,16 @@ class OsDisk:
     def read(self, path: Path) -> bytes:
         """See `Disk.read`."""
         return path.read_bytes()
+
+    def read_part(self, path: Path, offset: int, size: int) -> bytes:
+        """See `Disk.read_part`."""
+        with open(path, "rb", buffering=0) as file:
+            file.seek(offset)
+            parts = []
+            while size > 0 and (part := file.read(size)):
+                parts.append(part)
+                size -= len(part)
+            return b"".join(parts)
 
     def try_read(self, path: Path) -> None:
         """See `Disk.try_read`."""
@@ -266,31 +312,34 @@ class OsDisk:
         if folder.exists():
             shutil.rmtree(folder)
 
+    def remove_folder(self, folder: Path) -> None:
+        """See `Disk.remove_folder`."""
+        try:
+            folder.rmdir()
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+                raise
+
     def sync_folder(self, folder: Path) -> None:
         """See `Disk.sync_folder`."""
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        opened = self.open_folder(folder)
         try:
-            os.fsync(fd)
+            opened.sync()
         finally:
-            os.close(fd)
+            opened.close()
+
+    def open_folder(self, folder: Path) -> Folder:
+        """See `Disk.open_folder`."""
+        return OsFolder(folder)
 
     def space(self, folder: Path) -> Space:
         """See `Disk.space`."""
         usage = shutil.disk_usage(folder)
         return Space(usage.total, usage.free)
 
-    def lock(self, path: Path, note: str) -> Lock | str:
+    def lock(self, path: Path, note: str, table: Path) -> Lock | str:
         """See `Disk.lock`."""
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(fd, 4096, 0).decode("utf-8", "replace").strip()
-            os.close(fd)
-            return holder or "a process that has not said who it is"
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, note.encode(), 0)
-        return OsLock(fd)
+        return range_locks.take(path, note, table)
 
 
 def _is_in_use(disk: Disk, folder: Path) -> bool:

@@ -7,7 +7,10 @@ import os
 from types import TracebackType
 from typing import Self
 
+from kvwal.ports.boundary import logged, on_readable
+
 _ROOM = 4096
+_not_heard = logged("the bell of Hazelcast's threads could not be heard, which is a bug")
 
 
 class Doorbell:
@@ -19,7 +22,7 @@ class Doorbell:
 
     def __enter__(self) -> Self:
         os.set_blocking(self._reader, False)
-        asyncio.get_running_loop().add_reader(self._reader, self._hear)
+        on_readable(asyncio.get_running_loop(), self._reader, self._hear, _not_heard)
         return self
 
     def __exit__(
@@ -44,5 +47,5 @@ class Doorbell:
         self._rung.clear()
 
     def _hear(self) -> None:
-        os.read(self._reader, _ROOM)
         self._rung.set()
+        os.read(self._reader, _ROOM)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
+from kvwal.ports.boundary import contain_each, logged
 from kvwal.ports.locks import Lock
 
 
@@ -93,6 +94,7 @@ class Forkable(Protocol):
 _forkables: WeakSet[Forkable] = WeakSet()
 _guards: WeakKeyDictionary[Lock, None] = WeakKeyDictionary()
 _taken: list[Lock] = []
+_not_forked = logged("something that a forked child must not use could not be told so")
 
 
 def tell_if_forked(thing: Forkable) -> None:
@@ -122,8 +124,7 @@ def _forked_in_parent() -> None:
 
 def _forked_in_child() -> None:
     _forked_in_parent()
-    for thing in list(_forkables):
-        thing.forked()
+    contain_each([thing.forked for thing in list(_forkables)], _not_forked)
 
 
 os.register_at_fork(before=_forking, after_in_parent=_forked_in_parent, after_in_child=_forked_in_child)

@@ -5,14 +5,24 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from kvwal.errors import StoreClosed, WrongLoop
+from kvwal.ports.boundary import (
+    Failed,
+    begin_on,
+    call_on,
+    contain,
+    logged,
+    serve_until_stopped,
+    settle,
+    start_thread,
+    when_done,
+)
 
 T = TypeVar("T")
 
@@ -76,6 +86,15 @@ class ThreadWorkers:
         self._pool.close()
 
 
+def side_by_side(calls: Sequence[Callable[[], T]], *, threads: int) -> list[T]:
+    """Make the calls on so many threads; what they return, in their order. Raises what one of them raises."""
+    pool = _Pool("kvwal-beside", min(threads, len(calls)))
+    try:
+        return [future.result() for future in [pool.submit(call) for call in calls]]
+    finally:
+        pool.close()
+
+
 class _Pool:
     """Daemon threads, started as they are needed.
 
@@ -99,12 +118,10 @@ class _Pool:
         with self._lock:
             if self._closed:
                 raise StoreClosed("the store was closed meanwhile.", hint="Open it again.")
-            self._calls.put(partial(_answer, future, call))
+            self._calls.put(partial(settle, future, call))
             if not self._idle.acquire(blocking=False) and len(self._threads) < self._most:
                 name = f"{self._name}_{len(self._threads)}"
-                thread = threading.Thread(target=_work, args=(self._calls, self._idle), name=name, daemon=True)
-                self._threads.append(thread)
-                thread.start()
+                self._threads.append(start_thread(name, partial(_work, self._calls, self._idle), _pool_failed))
         return future
 
     def close(self) -> None:
@@ -130,26 +147,7 @@ def _work(calls: SimpleQueue[Callable[[], None] | None], idle: threading.Semapho
         idle.release()
 
 
-def _answer(future: Future[T], call: Callable[[], T]) -> None:
-    with _Failing(future):
-        future.set_result(call())
-
-
-class _Failing:
-    """Whatever is raised in the block is the future's exception: it belongs to who waits, not to this thread."""
-
-    def __init__(self, future: Future[Any]) -> None:
-        self._future = future
-
-    def __enter__(self) -> None:
-        """Nothing."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        if error is not None:
-            self._future.set_exception(error)
-        return True
+_pool_failed = logged("a thread of kvwal's pool has stopped, which is a bug; the others go on")
 
 
 class LoopEnded(Exception):
@@ -159,12 +157,14 @@ class LoopEnded(Exception):
 class LoopThread:
     """An event loop on a thread of its own: how synchronous callers reach the asyncio core."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, broken: Failed) -> None:
+        """`broken` gets the error of a loop that cannot go on, on its thread, after every task was closed."""
+        self._broken = broken
+        self._begun: set[Future[Any]] = set()
         self._loop = asyncio.new_event_loop()
         self._lock = Lock()
         self._ended = False
-        self._thread = threading.Thread(target=_serve, args=(self._loop,), name=name, daemon=True)
-        self._thread.start()
+        self._thread = start_thread(name, partial(_serve, self._loop), self._break)
 
     def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine there; `wait` gives its result. `LoopEnded`; `WrongLoop` on that very thread."""
@@ -200,7 +200,7 @@ class LoopThread:
         if sys.is_finalizing():
             return
         try:
-            self._begin(work()).add_done_callback(lambda _: self._end())
+            when_done(self._begin(work()), lambda _: self._end(), _loop_failed)
         except LoopEnded:
             return
 
@@ -209,18 +209,37 @@ class LoopThread:
             if self._ended:
                 work.close()
                 raise LoopEnded
-            return asyncio.run_coroutine_threadsafe(work, self._loop)
+            future = begin_on(self._loop, work)
+            self._begun.add(future)
+        when_done(future, self._begun.discard, _loop_failed)
+        return future
 
     def _end(self) -> None:
         with self._lock:
             if not self._ended:
                 self._ended = True
-                self._loop.call_soon_threadsafe(self._loop.stop)
+                call_on(self._loop, self._loop.stop, _loop_failed)
+
+    def _break(self, error: BaseException) -> None:
+        """The loop cannot go on, say because the program closed its file descriptors: all that wait for it are answered."""
+        with self._lock:
+            self._ended = True
+        _loop_failed(error)
+        for task in asyncio.all_tasks(self._loop):
+            contain(task.get_coro().close, _loop_failed)
+        contain(partial(self._broken, error), _loop_failed)
+        for future in list(self._begun):
+            if not future.done():
+                future.set_exception(LoopEnded())
+        contain(self._loop.close, _loop_failed)
+
+
+_loop_failed = logged("an error reached the thread of kvwal's event loop")
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     """Run the loop until it is stopped, then cancel what still runs on it: whoever waits for that must not wait for ever."""
-    loop.run_forever()
+    serve_until_stopped(loop, _loop_failed)
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()

@@ -1,0 +1,190 @@
+"""Locks of many logs on one open file.
+
+A `flock` costs a file descriptor as long as it is held, and a process may have a thousand logs. Here a lock is one byte of a
+shared file, the table, locked for its open file description (`F_OFD_SETLK`): however many there are, they cost one descriptor.
+Which byte says the inode of the lock file, so that a lock follows its folder when that is renamed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+
+from kvwal.ports.locks import Lock
+from kvwal.ports.processes import take_before_fork, tell_if_forked
+
+_FLOCK = struct.Struct("hhqqi4x")
+"""`struct flock`: type, whence, start, length, pid (0 for a lock of an open file description)."""
+_MOST = (1 << 62) - 1
+_TURNS = 10
+
+Inode = tuple[int, int]
+
+
+def _request(kind: int, byte: int) -> bytes:
+    return _FLOCK.pack(kind, os.SEEK_SET, byte, 1, 0)
+
+
+def _inode(fd: int) -> Inode:
+    state = os.fstat(fd)
+    return state.st_dev, state.st_ino
+
+
+class _Table:
+    """The open table, and what this process has locked in it: by byte, how often (inodes of two disks may be equal)."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.process = os.getpid()
+        self.bytes: dict[int, int] = {}
+        tell_if_forked(self)
+
+    def lock(self, byte: int) -> bool:
+        """Whether no other process has it."""
+        if byte not in self.bytes:
+            try:
+                fcntl.fcntl(self.fd, fcntl.F_OFD_SETLK, _request(fcntl.F_WRLCK, byte))
+            except (BlockingIOError, PermissionError):
+                return False
+        self.bytes[byte] = self.bytes.get(byte, 0) + 1
+        return True
+
+    def unlock(self, byte: int) -> None:
+        self.bytes[byte] -= 1
+        if not self.bytes[byte]:
+            del self.bytes[byte]
+            fcntl.fcntl(self.fd, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK, byte))
+
+    def forked(self) -> None:
+        """In a child the description is shared with the parent: to unlock there would unlock here."""
+        with suppress(OSError):
+            os.close(self.fd)
+
+
+_tables: dict[Inode, _Table] = {}
+_held: set[Inode] = set()
+_dropped: deque[tuple[_Table, Inode, Inode]] = deque()
+_turn = Lock()
+take_before_fork(_turn)
+
+
+class RangeLock:
+    """A held lock. Another one of the same file, in this process too, is refused until it is released."""
+
+    def __init__(self, table: _Table, key: Inode, file: Inode) -> None:
+        self._table: _Table | None = table
+        self._key = key
+        self._file = file
+
+    def release(self) -> None:
+        """See `kvwal.ports.disk.Lock.release`. In a forked child the lock is the parent's, and stays."""
+        table, self._table = self._table, None
+        if table is not None:
+            with _turn:
+                _release(table, self._key, self._file)
+
+    def __del__(self) -> None:
+        """A collection may come while this very thread has the turn: then the next one who takes it lets go."""
+        table, self._table = self._table, None
+        if table is None:
+            return
+        _dropped.append((table, self._key, self._file))
+        if _turn.acquire(blocking=False):
+            try:
+                _release_dropped()
+            finally:
+                _turn.release()
+
+
+def _release(table: _Table, key: Inode, file: Inode) -> None:
+    if table.process != os.getpid():
+        return
+    _held.discard(file)
+    table.unlock(_byte(file))
+    if not table.bytes:
+        del _tables[key]
+        os.close(table.fd)
+
+
+def _release_dropped() -> None:
+    while _dropped:
+        _release(*_dropped.popleft())
+
+
+def _byte(file: Inode) -> int:
+    return file[1] & _MOST
+
+
+def take(path: Path, note: str, table: Path) -> RangeLock | str:
+    """Take the lock that the file `path` stands for, and write `note` into it; or return the note of the holder."""
+    for _ in range(_TURNS):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            file = _inode(fd)
+            held = _take(fd, file, table)
+            if held is None:
+                return (
+                    os.pread(fd, 4096, 0).decode("utf-8", "replace").strip() or "a process that has not said who it is"
+                )
+            if path.exists() and _inode_of(path) == file:
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, note.encode(), 0)
+                return held
+            held.release()  # its folder was removed meanwhile
+        finally:
+            os.close(fd)
+    raise FileNotFoundError(f"{path}: it is removed as often as it is made")
+
+
+def _take(fd: int, file: Inode, table: Path) -> RangeLock | None:
+    """None if another has it. The `flock` is for the moment only: earlier versions held one, and notes must not mix."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+    with _turn:
+        _release_dropped()
+        if file in _held:
+            return None
+        key, opened = _open_table(table)
+        if opened.lock(_byte(file)):
+            _held.add(file)
+            return RangeLock(opened, key, file)
+        if not opened.bytes:
+            del _tables[key]
+            os.close(opened.fd)
+        return None
+
+
+def _open_table(path: Path) -> tuple[Inode, _Table]:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o660)
+    key = _inode(fd)
+    known = _tables.get(key)
+    if known is not None and known.process == os.getpid():
+        os.close(fd)
+        return key, known
+    _tables[key] = _Table(fd)
+    return key, _tables[key]
+
+
+def _inode_of(path: Path) -> Inode:
+    state = path.stat()
+    return state.st_dev, state.st_ino
+
+
+def is_held(path: Path, table: Path) -> bool:
+    """Whether any process holds the lock that `path` stands for. Looking takes no lock."""
+    try:
+        byte = _byte(_inode_of(path))
+        fd = os.open(table, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        found = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _request(fcntl.F_WRLCK, byte))
+    finally:
+        os.close(fd)
+    return bool(_FLOCK.unpack(found)[0] != fcntl.F_UNLCK)
