@@ -40,7 +40,9 @@ if TYPE_CHECKING:
         StoreClosed,
         StoreLocked,
         TooLarge,
+        TransactionClosed,
         WrongLoop,
+        WrongType,
     )
     from kvwal.restoring import RestoreReport, restore
     from kvwal.store import Store
@@ -91,7 +93,9 @@ __all__ = [
     "StoreClosed",
     "StoreLocked",
     "TooLarge",
+    "TransactionClosed",
     "WrongLoop",
+    "WrongType",
     "aio",
     "codecs",
     "connect",

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import date
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -17,16 +18,18 @@ from typing import Any, Self, TypeVar
 from kvwal.config import Flush, Settings
 from kvwal.engine import Default, Engine, Options
 from kvwal.entry import DataEntry, Entry
-from kvwal.errors import StoreClosed
+from kvwal.errors import CodecError, StoreClosed
 from kvwal.hlc import to_timestamp
 from kvwal.log.reader import Progress
 from kvwal.log.ring import Decide, Submission
 from kvwal.structures.business import Business
 from kvwal.structures.changes import Changes
 from kvwal.structures.reads import MapReads
+from kvwal.structures.transaction import Collected
 
 T = TypeVar("T")
 _MISSING = object()
+_AT_ONCE = 1000
 
 connect: Callable[..., Any]
 """`kvwal.client.aio.connect`, imported when it is first used: what it needs is an extra."""
@@ -94,7 +97,13 @@ class Map:
         """Delete, and return the value that this very delete ended; `default`, or `KeyError`, if the key was absent."""
         changes = self._changes or await self._open()
         ended: list[Entry] = []
-        if await self._decide(changes, *changes.discard(key, ended.append)):
+        try:
+            change = changes.discard(key, ended.append)
+        except CodecError as error:
+            if default is _MISSING:
+                raise KeyError(key) from error
+            return default
+        if await self._decide(changes, *change):
             return self._opened().codecs.decode(ended[0].value, ended[0].value_class)
         if default is _MISSING:
             raise KeyError(key)
@@ -118,21 +127,24 @@ class Map:
 
     async def scan(self, prefix: str | bytes | None = None) -> AsyncIterator[tuple[Any, Any]]:
         """Keys and values in key order: all of them, or those whose str (or bytes) key begins with `prefix`."""
-        for item in (await self._reading()).scan(prefix):
-            yield item
+        reads = await self._reading()
+        items = await self._elsewhere(lambda: reads.scan(prefix))
+        while part := await self._elsewhere(lambda: list(islice(items, _AT_ONCE))):
+            for item in part:
+                yield item
 
     async def history(self, key: Any) -> list[DataEntry]:
         """Every change of the key that log and archive hold, newest first. Read on a thread."""
-        await self._reading()
+        identity = (await self._reading()).identity(key)
         business = self._opened()
-        data, key_class = business.codecs.encode_key(key)
-        return await self._elsewhere(lambda: business.history(key_class, data))
+        return [] if identity is None else await self._elsewhere(lambda: business.history(*identity))
 
-    async def at(self, moment: int | datetime) -> Mapping[Any, Any]:
-        """The map as it was at a timestamp, or at the end of a datetime's millisecond; a mapping in memory."""
+    async def at(self, moment: int | date) -> Mapping[Any, Any]:
+        """The map as it was at a moment, as `kvwal.Map.at` takes it; a mapping in memory."""
+        timestamp = to_timestamp(moment)
         await self._reading()
         business = self._opened()
-        state = await self._elsewhere(lambda: business.as_of(to_timestamp(moment)))
+        state = await self._elsewhere(lambda: business.as_of(timestamp))
         return MapReads(state, business.codecs)
 
     async def _elsewhere(self, call: Callable[[], T]) -> T:
@@ -178,27 +190,18 @@ class Map:
         return await future
 
 
-class Transaction:
-    """Changes of one map that are logged as one: all there or not there at all, after any crash. Used by one task."""
+class Transaction(Collected):
+    """Changes of one map that are logged as one: all there or not there at all, after any crash.
+
+    Used by one task, for one `async with` block.
+    """
 
     def __init__(self, target: Map) -> None:
+        super().__init__()
         self._map = target
-        self._entries: list[Entry] = []
-        self.timestamp = 0
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """Put, at the end of the block."""
-        self.put(key, value)
-
-    def __delitem__(self, key: Any) -> None:
-        """Delete, at the end of the block, whether the key is there or not."""
-        self._entries += self._ready().delete(key)
-
-    def put(self, key: Any, value: Any, ttl: float | None = None) -> None:
-        """Put, at the end of the block."""
-        self._entries += self._ready().put(key, value, ttl)
 
     async def __aenter__(self) -> Self:
+        self._begin()
         await self._map._reading()
         return self
 
@@ -206,10 +209,11 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Commit, unless the block raised. `timestamp` is the transaction's afterwards."""
-        if kind is None and self._entries:
-            self.timestamp = await self._map._commit(self._ready(), self._entries, False)
+        entries = self._end(kind is not None)
+        if entries:
+            self.timestamp = await self._map._commit(self._changes(), entries, False)
 
-    def _ready(self) -> Changes:
+    def _changes(self) -> Changes:
         return self._map._changes or Changes(self._map._opened())
 
 
@@ -239,8 +243,10 @@ class Store:
     async def close(self, *, archive: bool | None = None) -> None:
         """Write what waits, end the logs cleanly, let go of the locks. An archive that was named gets the tail first.
 
-        Cancelled, it goes on; calling it again waits for its end. If the event loop goes down first (`asyncio.run` ends while
-        the store is open), the logs are left as a crash leaves them, with every acknowledged write, and the locks are let go.
+        Every business is closed, also when closing another one fails: the first failure is raised, with the rest in its notes and
+        its `others`. Cancelled, it goes on; calling it again waits for its end. If the event loop goes down first
+        (`asyncio.run` ends while the store is open), the logs are left as a crash leaves them, with every acknowledged write,
+        and the locks are let go.
         """
         if self._engine is not None:
             await self._engine.close(archive=self._options.archive_named if archive is None else archive)

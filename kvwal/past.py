@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from archive import rows, view
 from archive.layout import Place
 from archive.objects import Objects
-from archive.reader import coverage
+from archive.reader import coverage, listed_again
 from archive.registry import registered
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_entry
-from kvwal.errors import ArchiveGap, BeforeHistory
+from kvwal.errors import BeforeHistory
 from kvwal.hlc import to_text
 from kvwal.ports.disk import Disk
-from kvwal.reading import Local, Tail, read_local
+from kvwal.reading import Identity, LatestOfEach, OfIdentity, Reading, S, read_log
 from kvwal.structures.state import State, to_state
 
 if TYPE_CHECKING:
@@ -51,47 +51,61 @@ class Past:
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """Every change of an identity, newest first, each once."""
-        locals_ = self._locals()
-        tails = [(place.node, self._rows(place, local, lambda e: e.key == key and e.key_class == key_class))
-                 for place, local in locals_]  # fmt: skip
+        read = [(place.node, self._read(place, lambda: OfIdentity((key_class, key)))) for place in self._places]
         if self._objects is None:
-            entries = [entry for _, table in tails for entry in entries_of(table)]
+            entries = [entry for _, found in read for _, entry in found.sink.rows]
         else:
             first = self._first_place()
             table = view.history(
                 self._objects, first.namespace, first.cluster, first.business,
-                key_class=key_class, key=key, nodes=self._nodes(), tails=tails,
+                key_class=key_class, key=key, nodes=self._nodes(),
+                tails=[(node, to_table(found.sink.rows)) for node, found in read],
             )  # fmt: skip
             entries = list(entries_of(table))
         return each_once(sorted(entries, key=lambda entry: -entry.timestamp))
 
     def as_of(self, timestamp: int) -> State:
         """Memory as it was after all entries at or before `timestamp`, its clock standing there."""
-        locals_ = self._locals()
-        if self._objects is None:
-            for place, local in locals_:
-                _check_reaches(place, local, timestamp)
-            entries = _fold(locals_, timestamp)
-        else:
-            tails = [
-                (place.node, self._rows(place, local, lambda e: e.timestamp <= timestamp)) for place, local in locals_
-            ]
-            first = self._first_place()
-            table = view.latest(
-                self._objects, first.namespace, first.cluster, first.business,
-                nodes=self._nodes(), tails=tails, at=timestamp,
-            )  # fmt: skip
-            entries = list(entries_of(table))
-        return to_state(entries, lambda: timestamp >> TIMESTAMP_SHIFT)
+        read = [(place, self._read(place, lambda: LatestOfEach(timestamp))) for place in self._places]
+        if self._objects is not None:
+            tails = [(place.node, to_table(found.sink.rows)) for place, found in read]
+            return self._merged(self._objects, tails, timestamp)
+        for place, found in read:
+            _check_reaches(place, found, timestamp)
+        return to_state(_latest([found.sink for _, found in read]), _standing(timestamp))
 
-    def _locals(self) -> list[tuple[Place, Local]]:
-        return [(place, self._told(read_local(self._disk, self._root, place))) for place in self._places]
+    def unarchived(self, archived: int, identity: Identity | None, timestamp: int) -> pa.Table:
+        """Of the one log that counts, what stands behind the sequence `archived`, as rows: every change of `identity`, or without
+        one the latest of each that is not younger than `timestamp`."""
+        [place] = self._places
 
-    def _told(self, local: Local) -> Local:
-        if self._until is None:
-            return local
-        first, entries = local.tail
-        return local._replace(tail=Tail(first, entries[: max(0, self._until - first + 1)]))
+        def sink() -> OfIdentity | LatestOfEach:
+            return LatestOfEach(timestamp) if identity is None else OfIdentity(identity)
+
+        found = read_log(self._disk, self._root, place, sink, archived=lambda log_id: archived, until=self._until)
+        return to_table(found.sink.rows)
+
+    def _merged(self, objects: Objects, tails: view.Tails, timestamp: int) -> State:
+        """Memory as of then, of what the archive and these tails hold: a batch at a time."""
+        first, nodes = self._first_place(), self._nodes()
+
+        def merge() -> State:
+            state = State(_standing(timestamp))
+            found = view.parts(objects, first.namespace, first.cluster, first.business, nodes, timestamp)
+            for batch in view.latest_of(objects, found, tails, timestamp):
+                state.apply([entry for entry in entries_of(batch) if not entry.deleted])
+            return state
+
+        return listed_again(merge)
+
+    def _read(self, place: Place, sink: Callable[[], S]) -> Reading[S]:
+        """What only the log holds of a node; its snapshot too, if the archive does not reach it yet."""
+        objects = self._objects
+
+        def archived(log_id: str) -> int:
+            return 0 if objects is None else coverage(objects, place, log_id).last
+
+        return read_log(self._disk, self._root, place, sink, archived=archived, until=self._until)
 
     def _first_place(self) -> Place:
         return self._places[0]
@@ -104,39 +118,27 @@ class Past:
             nodes |= {place.node: None for place in found}
         return nodes
 
-    def _rows(self, place: Place, local: Local, wanted: Callable[[Entry], bool]) -> pa.Table:
-        """What only the log holds of a node, as rows; its snapshot too, if the archive does not reach it yet."""
-        archived = 0 if self._objects is None else coverage(self._objects, place, local.log_id).last
-        first, entries = local.tail
-        numbered = [(first + index, entry) for index, entry in enumerate(entries) if wanted(entry)]
-        if archived + 1 < first:
-            if local.snapshot_last < first - 1:
-                raise ArchiveGap(
-                    f"{'/'.join(place)}: sequences {archived + 1}–{first - 1} are neither in the log nor in the archive.",
-                    hint="`kvwal archive verify` and `kvwal log verify` say what is where.",
-                )
-            numbered = [(local.snapshot_last, entry) for entry in local.snapshot if wanted(entry)] + [
-                item for item in numbered if item[0] > local.snapshot_last
-            ]
-        return to_table(numbered)
+
+def _standing(timestamp: int) -> Callable[[], int]:
+    return lambda: timestamp >> TIMESTAMP_SHIFT
 
 
-def _check_reaches(place: Place, local: Local, timestamp: int) -> None:
-    if local.tail.first > 1 and timestamp < local.snapshot_timestamp:
+def _check_reaches(place: Place, found: Reading[Any], timestamp: int) -> None:
+    if found.snapshot is not None and found.first > 1 and timestamp < found.snapshot.last_timestamp:
         raise BeforeHistory(
-            f"{'/'.join(place)}: without an archive the past ends at the last checkpoint, {to_text(local.snapshot_timestamp)}.",
+            f"{'/'.join(place)}: without an archive the past ends at the last checkpoint,"
+            f" {to_text(found.snapshot.last_timestamp)}.",
             hint="Ask for a later time, or open the store with an archive.",
         )
 
 
-def _fold(locals_: Iterable[tuple[Place, Local]], timestamp: int) -> list[Entry]:
-    latest: dict[tuple[str, bytes], Entry] = {}
-    for _, local in locals_:
-        base = local.snapshot if local.tail.first > 1 else []
-        for entry in (*base, *local.tail.entries):
-            other = latest.get((entry.key_class, entry.key))
-            if entry.timestamp <= timestamp and (other is None or entry.timestamp >= other.timestamp):
-                latest[entry.key_class, entry.key] = entry
+def _latest(sinks: Iterable[LatestOfEach]) -> list[Entry]:
+    latest: dict[Identity, Entry] = {}
+    for sink in sinks:
+        for identity, (_, entry) in sink.found.items():
+            other = latest.get(identity)
+            if other is None or entry.timestamp >= other.timestamp:
+                latest[identity] = entry
     return list(latest.values())
 
 
@@ -151,7 +153,27 @@ def to_table(numbered: Sequence[tuple[int, Entry]]) -> pa.Table:
     return pa.table(columns, schema=rows.SCHEMA)
 
 
-def entries_of(table: pa.Table) -> Iterable[Entry]:
+def to_bytes(table: pa.Table) -> bytes:
+    """Rows as a stream of Arrow; nothing if there are none."""
+    import pyarrow as pa
+
+    if not table.num_rows:
+        return b""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def from_bytes(data: bytes) -> pa.Table:
+    """The rows of `to_bytes`."""
+    import pyarrow as pa
+
+    return pa.ipc.open_stream(data).read_all() if data else to_table([])
+
+
+def entries_of(table: pa.Table | pa.RecordBatch) -> Iterable[Entry]:
     """Rows of the archive as entries, in their order."""
     columns = [table.column(name).to_pylist() for name in rows.COLUMNS if name != "sequence"]
     return (make_entry(*values) for values in zip(*columns, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from archive.layout import Place
@@ -12,10 +13,11 @@ from kvwal.engine import Options
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
 from kvwal.log.names import find_places
+from kvwal.log.retired import retired_places
 from kvwal.log.ring import Submission
 from kvwal.past import Past
 from kvwal.ports.room import space_stats
-from kvwal.reading import merged_entries, read_local
+from kvwal.reading import Uncounted, latest_of, merged_entries, read_log
 from kvwal.structures.state import State, to_state
 
 
@@ -28,7 +30,17 @@ class ReadOnlyBusiness:
         self.overflow_bytes = Settings().overflow_bytes
         self._places = places
         self._options = options
-        self.state = to_state(merged_entries(options.disk, options.root, places).values(), self.now_ms)
+
+    @cached_property
+    def state(self) -> State:
+        """Memory as the files were when it was first asked for. Who asks for a key's past only does not load it."""
+        options = self._options
+        return to_state(merged_entries(options.disk, options.root, self._places).values(), self.now_ms)
+
+    def find(self, key_class: str, key: bytes) -> DataEntry | None:
+        """The latest entry of one key, None if it is absent. Nothing else is loaded."""
+        entry = latest_of(self._options.disk, self._options.root, self._places, (key_class, key), self.now_ms())
+        return None if entry is None else entry.public()
 
     def now_ms(self) -> int:
         """The wall clock: a reader has no log of its own."""
@@ -69,10 +81,16 @@ def _refusal() -> ConfigError:
 
 def open_read_only(name: str, options: Options) -> ReadOnlyBusiness:
     """The business of that name, over the nodes that are meant; `ConfigError` if there is none, naming those there are."""
-    places = [place for place in options.places() if place.business == name]
+    places = [place for place in options.places() if place.business == name] or _retired(name, options)
     if not places:
         raise _not_there(name, options)
-    return options.reach(lambda: ReadOnlyBusiness(name, places, options))
+    return ReadOnlyBusiness(name, places, options)
+
+
+def _retired(name: str, options: Options) -> list[Place]:
+    """Logs of a map that was destroyed: the archive has its past."""
+    found = options.reach(lambda: retired_places(options.disk, options.root, options.namespace, options.cluster))
+    return [place for place in found if place.business == name and options.named_node in (None, place.node)]
 
 
 def _not_there(name: str, options: Options) -> ConfigError:
@@ -94,12 +112,12 @@ def read_only_stats(options: Options) -> dict[str, Any]:
     """What can be said of a store without its lock."""
     businesses: dict[str, dict[str, Any]] = {}
     for place in options.places():
-        local = read_local(options.disk, options.root, place)
+        found = read_log(options.disk, options.root, place, Uncounted)
         businesses.setdefault(place.business, {})[place.node] = {
-            "last_sequence": local.tail.first + len(local.tail.entries) - 1,
-            "snapshot_sequence": local.snapshot_last,
-            "log_entries": len(local.tail.entries),
-            "torn": local.torn,
+            "last_sequence": found.following - 1,
+            "snapshot_sequence": found.snapshot.last_sequence if found.snapshot else 0,
+            "log_entries": found.following - found.first,
+            "torn": found.torn,
         }
     return {
         "root": str(options.root),

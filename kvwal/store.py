@@ -8,11 +8,14 @@ from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from weakref import WeakMethod
 
 from kvwal.config import Flush, Settings
 from kvwal.engine import Default, Engine, Options
+from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError, StoreClosed
 from kvwal.log.reader import Progress
+from kvwal.ports.boundary import Failed
 from kvwal.ports.processes import tell_if_forked
 from kvwal.ports.tasks import LoopEnded, LoopThread
 from kvwal.readonly import open_read_only, read_only_stats
@@ -61,7 +64,8 @@ class Store:
     def close(self, *, archive: bool | None = None) -> None:
         """Write what waits, end the logs cleanly, let go of the locks. Calling it again waits for that, or does nothing.
 
-        An archive that was named when the store was opened gets the tail first (`archive=False`: it does not).
+        An archive that was named when the store was opened gets the tail first (`archive=False`: it does not). Every business
+        is closed, also when closing another one fails: the first failure is raised, with the rest in its notes and its `others`.
         """
         raise NotImplementedError
 
@@ -81,7 +85,7 @@ class WritableStore(Store):
         super().__init__(options)
         self._is_open = False
         self._is_forked = False
-        self._thread = LoopThread("kvwal")
+        self._thread = LoopThread("kvwal", _abandon_if_held(WeakMethod(self._abandon)))
         try:
             self._engine = self._thread.run(self._start())
         except BaseException:
@@ -89,6 +93,12 @@ class WritableStore(Store):
             raise
         self._is_open = True
         tell_if_forked(self)
+
+    def _abandon(self, error: BaseException) -> None:
+        """The event loop cannot go on: what waits for a log, and all that comes, is refused."""
+        engine: Engine | None = getattr(self, "_engine", None)
+        if engine is not None:
+            engine.abandon(error)
 
     async def _start(self) -> Engine:
         return Engine(self._options, own_loop=True)
@@ -157,6 +167,17 @@ class WritableStore(Store):
             raise _closed() from None
 
 
+def _abandon_if_held(abandon: WeakMethod[Failed]) -> Failed:
+    """For the thread of a store, which lives until the store is closed: it must not keep a store that its users dropped."""
+
+    def broken(error: BaseException) -> None:
+        found = abandon()
+        if found is not None:
+            found(error)
+
+    return broken
+
+
 def _closed() -> StoreClosed:
     return StoreClosed("the store is closed, or was opened in another process.", hint="Open it again.")
 
@@ -166,7 +187,20 @@ class ReadOnlyStore(Store):
 
     def map(self, name: str, flush: Flush | None = None) -> Map:
         """The map as the files are now, merged over all nodes unless one was named."""
-        return Map(open_read_only(name, self._options))
+        business = open_read_only(name, self._options)
+        return self._options.reach(lambda: Map(business))
+
+    def find(self, name: str, key: Any) -> DataEntry | None:
+        """The latest entry of one key of a map, None if it is absent. The map itself is not loaded."""
+        business = open_read_only(name, self._options)
+        data, key_class = business.codecs.encode_key(key)
+        return self._options.reach(lambda: business.find(key_class, data))
+
+    def history(self, name: str, key: Any) -> list[DataEntry]:
+        """As `Map.history`. The map itself is not loaded."""
+        business = open_read_only(name, self._options)
+        data, key_class = business.codecs.encode_key(key)
+        return self._options.reach(lambda: business.history(key_class, data))
 
     def businesses(self) -> list[str]:
         """See `Store.businesses`."""

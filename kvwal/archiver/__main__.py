@@ -5,19 +5,25 @@ It runs at low priority, with one thread for Arrow: the writers of the parent ne
 
 from __future__ import annotations
 
+from functools import partial
+
 import pyarrow as pa
 
 from kvwal.archiver.jobs import decode_job, encode
 from kvwal.archiver.work import answer
 from kvwal.ports.processes import serve_parent
+from kvwal.ports.tasks import side_by_side
 
 NICENESS = 10
+THREADS = 8
+"""Small jobs at a time: what they wait for is an fsync or a bucket."""
 
 
 def main() -> None:
     """Serve the parent."""
     pa.set_cpu_count(1)
-    serve_parent(lambda line: encode(answer(decode_job(line))), niceness=NICENESS)
+    run = partial(side_by_side, threads=THREADS)
+    serve_parent(lambda line: encode(answer(decode_job(line), run=run)), niceness=NICENESS)
 
 
 if __name__ == "__main__":

@@ -49,23 +49,29 @@ class Target(msgspec.Struct):
 
 
 class Checkpoint(msgspec.Struct, tag=True):
-    """Merge these segments into the snapshot of `folder`. Tombstones up to the timestamp `tombstones_before` may go."""
+    """Bring the snapshot of `folder` up to the end of these segments. Deletes up to the timestamp `deletes_before` may go.
+
+    With `shared`, an archive in which other nodes are registered, only those that are not needed there.
+    """
 
     folder: str
     segments: list[SegmentRef]
-    tombstones_before: int
+    deletes_before: int
+    shared: Target | None = None
 
 
 class Archive(msgspec.Struct, tag=True):
     """Put what these segments hold, and what a new archive lacks of the snapshot in `folder`, into the archive.
 
-    `ends` is the last sequence of the log that is sealed: the archive cannot hold more of it.
+    `ends` is the last sequence of the log that is sealed, `ends_crc` the crc of that seal: the archive cannot hold more of it,
+    nor another seal there.
     """
 
     target: Target
     folder: str
     segments: list[SegmentRef]
     ends: int
+    ends_crc: int
 
 
 class Upkeep(msgspec.Struct, tag=True):
@@ -76,25 +82,45 @@ class Upkeep(msgspec.Struct, tag=True):
     grace_ms: int
 
 
-Job = Checkpoint | Archive | Upkeep
+class Forget(msgspec.Struct, tag=True):
+    """Remove a log whose map was destroyed, and which ended there."""
+
+    target: Target
+    last_sequence: int
+    last_timestamp: int
+
+
+class Several(msgspec.Struct, tag=True):
+    """Small jobs of several logs, done side by side: each mostly waits for a disk or a bucket."""
+
+    jobs: list[Archive]
+
+
+Job = Checkpoint | Archive | Upkeep | Forget | Several
 
 
 class Checkpointed(msgspec.Struct, tag=True):
-    """A snapshot of `size` bytes stands that ends with `last_sequence` (0: there was nothing to hold)."""
+    """A snapshot stands whose parts have `size` bytes, and that ends with `last_sequence` (0: there was nothing to hold).
+
+    `is_delta`: what was made is a delta, out of which no delete may go.
+    """
 
     last_sequence: int
     size: int
+    is_delta: bool = False
 
 
 class Archived(msgspec.Struct, tag=True):
     """The archive holds the log up to `last_sequence`, whose newest timestamp is `timestamp`.
 
-    `nodes` are those that are registered for the business.
+    `nodes` are those that are registered for the business. `left_out` is, of an archive that this job began with the snapshot,
+    the greatest timestamp of a delete that may not be in it; else 0.
     """
 
     last_sequence: int
     timestamp: int
     nodes: list[str]
+    left_out: int = 0
 
 
 class Kept(msgspec.Struct, tag=True):
@@ -102,6 +128,12 @@ class Kept(msgspec.Struct, tag=True):
 
     written: int
     removed: int
+
+
+class Forgotten(msgspec.Struct, tag=True):
+    """Whether nothing of the log is left in the archive."""
+
+    gone: bool
 
 
 class Failed(msgspec.Struct, tag=True):
@@ -119,7 +151,13 @@ class Failed(msgspec.Struct, tag=True):
         return error
 
 
-Answer = Checkpointed | Archived | Kept | Failed
+class Answers(msgspec.Struct, tag=True):
+    """Those of `Several`, in their order."""
+
+    answers: list[Archived | Failed]
+
+
+Answer = Checkpointed | Archived | Kept | Forgotten | Failed | Answers
 
 
 def _all_errors(kind: type[KvwalError]) -> list[type[KvwalError]]:

@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from pathlib import Path
 
 import msgspec
 
 from archive import reader, registry, rewrite, writer
+from archive.forget import Ended, Mark, forget
 from archive.layout import Span
 from archive.objects import Objects, open_objects
 from archive.reader import Coverage
+from archive.tombstones import OlderRows, others_of
 from kvwal.archiver.jobs import (
     Answer,
+    Answers,
     Archive,
     Archived,
     Checkpoint,
     Checkpointed,
     Failed,
+    Forget,
+    Forgotten,
     Job,
     Kept,
     SegmentRef,
+    Several,
     Target,
     Upkeep,
 )
-from kvwal.entry import Decode, Entry
-from kvwal.errors import ArchiveGap, ConfigError, KvwalError
+from kvwal.entry import DROPPED, TIMESTAMP_SHIFT, Decode, Entry, time_mark
+from kvwal.errors import ArchiveError, ArchiveGap, KvwalError
 from kvwal.log.appender import FULL
-from kvwal.log.checkpoint import checkpoint
-from kvwal.log.reader import End, SegmentReader, SnapshotReader, entry_decoder, log_files
+from kvwal.log.chain import snapshot_parts
+from kvwal.log.checkpoint import Tombstones, checkpoint
+from kvwal.log.parts import open_snapshot
+from kvwal.log.reader import End, SegmentReader, entry_decoder, log_files
 from kvwal.log.segment import SealedSegment
 from kvwal.past import to_table
 from kvwal.ports.clock import SYSTEM, Clock
@@ -39,32 +47,68 @@ OBJECT_BYTES = 64 << 20
 """Segments that go into one object; it is built in memory."""
 
 
-def answer(job: Job, disk: Disk = OS_DISK, clock: Clock = SYSTEM) -> Answer:
-    """Do the job. An error of ours, or of the operating system, is an answer too."""
+Run = Callable[[list[Callable[[], "Archived | Failed"]]], "list[Archived | Failed]"]
+"""Makes calls and returns what they return, in their order."""
+
+
+def _in_turn(calls: list[Callable[[], Archived | Failed]]) -> list[Archived | Failed]:
+    return [call() for call in calls]
+
+
+def answer(job: Job, disk: Disk = OS_DISK, clock: Clock = SYSTEM, run: Run = _in_turn) -> Answer:
+    """Do the job. An error of ours, or of the operating system, is an answer too. `run` is how several jobs are done."""
+    if isinstance(job, Several):
+        return Answers(run([partial(_archived, each, disk) for each in job.jobs]))
     try:
         if isinstance(job, Checkpoint):
             return _checkpoint(job, disk, clock)
         if isinstance(job, Archive):
             return _archive(job, disk)
+        if isinstance(job, Forget):
+            return _forget(job)
         return _upkeep(job, clock)
-    except KvwalError as error:
+    except (KvwalError, OSError) as error:
+        return _failed(job, error)
+
+
+def _archived(job: Archive, disk: Disk) -> Archived | Failed:
+    try:
+        return _archive(job, disk)
+    except (KvwalError, OSError) as error:
+        return _failed(job, error)
+
+
+def _failed(job: Job, error: KvwalError | OSError) -> Failed:
+    if isinstance(error, KvwalError):
         return Failed(type(error).__name__, error.what, error.hint)
-    except OSError as error:
-        what = f"{type(job).__name__.lower()} failed: {error}."
-        if error.errno in FULL:
-            return Failed("StorageFull", what, "Free space: nothing was changed, and it is tried again.")
-        return Failed("ArchiveError", what, "It is tried again.")
+    what = f"{type(job).__name__.lower()} failed: {error}."
+    if error.errno in FULL:
+        return Failed("StorageFull", what, "Free space: nothing was changed, and it is tried again.")
+    return Failed("ArchiveError", what, "It is tried again.")
 
 
 def _checkpoint(job: Checkpoint, disk: Disk, clock: Clock) -> Checkpointed:
     segments = [ref.segment() for ref in job.segments]
-    done = checkpoint(disk, clock, Path(job.folder), segments, entry_decoder(), tombstones_before=job.tombstones_before)
+    done = checkpoint(disk, clock, Path(job.folder), segments, entry_decoder(), tombstones=_tombstones(job))
     if done is not None:
-        return Checkpointed(done.last_sequence, done.size)
-    snapshots = log_files(disk, Path(job.folder))[1]
-    if not snapshots:
+        return Checkpointed(done.last_sequence, done.size, done.is_delta)
+    parts = snapshot_parts(log_files(disk, Path(job.folder))[1])
+    if not parts:
         return Checkpointed(0, 0)
-    return Checkpointed(snapshots[-1].number, disk.size(Path(job.folder) / snapshots[-1].name))
+    return Checkpointed(parts[0].number, sum(disk.size(Path(job.folder) / part.name) for part in parts))
+
+
+def _tombstones(job: Checkpoint) -> Tombstones:
+    """Without an answer of the archive that other nodes share all deletes stay: a checkpoint never waits for it."""
+    if job.shared is None or not job.deletes_before:
+        return Tombstones(job.deletes_before)
+    try:
+        objects = open_target(job.shared)
+        others = others_of(objects, job.shared.where())
+    except (KvwalError, OSError):
+        return Tombstones()
+    before = min(job.deletes_before, others.passed)
+    return Tombstones(before, lambda: OlderRows(objects, others.infos, before >> TIMESTAMP_SHIFT).holds)
 
 
 @lru_cache(maxsize=8)
@@ -82,14 +126,14 @@ def _archive(job: Archive, disk: Disk) -> Archived:
     place = job.target.where()
     registry.register(objects, place, job.target.log_id)
     covered = reader.coverage(objects, place, job.target.log_id)
-    last = covered.last
+    last, left_out = covered.last, 0
     timestamp = covered.max_timestamp
     decode = entry_decoder()
     wanted = [ref for ref in job.segments if ref.last > last]
-    _check_same_log(job, objects, covered, wanted)
+    _check_same_log(job, objects, covered)
     begins = wanted[0].first if wanted else _snapshot_ends(disk, Path(job.folder)) + 1
     if last == 0 and begins > 1:
-        last, seeded = _seed(job, disk, objects, decode, begins)
+        last, seeded, left_out = _seed(job, disk, objects, decode, begins)
         timestamp = max(timestamp, seeded)
         wanted = [ref for ref in wanted if ref.last > last]
     elif begins > last + 1:
@@ -102,20 +146,27 @@ def _archive(job: Archive, disk: Disk) -> Archived:
         timestamp = max(timestamp, _put(objects, job.target, disk, decode, batch))
         last = batch[-1].last
     nodes = [found.node for found in registry.registered(objects, place.namespace, place.cluster, place.business)]
-    return Archived(last, timestamp, nodes)
+    return Archived(last, timestamp, nodes, left_out)
 
 
-def _check_same_log(job: Archive, objects: Objects, covered: Coverage, wanted: list[SegmentRef]) -> None:
-    """The log must go on where the archive ends: an older copy of its folder would put other entries under the same numbers."""
-    if not covered.last:
+def _check_same_log(job: Archive, objects: Objects, covered: Coverage) -> None:
+    """The log must have the seal with which the archive ends, and go on from there: an older copy of its folder, or one that
+    went on beside it, has other entries under the same numbers.
+    """
+    last = covered.last
+    if not last:
         return
-    follows = not wanted or wanted[0].first > covered.last + 1 or wanted[0].previous_crc == covered.seal_crc
-    if job.ends >= covered.last and follows and not (wanted and wanted[0].first <= covered.last):
+    seals = {ref.first - 1: ref.previous_crc for ref in job.segments} | {ref.last: ref.crc for ref in job.segments}
+    seals[job.ends] = job.ends_crc
+    runs_over = any(ref.first <= last < ref.last for ref in job.segments)
+    if job.ends >= last and not runs_over and seals.get(last, covered.seal_crc) == covered.seal_crc:
         return
-    raise ConfigError(
-        f"{job.folder}: the archive {objects.url} holds this log up to {covered.last}, and what is here does not go on from"
-        f" there ({job.ends} is its last sealed sequence): this is an older copy of the log, or its end is missing.",
-        hint="Put the newer folder back; or make one log of both with `kvwal log repair --take-over`.",
+    raise ArchiveError(
+        f"{job.folder}: the archive {objects.url} holds this log up to {last}, and what is here does not go on from"
+        f" there ({job.ends} is its last sealed sequence): this is an older copy of the log, or its end is missing, or a copy of"
+        " its folder was opened too and archives there.",
+        hint="Nothing is archived or dropped here. Use one folder only: the one that the archive has. What this one alone has,"
+        " `kvwal log repair` saves (operations.md, An older copy of a log).",
     )
 
 
@@ -156,26 +207,29 @@ def _snapshot_ends(disk: Disk, folder: Path) -> int:
     return snapshots[-1].number if snapshots else 0
 
 
-def _seed(job: Archive, disk: Disk, objects: Objects, decode: Decode, begins: int) -> tuple[int, int]:
+def _seed(job: Archive, disk: Disk, objects: Objects, decode: Decode, begins: int) -> tuple[int, int, int]:
     """Begin an archive for a log whose first segments are gone: with its snapshot, whose horizon is its last timestamp."""
     folder = Path(job.folder)
-    snapshots = log_files(disk, folder)[1]
-    if not snapshots or snapshots[-1].number < begins - 1:
+    found = open_snapshot(disk, folder, log_files(disk, folder)[1])
+    if found is None or found.header.last_sequence < begins - 1:
         raise ArchiveGap(
             f"{folder}: sequences 1–{begins - 1} are in no segment and in no snapshot, so the archive cannot begin.",
             hint="Restore from the archive that holds them.",
         )
-    path = folder / snapshots[-1].name
-    with disk.view(path) as buffer:
-        found = SnapshotReader(path, buffer)
-        header = found.header
-        entries = [entry for block in found.whole(decode) for entry in block]
+    header = found.header
+    entries = [entry for block in found.whole(decode) for entry in block]
+    entries = entries or [time_mark(header.last_timestamp)]  # an object needs a row, and an empty snapshot has none
     writer.put_segment(
         objects, job.target.where(), Span(1, header.last_sequence, header.last_timestamp),
         to_table([(header.last_sequence, entry) for entry in entries]),
         log_id=job.target.log_id, previous_crc=0, seal_crcs=[header.last_crc],
     )  # fmt: skip
-    return header.last_sequence, header.last_timestamp
+    return header.last_sequence, header.last_timestamp, found.left_out
+
+
+def _forget(job: Forget) -> Forgotten:
+    end = Ended(job.target.log_id, job.last_sequence, job.last_timestamp)
+    return Forgotten(forget(open_target(job.target), job.target.where(), end, Mark(DROPPED, b"")))
 
 
 def _upkeep(job: Upkeep, clock: Clock) -> Kept:

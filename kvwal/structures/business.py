@@ -21,6 +21,10 @@ class Memory(Protocol):
         """How many identities are live now."""
         ...
 
+    def first(self) -> Entry | None:
+        """The first live entry in the order of identity, None if there is none. Its value may be left out."""
+        ...
+
     def ordered(self, key_class: str, prefix: bytes = b"") -> Iterator[Entry]:
         """Live entries of a class whose keys begin with `prefix`, in key order."""
         ...

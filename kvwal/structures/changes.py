@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -14,6 +14,9 @@ from kvwal.structures.business import Business
 
 _SEVERAL_ENCODINGS = ("json", "float")
 """Codecs under which equal values may have other bytes: the order of a dict's keys, and -0.0."""
+_DELETES = 5_000
+_DELETES_BYTES = 1 << 20
+"""Of many keys that are deleted, so many go in one transaction: one group commit, during which others' writes wait."""
 _MOST_TTL = 1000 * 365 * 86400.0
 
 Found = Callable[[Entry], None]
@@ -60,17 +63,27 @@ class Changes:
 
     def discard(self, key: Any, found: Found) -> tuple[list[Entry], Decide]:
         """A delete that happens only if the key is there; `found` is called with the entry that it ends."""
-        entries = self.delete(key)
-        identity = (entries[0].key_class, entries[0].key)
+        return self._if_there(self.delete(key)[0], found)
 
-        def decide(lookup: Lookup) -> list[Entry]:
-            entry = lookup(*identity)
-            if entry is None:
-                return []
-            found(entry)
-            return entries
+    def discard_stored(self, entry: Entry, found: Found) -> tuple[list[Entry], Decide]:
+        """A delete of a stored entry's key that happens only if the key is there, as `discard`."""
+        return self._if_there(_delete_of(entry), found)
 
-        return entries, decide
+    def deletes(self, stored: Iterable[Entry]) -> Iterator[list[Entry]]:
+        """Deletes of the keys of stored entries, as transactions that are small enough."""
+        most = min(_DELETES_BYTES, self._business.overflow_bytes)
+        deletes: list[Entry] = []
+        size = 0
+        for entry in stored:
+            delete = _delete_of(entry)
+            cost = size_of([delete])
+            if deletes and (size + cost > most or len(deletes) >= _DELETES):
+                yield deletes
+                deletes, size = [], 0
+            deletes.append(delete)
+            size += cost
+        if deletes:
+            yield deletes
 
     def submission(
         self,
@@ -92,9 +105,19 @@ class Changes:
         return Submission(entries, size, future, decide, sync)
 
     def _end(self, ttl: Any) -> int:
-        if not (isinstance(ttl, int | float) and 0 < ttl <= _MOST_TTL):
+        if not (isinstance(ttl, int | float) and type(ttl) is not bool and 0 < ttl <= _MOST_TTL):
             raise CodecError(f"ttl={ttl!r} must be a number of seconds above 0 and below a thousand years.")
         return self._business.now_ms() + max(1, round(ttl * 1000))
+
+    def _if_there(self, delete: Entry, found: Found) -> tuple[list[Entry], Decide]:
+        def decide(lookup: Lookup) -> list[Entry]:
+            entry = lookup(delete.key_class, delete.key)
+            if entry is None:
+                return []
+            found(entry)
+            return [delete]
+
+        return [delete], decide
 
     def _if_equal(self, entries: list[Entry], expected: Any) -> tuple[list[Entry], Decide]:
         wanted, wanted_class = self._codecs.encode_value(expected)
@@ -111,6 +134,10 @@ class Changes:
             return entries if equal else []
 
         return entries, decide
+
+
+def _delete_of(entry: Entry) -> Entry:
+    return Entry(entry.key, entry.key_class, b"", "", True, 0)
 
 
 def _latest_of_each(entries: list[Entry]) -> list[Entry]:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, MutableMapping
 from concurrent.futures import Future
-from datetime import datetime
+from datetime import date
 from types import TracebackType
 from typing import Any, Self
 
 from kvwal.entry import DataEntry, Entry
+from kvwal.errors import CodecError
 from kvwal.hlc import to_timestamp
 from kvwal.log.ring import Decide
+from kvwal.ports.boundary import CommitFuture
 from kvwal.structures.business import Business
 from kvwal.structures.changes import Changes
 from kvwal.structures.reads import MapReads
+from kvwal.structures.transaction import Collected
 
 _MISSING = object()
-_CLEAR_AT_ONCE = 10_000
 
 
 class Map(MapReads, MutableMapping[Any, Any]):
@@ -24,7 +26,8 @@ class Map(MapReads, MutableMapping[Any, Any]):
 
     A change returns when it is as durable as the flush policy says (`sync=True`: fdatasynced, whatever the policy) and
     visible; until then nobody sees it. If it raises, it is not visible, now or after a restart, but for `CommitUnknown`.
-    Every method may raise `CodecError` (key or value), `LogFailed`, `StorageFull`, `StoreClosed`.
+    Every method that puts or deletes may raise `CodecError` (key or value), `LogFailed`, `StorageFull`, `StoreClosed`. To the
+    methods that a `dict` has for reading and for taking away, a key that cannot be one is an absent key.
     """
 
     def __init__(self, business: Business, store: object = None) -> None:
@@ -40,7 +43,11 @@ class Map(MapReads, MutableMapping[Any, Any]):
 
     def __delitem__(self, key: Any) -> None:
         """Delete; `KeyError` if the key is absent, decided in the order of the log."""
-        if not self._decide(*self._changes.discard(key, lambda entry: None)):
+        try:
+            found = self._decide(*self._changes.discard(key, lambda entry: None))
+        except CodecError as error:
+            raise KeyError(key) from error
+        if not found:
             raise KeyError(key)
 
     def put(self, key: Any, value: Any, ttl: float | None = None, *, sync: bool = False) -> int:
@@ -51,7 +58,8 @@ class Map(MapReads, MutableMapping[Any, Any]):
         """Put without waiting: a future of the timestamp. Waits only while the ring is full.
 
         Callbacks of the future run on the thread that writes. They may `submit`, if the ring has room (else `Overloaded`);
-        what waits for a write, and `close`, is refused there with `WrongLoop`.
+        what waits for a write, and `close`, is refused there with `WrongLoop`. What a callback raises, `SystemExit` included,
+        is logged, and stops nothing.
         """
         return self._submit(self._changes.put(key, value, ttl))
 
@@ -88,11 +96,28 @@ class Map(MapReads, MutableMapping[Any, Any]):
     def pop(self, key: Any, default: Any = _MISSING) -> Any:
         """Delete, and return the value that this very delete ended; `default`, or `KeyError`, if the key was absent."""
         ended: list[Entry] = []
-        if self._decide(*self._changes.discard(key, ended.append)):
+        try:
+            change = self._changes.discard(key, ended.append)
+        except CodecError as error:
+            if default is _MISSING:
+                raise KeyError(key) from error
+            return default
+        if self._decide(*change):
             return self._codecs.decode(ended[0].value, ended[0].value_class)
         if default is _MISSING:
             raise KeyError(key)
         return default
+
+    def popitem(self) -> tuple[Any, Any]:
+        """Delete the first key there is in key order, and return it with the value that this very delete ended.
+
+        `KeyError` if the map is empty.
+        """
+        while (first := self._state.first()) is not None:
+            ended: list[Entry] = []
+            if self._decide(*self._changes.discard_stored(first, ended.append)):
+                return self._decode(first.key, first.key_class), self._decode(ended[0].value, ended[0].value_class)
+        raise KeyError("popitem(): the map is empty")
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
         """The value of the key, after putting `default` if it was absent."""
@@ -106,10 +131,12 @@ class Map(MapReads, MutableMapping[Any, Any]):
         self.put_many(dict(*others, **items))
 
     def clear(self) -> None:
-        """Delete every key that is there now. Not one transaction, if there are many."""
-        keys = list(self)
-        for start in range(0, len(keys), _CLEAR_AT_ONCE):
-            deletes = [entry for key in keys[start : start + _CLEAR_AT_ONCE] for entry in self._changes.delete(key)]
+        """Delete every key that is there now, in key order, in transactions of some thousand keys.
+
+        A map of few keys goes in one transaction. After a crash in the middle (or an error, which says so) the keys of whole
+        transactions are gone and the rest is there: call it again. A key that is put meanwhile may be deleted or stay.
+        """
+        for deletes in self._changes.deletes(self._state.all_ordered()):
             self._commit(deletes, False)
 
     def history(self, key: Any) -> list[DataEntry]:
@@ -117,15 +144,19 @@ class Map(MapReads, MutableMapping[Any, Any]):
 
         How far back that is says the setting `history_seconds`; without an archive, the last checkpoint.
         """
-        data, key_class = self._codecs.encode_key(key)
-        return self._business.history(key_class, data)
+        identity = self.identity(key)
+        return [] if identity is None else self._business.history(*identity)
 
-    def at(self, moment: int | datetime) -> MapReads:
-        """The map as it was at a timestamp, or at the end of a datetime's millisecond. `BeforeHistory` before the history."""
+    def at(self, moment: int | date) -> MapReads:
+        """The map as it was at a timestamp, at the end of a datetime's millisecond, or at the first millisecond of a date.
+
+        A date, and a datetime without a zone, are local time. `BeforeHistory` before the history, `ConfigError` for a number
+        that is no timestamp (of time.time(), say), `WrongType` for anything else.
+        """
         return MapReads(self._business.as_of(to_timestamp(moment)), self._codecs)
 
     def _submit(self, entries: list[Entry], sync: bool = False, *, waits: bool = False) -> Future[int]:
-        future: Future[int] = Future()
+        future: CommitFuture[int] = CommitFuture()
         self._business.submit(self._changes.submission(entries, future, None, sync), waits=waits)
         return future
 
@@ -133,40 +164,32 @@ class Map(MapReads, MutableMapping[Any, Any]):
         return self._submit(entries, sync, waits=True).result()
 
     def _decide(self, entries: list[Entry], decide: Decide) -> bool:
-        future: Future[bool] = Future()
+        future: CommitFuture[bool] = CommitFuture()
         self._business.submit(self._changes.submission(entries, future, decide), waits=True)
         return future.result()
 
 
-class Transaction:
+class Transaction(Collected):
     """Changes of one map that are logged as one: all there or not there at all, after any crash.
 
-    Used by one thread. An exception in the block writes nothing.
+    Used by one thread, for one `with` block. An exception in the block writes nothing.
     """
 
     def __init__(self, target: Map) -> None:
+        super().__init__()
         self._map = target
-        self._entries: list[Entry] = []
-        self.timestamp = 0
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """Put, at the end of the block."""
-        self.put(key, value)
-
-    def __delitem__(self, key: Any) -> None:
-        """Delete, at the end of the block, whether the key is there or not."""
-        self._entries += self._map._changes.delete(key)
-
-    def put(self, key: Any, value: Any, ttl: float | None = None) -> None:
-        """Put, at the end of the block."""
-        self._entries += self._map._changes.put(key, value, ttl)
 
     def __enter__(self) -> Self:
+        self._begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Commit, unless the block raised. `timestamp` is the transaction's afterwards."""
-        if kind is None and self._entries:
-            self.timestamp = self._map._commit(self._entries, False)
+        entries = self._end(kind is not None)
+        if entries:
+            self.timestamp = self._map._commit(entries, False)
+
+    def _changes(self) -> Changes:
+        return self._map._changes

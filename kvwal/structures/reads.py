@@ -14,7 +14,9 @@ from kvwal.structures.business import Memory
 class MapReads(Mapping[Any, Any]):
     """Keys to values, decoded anew at every read, so that no caller can change what is stored.
 
-    Iteration is in the order of identity: by class of key, then by key. An iterator shows the moment at which it was made.
+    A key that cannot be one (a tuple, say) is an absent key. Iteration is in the order of identity: by class of key, then by
+    key. An iterator shows the moment at which it was made, and reads a little at a time: no write waits for it, and it holds
+    what was changed ahead of it since. The first one that is made over many keys brings them in order, aside.
     """
 
     def __init__(self, state: Memory, codecs: Codecs) -> None:
@@ -27,7 +29,10 @@ class MapReads(Mapping[Any, Any]):
 
     def __getitem__(self, key: Any) -> Any:
         """The value of `key`; `KeyError` if it is absent, deleted or expired."""
-        data, key_class = self._encode_key(key)
+        try:
+            data, key_class = self._encode_key(key)
+        except CodecError as error:
+            raise KeyError(key) from error
         entry = self._lookup(key_class, data)
         if entry is None:
             raise KeyError(key)
@@ -35,7 +40,10 @@ class MapReads(Mapping[Any, Any]):
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The value of `key`, or `default`."""
-        data, key_class = self._encode_key(key)
+        try:
+            data, key_class = self._encode_key(key)
+        except CodecError:
+            return default
         entry = self._lookup(key_class, data)
         return default if entry is None else self._decode(entry.value, entry.value_class)
 
@@ -73,8 +81,16 @@ class MapReads(Mapping[Any, Any]):
         )
 
     def _find(self, key: Any) -> Entry | None:
-        data, key_class = self._codecs.encode_key(key)
-        return self._state.lookup(key_class, data)
+        identity = self.identity(key)
+        return None if identity is None else self._state.lookup(*identity)
+
+    def identity(self, key: Any) -> tuple[str, bytes] | None:
+        """Class and bytes of a key; None for what cannot be one, and so is absent."""
+        try:
+            data, key_class = self._codecs.encode_key(key)
+        except CodecError:
+            return None
+        return key_class, data
 
     def _scan(self, prefix: str | bytes | None) -> Iterator[Entry]:
         if prefix is None:

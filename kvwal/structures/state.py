@@ -1,20 +1,28 @@
 """Memory: the latest entry of every live identity of one business, as encoded bytes.
 
-Written by one thread (the log writer's loop), read by any. Single look-ups need no lock, because a `dict` answers in one step;
-whatever walks over many entries takes `lock`, under which a group is applied, so that it sees whole transactions.
+Written by one thread (the log writer's loop), read by any. Single look-ups need no lock, because a `dict` answers in one step.
+A group is applied under `lock`. What walks over many entries takes it for some of them at a time, and is told what changes
+ahead of it (`View`), so that it shows one moment, and whole transactions, and no write waits for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from weakref import ref
 
-from sortedcontainers import SortedDict, SortedSet
+from sortedcontainers import SortedDict
 
 from kvwal.entry import Entry
 from kvwal.ports.locks import Lock
+from kvwal.structures.order import CHUNK_KEYS, KeyOrder, Overlay, Table, build_order, listed
+from kvwal.structures.view import Range, View
 
 Now = Callable[[], int]
 """The present by the hybrid clock, in unix ms: what expiry is judged by."""
+
+
+_CATCH_UP = 500
+"""So many keys are brought into an order while writers wait."""
 
 
 class State:
@@ -23,8 +31,11 @@ class State:
     def __init__(self, now: Now) -> None:
         self._now = now
         self.lock = Lock()
+        self.building = Lock()
         self.tables: dict[str, dict[bytes, Entry]] = {}
-        self._orders: dict[str, SortedSet] = {}
+        self._orders: dict[str, KeyOrder] = {}
+        self._changed: dict[str, set[bytes]] = {}
+        self._views: list[ref[View]] = []
         self._expiring: SortedDict = SortedDict()
 
     def clear(self) -> None:
@@ -32,14 +43,16 @@ class State:
         with self.lock:
             self.tables.clear()
             self._orders.clear()
+            self._views.clear()
             self._expiring.clear()
 
     def apply(self, entries: list[Entry]) -> None:
         """Take over a group, in log order."""
         with self.lock:
-            if self._orders or self._expiring:
+            if self._orders or self._expiring or self._changed:
+                views = self._live_views()
                 for entry in entries:
-                    self._apply_indexed(entry)
+                    self._apply_indexed(entry, views)
             else:
                 self._apply_plain(entries)
 
@@ -62,10 +75,19 @@ class State:
             else:
                 table[entry.key] = entry
 
-    def _apply_indexed(self, entry: Entry) -> None:
+    def _live_views(self) -> list[View]:
+        if self._views:
+            self._views = [known for known in self._views if known() is not None]
+        return [view for known in self._views if (view := known()) is not None]
+
+    def _apply_indexed(self, entry: Entry, views: Iterable[View] = ()) -> None:
         table = self.tables.setdefault(entry.key_class, {})
         order = self._orders.get(entry.key_class)
         old = table.get(entry.key)
+        for view in views:
+            view.changes(entry, old)
+        if (old is None) is not entry.deleted and (changed := self._changed.get(entry.key_class)) is not None:
+            changed.add(entry.key)
         if old is not None and old.expires:
             self._expiring.pop((old.expires, old.key_class, old.key), None)
         if entry.deleted:
@@ -93,39 +115,95 @@ class State:
         with self.lock:
             return sum(map(len, self.tables.values())) - self._expired_count()
 
+    def holds_nothing(self) -> bool:
+        """Whether no entry is live, expired ones included that are not swept yet."""
+        return not any(self.tables.values())
+
     def _expired_count(self) -> int:
         return self._expiring.bisect_left((self._now() + 1,)) if self._expiring else 0
 
-    def expired(self, most: int) -> list[Entry]:
-        """Up to `most` entries whose time has come, and that no delete has followed yet."""
+    def drop_expired(self, most: int) -> int:
+        """Free the memory of up to `most` expired entries, and return when the last of them expired (unix ms); 0: there was none.
+
+        No answer changes, because they were absent before.
+        """
         with self.lock:
-            keys = list(self._expiring.islice(0, min(most, self._expired_count())))
-            return [self.tables[key_class][key] for _, key_class, key in keys]
+            ended = list(self._expiring.islice(0, min(most, self._expired_count())))
+            for expires, key_class, key in ended:
+                del self._expiring[expires, key_class, key]
+                del self.tables[key_class][key]
+                if key_class in self._orders:
+                    self._orders[key_class].discard(key)
+        return ended[-1][0] if ended else 0
 
     def ordered(self, key_class: str, prefix: bytes = b"") -> Iterator[Entry]:
         """Live entries of a class whose keys begin with `prefix`, in key order, as of now."""
-        with self.lock:
-            order = self._order(key_class)
-            keys = order.irange(prefix, _behind(prefix), inclusive=(True, False)) if prefix else order
-            table = self.tables.get(key_class, {})
-            entries = [table[key] for key in keys]
-        return self._live(entries)
+        return self._view((key_class,), prefix, _behind(prefix))
+
+    def first(self) -> Entry | None:
+        """See `structures.business.Memory.first`."""
+        return next(self.all_ordered(), None)
 
     def all_ordered(self) -> Iterator[Entry]:
         """Live entries of all classes, in the order of identity (class, then key), as of now: one moment for all of them."""
+        return self._view(None)
+
+    def _view(self, classes: Iterable[str] | None, start: bytes = b"", stop: bytes | None = None) -> View:
+        while True:
+            with self.lock:
+                tables, orders = self.tables, self._orders
+                wanted = [name for name in (sorted(tables) if classes is None else classes) if name in tables]
+                missing = [name for name in wanted if name not in orders]
+                if not missing:
+                    ranges = [Range(name, start, stop, tables[name], orders[name]) for name in wanted]
+                    view = View(self.lock, ranges, self._now())
+                    self._views.append(ref(view))
+                    return view
+            for name in missing:
+                self._build_order(name)
+
+    def _build_order(self, key_class: str) -> None:
+        """Bring the keys of a class in order, aside: writes wait for a little of it at a time."""
+        with self.building:
+            with self.lock:
+                table = self.tables.get(key_class, {})
+                if key_class in self._orders or key_class not in self.tables:
+                    return
+                if len(table) <= CHUNK_KEYS:
+                    self._orders[key_class] = KeyOrder([sorted(table)])
+                    return
+                self._changed[key_class] = set()
+            try:
+                self._catch_up(key_class, build_order(self._keys(key_class, table)))
+            finally:
+                with self.lock:
+                    self._changed.pop(key_class, None)
+
+    def _keys(self, key_class: str, table: Table) -> list[list[bytes]]:
+        """The keys of a table. It must keep its shape meanwhile, so an overlay takes what changes."""
         with self.lock:
-            entries = [table[key] for name, table in sorted(self.tables.items()) for key in self._order(name)]
-        return self._live(entries)
+            overlay = self.tables[key_class] = Overlay(table)
+        try:
+            return listed(table)
+        finally:
+            with self.lock:
+                self.tables[key_class] = overlay.settle()
 
-    def _order(self, key_class: str) -> SortedSet:
-        order = self._orders.get(key_class)
-        if order is None:
-            order = self._orders[key_class] = SortedSet(self.tables.get(key_class, {}))
-        return order
-
-    def _live(self, entries: list[Entry]) -> Iterator[Entry]:
-        now = self._now()
-        return (entry for entry in entries if not entry.expires or entry.expires > now)
+    def _catch_up(self, key_class: str, order: KeyOrder) -> None:
+        """Bring an order up to what was changed since its keys were listed, and use it from then on."""
+        table = self.tables[key_class]
+        changed: set[bytes] = set()
+        while True:
+            for key in changed:
+                (order.add if key in table else order.discard)(key)
+            with self.lock:
+                changed, self._changed[key_class] = self._changed[key_class], set()
+                if len(changed) > _CATCH_UP:
+                    continue
+                for key in changed:
+                    (order.add if key in table else order.discard)(key)
+                self._orders[key_class] = order
+                return
 
 
 def _behind(prefix: bytes) -> bytes | None:

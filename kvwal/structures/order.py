@@ -1,0 +1,154 @@
+"""The order of keys: sorted chunks of them, built aside from a table that goes on being changed."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from kvwal.entry import Entry
+from kvwal.ports.locks import give_way
+
+CHUNK_KEYS = 1000
+"""About how many keys one chunk has: what one insertion moves, and what is sorted in one step."""
+_SLICE_KEYS = 2000
+_SAMPLE = 499
+
+Table = dict[bytes, Entry]
+
+
+class KeyOrder:
+    """Keys in order. Threads that share one take a lock for each call."""
+
+    def __init__(self, chunks: Iterable[list[bytes]] = ()) -> None:
+        """`chunks` are sorted, and stand in order."""
+        self._chunks = [chunk for chunk in chunks if chunk]
+        self._lasts = [chunk[-1] for chunk in self._chunks]
+
+    def add(self, key: bytes) -> None:
+        """Take a key in, unless it is there."""
+        at = bisect_left(self._lasts, key)
+        if at == len(self._chunks):
+            if not at:
+                self._chunks.append([key])
+                self._lasts.append(key)
+                return
+            at -= 1
+        chunk = self._chunks[at]
+        position = bisect_left(chunk, key)
+        if position < len(chunk) and chunk[position] == key:
+            return
+        chunk.insert(position, key)
+        self._lasts[at] = chunk[-1]
+        if len(chunk) > 2 * CHUNK_KEYS:
+            self._chunks[at : at + 1] = [chunk[:CHUNK_KEYS], chunk[CHUNK_KEYS:]]
+            self._lasts[at : at + 1] = [chunk[CHUNK_KEYS - 1], chunk[-1]]
+
+    def discard(self, key: bytes) -> None:
+        """Let a key go, if it is there."""
+        at = bisect_left(self._lasts, key)
+        if at == len(self._chunks):
+            return
+        chunk = self._chunks[at]
+        position = bisect_left(chunk, key)
+        if chunk[position] != key:
+            return
+        del chunk[position]
+        if chunk:
+            self._lasts[at] = chunk[-1]
+        else:
+            del self._chunks[at], self._lasts[at]
+
+    def following(self, start: bytes, stop: bytes | None, most: int) -> list[bytes]:
+        """Up to `most` keys from `start` on that stand before `stop` (None: to the end)."""
+        found: list[bytes] = []
+        at = bisect_left(self._lasts, start)
+        while at < len(self._chunks) and len(found) < most:
+            chunk = self._chunks[at]
+            begin = bisect_left(chunk, start) if not found else 0
+            end = len(chunk) if stop is None else bisect_left(chunk, stop)
+            found += chunk[begin : min(end, begin + most - len(found))]
+            if end < len(chunk):
+                break
+            at += 1
+        return found
+
+
+class Overlay(Table):
+    """Stands for a table whose keys are being listed: changes are kept here, so that the table itself keeps its shape.
+
+    Used as the table is, with its lock.
+    """
+
+    def __init__(self, base: Table) -> None:
+        super().__init__()
+        self._base = base
+        self._size = len(base)
+        self._deleted: set[bytes] = set()
+
+    def get(self, key: bytes, default: Entry | None = None) -> Entry | None:  # type: ignore[override]
+        """See `dict.get`."""
+        found = super().get(key)
+        if found is not None:
+            return found
+        return default if key in self._deleted else self._base.get(key, default)
+
+    def __getitem__(self, key: bytes) -> Entry:
+        found = self.get(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, bytes) and self.get(key) is not None
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __setitem__(self, key: bytes, entry: Entry) -> None:
+        self._size += key not in self
+        super().__setitem__(key, entry)
+        self._deleted.discard(key)
+
+    def __delitem__(self, key: bytes) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._size -= 1
+        self._deleted.add(key)
+        super().pop(key, None)
+
+    def settle(self) -> Table:
+        """The table, with all changes in it."""
+        for key in self._deleted:
+            self._base.pop(key, None)
+        self._base.update(super().items())
+        return self._base
+
+
+def listed(table: Table) -> list[list[bytes]]:
+    """The keys of a table that keeps its shape meanwhile, in slices: no thread waits long for its turn."""
+    return list(_slices(iter(table)))
+
+
+def _slices(rest: Iterator[bytes]) -> Iterator[list[bytes]]:
+    while part := list(islice(rest, _SLICE_KEYS)):
+        yield part
+        give_way()
+
+
+def build_order(parts: list[list[bytes]]) -> KeyOrder:
+    """The order of the keys in these slices, which are used up: a sample splits them into ranges, each sorted by itself."""
+    splits = sorted(key for part in parts for key in part[::_SAMPLE])
+    ranges: list[list[bytes]] = [[] for _ in range(len(splits) + 1)]
+    for index, part in enumerate(parts):
+        for key in part:
+            ranges[bisect_right(splits, key)].append(key)
+        parts[index] = []
+        give_way()
+    chunks = []
+    for keys in ranges:
+        keys.sort()
+        chunks += [keys[start : start + CHUNK_KEYS] for start in range(0, len(keys), CHUNK_KEYS)]
+        if len(chunks) % 8 == 0:
+            give_way()
+    return KeyOrder(chunks)

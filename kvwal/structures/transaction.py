@@ -1,0 +1,60 @@
+"""The changes of one transaction, collected in a `with` block and handed over once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvwal.entry import Entry
+from kvwal.errors import TransactionClosed
+from kvwal.structures.changes import Changes
+
+_NEW, _OPEN, _OVER = "was not begun", "is open", "is over"
+
+
+class Collected:
+    """What both faces' `Transaction` have in common: changes are taken inside one `with` block, and only there.
+
+    Outside of it, and in a second one, every call raises `TransactionClosed`, so nothing that was rolled back, or committed
+    before, can be written again. `timestamp` is the transaction's once it is committed, 0 until then.
+    """
+
+    def __init__(self) -> None:
+        self.timestamp = 0
+        self._entries: list[Entry] = []
+        self._stage = _NEW
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Put, at the end of the block."""
+        self.put(key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        """Delete, at the end of the block, whether the key is there or not."""
+        self._entries += self._changes_now().delete(key)
+
+    def put(self, key: Any, value: Any, ttl: float | None = None) -> None:
+        """Put, at the end of the block."""
+        self._entries += self._changes_now().put(key, value, ttl)
+
+    def _changes(self) -> Changes:
+        raise NotImplementedError
+
+    def _changes_now(self) -> Changes:
+        if self._stage is not _OPEN:
+            raise TransactionClosed(
+                f"this transaction {self._stage}; nothing was written.",
+                hint="Change keys inside its `with` block, and begin a new one with transaction() for each block.",
+            )
+        return self._changes()
+
+    def _begin(self) -> None:
+        if self._stage is not _NEW:
+            raise TransactionClosed(
+                f"this transaction {self._stage}, and cannot begin again; nothing was written by that.",
+                hint="Begin a new one with transaction() for each `with` block.",
+            )
+        self._stage = _OPEN
+
+    def _end(self, raised: bool) -> list[Entry]:
+        """What is to be committed: nothing if the block raised."""
+        entries, self._entries, self._stage = self._entries, [], _OVER
+        return [] if raised else entries

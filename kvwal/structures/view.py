@@ -1,0 +1,89 @@
+"""An iterator over memory that shows one moment, and reads it a little at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple, Self
+
+from sortedcontainers import SortedDict
+
+from kvwal.entry import Entry
+from kvwal.ports.locks import Lock
+from kvwal.structures.order import KeyOrder, Table
+
+_FIRST, _MOST = 8, 512
+"""Entries that are read at a time: few at first, because many who ask want no more."""
+
+
+class Range(NamedTuple):
+    """The keys of one class from `start` to before `stop` (None: to the end), their table and their order."""
+
+    key_class: str
+    start: bytes
+    stop: bytes | None
+    table: Table
+    order: KeyOrder
+
+
+class View(Iterator[Entry]):
+    """The live entries of some ranges as they were when it was made, in order. Used by one thread at a time.
+
+    What the log writer is about to change ahead of it is told to it (`changes`), and it keeps what was there. So it holds no
+    more than was changed since, and lets go of that as it passes.
+    """
+
+    def __init__(self, lock: Lock, ranges: list[Range], now: int) -> None:
+        """Made, and told of changes, by who holds `lock`; expiry is judged by `now` (unix ms)."""
+        self._lock = lock
+        self._now = now
+        self._left = ranges[::-1]
+        self._ahead = {part.key_class: part for part in ranges}
+        self._kept: dict[str, SortedDict] = {part.key_class: SortedDict() for part in ranges}
+        self._most = _FIRST
+        self._read: Iterator[Entry] = iter(())
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Entry:
+        """The next entry."""
+        while True:
+            for entry in self._read:
+                if not entry.expires or entry.expires > self._now:
+                    return entry
+            if not self._left:
+                raise StopIteration
+            with self._lock:
+                self._read = iter(self._next_entries())
+
+    def changes(self, entry: Entry, old: Entry | None) -> None:
+        """`entry` is about to take the place of `old` (None: there is nothing)."""
+        part = self._ahead.get(entry.key_class)
+        if part is None or entry.key < part.start or (part.stop is not None and entry.key >= part.stop):
+            return
+        kept = self._kept[entry.key_class]
+        if entry.key not in kept:
+            if old is not None or not entry.deleted:
+                kept[entry.key] = old
+        elif entry.deleted and kept[entry.key] is None:
+            del kept[entry.key]  # it came and went
+
+    def _next_entries(self) -> list[Entry]:
+        key_class, start, stop, table, order = part = self._left.pop()
+        kept = self._kept[key_class]
+        keys = order.following(start, stop, self._most)
+        changed = list(islice(kept.irange(start, stop, inclusive=(True, False)), self._most))
+        ends = [run[-1] for run in (keys, changed) if len(run) == self._most]
+        if ends:
+            end = min(ends)
+            rest = self._ahead[key_class] = part._replace(start=end + b"\x00")  # the first key that can stand behind it
+            self._left.append(rest)
+            keys, changed = ([key for key in run if key <= end] for run in (keys, changed))
+        else:
+            del self._ahead[key_class]
+        self._most = min(4 * self._most, _MOST)
+        if not changed:
+            return [table[key] for key in keys]
+        found = {key: table[key] for key in keys} | {key: kept.pop(key) for key in changed}
+        return [entry for _, entry in sorted(found.items()) if entry is not None]
