@@ -21,8 +21,9 @@ from kvwal.client.failures import translate
 from kvwal.client.link import Link
 from kvwal.client.memory import make_entry, to_data
 from kvwal.entry import DataEntry, Entry
-from kvwal.errors import StoreClosed, WrongLoop
+from kvwal.errors import CodecError, StoreClosed, WrongLoop
 from kvwal.log.ring import Submission
+from kvwal.ports.boundary import call_on, logged, when_done
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.structures.changes import Changes
 from kvwal.structures.reads import MapReads
@@ -30,6 +31,7 @@ from kvwal.structures.reads import MapReads
 T = TypeVar("T")
 
 _THREADS = 4
+_not_delivered = logged("an answer of the cluster could not be given to its task, which is a bug")
 
 
 class ClusterMap(aio.Map):
@@ -69,7 +71,10 @@ class ClusterMap(aio.Map):
     async def _find(self, key: Any) -> Entry | None:
         await self._reading()
         business = self._ready()
-        data, key_class = business.codecs.encode_key(key)
+        try:
+            data, key_class = business.codecs.encode_key(key)
+        except CodecError:
+            return None
         found = await self._answer(business, partial(business.proxy.get, to_data(data, key_class)))
         return None if found is None else make_entry(data, key_class, found)
 
@@ -85,7 +90,10 @@ class ClusterMap(aio.Map):
                 found = translate(error, business.what, writes=False)
                 business.deliver(lambda: None if future.done() else future.set_exception(found))
 
-        begin().add_done_callback(answered)
+        def failed(error: BaseException) -> None:
+            business.deliver(lambda: None if future.done() else future.set_exception(error))
+
+        when_done(begin(), answered, failed)
         return await future
 
     async def _elsewhere(self, call: Callable[[], T]) -> T:
@@ -151,7 +159,7 @@ class _Business(ClusterBusiness):
 
 def _on_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
     with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-        loop.call_soon_threadsafe(call)
+        call_on(loop, call, _not_delivered)
 
 
 class ClusterStore:
@@ -173,7 +181,7 @@ class ClusterStore:
 
     @property
     def hazelcast(self) -> Any:
-        """Hazelcast's own client, for SQL and predicates on what is stored as JSON. What it writes is durable too."""
+        """Hazelcast's own client, for predicates on what is stored as JSON. What it writes to maps is durable too."""
         return self.link.client
 
     def map(self, name: str) -> ClusterMap:
@@ -205,7 +213,13 @@ class ClusterStore:
 
 
 def connect(
-    addresses: str | Sequence[str], *, cluster: str = "local", namespace: str = "default", timeout: float = 30.0
+    addresses: str | Sequence[str],
+    *,
+    cluster: str = "local",
+    namespace: str = "default",
+    timeout: float = 30.0,
+    token: str | None = None,
+    authority: str | None = None,
 ) -> ClusterStore:
     """A store to be used with `async with`. The arguments are those of `kvwal.connect`."""
-    return ClusterStore(make_target(addresses, cluster, namespace, timeout))
+    return ClusterStore(make_target(addresses, cluster, namespace, timeout, token, authority))

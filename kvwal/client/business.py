@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from hazelcast.errors import HazelcastError
 from hazelcast.future import Future as HazelcastFuture
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
@@ -19,9 +18,10 @@ from kvwal.cluster.questions import Question
 from kvwal.codecs import registry
 from kvwal.config import MIB
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_decoder
-from kvwal.errors import ClusterUnreachable, KvwalError, Overloaded
+from kvwal.errors import ClusterUnreachable, CommitUnknown, LogFailed, Overloaded, StorageFull
 from kvwal.hlc import HybridClock
 from kvwal.log.ring import Decide, Submission
+from kvwal.ports.boundary import contain, when_done
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.locks import Lock, Semaphore
 from kvwal.structures.state import State, to_state
@@ -99,8 +99,16 @@ class ClusterBusiness:
         return _decode(bytes(found))
 
     def clear(self) -> None:
-        """Delete every key that is there now, each in its node's log before it goes from memory."""
-        self._link.result(self.proxy.clear, self.what, writes=True)
+        """Delete every key that is there now, each in its node's log before it goes from memory.
+
+        `CommitUnknown` where a member refused: others may have deleted theirs.
+        """
+        try:
+            self._link.result(self.proxy.clear, self.what, writes=True)
+        except CommitUnknown:
+            raise
+        except (LogFailed, StorageFull) as error:
+            raise CommitUnknown(f"{self.what}: some keys may be deleted, others are not ({error}).") from error
 
     def begin(self, submission: Submission) -> None:
         """Send it, unless its caller cancelled it. Its place among those that may wait is given back with the answer."""
@@ -127,10 +135,10 @@ class ClusterBusiness:
         self.give_back()
         self.deliver(submission.resolve)
 
-    def refuse(self, submission: Submission, error: BaseException) -> None:
-        """It was not written, or nobody knows."""
+    def refuse(self, submission: Submission, error: BaseException, *, writes: bool) -> None:
+        """It was not written, or its outcome is unknown; `writes` says that what failed was to change something."""
         self.give_back()
-        self.deliver(partial(submission.fail, translate(error, self.what, writes=True)))
+        self.deliver(partial(submission.fail, translate(error, self.what, writes=writes)))
 
     def overloaded(self) -> Overloaded:
         """There was no room for so long."""
@@ -172,7 +180,7 @@ class _Sending:
         """A condition is decided on what is there, and holds if that is still there when the change is made."""
         entry = self._submission.entries[0]
         key = to_data(entry.key, entry.key_class)
-        self._then(partial(self._proxy.get, key), partial(self._decided, decide))
+        self._then(partial(self._proxy.get, key), partial(self._decided, decide), writes=False)
 
     def _decided(self, decide: Decide, found: Any) -> None:
         asked = self._submission.entries[0]
@@ -202,16 +210,10 @@ class _Sending:
     def _ttl(self, entry: Entry) -> float | None:
         return max(1, entry.expires - self._business.now_ms()) / 1000 if entry.expires else None
 
-    def _then(self, begin: Callable[[], HazelcastFuture[Any]], step: Callable[[Any], None]) -> None:
+    def _then(
+        self, begin: Callable[[], HazelcastFuture[Any]], step: Callable[[Any], None], *, writes: bool = True
+    ) -> None:
         """Begin an operation, and take the step with its answer; what either raises is the submission's error."""
 
-        def answered(future: HazelcastFuture[Any]) -> None:
-            try:
-                step(future.result())
-            except (KvwalError, HazelcastError, OSError) as error:
-                self._business.refuse(self._submission, error)
-
-        try:
-            begin().add_done_callback(answered)
-        except (KvwalError, HazelcastError, OSError) as error:
-            self._business.refuse(self._submission, error)
+        refuse = partial(self._business.refuse, self._submission, writes=writes)
+        contain(lambda: when_done(begin(), lambda future: step(future.result()), refuse), refuse)

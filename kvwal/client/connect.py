@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvwal.errors import ConfigError
+from kvwal.cluster.token import Token, find_authority, find_token
+from kvwal.config import is_seconds
+from kvwal.errors import ConfigError, WrongType
 
 if TYPE_CHECKING:
     from kvwal.client.store import ClusterStore
@@ -22,41 +24,63 @@ class Target(NamedTuple):
     cluster: str
     namespace: str
     timeout: float
+    token: Token | None = None
+    """What the nodes are shown, if they ask for it."""
+    authority: str | None = None
+    """The file of the authority that the nodes' certificates come from; None for no TLS."""
 
     def __str__(self) -> str:
         return f"cluster {self.cluster} at {', '.join(f'{host}:{port}' for host, port in self.addresses)}"
 
 
 def connect(
-    addresses: str | Sequence[str], *, cluster: str = "local", namespace: str = "default", timeout: float = 30.0
+    addresses: str | Sequence[str],
+    *,
+    cluster: str = "local",
+    namespace: str = "default",
+    timeout: float = 30.0,
+    token: str | None = None,
+    authority: str | None = None,
 ) -> ClusterStore:
     """A store whose maps are those of a running cluster; `with` closes it.
 
     `addresses` are some of its nodes, `host:port` (a list, or text with commas); the others are found through them. `timeout`
     is how many seconds a read, a put or a delete goes on trying while no node answers, or while the cluster loads its memory.
+    `token` is the cluster's token, if it has one; without it KVWAL_TOKEN_FILE or KVWAL_TOKEN of the environment. `authority` is
+    the PEM file that the nodes' certificates are checked with, if they speak TLS; without it KVWAL_AUTHORITY of the environment.
 
     Raises `ClusterUnreachable`, and `ConfigError` if the cluster is not that of `namespace`, or the package is missing.
     """
-    target = make_target(addresses, cluster, namespace, timeout)
+    target = make_target(addresses, cluster, namespace, timeout, token, authority)
     from kvwal.client.store import ClusterStore
 
     return ClusterStore(target)
 
 
-def make_target(addresses: str | Sequence[str], cluster: str, namespace: str, timeout: float) -> Target:
+def make_target(
+    addresses: str | Sequence[str],
+    cluster: str,
+    namespace: str,
+    timeout: float,
+    token: str | None = None,
+    authority: str | None = None,
+) -> Target:
     """The arguments of `connect`, checked. `ConfigError`."""
     if find_spec("hazelcast") is None:
         raise ConfigError(
             "connecting to a cluster needs the package hazelcast-python-client.",
             hint="Install what the cluster needs: pip install 'kvwal[cluster]'.",
         )
-    if type(timeout) not in (int, float) or not timeout > 0:
-        raise ConfigError(f"timeout={timeout!r} must be a number of seconds above 0.")
+    if not is_seconds(timeout):
+        raise ConfigError(f"timeout={timeout!r} must be a number of seconds, above 0 and finite.")
+    if not isinstance(addresses, list | tuple | str) or not all(isinstance(text, str) for text in addresses):
+        raise WrongType(f"{addresses!r} are no addresses of nodes.", hint="Write them as host:port, in text or a list.")
     texts = addresses.split(",") if isinstance(addresses, str) else list(addresses)
     found = [_parse(text.strip()) for text in texts]
     if not found:
         raise ConfigError("no address of the cluster was given.", hint="Name one node at least, as host:port.")
-    return Target(found, cluster, namespace, timeout)
+    secret = find_token(None) if token is None else Token(token, "token")
+    return Target(found, cluster, namespace, timeout, secret, authority or find_authority())
 
 
 def _parse(text: str) -> tuple[str, int]:

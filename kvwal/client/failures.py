@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
 
 from hazelcast import errors as hazelcast
-from hazelcast.protocol.codec import map_delete_codec, map_set_codec
 
 import kvwal.errors
 from kvwal.errors import ClusterUnreachable, CommitUnknown, KvwalError, NotRecovered, StoreClosed, WrongLoop
@@ -22,36 +19,36 @@ UNKNOWN = (
 )
 """Errors after which the member may or may not have done what it was asked."""
 
-_BLIND = frozenset({map_set_codec._REQUEST_MESSAGE_TYPE, map_delete_codec._REQUEST_MESSAGE_TYPE})
-"""Requests that say what shall be there, whatever is there: doing them twice ends as doing them once."""
-_TYPE_OFFSET = 6
+_BEFORE = frozenset(
+    {
+        hazelcast.CallerNotMemberError,
+        hazelcast.ClientOfflineError,
+        hazelcast.InvocationMightContainCompactDataError,
+        hazelcast.PartitionMigratingError,
+        hazelcast.RetryableHazelcastError,
+        hazelcast.TargetNotMemberError,
+        hazelcast.WrongTargetError,
+    }
+)
+"""Errors of a request before anything is done for it: where it is not sent, or comes to a member that does not take it."""
 _REFUSED = re.compile(r"kvwal\.node\.NotWritten: (\w+): (.*?)\n", re.DOTALL)
 _FIRST_LINE = re.compile(r"Exception from server: (.*?)(?:\n|$)", re.DOTALL)
 _LOADING = "still loading"
 _NOT_SENT = ("No connection found", "Could not invoke on connection")
-
-Retry = Callable[[Any, Exception], bool]
-
-
-def retry_of(original: Retry) -> Retry:
-    """Whether a request is sent again after an error: Hazelcast's own rule, but for those that leave its outcome open.
-
-    After such an error a read, a put and a delete are sent again, and nothing else ever is: a condition that is decided
-    twice may answer for a moment that its first decision made.
-    """
-
-    def should_retry(invocation: Any, error: Exception) -> bool:
-        request = invocation.request
-        if isinstance(error, UNKNOWN):
-            again: bool = request.retryable or _type_of(request) in _BLIND
-            return again and invocation.connection is None
-        return original(invocation, error)
-
-    return should_retry
+_GAVE_UP = "Request timed out because an error occurred"
+"""Of Hazelcast's client itself, when the time for more attempts is over."""
 
 
-def _type_of(request: Any) -> int:
-    return int.from_bytes(request.buf[_TYPE_OFFSET : _TYPE_OFFSET + 4], "little", signed=True)
+def may_be_done(error: Exception) -> bool:
+    """Whether the attempt that ended so may have been done. False only where that is certain."""
+    text = str(error)
+    if isinstance(error, hazelcast.IndeterminateOperationStateError):
+        return True
+    if (refused := _REFUSED.search(text)) is not None:
+        return isinstance(_refusal(refused[1], refused[2]), CommitUnknown)
+    # Of a call whose attempts were all for nothing; where one was not, `attempts` says so by another error.
+    gave_up = isinstance(error, hazelcast.OperationTimeoutError) and text.startswith(_GAVE_UP)
+    return not (gave_up or type(error) in _BEFORE or (isinstance(error, OSError) and text.startswith(_NOT_SENT)))
 
 
 def translate(error: BaseException, what: str, *, writes: bool) -> BaseException:
@@ -59,7 +56,7 @@ def translate(error: BaseException, what: str, *, writes: bool) -> BaseException
     if isinstance(error, KvwalError) or not isinstance(error, hazelcast.HazelcastError | OSError):
         return error
     text = str(error)
-    refused = _REFUSED.search(text)
+    refused = None if isinstance(error, hazelcast.IndeterminateOperationStateError) else _REFUSED.search(text)
     found = _refusal(refused[1], f"{what}: {refused[2]}") if refused else _by_kind(error, text, what, writes)
     found.__cause__ = error
     return found
@@ -73,21 +70,33 @@ def _refusal(name: str, text: str) -> KvwalError:
     return CommitUnknown(f"{name}: {text}")
 
 
-def _by_kind(error: BaseException, text: str, what: str, writes: bool) -> KvwalError:
+def _by_kind(error: Exception, text: str, what: str, writes: bool) -> KvwalError:
+    said = f"{type(error).__name__}: {first_line(error)}"
+    if isinstance(error, hazelcast.IndeterminateOperationStateError):
+        return _unknown(what, said) if writes else unreachable(f"{what}: the cluster did not answer ({said}).")
     if _LOADING in text:
         return not_recovered(what)
     if isinstance(error, hazelcast.HazelcastClientNotActiveError) and not writes:
         return StoreClosed(f"{what}: the connection to the cluster is closed.", hint="Connect again.")
     if isinstance(error, hazelcast.ClientOfflineError) or any(reason in text for reason in _NOT_SENT):
         return unreachable(f"{what}: no member of the cluster answers; nothing was written.")
-    first = _FIRST_LINE.search(text)
-    said = f"{type(error).__name__}: {first[1] if first else text}"
-    if writes:
-        return CommitUnknown(
-            f"{what}: it is not known whether this was written ({said}).",
-            hint="Look whether it is there, or write it again.",
-        )
-    return unreachable(f"{what}: the cluster did not answer ({said}).")
+    if not may_be_done(error):
+        return unreachable(f"{what}: no member of the cluster took it ({said}); nothing was written.")
+    return _unknown(what, said) if writes else unreachable(f"{what}: the cluster did not answer ({said}).")
+
+
+def _unknown(what: str, said: str) -> CommitUnknown:
+    return CommitUnknown(
+        f"{what}: it is not known whether this was written ({said}).",
+        hint="Look whether it is there, or write it again.",
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without the stack of the member that it came from."""
+    text = str(error)
+    found = _FIRST_LINE.search(text)
+    return found[1] if found else text
 
 
 def not_recovered(what: str) -> NotRecovered:

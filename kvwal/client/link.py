@@ -11,9 +11,11 @@ from typing import Any, TypeVar
 from hazelcast.client import HazelcastClient
 from hazelcast.errors import HazelcastError
 from hazelcast.future import Future as HazelcastFuture
+from hazelcast.security import BasicTokenProvider
 
+from kvwal.client.attempts import install
 from kvwal.client.connect import Target
-from kvwal.client.failures import retry_of, translate, unreachable, would_wait
+from kvwal.client.failures import translate, unreachable, would_wait
 from kvwal.errors import ConfigError, StoreClosed
 
 T = TypeVar("T")
@@ -115,12 +117,16 @@ def _start(target: Target) -> HazelcastClient:
         membership_listeners=[(joined, None)],
         # The owner waits for the backups, and knows at once when one of them is gone; the client would wait for seconds.
         backup_ack_to_client_enabled=False,
+        token_provider=None if target.token is None else BasicTokenProvider(target.token.reveal()),
+        ssl_enabled=target.authority is not None,
+        ssl_cafile=target.authority,
     )
-    invocations = client._invocation_service
-    invocations._should_retry = retry_of(invocations._should_retry)  # type: ignore[method-assign]
+    install(client._invocation_service)
     try:
         heard.result(_CONNECT_SECONDS)
     except TimeoutError as error:
         client.shutdown()
-        raise unreachable(f"{target}: what answers there is no member of it, or lets no client in.") from error
+        raise unreachable(
+            f"{target}: what answers there is no member of it, wants another token, or lets no client in."
+        ) from error
     return client

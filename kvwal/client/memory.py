@@ -38,6 +38,12 @@ class ClusterMemory:
         size: int = self._link.result(self._proxy.size, self.what)
         return size
 
+    def first(self) -> Entry | None:
+        """See `Memory.first`. All keys are asked for, and no value."""
+        words = (from_wire(key.buffer) for key in self._link.result(self._proxy.key_set, self.what))
+        found = min(((word.name, word.data) for word in words), default=None)
+        return None if found is None else Entry(found[1], found[0], b"", "", False, 0)
+
     def ordered(self, key_class: str, prefix: bytes = b"") -> Iterator[Entry]:
         """See `Memory.ordered`. Only keys that fit are asked for their values."""
         words = (from_wire(key.buffer) for key in self._link.result(self._proxy.key_set, self.what))

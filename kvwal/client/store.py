@@ -19,7 +19,7 @@ class ClusterMap(Map):
     is this client's clock at the answer: later than that of the log if the clocks agree. What walks over many entries sees each
     at its own moment. A put or a delete whose answer was lost is sent again for `timeout` seconds, so it may be done twice; a
     conditional one never is, and raises `CommitUnknown`. Several keys as one (`put_many`, `transaction`) are all there or not at
-    all, whoever is killed, but others may see a part before this returns.
+    all, whoever is killed, but others may see a part before this returns. `popitem` asks for all keys to find the first.
     """
 
     def __init__(self, business: ClusterBusiness, store: object) -> None:
@@ -27,7 +27,10 @@ class ClusterMap(Map):
         self._cluster = business
 
     def clear(self) -> None:
-        """Delete every key that is there now. Not one transaction."""
+        """Delete every key that is there now, partition by partition, each key in its node's log first. Not one transaction.
+
+        After a crash in the middle, or an error, some keys are gone, in no order, and the rest is there: call it again.
+        """
         self._cluster.clear()
 
 
@@ -41,7 +44,7 @@ class ClusterStore:
 
     @property
     def hazelcast(self) -> Any:
-        """Hazelcast's own client, for SQL and predicates on what is stored as JSON. What it writes is durable too."""
+        """Hazelcast's own client, for predicates on what is stored as JSON. What it writes to maps is durable too."""
         return self._link.client
 
     def map(self, name: str) -> ClusterMap:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
 
-import structlog
-
 from kvwal.cluster.gathering import Status
 from kvwal.errors import ArchiveError, KvwalError
+from kvwal.ports.boundary import contain_awaiting, start_task
+from kvwal.ports.logger import get_logger
 
 
 class Archiving:
@@ -21,7 +21,7 @@ class Archiving:
         self._name = name
         self._archive = archive
         self._task: asyncio.Task[None] | None = None
-        self._logger = structlog.get_logger("kvwal").bind(node=name)
+        self._logger = get_logger(__name__).bind(node=name)
 
     def ask(self, now_ms: int, statuses: Collection[Status]) -> int:
         """Ask all, with a number that none of them has answered yet: it is to be told to them."""
@@ -38,20 +38,33 @@ class Archiving:
         """Do what is asked and was not done yet."""
         asked = {s.name: s.asks for s in statuses if s.asks > self.answered.get(s.name, 0)}
         if asked and (self._task is None or self._task.done()):
-            self._task = asyncio.get_running_loop().create_task(self._do(asked))
+            self._task = start_task(self._do(asked), self._failed)
 
     async def _do(self, asked: dict[str, int]) -> None:
-        try:
+        async def archive() -> None:
             await self._archive()
-        except KvwalError as error:
-            self._logger.warning("the archive could not be brought up to date for another member", error=str(error))
-        else:
             self.answered = self.answered | asked
+
+        await contain_awaiting(archive, self._failed)
+
+    def _failed(self, error: BaseException) -> None:
+        trace = None if isinstance(error, KvwalError) else error
+        self._logger.warning(
+            "the archive could not be brought up to date for another member", error=str(error), exc_info=trace
+        )
 
 
 def not_archived(lacking: list[str], seconds: float) -> ArchiveError:
     """These members were asked to archive what their logs hold, and have not done so in that time."""
     return ArchiveError(
-        f"{', '.join(lacking)} did not bring the archive up to date within {seconds:g} s, and without that the past is not told.",
+        f"{', '.join(lacking)} did not bring the archive up to date within {seconds:g} s.",
+        hint="See what /readyz and the log say there: whether it reaches the archive, or still joins. Then ask again.",
+    )
+
+
+def not_told(lacking: list[str], seconds: float) -> ArchiveError:
+    """These members were asked for what only their logs hold, and have not answered in that time."""
+    return ArchiveError(
+        f"{', '.join(lacking)} did not say within {seconds:g} s what its log holds, and without that the past is not told.",
         hint="See what /readyz and the log say there: whether it reaches the archive, or still joins. Then ask again.",
     )

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
-import structlog
-
 from kvwal.cluster.limits import Bounds, Told
 from kvwal.cluster.roster import Fellow, Roster
 from kvwal.errors import ClockSkew, ClusterUnreachable
+from kvwal.ports.boundary import start_task, when_done
 from kvwal.ports.clock import Clock
+from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import ThreadWorkers
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class Limits:
         self._fence = fence
         self._clock = clock
         self._workers = {name: ThreadWorkers(f"kvwal-{name}", 1) for name in (TIMER, TAKEOVER)}
-        self._logger = structlog.get_logger("kvwal").bind(node=roster.own.name)
+        self._logger = get_logger(__name__).bind(node=roster.own.name)
         self._walls: dict[str, int] = {}
         self._skews: dict[str, float] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -57,8 +57,8 @@ class Limits:
         self._begin(self._keep_passing())
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        task.add_done_callback(self._ended)
+        task = start_task(work, self._stopped)
+        when_done(task, lambda _: self._fence.close(), self._stopped)
         self._tasks.append(task)
 
     async def rise(self, timestamp: int) -> None:
@@ -74,11 +74,9 @@ class Limits:
         for workers in self._workers.values():
             workers.close()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _stopped(self, error: BaseException) -> None:
         """Should a bug have stopped it, nobody may wait for ever."""
-        self._fence.close()
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._logger.error("the limits of clocks have stopped; start this node again", exc_info=error)
+        self._logger.error("the limits of clocks have stopped; start this node again", exc_info=error)
 
     def _check(self, fellow: Fellow, most_seconds: float) -> None:
         skew = self._skews.get(fellow.member, 0.0)

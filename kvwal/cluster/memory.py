@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kvwal.cluster.intents import INTENT, changes_of, with_changes
-from kvwal.entry import Entry
+from kvwal.entry import DROPPED, Entry
 from kvwal.structures.state import Now, State
 
-DROPPED = "dropped:none"
-"""The mark of a destroyed map: what its log held up to the mark's timestamp is gone."""
 SCHEMAS = "schema:"
 """Entries of this structure are no entries of the map, but what its values may be read with: they stay."""
 
@@ -32,15 +30,37 @@ class Passing(State):
         """`collects`: memory is to be filled from this log, and not from what the archive has of all."""
         super().__init__(now)
         self._collecting = collects
+        self._put_at = 0
+        self._dropped_at = 0
         self._watchers: list[set[tuple[str, bytes]]] = []
 
     def apply(self, entries: list[Entry]) -> None:
         """See `State.apply`."""
+        self._note(entries)
         if self._collecting:
             for part in with_changes(entries, self._is_newer):
                 super().apply(part)
         for written in self._watchers:
             written.update((entry.key_class, entry.key) for entry in entries if not entry.deleted)
+
+    def _note(self, entries: list[Entry]) -> None:
+        """Entries of a snapshot come in the order of their keys, not of time."""
+        for entry in entries:
+            if entry.deleted:
+                continue
+            if entry.key_class == DROPPED:
+                self._dropped_at = max(self._dropped_at, entry.timestamp)
+            elif entry.timestamp > self._put_at and not entry.key_class.startswith(SCHEMAS):
+                self._put_at = entry.timestamp
+
+    @property
+    def put_at(self) -> int:
+        """The timestamp of the last put that the log had, 0 for none."""
+        return self._put_at
+
+    def holds_nothing(self) -> bool:
+        """Whether nothing was put since the map was destroyed, or ever. Schemas serve entries only."""
+        return self._put_at <= self._dropped_at
 
     def _is_newer(self, change: Entry) -> bool:
         found = self.tables.get(change.key_class, {}).get(change.key)
@@ -56,9 +76,9 @@ class Passing(State):
         finally:
             self._watchers = [other for other in self._watchers if other is not written]
 
-    def expired(self, most: int) -> list[Entry]:
-        """None: Hazelcast lets go of what has expired, and the log says when that was."""
-        return []
+    def drop_expired(self, most: int) -> int:
+        """None: Hazelcast lets go of what has expired."""
+        return 0
 
     def stop(self) -> None:
         """Keep nothing from now on."""

@@ -1,4 +1,5 @@
-"""What a client asks of any member, and what that member answers from logs and archive: the past of a map.
+"""What a client asks of any member, and what that member answers from logs and archive: the past of a map; and what it asks the
+other members for that.
 
 An answer is a block of entries, as the log has them, with the timestamps and ends that memory does not know.
 """
@@ -17,5 +18,42 @@ class Question(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
     timestamp: int = 0
 
 
+class TailQuestion(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag=True):
+    """Of a member's log of a business: with a `key_class` the changes of that key, else all up to `timestamp`. Only those
+    count that the archive was not seen to hold. The answer is a stream of Arrow, with the columns of the archive.
+    """
+
+    business: str
+    key_class: str = ""
+    key: bytes = b""
+    timestamp: int = 0
+
+
+class CopyQuestion(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag=True):
+    """Of a member's logs: what they hold, made into an archive beside them, whose objects the answer names. The answer to the
+    same `number` is the same."""
+
+    number: int
+
+
+class PartQuestion(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag=True):
+    """Of an object of such an archive: so many bytes from `offset` on."""
+
+    key: str
+    offset: int
+    size: int
+
+
+class Copied(msgspec.Struct, array_like=True, frozen=True):
+    """The answer to a `CopyQuestion`: the objects with their sizes, and by business the greatest timestamp of a delete that its
+    log may lack; 0 where it lacks none."""
+
+    objects: list[tuple[str, int]]
+    left_out: dict[str, int]
+
+
+PeerQuestion = TailQuestion | CopyQuestion | PartQuestion
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Question).decode
+decode_peer = msgspec.msgpack.Decoder(PeerQuestion).decode
+decode_copied = msgspec.msgpack.Decoder(Copied).decode

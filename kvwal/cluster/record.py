@@ -29,12 +29,17 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     `alone` while nothing but this node's own logs was ever in memory: then they are enough to fill it again.
     `apart` is since when, in milliseconds, an expected member may have been out of sight; 0 while all are there.
+    `left` are names that were members once, or have a log in the archive, and are not expected any more: with their addresses,
+    as far as known. `looked`: of the logs in the archive none was of a node that is neither in `members` nor in `left`, when that
+    was looked at; whoever joined since is in `members`.
     """
 
     format: int = FORMAT
     members: dict[str, str] = {}
     alone: bool = True
     apart: int = 0
+    left: dict[str, str] = {}
+    looked: bool = False
 
 
 class RecordFile:
@@ -77,7 +82,8 @@ class RecordFile:
 
 
 class OwnRecord:
-    """A node's record while it runs. Used on the node's event loop."""
+    """A node's record while it runs. Used on the node's event loop. `was_there`: the root had a record of this node when it
+    started, so that its logs are all that it ever wrote, unless somebody changed the disk."""
 
     def __init__(self, file: RecordFile, workers: Workers, name: str, address: str, *, alone: bool) -> None:
         """`alone`: no other node ever had a log of this cluster."""
@@ -87,11 +93,22 @@ class OwnRecord:
         self._written = file.read()
         self._known = self._written or Record(alone=alone)
         self.alone = alone
+        self.was_there = self._written is not None and name in self._written.members
 
     @property
     def members(self) -> dict[str, str]:
         """All that are known: name to address."""
         return self._known.members
+
+    @property
+    def left(self) -> dict[str, str]:
+        """See `Record`."""
+        return self._known.left
+
+    @property
+    def looked(self) -> bool:
+        """See `Record`."""
+        return self._known.looked
 
     @property
     def apart(self) -> int:
@@ -100,7 +117,7 @@ class OwnRecord:
 
     def expect(self, members: dict[str, str]) -> None:
         """These are the members, as far as is known; the next `keep` writes it down."""
-        self._known = msgspec.structs.replace(self._known, members=members)
+        self._known = self._with(members)
 
     async def keep(self, statuses: Collection[Status]) -> None:
         """Whoever told its status is on the record when this returns: it tells once it knows that it can be a member, and one
@@ -112,13 +129,26 @@ class OwnRecord:
         members = {name: at for name, at in self.members.items() if not {name, at} & gone}
         members |= {status.name: status.address for status in statuses} | self._own
         alone = self.alone and len(members) == 1
-        await self._write(Record(members=dict(sorted(members.items())), alone=alone, apart=self.apart))
+        told = {name: at for status in statuses for name, at in status.left.items()}
+        looked = self.looked or any(status.looked for status in statuses)
+        await self._write(msgspec.structs.replace(self._with(members, told), alone=alone, looked=looked))
         self.alone = alone
+
+    async def note_registered(self, nodes: Collection[str]) -> None:
+        """Durably: these nodes have logs in the archive, and no others."""
+        known = self._with(self.members, dict.fromkeys(nodes, ""))
+        await self._write(msgspec.structs.replace(known, looked=True))
 
     async def note_apart(self, since: int) -> None:
         """Durably. See `Record`."""
         if since != self.apart:
             await self._write(msgspec.structs.replace(self._known, apart=since))
+
+    def _with(self, members: dict[str, str], told: dict[str, str] | None = None) -> Record:
+        """What is known, with these members; `told` are others' names of those that left."""
+        known = (told or {}) | self._known.left | self._known.members
+        left = {name: at for name, at in sorted(known.items()) if name not in members}
+        return msgspec.structs.replace(self._known, members=dict(sorted(members.items())), left=left)
 
     async def _write(self, record: Record) -> None:
         if record != self._written:

@@ -16,8 +16,8 @@ from archive.registry import registered
 from archive.restore import businesses, restore_batches
 from kvwal.cluster.intents import INTENT, Unfinished
 from kvwal.cluster.maps import to_map
-from kvwal.cluster.memory import DROPPED, SCHEMAS
-from kvwal.entry import TIMESTAMP_SHIFT, Entry, encode_entries
+from kvwal.cluster.memory import SCHEMAS
+from kvwal.entry import DROPPED, TIMESTAMP_SHIFT, Entry, encode_entries
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,9 +132,12 @@ class Restore:
         return batch.filter(pc.invert(gone))
 
 
-def marks_of(objects: Objects, where: tuple[str, str, str], at: int | None = None) -> dict[str, int]:
-    """When the map was destroyed last, up to `at`, by each node's log: nothing that such a log holds from before counts."""
-    rows = view.history(objects, *where, key_class=DROPPED, key=b"", at=at)
+def marks_of(
+    objects: Objects, where: tuple[str, str, str], at: int | None = None, tails: view.Tails = ()
+) -> dict[str, int]:
+    """When the map was destroyed last, up to `at`, by each node's log: nothing that such a log holds from before counts. `tails`
+    are rows that only logs hold."""
+    rows = view.history(objects, *where, key_class=DROPPED, key=b"", at=at, tails=tails)
     found: dict[str, tuple[int, bool]] = {}
     columns = (rows.column(name).to_pylist() for name in ("node", "timestamp", "deleted"))
     for node, timestamp, deleted in zip(*columns, strict=True):

@@ -25,6 +25,7 @@ NODE = "kvwal.node"
 ADDRESS = "kvwal.address"
 ARCHIVE = "kvwal.archive"
 NAMESPACE = "kvwal.namespace"
+BACKUPS = "kvwal.backups"
 _RECOVERED = "recovered"
 _ELECTORATE = "electorate"
 _ORPHAN = "orphan:"
@@ -38,6 +39,8 @@ class Fellow(NamedTuple):
     address: str
     namespace: str
     archive: str
+    backups: str = ""
+    """Empty of a member of a version that did not say it."""
 
 
 class Orphan(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +99,13 @@ class Roster:
                 raise ConfigError(
                     f"{where} has another archive: after a total loss neither would have all.",
                     hint="Give every node the same --archive, as a URL or as a folder that all of them reach.",
+                )
+            if other.backups and other.backups != own.backups:
+                raise ConfigError(
+                    f"{where} keeps backups = {other.backups} copies of each entry, and this one is told backups ="
+                    f" {own.backups}: how many members may be lost would depend on the key.",
+                    hint="Set the same backups in every node's file; to change it, stop all members and start them with the new"
+                    " value.",
                 )
 
     def tell(self, status: Status) -> None:
@@ -216,5 +226,5 @@ class _Asking:
 
 
 def _fellow(member: Any) -> Fellow:
-    words = (member.getAttribute(name) for name in (NODE, ADDRESS, NAMESPACE, ARCHIVE))
+    words = (member.getAttribute(name) for name in (NODE, ADDRESS, NAMESPACE, ARCHIVE, BACKUPS))
     return Fellow(str(member.getUuid()), *("" if word is None else str(word) for word in words))

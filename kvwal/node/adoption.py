@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import structlog
-
 from archive.objects import Objects
 from archive.restore import businesses, restore_batches
 from kvwal.cluster.electorate import Electorate
@@ -21,6 +19,7 @@ from kvwal.cluster.memory import is_of_map
 from kvwal.cluster.restore import columns_of
 from kvwal.cluster.roster import Orphan, Roster
 from kvwal.ports.clock import Clock
+from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class Adoption:
         self._where = where
         self._clock = clock
         self._workers = workers
-        self._logger = structlog.get_logger("kvwal").bind(node=roster.own.name)
+        self._logger = get_logger(__name__).bind(node=roster.own.name)
 
     async def step(self) -> None:
         """Adopt what this member owns now of all that were killed, if nothing moves. To be called again and again: what it

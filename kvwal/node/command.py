@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import TracebackType
 from typing import Annotated
 
-import structlog
 import typer
 
-from kvwal.errors import ConfigError
-from kvwal.node import config
+from kvwal.cluster.token import find_token, read_token
+from kvwal.errors import EXIT_CODES, ConfigError, Kind, KvwalError
+from kvwal.node import config, preflight
+from kvwal.ports.logger import JsonLines, get_logger, log_to
 
 _NEEDED = ("jpype", "starlette", "uvicorn", "prometheus_client")
 
@@ -52,10 +55,12 @@ def node(
     """Be a member of the cluster: Hazelcast's memory, with a log under every map."""
     own = config.parse_address(address, "--address")
     listed = [config.parse_address(member, "--members") for member in members.split(",")] if members else [own]
+    told = config.read_file(file)
     options = config.NodeOptions(
         root=root, namespace=namespace, cluster=cluster, node=node, address=own, members=listed, archive=archive,
         http=config.parse_address(http, "--http") if http else None, flush=config.parse_flush(flush),
-        file=config.read_file(file), without=tuple(without or ()),
+        file=told, without=tuple(without or ()), token=find_token(told.token_file),
+        http_token=read_token(told.http_token_file) if told.http_token_file else None,
     )  # fmt: skip
     config.check(options)
     missing = [name for name in _NEEDED if find_spec(name) is None]
@@ -63,21 +68,31 @@ def node(
         raise ConfigError(
             f"a node needs {', '.join(missing)}.", hint="Install what the cluster needs: pip install 'kvwal[cluster]'."
         )
+    preflight.check(options)
     log_as_json()
+    preflight.warn(options)
     from kvwal.node.service import run
 
-    run(options)
+    try:
+        run(options)
+    except KvwalError as error:
+        get_logger(__name__).error(str(error), node=node, kind=type(error).__name__)
+        raise typer.Exit(EXIT_CODES[error.kind]) from error
 
 
 def log_as_json() -> None:
-    """One JSON object a line, on standard error."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    """One JSON object a line, on standard error: of kvwal, of what it is built on, and of an error that nobody foresaw."""
+    log_to(sys.stderr, JsonLines(), level=logging.WARNING, own_level=logging.INFO)
+    logging.captureWarnings(True)
+    sys.excepthook = report_bug
+
+
+def report_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """As the command line does it, but as a line of the log."""
+    get_logger(__name__).error(
+        "this is a bug of kvwal; please report it with this line. What was acknowledged is safe.",
+        exc_info=(kind, error, trace),
     )
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(EXIT_CODES[Kind.BUG])

@@ -8,18 +8,19 @@ from functools import partial
 from typing import Any
 
 import jpype
-import structlog
 
 from kvwal.cluster.maps import to_map
-from kvwal.cluster.memory import DROPPED, is_of_map
+from kvwal.cluster.memory import is_of_map
 from kvwal.cluster.returning import Identity, Returning, Suspect, Value
 from kvwal.cluster.roster import Roster
 from kvwal.cluster.voters import Voters
 from kvwal.engine import Engine
+from kvwal.entry import DROPPED
 from kvwal.errors import ClusterUnreachable, KvwalError
 from kvwal.node.jvm import java
 from kvwal.node.recover import Recovery
 from kvwal.ports.clock import Clock
+from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import ThreadWorkers
 
 _AT_ONCE = 256
@@ -39,7 +40,7 @@ class HazelcastMemory:
         self._clock = clock
         self._words = java("kvwal.node.Words")
         self._locked: list[tuple[str, Any]] = []
-        self._logger = structlog.get_logger("kvwal")
+        self._logger = get_logger(__name__)
 
     def read(self, business: str, key: Identity) -> Value | None:
         """Hazelcast answers in the order of the changes of the key's partition."""
@@ -97,7 +98,7 @@ class Comparison:
         self._roster = roster
         self._voters = voters
         self._thread = ThreadWorkers("kvwal-compare", 1)  # whoever locked a key unlocks it
-        self._logger = structlog.get_logger("kvwal").bind(node=roster.own.name)
+        self._logger = get_logger(__name__).bind(node=roster.own.name)
 
     async def run(self) -> None:
         """Until it is done: whoever cannot be asked now may be asked later. Others write meanwhile."""

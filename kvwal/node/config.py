@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import socket
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
+from kvwal.cluster.token import Token
 from kvwal.config import Flush, Interval, Settings
 from kvwal.errors import ConfigError
 from kvwal.ports.disk import OS_DISK
 
 MOST_BACKUPS = 6
 PORTS = 1 << 16
+LEAST_HEAP = 32 << 20
+_HEAP = re.compile(r"([1-9][0-9]{0,17})([kmgt]?)", re.ASCII | re.IGNORECASE)
 
 
 class Address(NamedTuple):
@@ -35,14 +40,32 @@ def parse_address(text: str, what: str) -> Address:
 
 
 def check_host(address: Address) -> None:
-    """`ConfigError` if no IP address belongs to the host of a node's own address."""
+    """`ConfigError` if no IP address belongs to the host of a node's own address, or one that others cannot reach it by."""
     try:
-        socket.gethostbyname(address.host)
+        found = socket.gethostbyname(address.host)
     except OSError as error:
         raise ConfigError(
             f"--address {address}: no IP address belongs to {address.host} ({error}).",
             hint="Give a name that this machine can look up, or its IP address.",
         ) from error
+    if ip_address(found).is_unspecified:
+        raise ConfigError(
+            f"--address {address}: {address.host} stands for every address of this machine, and members and clients need one by"
+            " which they reach it.",
+            hint="Give the private address of this machine that they use. Nothing asks for a password there: docs/operations.md"
+            " says how to fence it.",
+        )
+
+
+def heap_bytes(text: str) -> int:
+    """The bytes of a heap as java takes it (`512m`, `2g`). `ConfigError` if it is none, or below what a member needs."""
+    match = _HEAP.fullmatch(text)
+    if match is None:
+        raise ConfigError(f"heap = {text!r} is no size.", hint='Write it as java takes it: "512m", "2g".')
+    found = int(match[1]) << 10 * " kmgt".index(match[2].lower() or " ")
+    if found < LEAST_HEAP:
+        raise ConfigError(f"heap = {text!r} is below {LEAST_HEAP >> 20} MiB, and a member needs more than that.")
+    return found
 
 
 def parse_flush(text: str) -> Flush:
@@ -64,6 +87,24 @@ class _Log(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of the logs as the file has them."""
 
 
+class Tls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Files of TLS, as PEM."""
+
+    certificate: str
+    """This node's, with those between it and the authority."""
+    key: str
+    """Its key: PKCS#8, without a password."""
+    authority: str
+    """Whose certificates the other members must have."""
+
+
+VolatileService = Literal[
+    "queue", "list", "set", "multi-map", "replicated-map", "ringbuffer", "reliable-topic", "pn-counter",
+    "cardinality-estimator", "executor", "durable-executor", "scheduled-executor", "cache", "xa",
+]  # fmt: skip
+"""Services of Hazelcast that keep what they are given in memory only."""
+
+
 class NodeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """deploy/node.toml, with the default of each key."""
 
@@ -77,6 +118,14 @@ class NodeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Members that hold a copy of each entry besides its owner, as far as there are so many."""
     majority: bool = True
     """Whether a half of a cut cluster serves only if it has more than half of the members that are expected."""
+    token_file: str | None = None
+    """The file that holds the token of the cluster; without it KVWAL_TOKEN_FILE or KVWAL_TOKEN of the environment, or none."""
+    http_token_file: str | None = None
+    """The file that holds what readers of /metrics on other machines must show, where the cluster has a token."""
+    tls: Tls | None = None
+    """With it members and clients speak TLS, and nothing else; it needs a token."""
+    volatile: list[VolatileService] = []
+    """Services without a log that clients may use all the same; every other one is refused."""
     flush: dict[str, Literal["sync", "os"] | _Interval] = {}
     """Map name pattern to flush policy; the first that fits counts, --flush where none does."""
     log: _Log = _Log()
@@ -85,6 +134,9 @@ class NodeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def __post_init__(self) -> None:
         if not 0 <= self.backups <= MOST_BACKUPS:
             raise ConfigError(f"backups = {self.backups}: Hazelcast keeps 0 to {MOST_BACKUPS}.")
+        if len(set(self.volatile)) != len(self.volatile):
+            raise ConfigError("volatile names a service twice.", hint="Name each service once.")
+        heap_bytes(self.heap)
 
     def policies(self) -> dict[str, Flush]:
         """Flush policies by pattern, in the order of the file."""
@@ -114,10 +166,12 @@ def read_file(path: Path | None) -> NodeFile:
 
 def _known_keys() -> str:
     """What a file may say: whoever installed a wheel has no example of one."""
-    top = ", ".join(name for name in NodeFile.__struct_fields__ if name not in ("flush", "log"))
+    top = ", ".join(name for name in NodeFile.__struct_fields__ if name not in ("flush", "log", "tls"))
     log, interval = (", ".join(struct.__struct_fields__) for struct in (_Log, _Interval))
     flush = f"a policy by map name pattern: sync, os, or a table of {interval}"
-    return f"The keys are {top}; under [log] {log}; under [flush] {flush}."
+    services = ", ".join(get_args(VolatileService))
+    tls = ", ".join(Tls.__struct_fields__)
+    return f"The keys are {top}; under [log] {log}; under [flush] {flush}; under [tls] {tls}; volatile lists some of {services}."
 
 
 class NodeOptions(NamedTuple):
@@ -136,6 +190,10 @@ class NodeOptions(NamedTuple):
     file: NodeFile
     without: tuple[str, ...] = ()
     """Members for whose logs not to wait: names or addresses."""
+    token: Token | None = None
+    """What members and clients must show; None lets everyone in."""
+    http_token: Token | None = None
+    """What readers of /metrics must show."""
 
 
 def check(options: NodeOptions) -> NodeOptions:
@@ -149,6 +207,8 @@ def check(options: NodeOptions) -> NodeOptions:
         )
     if {options.node, str(options.address)} & set(options.without):
         raise ConfigError("--without names this node itself.", hint="Name members that will not come.")
+    if options.file.tls is not None and options.token is None:
+        raise ConfigError("[tls] without a token.", hint="Set token_file too: TLS alone lets every client in.")
     if len(options.members) > 1:
         _check_several(options)
     return options

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 
 import msgspec
 
 from kvwal.business import OpenBusiness
-from kvwal.cluster.memory import DROPPED, is_dropped
+from kvwal.cluster.memory import is_dropped
 from kvwal.engine import Engine
-from kvwal.entry import Entry
+from kvwal.entry import DROPPED, Entry
 from kvwal.log.ring import Lookup, Submission, size_of
 from kvwal.past import Past
 from kvwal.ports.tasks import Workers
 
 _AT_ONCE = 5_000
+_BYTES_AT_ONCE = 1 << 20
+"""A transaction of deletes ends at so many entries or about so many bytes: keys may be long, and a block has a limit."""
 _MARK = Entry(b"", DROPPED, b"", "", True, 0)
 
 
@@ -57,5 +58,14 @@ async def _submit(business: OpenBusiness, deletes: list[Entry], still: Callable[
 
 
 def _chunks(entries: Iterator[Entry]) -> Iterator[list[Entry]]:
-    while chunk := list(islice(entries, _AT_ONCE)):
+    chunk: list[Entry] = []
+    size = 0
+    for entry in entries:
+        mine = size_of([entry])
+        if chunk and (len(chunk) == _AT_ONCE or size + mine > _BYTES_AT_ONCE):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(entry)
+        size += mine
+    if chunk:
         yield chunk

@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
-
-import structlog
+from weakref import WeakValueDictionary
 
 from kvwal.business import OpenBusiness
 from kvwal.cluster.maps import to_business
-from kvwal.cluster.memory import DROPPED, passing
-from kvwal.config import Flush
+from kvwal.cluster.memory import passing
 from kvwal.engine import Engine
-from kvwal.entry import Decode, Entry, make_decoder
+from kvwal.entry import DROPPED, Decode, Entry, make_decoder
 from kvwal.errors import KvwalError
 from kvwal.log.ring import Submission, size_of
 from kvwal.node.drop import drop
+from kvwal.ports.boundary import start_task, when_done
 from kvwal.ports.doorbell import Doorbell
+from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import ThreadWorkers
 
 CLASSES = ("str", "json", "int", "int64", "float", "bool", "bytes", "hz")
@@ -57,19 +57,16 @@ class _Batch:
 class Glue:
     """Used on the engine's event loop."""
 
-    def __init__(
-        self, mailboxes: Any, engine: Engine, flush: Callable[[str], Flush], alone: Callable[[], bool]
-    ) -> None:
-        """`flush` names the policy of a map, `alone` says whether no other node ever had a log of it."""
+    def __init__(self, mailboxes: Any, engine: Engine, alone: Callable[[], bool]) -> None:
+        """`alone` says whether no other node ever had a log of a map."""
         self._alone = alone
         self._mailboxes = mailboxes
         self._engine = engine
-        self._flush = flush
         self._decode: Decode = make_decoder(CLASSES)
-        self._logger = structlog.get_logger("kvwal")
+        self._logger = get_logger(__name__)
         self._bell = Doorbell()
         self._droppers = ThreadWorkers("kvwal-drop", 1)
-        self._businesses: dict[int, OpenBusiness] = {}
+        self._businesses: WeakValueDictionary[int, OpenBusiness] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -91,30 +88,35 @@ class Glue:
         answer = partial(self._answer, number)
         if any(entry.key_class == DROPPED for entry in entries):
             future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-            future.add_done_callback(lambda done: answer(done.exception()))
-            self._keep(self._submit_mark(number, Submission(entries, size_of(entries), future), future))
+            when_done(future, lambda done: answer(done.exception()), self._not_told)
+            mark = Submission(entries, size_of(entries), future)
+            self._keep(self._submit_mark(number, mark, future), mark)
             return
         submission = Submission(entries, size_of(entries), _Batch(answer))
         business = self._businesses.get(number)
         try:
-            if business is not None and business.offer(submission):
+            if business is not None and not business.closed and business.offer(submission):
                 business.log.ring.end_tick()  # a batch is all there is of this log: nothing in this round is to join it
                 return
         except KvwalError as error:
             submission.fail(error)
             return
-        self._keep(self._submit(number, submission))
+        self._keep(self._submit(number, submission), submission)
 
-    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def _keep(self, work: Coroutine[Any, Any, None], submission: Submission) -> None:
+        """Whatever ends the task is the submission's error: one of Hazelcast's threads waits for it."""
+        task = start_task(work, submission.fail)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        when_done(task, self._tasks.discard, self._not_told)
+
+    def _not_told(self, error: BaseException) -> None:
+        self._logger.error("Hazelcast could not be told the end of a change", exc_info=error)
 
     async def _submit(self, number: int, submission: Submission) -> None:
         """The long way: the log is not open yet, or its ring is full."""
         try:
             business = self._businesses.get(number)
-            if business is None:
+            if business is None or business.closed:
                 business = self._businesses[number] = await self._open(str(self._mailboxes.business(number)))
             await business.submit_soon(submission)
         except (KvwalError, OSError) as error:
@@ -124,24 +126,29 @@ class Glue:
         """A map was destroyed: whoever did that waits for the mark, what the map held is deleted afterwards."""
         name = str(self._mailboxes.business(number))
         try:
-            if len(submission.entries) == 1 and to_business(name) not in self._engine.names():
+            if len(submission.entries) == 1 and not self._engine.has_log(to_business(name)):
                 future.set_result(0)  # nobody ever wrote to it
                 return
             business = await self._open(name)
+            business.keeper.held += 1  # an error leaves it so: what is to be deleted is in the log until the next start
             with passing(business.state).watching() as written:
                 await business.submit_soon(submission)
-                if not self._alone():
-                    # A delete now could come behind a put in another member's log: the mark stays, and whoever restores obeys it.
-                    await future
-                    return
-                count = await drop(self._engine, business, await future, written, self._droppers)
+                timestamp = await future
+                # A delete now could come behind a put in another member's log: the mark stays, and whoever restores obeys it.
+                count = 0
+                if alone := self._alone():
+                    count = await drop(self._engine, business, timestamp, written, self._droppers)
+            business.keeper.held -= 1
+            business.keeper.retires = alone
+            if not alone:
+                return
             self._logger.info("dropped", map=name, entries=count)
         except (KvwalError, OSError) as error:
             submission.fail(error)
             self._logger.error("a destroyed map is in the log until the next start", map=name, error=str(error))
 
     async def _open(self, name: str) -> OpenBusiness:
-        business = await self._engine.business(to_business(name), self._flush(name))
+        business = await self._engine.business(to_business(name))
         passing(business.state).stop()
         return business
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import hmac
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from ipaddress import ip_address
 from typing import Any
 
 import uvicorn
@@ -18,14 +19,19 @@ from starlette.routing import Route
 
 from kvwal.cluster.clocks import Limits
 from kvwal.cluster.maps import INTERNAL
+from kvwal.cluster.token import Token
 from kvwal.engine import Engine
 from kvwal.errors import ConfigError
 from kvwal.node.adoption import Adoption
 from kvwal.node.config import Address
 from kvwal.node.jvm import java
-from kvwal.node.metrics import Metrics
+from kvwal.node.metrics import MOST, REST, Metrics
 from kvwal.node.recover import Recovery
+from kvwal.ports.boundary import logged, start_task
 
+_QUERY_SECONDS = 2.0
+"""Queries that wait longer for a thread do not count as served."""
+_CLOSED = "This cluster has a token: ask from this node's machine, or show the token of http_token_file as Authorization: Bearer."
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -53,6 +59,14 @@ class Vitals:
     recovery: Recovery | None = None
     adoption: Adoption | None = None
     limits: Limits | None = None
+    queries: Any = None
+    """See java/QueryProbe.java."""
+    query_seconds: float = 0.0
+
+    def look_at_queries(self) -> None:
+        """Measure how long a query waits for a thread. It is to be called every moment."""
+        if self.queries is not None and self.phase is not Phase.LEAVING:
+            self.query_seconds = float(self.queries.waitingSeconds())
 
     def ready(self) -> tuple[bool, dict[str, object]]:
         """Whether it serves, and what people may want to know of it."""
@@ -66,7 +80,13 @@ class Vitals:
             found["full"] = full
         if (lost := self.gate.lost()) is not None:
             found["lost"] = str(lost)
-        return self.phase is Phase.SERVING and not failed and lost is None, found
+        budget = self.engine.descriptors()
+        if budget.short:
+            found["descriptors"] = budget._asdict()
+        if slow := self.query_seconds > _QUERY_SECONDS:
+            found["queries"] = f"all threads for predicates have been busy for {self.query_seconds:.0f} s"
+        serves = self.phase is Phase.SERVING and not failed and lost is None
+        return serves and not budget.short and not slow, found
 
     def failed(self) -> dict[str, str]:
         """Logs that take nothing more, and why."""
@@ -79,9 +99,17 @@ class Vitals:
         return {name: str(found.log.writer.full) for name, found in open_ones if found.log.writer.full is not None}
 
     def page(self) -> bytes:
-        """All figures, as Prometheus reads them."""
+        """All figures, as Prometheus reads them. Called off the event loop, on which clients' writes are."""
         stats = self.engine.stats()
         gauges = self._gauges()
+        gauges["descriptors_free"] = (
+            "File descriptors that this process may still open.", float(stats["descriptors"]["free"]),
+        )  # fmt: skip
+        gauges["descriptors_reserve"] = (
+            "File descriptors that are kept for archiving and recovery: with fewer free no map more is opened.",
+            float(stats["descriptors"]["reserve"]),
+        )  # fmt: skip
+        gauges["descriptors_logs"] = ("Logs that hold a file descriptor now.", float(stats["descriptors"]["logs"]))
         if stats["disk"] is not None:
             usable = float(stats["disk"]["usable_bytes"])
             gauges["disk_usable_bytes"] = ("Bytes that may still be written before writes are refused.", usable)
@@ -90,9 +118,8 @@ class Vitals:
     def _maps(self) -> dict[str, tuple[int, int]]:
         if self.instance is None or self.phase is Phase.LEAVING:
             return {}
-        found = java("kvwal.node.Footprint").of(self.instance)
-        names = (str(name) for name in found.keySet())
-        return {name: (int(found[name][0]), int(found[name][1])) for name in names if not name.startswith(INTERNAL)}
+        found = java("kvwal.node.Footprint").of(self.instance, MOST, INTERNAL, REST)
+        return {str(each.getKey()): (int(each.getValue()[0]), int(each.getValue()[1])) for each in found.entrySet()}
 
     def _gauges(self) -> dict[str, tuple[str, float]]:
         serving = self.phase is Phase.SERVING
@@ -109,6 +136,7 @@ class Vitals:
                 "How far ahead of this clock the clock of that member is that is furthest off.",
                 self.limits.skew_seconds,
             )
+        found["query_wait_seconds"] = ("How long a query has waited for a thread.", self.query_seconds)
         adopting = 0 if self.adoption is None else self.adoption.partitions
         found["adopting"] = (
             "Partitions of lost members that are yet to be written to the logs of others.",
@@ -117,18 +145,45 @@ class Vitals:
         return found
 
 
-def application(ready: Callable[[], tuple[bool, dict[str, object]]], metrics: Callable[[], bytes]) -> Starlette:
-    """`ready` says whether the node serves, and why not."""
+class Access:
+    """Who may read more than whether a node lives and serves: callers on this machine, and those who show the token."""
+
+    def __init__(self, token: Token | None, *, closed: bool) -> None:
+        """Without `closed` every caller may."""
+        self._token = None if token is None else f"Bearer {token.reveal()}".encode()
+        self._closed = closed
+
+    def allows(self, request: Request) -> bool:
+        """Whether this caller may."""
+        if not self._closed:
+            return True
+        shown = request.headers.get("authorization", "").encode()
+        known = self._token is not None and hmac.compare_digest(shown, self._token)
+        return known or (request.client is not None and ip_address(request.client.host).is_loopback)
+
+
+OPEN = Access(None, closed=False)
+"""A node without a token."""
+
+
+def application(
+    ready: Callable[[], tuple[bool, dict[str, object]]], metrics: Callable[[], Awaitable[bytes]], access: Access = OPEN
+) -> Starlette:
+    """`ready` says whether the node serves, and why not; `metrics` gives the figures.
+    Whom `access` does not allow hears whether, and no more."""
 
     async def healthz(request: Request) -> Response:
         return JSONResponse({"alive": True})
 
     async def readyz(request: Request) -> Response:
         serves, found = ready()
+        found = found if access.allows(request) else {}
         return JSONResponse({"ready": serves, **found}, status_code=200 if serves else 503)
 
     async def metrics_page(request: Request) -> Response:
-        return Response(metrics(), media_type=_PROMETHEUS)
+        if not access.allows(request):
+            return JSONResponse({"error": _CLOSED}, status_code=401)
+        return Response(await metrics(), media_type=_PROMETHEUS)
 
     return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics_page)])
 
@@ -152,7 +207,7 @@ class HttpServer:
                 f"--http {address}: cannot listen there ({error.strerror}).", hint="Choose another address."
             ) from error
         self._server = _Server(uvicorn.Config(application, log_config=None, access_log=False, lifespan="off"))
-        self._task = asyncio.get_running_loop().create_task(self._server.serve([self._socket]))
+        self._task = start_task(self._server.serve([self._socket]), logged("the HTTP server of this node has stopped"))
 
     async def close(self) -> None:
         """Answer what was asked, and stop listening."""

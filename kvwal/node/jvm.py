@@ -71,24 +71,22 @@ def start(heap: str, hazelcast_jar: str | None, more: list[str]) -> None:
     if not OS_DISK.exists(GLUE):
         raise ConfigError(f"{GLUE} is missing.", hint="`make setup` builds it; a wheel brings it.")
     jars = [GLUE, check_hazelcast(find_hazelcast(hazelcast_jar))]
+    path = ""
     try:
         path = jpype.getDefaultJVMPath()
         jpype.startJVM(
             path, f"-Xms{heap}", f"-Xmx{heap}", *_OPTIONS, *more, classpath=[str(jar) for jar in jars],
             convertStrings=False, interrupt=False,
         )  # fmt: skip
-    except (jpype.JVMNotFoundException, jpype.JVMNotSupportedException, OSError, RuntimeError) as error:
+    except (jpype.JVMNotFoundException, jpype.JVMNotSupportedException) as error:
         raise ConfigError(f"no Java could be started: {error}.", hint="Set JAVA_HOME to a Java 17 or newer.") from error
-    _quieten()
-
-
-def _quieten() -> None:
-    """Hazelcast logs what people must know, on standard error, and no more."""
-    logging = java("java.util.logging.Logger").getLogger("")
-    level = java("java.util.logging.Level").WARNING
-    logging.setLevel(level)
-    for handler in logging.getHandlers():
-        handler.setLevel(level)
+    except (OSError, RuntimeError) as error:
+        raise ConfigError(
+            f"the Java of {path} did not start with heap = {heap!r} and java_options = {more} ({error}).",
+            hint="See whether it is Java 17 or newer and takes these options, and whether this machine has so much memory.",
+        ) from error
+    # Hazelcast logs what people must know, and no more; what else Java has to say is one JSON object a line too.
+    java("kvwal.node.JsonLog").begin()
 
 
 def java(name: str) -> Any:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import jpype
 
 from kvwal.cluster.maps import INTERNAL, VOLATILE
-from kvwal.cluster.roster import ADDRESS, AGREED, ARCHIVE, NAMESPACE, NODE, STATUSES
+from kvwal.cluster.roster import ADDRESS, AGREED, ARCHIVE, BACKUPS, NAMESPACE, NODE, STATUSES
+from kvwal.cluster.token import Token
 from kvwal.errors import ConfigError, NotRecovered
-from kvwal.node.config import NodeOptions
+from kvwal.node.config import NodeOptions, Tls
 from kvwal.node.jvm import java
+from kvwal.ports.disk import OS_DISK
 
 MOST_COPIES = 6
 _MAJORITY = "kvwal.majority"
@@ -47,7 +51,15 @@ def majority(gate: Any, leases: Any) -> Any:
 
 
 def configuration(
-    options: NodeOptions, archive: str | None, mailboxes: Any, gate: Any, leases: Any, majority: Any, questions: Any
+    options: NodeOptions,
+    archive: str | None,
+    mailboxes: Any,
+    gate: Any,
+    leases: Any,
+    links: Any,
+    majority: Any,
+    questions: Any,
+    peers: Any,
 ) -> Any:
     """The member's configuration: who is in the cluster, which maps have a log, what travels as it is."""
     config = java("com.hazelcast.config.Config")()
@@ -64,7 +76,9 @@ def configuration(
     config.getMapConfig("default").setMapStoreConfig(_store(factory)).setSplitBrainProtectionName(_MAJORITY)
     protection = java("com.hazelcast.config.SplitBrainProtectionConfig")(_MAJORITY, True)
     leases.configure(config)
+    links.configure(config)
     questions.configure(config)
+    peers.configure(config)
     config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(majority))
     for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", AGREED, STATUSES):
         config.addMapConfig(java("com.hazelcast.config.MapConfig")(pattern))
@@ -84,6 +98,7 @@ def _attributes(attributes: Any, options: NodeOptions, archive: str | None) -> N
     attributes.setAttribute(NAMESPACE, options.namespace)
     attributes.setAttribute(NODE, options.node)
     attributes.setAttribute(ADDRESS, str(options.address))
+    attributes.setAttribute(BACKUPS, str(options.file.backups))
     attributes.setAttribute(ARCHIVE, sha256((archive or "").encode()).hexdigest())
 
 
@@ -99,7 +114,10 @@ def _network(network: Any, options: NodeOptions) -> None:
 
 
 def _serialization(config: Any) -> None:
-    """What Python's client pickled has a negative type, which Hazelcast allows to a serializer for everything else only."""
+    """What Python's client pickled has a negative type, which Hazelcast allows to a serializer for everything else only.
+
+    Java deserialization is for errors between members: see java/AllowedClasses.java."""
+    config.setJavaSerializationFilterConfig(java("kvwal.node.AllowedClasses").filter())
     pass_through = java("kvwal.node.PassThrough")
     pickles = java("com.hazelcast.config.GlobalSerializerConfig")()
     config.setGlobalSerializerConfig(pickles.setImplementation(pass_through.pickles()))
@@ -117,10 +135,28 @@ def _store(factory: Any) -> Any:
     return store
 
 
-def start(config: Any) -> Any:
-    """Join the cluster, or begin one; returns the instance. Blocks for seconds. `ConfigError` if it cannot be."""
+def make_tls(files: Tls | None) -> Any:
+    """What java/TlsChannel.java encrypts with; None for nothing. `ConfigError` if the files are no certificate and its key."""
+    if files is None:
+        return None
     try:
-        return java("com.hazelcast.core.Hazelcast").newHazelcastInstance(config)
+        parts = [OS_DISK.read(Path(path)) for path in (files.certificate, files.key, files.authority)]
+        return java("kvwal.node.Tls")(*parts)
+    except (OSError, jpype.JException) as error:
+        raise ConfigError(
+            f"[tls]: {files.certificate}, {files.key} and {files.authority} cannot be used ({error}).",
+            hint="Give files of PEM that this user may read: a certificate, its key as PKCS#8 without a password, an authority.",
+        ) from error
+
+
+def start(config: Any, volatile: Sequence[str], token: Token | None, tls: Any) -> Any:
+    """Join the cluster, or begin one; returns the instance. Blocks for seconds. `ConfigError` if it cannot be.
+
+    Clients may use the services without a log that are named in `volatile`: see java/Services.java. Clients and members must show
+    `token`, unless it is None: see java/TokenHandshake.java. `tls` is what `make_tls` made."""
+    secret = None if token is None else java("kvwal.node.Token")(token.reveal().encode())
+    try:
+        return java("kvwal.node.NodeParts")(java("kvwal.node.Services")(list(volatile)), secret, tls).start(config)
     except jpype.JException as error:
         raise ConfigError(
             f"the member cannot start: {error}.", hint="See whether --address is free, and this machine's own."

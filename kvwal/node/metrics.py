@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -19,13 +21,26 @@ _PER_BUSINESS = {
     "ring_slots": "Batches that wait for the log writer.",
     "ring_bytes": "Bytes that wait for the log writer.",
 }
+MOST = 50
+"""Maps that have lines of their own: the largest. What a page costs, here and in Prometheus, must not grow with the maps."""
+REST = "_rest"
+"""The label of all other maps together. No business is called so."""
+_SICK = ("failed", "archive_error", "maintenance")
+_OLDEST = ("checkpoint_age_seconds", "archive_lag_seconds")
+"""Of the rest the greatest is told, of all else the sum."""
 
 
 class Metrics:
     """One node's registry, and the `Meter` of its logs."""
 
-    def __init__(self) -> None:
+    def __init__(self, volatile: Sequence[str] = ()) -> None:
+        """`volatile` are the services without a log that the node's file allows."""
         self._registry = CollectorRegistry()
+        services = self._gauge(
+            "kvwal_volatile_service", "1 for a service without a log that clients may use.", "service"
+        )
+        for service in volatile:
+            services.labels(service).set(1)
         ProcessCollector(registry=self._registry)
         self._entries = Counter("kvwal_entries", "Entries that were written to the log.", registry=self._registry)
         self._refused = Counter(
@@ -60,7 +75,10 @@ class Metrics:
         maps: dict[str, tuple[int, int]],
     ) -> bytes:
         """All of it, as Prometheus reads it. `gauges`: by name, a help text and a value; `businesses`: their `stats`; `maps`: of
-        each the entries in memory, and the bytes that these take."""
+        each the entries in memory, and the bytes that these take. Of many businesses the largest and the sick are told one by
+        one, the others together."""
+        count = len(businesses)
+        businesses = bounded(businesses)
         now = CollectorRegistry()
         for name, (text, value) in gauges.items():
             Gauge(f"kvwal_{name}", text, registry=now).set(value)
@@ -71,15 +89,52 @@ class Metrics:
                     family.labels(business).set(found[name])
         failed = Gauge("kvwal_failed", "1 if the log takes no more writes.", ["business"], registry=now)
         reached = Gauge("kvwal_archive_up", "1 unless the last try to archive failed.", ["business"], registry=now)
+        failing = Gauge(
+            "kvwal_maintenance_failing",
+            "Jobs whose last try failed: archive, checkpoint, sweep.",
+            ["business"],
+            registry=now,
+        )
         for business, found in businesses.items():
+            failing.labels(business).set(len(found["maintenance"]))
             failed.labels(business).set(found["failed"] is not None)
             reached.labels(business).set(found["archive_error"] is None)
+        now_open = Gauge("kvwal_maps", "Maps that have a log here.", registry=now)
+        now_open.set(count)
         entries = Gauge("kvwal_map_entries", "Entries in memory, copies of others' included.", ["map"], registry=now)
         bytes_ = Gauge("kvwal_map_bytes", "About what these take of the JVM's heap.", ["map"], registry=now)
-        for name, (count, size) in maps.items():
-            entries.labels(name).set(count)
+        for name, (held, size) in maps.items():
+            entries.labels(name).set(held)
             bytes_.labels(name).set(size)
         return generate_latest(self._registry) + generate_latest(now)
 
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(name, text, labels, registry=self._registry)
+
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(name, text, buckets=buckets, registry=self._registry)
+
+
+def bounded(businesses: dict[str, dict[str, Any]], most: int = MOST) -> dict[str, dict[str, Any]]:
+    """The `stats` of the `most` businesses with the largest logs, and of as many that have failed, or whose maintenance fails;
+    those of all others as one, `REST`: what one of them suffers from, that one has.
+    """
+    if len(businesses) <= most:
+        return businesses
+    sick = [name for name, found in businesses.items() if any(found[what] for what in _SICK)]
+    large = heapq.nlargest(most, businesses, key=lambda name: businesses[name]["log_bytes"])
+    kept = dict.fromkeys([*large, *sick[:most]])
+    rest = [found for name, found in businesses.items() if name not in kept]
+    told = {name: businesses[name] for name in sorted(kept)}
+    return told | {REST: _together(rest)} if rest else told
+
+
+def _together(rest: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in _PER_BUSINESS:
+        values = [each[name] for each in rest if each[name] is not None]
+        fold: Callable[[list[Any]], Any] = max if name in _OLDEST else sum
+        found[name] = fold(values) if values else None
+    for name in _SICK:
+        found[name] = next((each[name] for each in rest if each[name]), rest[0][name])
+    return found

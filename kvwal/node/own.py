@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
 from functools import partial
 from typing import Any
-
-import structlog
 
 from archive.objects import Objects, open_objects
 from archive.registry import owner, registered
@@ -15,26 +12,26 @@ from kvwal.cluster.intents import finish
 from kvwal.cluster.maps import to_map
 from kvwal.cluster.memory import Passing, passing
 from kvwal.cluster.record import Record
-from kvwal.config import Flush
 from kvwal.engine import Engine
 from kvwal.entry import encode_entries
 from kvwal.errors import ConfigError
 from kvwal.node.config import NodeOptions
 from kvwal.node.drop import delete
+from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
 
 _AT_ONCE = 50_000
 
 
-async def open_logs(engine: Engine, flush: Callable[[str], Flush]) -> None:
+async def open_logs(engine: Engine) -> None:
     """Open every log of this node: one that cannot be opened must not leave half a memory, or a member that cannot write."""
     for name in engine.names():
-        await engine.business(name, flush(to_map(name)))
+        await engine.business(name)
 
 
 async def load_own(engine: Engine, loader: Any, workers: Workers) -> int:
     """Load what this node's logs hold, which is all there is; how many entries that were."""
-    logger = structlog.get_logger("kvwal")
+    logger = get_logger(__name__)
     gc.freeze()  # JPype collects Python's garbage whenever Java's is: it need not look through what is only waiting to be loaded
     loaded = 0
     for name in engine.names():
@@ -73,15 +70,22 @@ def is_alone(options: NodeOptions, engine: Engine, record: Record | None) -> boo
     return all(place.node == options.node for place in registered(objects, options.namespace, options.cluster))
 
 
+def _log_id(engine: Engine, business: str) -> str | None:
+    """That of this node's log, which may be retired."""
+    if (here := engine.businesses.get(business)) is not None:
+        return here.log.log_id
+    end = engine.end_of(business)
+    return None if end is None else end.log_id
+
+
 def check_own(objects: Objects, engine: Engine) -> None:
     """`ConfigError` if the archive has a log of this node that is not here: its disk was lost, or is another one."""
     options = engine.options
     for place in registered(objects, options.namespace, options.cluster):
         if place.node != engine.node:
             continue
-        here = engine.businesses.get(place.business)
         there = owner(objects, place)
-        if there is not None and (here is None or here.log.log_id != there.log_id):
+        if there is not None and _log_id(engine, place.business) != there.log_id:
             raise ConfigError(
                 f"the archive {objects.url} has a log of {'/'.join(place)} that is not the one in {options.root}.",
                 hint="If its disk was lost, bring it back with `kvwal restore --take-over`, or start under a new --node name"

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 import jpype
 import msgspec
-import structlog
 
 from archive.objects import Objects, open_objects
+from archive.registry import registered
 from kvwal.cluster.archiving import Archiving, not_archived
-from kvwal.cluster.gathering import Recovered, Status, left_out, missing, unknown_to
+from kvwal.cluster.gathering import Recovered, Status, is_away, left_out, missing, strangers, unknown_to, unproved
 from kvwal.cluster.intents import finish
 from kvwal.cluster.record import OwnRecord
 from kvwal.cluster.restore import Progress, Restore
@@ -24,7 +24,10 @@ from kvwal.cluster.voters import Voters
 from kvwal.engine import Engine
 from kvwal.errors import ArchiveError, ClusterUnreachable, ConfigError, Kind, NotRecovered
 from kvwal.node.config import NodeOptions
+from kvwal.node.copies import Copies
 from kvwal.node.own import check_own, load_own
+from kvwal.ports.boundary import raised_to_awaiter, start_task
+from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
 
 T = TypeVar("T")
@@ -38,8 +41,8 @@ _WITHDRAW_SECONDS = 3.0
 class Recovery:
     """From a member that has just started to one that may serve. `told` is what it is doing now, for people; `failing` is for the
     others to know; `newest` is the greatest timestamp that was loaded, by whichever member; `logged` that of the last entry that
-    the log of each business held at the start; `was_away`: others had memory filled when this member came, so that what it wrote
-    last may be in nobody's."""
+    the log of each business held at the start; `living` how many members there are, while it serves; `was_away`: others had
+    memory filled when this member came, so that what it wrote last may be in nobody's."""
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class Recovery:
         workers: Workers,
         record: OwnRecord,
         gate: Any,
+        copies: Copies,
     ) -> None:
         self.told: dict[str, object] = {}
         self._options = options
@@ -58,25 +62,32 @@ class Recovery:
         self._roster = roster
         self._voters = voters
         self.failing = False
+        self.living = 0
         self._make_loader = make_loader
         self._workers = workers
         self._record = record
         self._gate = gate
         self.newest = 0
+        self._copies = copies
         self._archived = False
+        self._away = ""
+        self._unproved: list[str] = []
+        self._archive_due = 0.0
         self._loaded = 0
         self.was_away = False
         self._since = self._record.apart
         self.logged = {name: found.log.recovered.last_timestamp for name, found in engine.businesses.items()}
         self._archiving = Archiving(options.node, engine.archive)
         self._last: Status | None = None
-        self._logger = structlog.get_logger("kvwal").bind(node=options.node)
+        self._logger = get_logger(__name__).bind(node=options.node)
 
     async def run(self) -> int:
         """Returns when memory is whole and every member has this one on its record; how many entries it loaded itself.
 
-        `NotRecovered` if memory gets a hole meanwhile.
+        `NotRecovered` if memory gets a hole meanwhile; `ConfigError` if --without names what never was a member.
         """
+        while not await self._patiently(self._check_without):
+            pass
         while (recovered := await self._patiently(self._step)) is None:
             await asyncio.sleep(0 if self._loaded else _POLL_SECONDS)
         await self._settle(recovered)
@@ -89,6 +100,7 @@ class Recovery:
         await self._note_apart(apart=self._voters.lacks(statuses))
         await self._run(self._voters.look)
         self._archiving.answer(statuses)
+        self.living = len(statuses)
         await self._tell(self._status())
 
     def check_whole(self) -> None:
@@ -155,6 +167,21 @@ class Recovery:
             "the others were not told in time that this member leaves: they expect it, as if it was killed"
         )
 
+    async def _check_without(self) -> bool:
+        """A mistyped name would leave the one that is meant waited for, or a typing error believed to have worked."""
+        known = [self._status(), *await self._statuses()]
+        unknown = strangers(self._options.without, known)
+        around = self._engine.options
+        if unknown and around.archive_url is not None:
+            places = await self._run(lambda: registered(self.objects(), around.namespace, around.cluster))
+            unknown = strangers(unknown, known, {place.node for place in places})
+        if unknown:
+            raise ConfigError(
+                f"--without {', '.join(unknown)}: no member was ever called that, or had that address.",
+                hint=f"The members on record are {', '.join(f'{name} ({at})' for name, at in self._record.members.items())}.",
+            )
+        return True
+
     async def _step(self) -> Recovered | None:
         """What the others say of memory once it is whole; before, one step towards that."""
         recovered = await self._run(self._roster.recovered)
@@ -171,15 +198,20 @@ class Recovery:
             recovered = Recovered(by=self._options.node, living=[self._roster.own.member])
             await self._run(partial(self._roster.tell_recovered, recovered))
             return loaded
+        await self._tell(self._status())
         if not self._archived:
-            await self._archive_tails()
+            await self._try_to_archive()
         await self._tell(self._status())
         living = await self._run(self._roster.living)
         statuses = await self._statuses()
-        if lacking := missing(statuses, [fellow.name for fellow in living]):
-            self._say("waiting for members", waiting_for=lacking)
-        elif living[0].name == self._options.node:
-            return await self._fill(living, statuses)
+        names = [fellow.name for fellow in living]
+        leads = living[0].name == self._options.node
+        if lacking := missing(statuses, names):
+            if leads and is_away(statuses, names):
+                return await self._fill_from_disks(living, statuses)
+            self._say("waiting for members", waiting_for=[*lacking, *filter(None, [self._away])])
+        elif leads:
+            return await self._fill(living, statuses, await self._run(self.objects))
         else:
             self._follow(statuses)
         return 0
@@ -190,13 +222,49 @@ class Recovery:
             if status.loading:
                 self.told = {"loading": status.name, **_progress(status)}
 
-    async def _archive_tails(self) -> None:
-        """Afterwards the archive holds all of this node's logs, and each of those that it has of this node is here."""
+    async def _try_to_archive(self) -> None:
+        """See `_archive_tails`. An archive that cannot be read is away: that is noted, and not tried again for a moment. One that
+        can be read and takes no tails has a reason, as that a log here is an older copy: then the error is raised."""
+        elapsed = self._engine.options.clock.elapsed
+        if elapsed() < self._archive_due:
+            return
         self._say("archiving", archiving=self._engine.options.archive_url)
         objects = await self._run(self.objects)
-        await self._run(partial(check_own, objects, self._engine))
+        try:
+            await self._run(partial(check_own, objects, self._engine))
+        except ArchiveError as error:
+            if error.kind is not Kind.RETRY:
+                raise
+            self._away = str(error)
+            self._archive_due = elapsed() + _AGAIN_SECONDS
+        else:
+            self._away = ""
+            await self._archive_tails(objects)
+
+    async def _fill_from_disks(self, living: list[Fellow], statuses: list[Status]) -> int:
+        """The archive is away, and all members are there: their disks are enough, if they hold all that was acknowledged."""
+        why_not = unproved(statuses, [fellow.name for fellow in living]) or self._unproved
+        if why_not:
+            self._say("waiting for the archive", waiting_for=[*why_not, *filter(None, [self._away])])
+            return 0
+        self._say("filling memory from the disks of all members", archive_away=self._away)
+        try:
+            objects = await self._copies.gather(self._options.node, living)
+        except ArchiveError as error:
+            self._unproved = [str(error)]
+            return 0
+        return await self._fill(living, statuses, objects)
+
+    async def _archive_tails(self, objects: Objects) -> None:
+        """Afterwards the archive holds all of this node's logs, and each of those that it has of this node is here."""
         await self._engine.archive()
+        await self._note_registered(objects)
         self._archived = True
+
+    async def _note_registered(self, objects: Objects) -> None:
+        where = (self._engine.options.namespace, self._engine.options.cluster)
+        places = await self._run(partial(registered, objects, *where))
+        await self._record.note_registered(sorted({place.node for place in places}))
 
     def objects(self) -> Objects:
         """The archive of the cluster. `ConfigError` if there is none."""
@@ -208,8 +276,7 @@ class Recovery:
             )
         return open_objects(url, self._engine.options.storage_options)
 
-    async def _fill(self, living: list[Fellow], statuses: list[Status]) -> int:
-        objects = await self._run(self.objects)
+    async def _fill(self, living: list[Fellow], statuses: list[Status], objects: Objects) -> int:
         around = self._engine.options
         progress = Progress(around.clock.elapsed)
         restore = Restore(
@@ -218,7 +285,7 @@ class Recovery:
         )  # fmt: skip
         without = sorted(left_out(statuses))
         self._logger.info("filling memory", members=[fellow.name for fellow in living], without=without)
-        filling = asyncio.ensure_future(self._workers.run(restore.run))
+        filling = start_task(self._workers.run(restore.run), raised_to_awaiter)
         logged = around.clock.elapsed()
         try:
             while not filling.done():
@@ -282,7 +349,8 @@ class Recovery:
     def _status(self, progress: Progress | None = None) -> Status:
         own = self._roster.own
         found = Status(
-            member=own.member, name=own.name, address=own.address, expected=self._record.members,
+            member=own.member, name=own.name, address=own.address, expected=self._record.members, left=self._record.left,
+            looked=self._record.looked, was_there=self._record.was_there, away=bool(self._away),
             listed=[str(address) for address in self._options.members], without=list(self._options.without),
             archived=self._archived, alone=self.alone, votes=self._voters.version, failing=self.failing,
             asks=self._archiving.asks, answered=self._archiving.answered,

@@ -7,33 +7,38 @@ import gc
 import math
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
 import jpype
-import structlog
 
 from kvwal.cluster.clocks import Limits
 from kvwal.cluster.limits import Bounds, LimitedClock
-from kvwal.cluster.maps import flush_for
+from kvwal.cluster.maps import flush_for, to_map
 from kvwal.cluster.memory import Passing
 from kvwal.cluster.record import OwnRecord, RecordFile
 from kvwal.cluster.roster import Roster
 from kvwal.cluster.voters import Voters
+from kvwal.cluster.watching import Links
 from kvwal.config import Flush
 from kvwal.engine import Default, Engine, Options
 from kvwal.errors import ArchiveError, ClusterUnreachable, KvwalError, LogFailed, StorageFull
 from kvwal.node import jvm, member
 from kvwal.node.adoption import Adoption
+from kvwal.node.answering import Answer, QuestionLoop
 from kvwal.node.compare import Comparison
 from kvwal.node.config import NodeOptions
+from kvwal.node.copies import Copies
 from kvwal.node.glue import Glue
-from kvwal.node.health import HttpServer, Phase, Vitals, application
+from kvwal.node.health import Access, HttpServer, Phase, Vitals, application
 from kvwal.node.metrics import Metrics
 from kvwal.node.own import is_alone, open_logs
 from kvwal.node.past import Answering
+from kvwal.node.peers import Peers
 from kvwal.node.recover import Recovery
+from kvwal.ports.boundary import on_signals, raised_to_awaiter, start_task, when_done
+from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.structures.state import Now
 
@@ -41,6 +46,10 @@ _LOOK_SECONDS = 0.25
 _FULL_SECONDS = 10.0
 _ADOPT_AGAIN_SECONDS = 10.0
 _ADOPT_SECONDS = 1.0
+_ARCHIVE_SECONDS = 75.0
+"""For archiving tails when it leaves: whoever runs a node gives it two minutes, and every log is to be ended in them."""
+_PATIENCE = 5
+"""Archive intervals that a map with few changes waits, where a lost disk alone costs nothing."""
 READY = "kvwal node {node} is ready at {address}"
 
 
@@ -49,23 +58,30 @@ class Service:
 
     def __init__(self, options: NodeOptions) -> None:
         self._options = options
-        self._logger = structlog.get_logger("kvwal").bind(node=options.node)
+        self._logger = get_logger(__name__).bind(node=options.node)
         self._stop = asyncio.Event()
+        self._askers = ThreadWorkers("kvwal-askers", 16)
         self._workers = ThreadWorkers("kvwal-node", 4)
         # A read of the past takes long: what the members tell each other does not wait for it.
         self._readers = ThreadWorkers("kvwal-past", 4)
+        self._scrapers = ThreadWorkers("kvwal-metrics", 1)
         self._bounds = Bounds()
-        metrics = Metrics()
+        metrics = Metrics(options.file.volatile)
         self._engine = Engine(
-            self._store_options(metrics), own_loop=True, memory=self._memory, hybrid=lambda: LimitedClock(self._bounds)
-        )
+            self._store_options(metrics), own_loop=True, memory=self._memory,
+            hybrid=lambda: LimitedClock(self._bounds), flush_of=self._flush_of,
+        )  # fmt: skip
         self._alone = True
         self._mailboxes = jvm.java("kvwal.node.Mailboxes")()
         self._gate = jvm.java("kvwal.node.Gate")()
         self._vitals = Vitals(self._engine, self._gate, metrics)
         self._leases = member.leases()
+        self._heard = jvm.java("kvwal.node.Links")()
+        self._links: Links | None = None
         self._majority = member.majority(self._gate, self._leases)
         self._questions = jvm.java("kvwal.node.Questions")(self._gate, self._majority)
+        self._peer_questions = jvm.java("kvwal.node.Questions").ofPeers()
+        self._engine.let_small_segments_wait(self._patience)
         self._full_since = math.inf
         self._beside: list[asyncio.Task[None]] = []
         self._pump: asyncio.Task[None]
@@ -74,31 +90,34 @@ class Service:
         """Serve until SIGTERM or SIGINT, or until what carries writes to the log has stopped. `ArchiveError` if it was told to
         leave, and its root is needed still."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
-        glue = Glue(self._mailboxes, self._engine, self._flush(), self._is_alone)
-        self._pump = loop.create_task(glue.run())
-        self._pump.add_done_callback(lambda _: self._stop.set())
+        on_signals(loop, (signal.SIGTERM, signal.SIGINT), self._stop.set, self._stopped_beside)
+        glue = Glue(self._mailboxes, self._engine, self._is_alone)
+        self._pump = start_task(glue.run(), raised_to_awaiter)
+        when_done(self._pump, lambda _: self._stop.set(), self._stopped_beside)
         http: HttpServer | None = None
         try:
             http = self._start_http()
-            serving = loop.create_task(self._serve())
-            watching = loop.create_task(self._watch())
-            stopped = loop.create_task(self._stop.wait())
+            serving = start_task(self._serve(), raised_to_awaiter)
+            watching = start_task(self._watch(), raised_to_awaiter)
+            stopped = start_task(self._stop.wait(), raised_to_awaiter)
             await asyncio.wait({serving, watching, stopped}, return_when=asyncio.FIRST_COMPLETED)
             for task in (serving, watching, stopped):
                 task.cancel()
             for ended in await asyncio.gather(serving, watching, return_exceptions=True):
                 if isinstance(ended, jpype.JException):
                     self._check_running()  # if it is not, that says more than what came of it
-                if isinstance(ended, Exception):
+                if isinstance(ended, BaseException) and not isinstance(ended, asyncio.CancelledError):
                     raise ended
         finally:
             await self._leave()
             if http is not None:
                 await http.close()
+            self._askers.close()
             self._workers.close()
             self._readers.close()
+            self._scrapers.close()
+            if self._links is not None:
+                self._links.close()
         self._check_archived()
 
     async def _serve(self) -> None:
@@ -120,9 +139,14 @@ class Service:
         """Whatever else waits for a member that has ended waits for ever: it asks again, or has no answer."""
         while True:
             self._check_running()
+            self._vitals.look_at_queries()
+            if self._links is not None:
+                await self._links.look()
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _check_running(self) -> None:
+        if self._links is not None:
+            self._links.check_whole()
         if self._vitals.instance is not None:
             member.check_running(self._vitals.instance)
 
@@ -172,6 +196,11 @@ class Service:
     def _is_alone(self) -> bool:
         return self._alone if self._vitals.recovery is None else self._vitals.recovery.alone
 
+    def _patience(self) -> int:
+        """What a lost disk had is in the memory of another member, which adopts it, as long as there is one."""
+        recovery = self._vitals.recovery
+        return _PATIENCE if recovery is not None and recovery.living > 1 and self._options.file.backups else 1
+
     def _memory(self, now: Now) -> Passing:
         return Passing(now, collects=self._alone)
 
@@ -179,36 +208,51 @@ class Service:
         options, around, vitals = self._options, self._engine.options, self._vitals
         file = RecordFile(around.disk, around.root, around.namespace, around.cluster, self._engine.node)
         self._alone = await self._workers.run(lambda: is_alone(options, self._engine, file.read()))
-        glue = (self._mailboxes, self._gate, self._leases, self._majority, self._questions)
+        between = (self._leases, self._heard, self._majority)
+        glue = (self._mailboxes, self._gate, *between, self._questions, self._peer_questions)
         config = member.configuration(options, around.archive_url, *glue)
+        tls = member.make_tls(options.file.tls)
         vitals.phase = Phase.RECOVERING
-        await open_logs(self._engine, self._flush())
-        instance = vitals.instance = await self._workers.run(partial(member.start, config))
+        await open_logs(self._engine)
+        instance = vitals.instance = await self._workers.run(
+            partial(member.start, config, options.file.volatile, options.token, tls)
+        )
+        vitals.queries = jvm.java("kvwal.node.QueryProbe")(instance)
         self._leases.begin(instance)
+        self._heard.begin(instance)
         roster = Roster(instance, jvm.java("kvwal.node.Limits")(instance), self._leases)
         # Before it tells the others anything, under a name that may be another one's.
         await self._workers.run(roster.check)
         voters = Voters(roster, options.node, self._majority.expect if options.file.majority else lambda names: None)
         make_loader = partial(jvm.java("kvwal.node.Loader"), instance)
         record = OwnRecord(file, self._workers, options.node, str(options.address), alone=self._alone)
+        peers = Peers(instance, roster, self._engine, self._askers, self._readers)
+        self._answer(self._peer_questions, peers.answer)
+        copies = Copies(peers.own_copy, peers.ask, self._engine, self._readers)
         recovery = vitals.recovery = Recovery(
-            options, self._engine, roster, voters, make_loader, self._workers, record, self._gate
+            options, self._engine, roster, voters, make_loader, self._workers, record, self._gate, copies
         )
         vitals.adoption = Adoption(
             roster, lambda: voters.current if options.file.majority else None,
             partial(jvm.java("kvwal.node.Adoption"), instance), recovery.all_archive, recovery.objects,
             (around.namespace, around.cluster), around.clock, self._workers,
         )  # fmt: skip
-        takers = ThreadWorkers("kvwal-questions", 1)
-        answering = self._begin(Answering(self._questions, self._engine, recovery, self._readers, takers).run())
-        answering.add_done_callback(lambda _: self._questions.close())  # nobody may wait where nobody answers
+        self._answer(self._questions, Answering(self._engine, recovery, peers, self._readers).answer)
         limits = vitals.limits = Limits(roster, self._bounds, self._gate.fence, around.clock)
         await limits.begin(around.settings.max_skew_seconds)
         loaded = await recovery.run()
+        await peers.own_copy.clear()
+        for business in self._engine.businesses.values():
+            # A log that holds nothing now is of a map that was destroyed, or is made again when it is written to.
+            business.keeper.retires = recovery.alone
         await limits.rise(recovery.newest)
         limits.serve()
         gc.freeze()  # what is here now stays; see `load_own`
         self._gate.open()
+        self._links = Links(
+            instance, self._heard, self._gate.lose, recovery.check_whole, roster,
+            lambda: voters.current if options.file.majority else None, around.clock,
+        )  # fmt: skip
         vitals.phase = Phase.COPYING
         self._logger.info("serving", address=str(options.address), entries=loaded)
         if recovery.was_away:
@@ -217,15 +261,18 @@ class Service:
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Something to do beside, until the node leaves."""
-        task = asyncio.get_running_loop().create_task(work)
-        task.add_done_callback(self._ended)
+        task = start_task(work, self._stopped_beside)
         self._beside.append(task)
         return task
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _answer(self, asked: Any, answer: Answer) -> None:
+        """Answer what is asked, until the node leaves: nobody may wait where nobody answers."""
+        answering = self._begin(QuestionLoop(asked, ThreadWorkers("kvwal-questions", 1), answer).run())
+        when_done(answering, lambda _: asked.close(), self._stopped_beside)
+
+    def _stopped_beside(self, error: BaseException) -> None:
         """Should a bug have stopped it, that must not go unnoticed."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._logger.error("something that this node does beside serving has stopped", exc_info=error)
+        self._logger.error("something that this node does beside serving has stopped", exc_info=error)
 
     async def _leave(self) -> None:
         """Hand the partitions over, write what is on its way, archive the tail, and end the logs cleanly."""
@@ -235,6 +282,7 @@ class Service:
         for task in self._beside:
             task.cancel()
         self._questions.close()
+        self._peer_questions.close()
         await asyncio.gather(*self._beside, return_exceptions=True)
         whole = self._gate.lost() is None
         if served and whole and vitals.recovery is not None:
@@ -246,9 +294,10 @@ class Service:
             instance = vitals.instance
             await self._workers.run(instance.shutdown if whole else instance.getLifecycleService().terminate)
         self._leases.close()
+        self._heard.close()
         self._mailboxes.close()
         await asyncio.gather(self._pump, return_exceptions=True)
-        await self._engine.close(archive=self._engine.options.archive_named)
+        await self._engine.close(archive=self._engine.options.archive_named, within=_ARCHIVE_SECONDS)
         if lacking := self._unarchived():
             self._logger.warning(
                 "the archive was not seen to hold all of this node's logs: keep its root", lacking=lacking
@@ -282,10 +331,12 @@ class Service:
     def _start_http(self) -> HttpServer | None:
         if self._options.http is None:
             return None
-        return HttpServer(application(self._vitals.ready, self._vitals.page), self._options.http)
+        access = Access(self._options.http_token, closed=self._options.token is not None)
+        figures = partial(self._scrapers.run, self._vitals.page)
+        return HttpServer(application(self._vitals.ready, figures, access), self._options.http)
 
-    def _flush(self) -> Callable[[str], Flush]:
-        return partial(flush_for, patterns=self._options.file.policies(), otherwise=self._options.flush)
+    def _flush_of(self, business: str) -> Flush:
+        return flush_for(to_map(business), self._options.file.policies(), self._options.flush)
 
     def _store_options(self, metrics: Metrics) -> Options:
         options = self._options

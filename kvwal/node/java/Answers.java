@@ -38,7 +38,7 @@ public final class Answers {
             member -> isThere(instance, member), PATIENCE_MILLIS);
     }
 
-    private static boolean isThere(HazelcastInstance instance, Member member) {
+    static boolean isThere(HazelcastInstance instance, Member member) {
         if (!instance.getLifecycleService().isRunning()) {
             throw new HazelcastInstanceNotActiveException();
         }
@@ -88,7 +88,7 @@ public final class Answers {
         return true;
     }
 
-    private static final class Into<T> implements ExecutionCallback<T> {
+    static final class Into<T> implements ExecutionCallback<T> {
         private final CompletableFuture<T> answer;
 
         Into(CompletableFuture<T> answer) {

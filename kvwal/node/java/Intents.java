@@ -34,7 +34,7 @@ public final class Intents {
     static final String KEY_CLASS = "intent:str";
     private static final String SERVICE = "kvwal.intents";
     /** Runs the transactions of clients, and has a thread for each that is under way. */
-    private static final String TRANSACTIONS = "kvwal";
+    static final String TRANSACTIONS = "kvwal";
     static final String BETWEEN_MEMBERS = "kvwal.members";
     private static final int AT_ONCE = 64;
     private static final int LOOK_MILLIS = 250;

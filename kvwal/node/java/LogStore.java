@@ -76,6 +76,7 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
     public void destroy() {
         if (node.getState() == NodeState.ACTIVE && node.isRunning() && gate.isOpen()) {
             append(Entries.encode(DROPPED, DROPPED_VALUE, 0));
+            mailboxes.release(mailbox);
         }
     }
 

@@ -8,7 +8,9 @@ import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
@@ -31,7 +33,8 @@ public final class Mailboxes {
 
     private final ReentrantLock lock = new ReentrantLock();
     private final ArrayDeque<Mailbox> ready = new ArrayDeque<>();
-    private final List<Mailbox> all = new ArrayList<>();
+    private final Map<Integer, Mailbox> all = new HashMap<>();
+    private int opened;
     private final ByteBuffer handed = ByteBuffer.allocateDirect(HEAD + MOST);
     private int underWay;
     private boolean closed;
@@ -75,13 +78,25 @@ public final class Mailboxes {
         }
     }
 
-    /** The mailbox of one business; its number is the index in the order of calls. */
+    /** A mailbox of one business; its number is its own. */
     Mailbox open(String business) {
         lock.lock();
         try {
-            Mailbox box = new Mailbox(all.size(), business, lock.newCondition());
-            all.add(box);
+            Mailbox box = new Mailbox(opened++, business, lock.newCondition());
+            all.put(box.number, box);
             return box;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Its map was destroyed: it is forgotten, unless somebody has sent to it meanwhile. Whoever still sends to it may. */
+    void release(Mailbox box) {
+        lock.lock();
+        try {
+            if (!box.busy && box.waiting.isEmpty()) {
+                all.remove(box.number);
+            }
         } finally {
             lock.unlock();
         }
@@ -167,6 +182,7 @@ public final class Mailboxes {
         box.waiting.add(letter);
         box.bytes += letter.entry.length;
         if (!box.busy && box.waiting.size() == 1) {
+            all.putIfAbsent(box.number, box);
             ready.add(box);
             wake();
         }
@@ -285,7 +301,7 @@ public final class Mailboxes {
         try {
             closed = true;
             wake();
-            for (Mailbox box : all) {
+            for (Mailbox box : all.values()) {
                 box.notFull.signalAll();
             }
         } finally {

@@ -1,24 +1,33 @@
 package kvwal.node;
 
+import com.hazelcast.cluster.Member;
 import com.hazelcast.config.Config;
 import com.hazelcast.core.HazelcastInstance;
+import com.hazelcast.core.IExecutorService;
 import com.hazelcast.nio.ObjectDataInput;
 import com.hazelcast.nio.ObjectDataOutput;
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
 
 /**
- * What clients ask that memory does not know, as the past of a map: their tasks wait here until Python, which reads logs and
- * archive, has answered.
+ * What clients ask that memory does not know, as the past of a map, and what members ask each other for it: their tasks wait here
+ * until Python, which reads logs and archive, has answered.
  */
 public final class Questions {
     private static final String SERVICE = "kvwal.questions";
     /** Has a thread for each question under way: not those of transactions, which would wait for an archive that is away. */
-    private static final String EXECUTOR = "kvwal.questions";
+    static final String EXECUTOR = "kvwal.questions";
+    /** Those of members wait for nobody else, so that members which ask each other never wait in a circle. */
+    private static final String PEERS = "kvwal.peers";
+    private static final long PATIENCE_MILLIS = 10_000;
     private static final int AT_ONCE = 64;
     private static final Question END = new Question(new byte[0]);
 
@@ -32,10 +41,28 @@ public final class Questions {
         this.majority = majority;
     }
 
+    /** What members ask: it is answered before memory is whole, too. */
+    public static Questions ofPeers() {
+        return new Questions(null, null);
+    }
+
     /** For the configuration of the member that answers them. */
     public void configure(Config config) {
-        config.getUserContext().put(SERVICE, this);
-        config.getExecutorConfig(EXECUTOR).setPoolSize(AT_ONCE);
+        config.getUserContext().put(gate == null ? PEERS : SERVICE, this);
+        config.getExecutorConfig(gate == null ? PEERS : EXECUTOR).setPoolSize(AT_ONCE);
+    }
+
+    /** What the member with this number answers; null if it is gone, or has not answered after so many milliseconds. */
+    public static byte[] askPeer(HazelcastInstance instance, String number, byte[] text, long millis)
+            throws ExecutionException, InterruptedException {
+        long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
+        IExecutorService executor = instance.getExecutorService(PEERS);
+        List<Member> asked = new ArrayList<>(instance.getCluster().getMembers());
+        asked.removeIf(member -> !member.getUuid().toString().equals(number));
+        List<byte[]> found = Answers.of(asked,
+            (member, answer) -> executor.submitToMember(new AskPeer(text), member, new Answers.Into<>(answer)),
+            member -> System.nanoTime() < end && Answers.isThere(instance, member), Math.min(millis, PATIENCE_MILLIS));
+        return found.isEmpty() ? null : found.get(0);
     }
 
     /** What was asked, and where its answer goes. */
@@ -78,8 +105,10 @@ public final class Questions {
     }
 
     private byte[] ask(HazelcastInstance instance, byte[] text) {
-        gate.check();
-        majority.check(instance.getCluster().getMembers());
+        if (gate != null) {
+            gate.check();
+            majority.check(instance.getCluster().getMembers());
+        }
         Question question = new Question(text);
         asked.add(question);
         if (closed) {
@@ -96,18 +125,22 @@ public final class Questions {
         return "ClusterUnreachable: this node is leaving. Ask another one.";
     }
 
-    /** From a client. */
-    static final class Ask extends Tasks.Task implements Callable<byte[]> {
+    /** A question on its way: asked where it arrives. */
+    abstract static class Asked extends Tasks.Task implements Callable<byte[]> {
         private byte[] text;
+
+        Asked() { }
+
+        Asked(byte[] text) {
+            this.text = text;
+        }
+
+        /** The name of those who answer it, in the user context of the member. */
+        abstract String service();
 
         @Override
         public byte[] call() {
-            return ((Questions) instance.getUserContext().get(SERVICE)).ask(instance, text);
-        }
-
-        @Override
-        public int getClassId() {
-            return Tasks.QUESTION;
+            return ((Questions) instance.getUserContext().get(service())).ask(instance, text);
         }
 
         @Override
@@ -118,6 +151,38 @@ public final class Questions {
         @Override
         public void readData(ObjectDataInput in) throws IOException {
             text = in.readByteArray();
+        }
+    }
+
+    /** From a client. */
+    static final class Ask extends Asked {
+        @Override
+        String service() {
+            return SERVICE;
+        }
+
+        @Override
+        public int getClassId() {
+            return Tasks.QUESTION;
+        }
+    }
+
+    /** From a member. */
+    static final class AskPeer extends Asked {
+        AskPeer() { }
+
+        AskPeer(byte[] text) {
+            super(text);
+        }
+
+        @Override
+        String service() {
+            return PEERS;
+        }
+
+        @Override
+        public int getClassId() {
+            return Tasks.PEER_QUESTION;
         }
     }
 }

@@ -35,6 +35,13 @@ public final class Tasks implements DataSerializableFactory {
     public static final int OF_KEYS = 11;
     public static final int OF_ALL = 12;
     public static final int OF_MATCHES = 13;
+    static final int PEER_QUESTION = 20;
+    static final int HEAR = 21;
+
+    /** Whether a client may send it; the others are for members among themselves. */
+    static boolean isOfClients(int number) {
+        return number == TRANSACTION || number == QUESTION;
+    }
 
     @Override
     public IdentifiedDataSerializable create(int number) {
@@ -52,6 +59,8 @@ public final class Tasks implements DataSerializableFactory {
             case OF_KEYS: return new ManyKeys.OfKeys();
             case OF_ALL: return new ManyKeys.OfAll();
             case OF_MATCHES: return new ManyKeys.OfMatches();
+            case PEER_QUESTION: return new Questions.AskPeer();
+            case HEAR: return new Links.Hear();
             default: throw new IllegalArgumentException("there is no task " + number);
         }
     }

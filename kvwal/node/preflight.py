@@ -1,0 +1,96 @@
+"""What can be seen to be wrong with a node's call before a JVM is started: its root, its addresses, its heap."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from pathlib import Path
+from typing import NamedTuple
+
+from kvwal.cluster.record import FOLDER
+from kvwal.errors import ConfigError
+from kvwal.log.names import find_places
+from kvwal.node.config import Address, NodeOptions
+from kvwal.ports.disk import OS_DISK, Disk
+from kvwal.ports.logger import get_logger
+
+ANYWHERE = ("0.0.0.0", "::")
+_RECORD = ".json"
+
+
+class Owner(NamedTuple):
+    """To which node something under a root belongs."""
+
+    namespace: str
+    cluster: str
+    node: str
+
+    def __str__(self) -> str:
+        return f"--namespace {self.namespace} --cluster {self.cluster} --node {self.node}"
+
+
+def check(options: NodeOptions, disk: Disk = OS_DISK) -> None:
+    """`ConfigError` if the root belongs to other nodes, or something listens where this node is to listen."""
+    check_root(disk, options.root, Owner(options.namespace, options.cluster, options.node))
+    check_free(options.address, "--address")
+    if options.http is not None:
+        check_free(options.http, "--http")
+
+
+def warn(options: NodeOptions) -> None:
+    """Say what may well not be meant, and can be."""
+    if options.http is not None and options.http.host in ANYWHERE:
+        get_logger(__name__).warning(
+            f"--http {options.http}: everyone who reaches this machine is told health, figures and the names of maps. Give a"
+            " private address, or fence the port (docs/operations.md)."
+        )
+
+
+def check_root(disk: Disk, root: Path, own: Owner) -> None:
+    """`ConfigError` if the root holds something of other nodes, and nothing of this one: it would start empty beside their
+    logs."""
+    owners = find_owners(disk, root)
+    if owners and own not in owners:
+        others = "; ".join(map(str, owners[:3])) + ("; …" if len(owners) > 3 else "")
+        raise ConfigError(
+            f"{root} holds nothing of {own}: it belongs to {others}.",
+            hint="Start the node under the names of its root; give a new node a root of its own, which is empty.",
+        )
+
+
+def find_owners(disk: Disk, root: Path) -> list[Owner]:
+    """The nodes that have a log or a record of members under the root, sorted."""
+    found = {Owner(place.namespace, place.cluster, place.node) for place in find_places(disk, root)}
+    for namespace in disk.names(root):
+        for cluster in disk.names(root / namespace) if namespace[0] not in "_." else ():
+            records = disk.names(root / namespace / cluster / FOLDER)
+            names = (name.removesuffix(_RECORD) for name in records if name.endswith(_RECORD))
+            found |= {Owner(namespace, cluster, name) for name in names}
+    return sorted(found)
+
+
+def check_free(address: Address, what: str) -> None:
+    """`ConfigError` if nobody could listen at this address now."""
+    try:
+        socket.create_server(address, family=_family(address)).close()
+    except OSError as error:
+        raise _refused(address, what, error) from error
+
+
+def _family(address: Address) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address.host else socket.AF_INET
+
+
+def _refused(address: Address, what: str, error: OSError) -> ConfigError:
+    if error.errno == errno.EADDRINUSE:
+        return ConfigError(
+            f"{what} {address}: another process listens there.",
+            hint="Stop it (it may be this node, started before), or choose another port.",
+        )
+    if error.errno == errno.EADDRNOTAVAIL:
+        return ConfigError(
+            f"{what} {address}: this machine does not have the address.", hint="Give an address of this machine."
+        )
+    return ConfigError(
+        f"{what} {address}: cannot listen there ({error.strerror or error}).", hint="Choose another address."
+    )
