@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 import kvwal
-from kvwal.cli import archives, data, doctor, jobs, logs, query, record, show, upkeep
+from kvwal.cli import archives, data, doctor, jobs, logs, query, record, show, transfer, upkeep
 from kvwal.node import command
 
 app = typer.Typer(
     name="kvwal",
     help="A durable key-value store: a log per node, an archive in object storage, a newest-first merge.",
-    epilog="Exit codes: 0 done, 1 absent or findings, 2 mend the call, 3 try again, 4 damaged data, 70 a bug of kvwal.",
+    epilog="Exit codes: 0 done, 1 absent or findings, 2 mend the call, 3 try again, 4 damaged data, 5 done but the output was not"
+    " taken, 70 a bug of kvwal.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -37,7 +38,10 @@ def begin(
 
 
 COMMANDS: list[tuple[str, list[Callable[..., None]]]] = [
-    ("Entries", [data.put, data.get, data.delete, data.history, data.scan, query.query]),
+    (
+        "Entries",
+        [data.put, data.get, data.delete, data.history, data.scan, query.query, transfer.export, transfer.import_],
+    ),
     ("The store", [upkeep.checkpoint, upkeep.stats, doctor.doctor, upkeep.bench]),
     ("The archive", [archives.restore]),
     ("The cluster", [command.node]),
@@ -46,6 +50,6 @@ COMMANDS: list[tuple[str, list[Callable[..., None]]]] = [
 
 for panel, functions in COMMANDS:
     for function in functions:
-        app.command(rich_help_panel=panel)(function)
+        app.command(function.__name__.rstrip("_"), rich_help_panel=panel)(function)
 app.add_typer(logs.log_app, name="log", rich_help_panel="The store")
 app.add_typer(archives.archive_app, name="archive", rich_help_panel="The archive")

@@ -29,12 +29,13 @@ from kvwal.cli.options import (
     Root,
     Where,
     archive_of,
+    check_number,
     scrub_notes,
 )
 from kvwal.cli.show import Format
 from kvwal.cli.text import parse_time
 from kvwal.config import Settings
-from kvwal.errors import ConfigError
+from kvwal.errors import ArchiveError, ConfigError
 from kvwal.hlc import to_text
 
 archive_app = typer.Typer(help="The archive: sorted, immutable objects in a folder or a bucket.", no_args_is_help=True)
@@ -150,8 +151,9 @@ def archive_verify(
 @archive_app.command("rewrite")
 def archive_rewrite(
     source: Source,
-    history: Annotated[float, typer.Option(help="Days of which every change is kept.")] = Settings().history_seconds
-    / 86400,
+    history: Annotated[
+        float, typer.Option(help="Days of which every change is kept.", callback=check_number)
+    ] = Settings().history_seconds / 86400,
     force: Annotated[bool, typer.Option(help="Rewrite everything, worth it or not.")] = False,
     namespace: AnyNamespace = "default",
     cluster: Cluster = "local",
@@ -174,7 +176,7 @@ def archive_rewrite(
 def archive_gc(
     source: Source,
     grace: Annotated[
-        float, typer.Option(help="Seconds that a superseded object is kept for readers.")
+        float, typer.Option(help="Seconds that a superseded object is kept for readers.", callback=check_number)
     ] = Settings().gc_grace_seconds,
     namespace: AnyNamespace = "default",
     cluster: Cluster = "local",
@@ -211,17 +213,14 @@ def restore(
 ) -> None:
     """Make a fresh store from the archive alone."""
     moment = parse_time(at) if at is not None else None
-    with show.progress() as report:
-        done = kvwal.restore(
-            archive,
-            root,
-            namespace=namespace,
-            cluster=cluster,
-            node=node,
-            at=moment,
-            take_over=take_over,
-            progress=report,
-        )
+    try:
+        with show.progress() as report:
+            done = kvwal.restore(
+                archive, root, namespace=namespace, cluster=cluster, node=node, at=moment, take_over=take_over, progress=report
+            )  # fmt: skip
+    except ArchiveError:
+        places_of(open_objects(archive), namespace, cluster, None)  # a mistyped name or folder is the caller's to mend
+        raise
     if json:
         show.json_line({"root": done.root, "node": done.node, "entries": done.entries, "positions": done.positions})
         return

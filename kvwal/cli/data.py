@@ -24,7 +24,8 @@ from kvwal.cli.options import (
     Where,
 )
 from kvwal.cli.show import Format
-from kvwal.cli.text import as_json, label, parse_key, parse_value, shown
+from kvwal.cli.text import as_json, check_text, label, parse_key, parse_value, shown
+from kvwal.entry import DataEntry
 from kvwal.hlc import to_text
 
 ABSENT = 1
@@ -48,9 +49,11 @@ def put(
     json: Json = False,
 ) -> None:
     """Put a value, and print its timestamp once it is durable."""
-    with Where(root, namespace, cluster, node, archive).open(accept_clock=accept_clock) as store:
+    where = Where(root, namespace, cluster, node, archive)
+    with where.open(accept_clock=accept_clock) as store:
         timestamp = store.map(business).put(parse_key(key, key_class), parse_value(value), ttl=ttl)
     show_timestamp(timestamp, json)
+    where.check_archived(store)
 
 
 def delete(
@@ -66,9 +69,12 @@ def delete(
     json: Json = False,
 ) -> None:
     """Delete a key, and print the timestamp once that is durable. Its history stays."""
-    with Where(root, namespace, cluster, node, archive).open(accept_clock=accept_clock) as store:
+    where = Where(root, namespace, cluster, node, archive)
+    where._replace(node=None).logs(business)
+    with where.open(accept_clock=accept_clock) as store:
         timestamp = store.map(business).delete(parse_key(key, key_class))
     show_timestamp(timestamp, json)
+    where.check_archived(store)
 
 
 def show_timestamp(timestamp: int, json: bool) -> None:
@@ -91,8 +97,8 @@ def get(
     json: Json = False,
 ) -> None:
     """Print the value of a key: text as it is, anything else as JSON. Exit code 1 if the key is absent."""
-    with Where(root, namespace, cluster, node, archive).open(read_only=True) as store:
-        entry = store.map(business).entry(parse_key(key, key_class))
+    with Where(root, namespace, cluster, node, archive).reader() as store:
+        entry = store.find(business, parse_key(key, key_class))
     if entry is None:
         show.note(f"kvwal: {business} has no {key!r}.")
         raise typer.Exit(ABSENT)
@@ -113,9 +119,12 @@ def history(
     archive: Archive = None,
     json: Json = False,
 ) -> None:
-    """Print every change of a key that log and archive hold, newest first."""
-    with Where(root, namespace, cluster, node, archive).open(read_only=True) as store:
-        entries = store.map(business).history(parse_key(key, key_class))
+    """Print every change of a key that log and archive hold, newest first. Exit code 1 if there is none."""
+    with Where(root, namespace, cluster, node, archive).reader() as store:
+        entries = store.history(business, parse_key(key, key_class))
+    if not entries:
+        show.note(f"kvwal: {business} never had {key!r}.")
+        raise typer.Exit(ABSENT)
     if json:
         for entry in entries:
             show.json_line(as_json(entry))
@@ -138,17 +147,28 @@ def scan(
     """Print keys and values in the order of the keys."""
     where = Where(root, namespace, cluster, node, archive)
     form = Format.json if json else format
-    names = ["namespace", "key", "value"] if namespace == ALL else ["key", "value"]
-    show.rows(names, (row[-len(names) :] for row in scanned(where, business, prefix, form)), form)
+    found = scanned(where, business, check_text("--prefix", prefix))
+    every = namespace == ALL
+    if form is Format.json:
+        show.json_lines(json_of(entry, of if every else None) for of, entry in found)
+        return
+    names = ["namespace", "key", "value"] if every else ["key", "value"]
+    labels = ((of, label(e.key, e.key_class), label(e.value, e.value_class)) for of, e in found)
+    show.rows(names, (row[-len(names) :] for row in labels), form)
 
 
-def scanned(where: Where, business: str, prefix: str, form: Format) -> Iterator[tuple[Any, ...]]:
-    """(namespace, key, value) of each entry; without a prefix keys of every class, with one only text."""
+def scanned(where: Where, business: str, prefix: str) -> Iterator[tuple[str, DataEntry]]:
+    """Each entry with its namespace; without a prefix keys of every class, with one only text."""
     for namespace in where.namespaces(business):
         with where._replace(namespace=namespace).open(read_only=True) as store:
             for entry in store.map(business).entries(prefix or None):
-                found = as_json(entry)
-                if form is Format.json:
-                    yield namespace, found["key"], found["value"]
-                else:
-                    yield namespace, label(entry.key, entry.key_class), label(entry.value, entry.value_class)
+                yield namespace, entry
+
+
+def json_of(entry: DataEntry, namespace: str | None) -> dict[str, Any]:
+    """Key and value, with a word where one is bytes and its text base64."""
+    told = as_json(entry)
+    names = ("key_encoding", "key", "value_encoding", "value")
+    return ({} if namespace is None else {"namespace": namespace}) | {
+        name: told[name] for name in names if name in told
+    }

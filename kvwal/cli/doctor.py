@@ -21,7 +21,7 @@ from kvwal.errors import ArchiveError, ConfigError
 from kvwal.integrity.checkup import NOTE, PROBLEM, Finding, Seen, check_archived, check_log
 from kvwal.integrity.examine import examine
 from kvwal.integrity.words import size
-from kvwal.log.names import LOCK, log_folder
+from kvwal.log.names import log_folder
 from kvwal.ports.disk import OS_DISK
 
 FOUND = 1
@@ -92,7 +92,7 @@ def look_at(root: Path, place: Place, report: show.Report) -> Seen:
     folder = log_folder(root, place)
     names = OS_DISK.names(folder)
     files = examine(OS_DISK, root, place, report, glance_above=GLANCE_ABOVE)
-    return Seen(place, files, names, lock_holder(folder / LOCK), time.time_ns() // 1_000_000)
+    return Seen(place, files, names, lock_holder(root, folder), time.time_ns() // 1_000_000)
 
 
 def glanced(seen: list[Seen]) -> Iterator[Finding]:

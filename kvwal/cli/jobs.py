@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+from rich.text import Text
 
 from kvwal.cli import show
 from kvwal.cli.options import Archive, Cluster, Json, Namespace, Node, Root, Where
-from kvwal.cli.text import parse_time
+from kvwal.cli.text import parse_time, visible
 from kvwal.errors import ConfigError
 from kvwal.integrity.words import size
 from kvwal.ports.clock import SYSTEM
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-Records = Mapping[str, Any]
+Records = queries.Indexed
+Cell = str | Text
+"""A string is shown as it is, also where it looks like markup; a cell with a colour is a rich `Text`."""
 
 _AGO = re.compile(r"([0-9]{1,9})([smhdw])")
 _RAISED = re.compile(r"^[ \t]*[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*", re.MULTILINE)
@@ -61,7 +64,7 @@ def jobs(
                 f"No Spark application was recorded under {root}.",
                 hint="See `kvwal record --help` and kvwal.spark.JobRecorder.",
             )
-        records = store.map(BUSINESS)
+        records = queries.indexed(store.map(BUSINESS))
     if runs is not None:
         show_runs(records, runs, json)
     elif failed:
@@ -106,13 +109,14 @@ def show_application(records: Records, found: Found, json: bool) -> None:
     """All about one application."""
     told = queries.detail(records, found)
     if json:
-        for key in sorted(key for key in records if key.startswith(f"{found.prefix}/")):
-            show.json_line({"key": key, **records[key]})
+        for key in records.under(f"{found.prefix}/"):
+            show.json_line({"key": key, **cast(dict[str, Any], records[key])})
         return
     _print(_application_table(found))
     _print(_jobs_table(told), _stages_table(told), _access_table(told), _streams_table(told))
-    for failed in queries.failures({key: records[key] for key in records if key.startswith(f"{found.prefix}/")}):
-        show.say(f"\n{failed.what} failed at {_time(failed.at)}: {failed.title}\n{_indent(failed.error.message)}")
+    for failed in queries.failures({key: records[key] for key in records.under(f"{found.prefix}/")}):
+        show.say(f"\n{visible(failed.what)} failed at {_time(failed.at)}: {visible(failed.title)}")
+        show.say(_indent(failed.error.message))
     if told.damage:
         show.say(f"\n{len(told.damage)} damaged lines of the event log were kept aside: keys {found.prefix}/damage/…")
 
@@ -164,14 +168,14 @@ class _Sheet:
     def __init__(self, names: Sequence[str], title: str | None = None) -> None:
         self._names = names
         self._title = title
-        self._rows: list[tuple[Sequence[str], str]] = []
+        self._rows: list[tuple[Sequence[Text], str]] = []
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add_row(self, *cells: str, style: str = "") -> None:
+    def add_row(self, *cells: Cell, style: str = "") -> None:
         """One row, as many cells as there are names."""
-        self._rows.append((cells, style))
+        self._rows.append(([Text(visible(cell)) if isinstance(cell, str) else cell for cell in cells], style))
 
     def fit(self, console: Console) -> Table:
         """The table, as wide as the console at most if what may go is enough for that."""
@@ -207,7 +211,7 @@ def _print(*sheets: _Sheet) -> None:
     """Tables that hold anything. A pipe gets every column, unfolded."""
     from rich.console import Console
 
-    console = Console(highlight=False, emoji=False)
+    console = Console(markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = 10_000
     for sheet in filter(len, sheets):
@@ -215,15 +219,8 @@ def _print(*sheets: _Sheet) -> None:
         console.print()
 
 
-def _status(status: str) -> str:
-    return f"[{_COLOURS[status]}]{status}[/]" if status in _COLOURS else _plain(status)
-
-
-def _plain(text: str) -> str:
-    """Text that the console takes as it is: what Spark says may look like markup."""
-    from rich.markup import escape
-
-    return escape(text)
+def _status(status: str) -> Text:
+    return Text(visible(status), style=_COLOURS.get(status, ""))
 
 
 def _time(moment: int) -> str:
@@ -243,17 +240,17 @@ def _ms(duration: int) -> str:
 
 
 def _first_line(text: str) -> str:
-    return _plain(text.partition("\n")[0])
+    return text.partition("\n")[0]
 
 
 def _gist(message: str) -> str:
     """The line of a message that says what went wrong: the first, or the last line of a Python traceback."""
     raised = _RAISED.findall(message) if "Traceback (most recent call last)" in message else []
-    return _plain(raised[-1].strip()) if raised else _first_line(message)
+    return raised[-1].strip() if raised else _first_line(message)
 
 
 def _indent(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.splitlines())
+    return "\n".join(f"    {visible(line)}" for line in text.splitlines())
 
 
 def _totals(totals: Totals) -> tuple[str, str, str, str, str]:
@@ -267,7 +264,7 @@ def _totals(totals: Totals) -> tuple[str, str, str, str, str]:
     )
 
 
-def _application_row(found: Found) -> tuple[str, ...]:
+def _application_row(found: Found) -> tuple[Cell, ...]:
     app = found.app
     return (
         found.prefix,
@@ -276,11 +273,11 @@ def _application_row(found: Found) -> tuple[str, ...]:
         _ms(app.duration_ms),
         f"{app.stages:,}",
         *_totals(app),
-        _plain(app.name),
+        app.name,
     )
 
 
-def _job_row(job: Job) -> tuple[str, ...]:
+def _job_row(job: Job) -> tuple[Cell, ...]:
     """Stages: those that ran, of those that it needed."""
     stages = f"{len(job.ran)}/{len(job.stages)}"
     what = job.description or job.name
@@ -292,17 +289,17 @@ def _job_row(job: Job) -> tuple[str, ...]:
         _ms(job.duration_ms),
         stages,
         *_totals(job),
-        _plain(what + batch),
+        what + batch,
     )
 
 
 def _application_table(found: Found) -> _Sheet:
     app: Application = found.app
     drawn = _Sheet(("", ""))
-    facts = {
-        "application": f"{_plain(app.name)} ({found.prefix})",
-        "status": _status(app.status) + (f", exit code {app.exit_code}" if app.exit_code else ""),
-        "ran": f"{_time(app.started)} for {_ms(app.duration_ms)}, by {_plain(app.user)}, Spark {_plain(app.spark_version)}",
+    facts: dict[str, Cell] = {
+        "application": f"{app.name} ({found.prefix})",
+        "status": Text.assemble(_status(app.status), f", exit code {app.exit_code}" if app.exit_code else ""),
+        "ran": f"{_time(app.started)} for {_ms(app.duration_ms)}, by {app.user}, Spark {app.spark_version}",
         "jobs": f"{app.jobs:,} ({app.jobs_failed} failed), {app.stages:,} stages ({app.stages_failed} failed), "
         f"{app.tasks:,} tasks ({app.failed} failed), {app.sql:,} SQL executions",
         "cost": f"{_ms(app.run_ms)} in tasks, {_ms(app.gc_ms)} in garbage collection, "
@@ -329,11 +326,11 @@ def _stages_table(told: Detail) -> _Sheet:
     drawn = _Sheet(_STAGES, "Stages (skew: slowest task over the median)")
     titles = {job.id: job.description for job in told.jobs}
     for stage in told.stages:
-        drawn.add_row(*_stage_row(stage), _plain(titles.get(-1 if stage.job is None else stage.job) or stage.name))
+        drawn.add_row(*_stage_row(stage), titles.get(-1 if stage.job is None else stage.job) or stage.name)
     return drawn
 
 
-def _stage_row(stage: Stage) -> tuple[str, ...]:
+def _stage_row(stage: Stage) -> tuple[Cell, ...]:
     number = f"{stage.id}.{stage.attempt}" if stage.attempt else str(stage.id)
     skew = f"{stage.skew:.1f}" if stage.skew else ""
     moved = (
@@ -348,7 +345,7 @@ def _stage_row(stage: Stage) -> tuple[str, ...]:
         _ms(stage.duration_ms),
         _totals(stage)[0],
         *map(_ms, (stage.task_median_ms, stage.task_p95_ms, stage.task_max_ms)),
-        f"[yellow]{skew}[/]" if stage.skew >= SKEWED else skew,
+        Text(skew, style="yellow" if stage.skew >= SKEWED else ""),
         *map(size, moved),
     )
 
@@ -369,7 +366,7 @@ def _access_table(told: Detail) -> _Sheet:
 def _access_row(access: Access) -> tuple[str, ...]:
     known = [f"{number:,}" if number >= 0 else "" for number in (access.rows, access.files)]
     return (
-        _plain(access.what),
+        access.what,
         _first_line(access.where),
         known[0],
         size(access.bytes) if access.bytes >= 0 else "",
@@ -382,7 +379,7 @@ def _streams_table(told: Detail) -> _Sheet:
     for batch in told.batches:
         offsets = ", ".join(f"{source['start'] or '-'} → {source['end']}" for source in batch.sources)
         drawn.add_row(
-            _plain(batch.name or batch.query), str(batch.batch), batch.at, _ms(batch.duration_ms), f"{batch.input_rows:,}",
-            f"{batch.processed_rows_per_second:,.0f}", f"{batch.state_rows:,}", batch.watermark, _plain(offsets),
+            batch.name or batch.query, str(batch.batch), batch.at, _ms(batch.duration_ms), f"{batch.input_rows:,}",
+            f"{batch.processed_rows_per_second:,.0f}", f"{batch.state_rows:,}", batch.watermark, offsets,
         )  # fmt: skip
     return drawn

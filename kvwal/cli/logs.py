@@ -32,7 +32,7 @@ from kvwal.integrity.compare import verify_log
 from kvwal.integrity.examine import Found, dump
 from kvwal.integrity.repair import Found as Damaged
 from kvwal.integrity.repair import check_one_cluster, look, repair
-from kvwal.log.names import LOCK, find_places, log_folder
+from kvwal.log.names import find_places, log_folder
 from kvwal.log.reader import entry_decoder
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
@@ -163,7 +163,7 @@ def _check_repair(where: Where, places: list[Place], into: Path | None, take_ove
     if into is not None and find_places(OS_DISK, into):
         raise ConfigError(f"{into} holds a store already; nothing was written.", hint="Choose a new folder.")
     for place in places if into is not None else ():
-        if holder := lock_holder(log_folder(where.root, place) / LOCK):
+        if holder := lock_holder(where.root, log_folder(where.root, place)):
             raise StoreLocked(
                 f"{where.root}: {place.business} is held by {holder}; nothing was written.",
                 hint="That process has everything in memory: let it write what matters elsewhere before you stop it.",

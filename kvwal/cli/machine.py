@@ -14,7 +14,9 @@ from kvwal.errors import InvalidName
 from kvwal.integrity.checkup import NOTE, OK, PROBLEM, Finding
 from kvwal.integrity.repair import STAGE as SAVING
 from kvwal.integrity.words import size
+from kvwal.log.names import LOCK, LOCKS
 from kvwal.ports.disk import OS_DISK
+from kvwal.ports.range_locks import is_held
 from kvwal.ports.room import space_stats
 from kvwal.restoring import STAGE as RESTORING
 
@@ -29,14 +31,10 @@ class Survey(NamedTuple):
     findings: list[Finding]
 
 
-def lock_holder(path: Path) -> str:
-    """Who holds the lock, as the holder wrote it there; empty where nobody does. Looking takes no lock."""
-    try:
-        inode = path.stat().st_ino
-        held = Path("/proc/locks").read_text()
-    except OSError:
-        return ""
-    if not any("FLOCK" in line and f":{inode} " in line for line in held.splitlines()):
+def lock_holder(root: Path, folder: Path) -> str:
+    """Who holds the lock of the log in `folder`, as the holder wrote it there; empty where nobody does. Looking takes no lock."""
+    path = folder / LOCK
+    if not is_held(path, root / LOCKS):
         return ""
     return path.read_text().strip() or "a process that has not said who it is"
 

@@ -6,49 +6,74 @@ command may last. So it is answered here, with nothing loaded but the reader of 
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 
-from kvwal.cli.text import shown
+from kvwal.cli.output import OutputFailed, leave, prepare_streams
+from kvwal.cli.text import is_text, shown, visible
 from kvwal.codecs import registry
-from kvwal.errors import Kind, KvwalError
+from kvwal.errors import EXIT_CODES, Kind, KvwalError
 from kvwal.ports.disk import OS_DISK
 from kvwal.reading import live_entry
 
-EXIT_CODES = {Kind.CALLER: 2, Kind.RETRY: 3, Kind.DAMAGE: 4, Kind.BUG: 70}
 INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command that was typed, and leave with its exit code."""
     sys.excepthook = report_bug
+    prepare_streams()
+    try:
+        try:
+            run()
+        finally:
+            sys.stdout.flush()
+    except OutputFailed as failed:
+        sys.exit(leave(failed))
+
+
+def run() -> None:
+    """Run it. `SystemExit` with the exit code, unless that is 0; `OutputFailed` where its answer was not taken."""
     try:
         if is_plain_get(sys.argv[1:]) and answer(*sys.argv[2:]):
             return
         from kvwal.cli.app import app
 
+        log_to_stderr()
         app()
     except KvwalError as error:
-        sys.stdout.flush()
-        print(f"kvwal: {error}", file=sys.stderr)
-        sys.exit(EXIT_CODES[error.kind])
+        fail("\n".join([str(error), *getattr(error, "__notes__", [])]), EXIT_CODES[error.kind])
     except PermissionError as error:
-        sys.stdout.flush()
         text = f"not allowed to read or write {error.filename} ({error.strerror})."
-        print(f"kvwal: {text} Run it as the user of the store, or mend owner and mode.", file=sys.stderr)
-        sys.exit(EXIT_CODES[Kind.CALLER])
+        fail(f"{text} Run it as the user of the store, or mend owner and mode.", EXIT_CODES[Kind.CALLER])
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:  # whoever read our output has seen enough; nothing may be flushed to it at the end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def fail(sentence: str, code: int) -> NoReturn:
+    """Say what is wrong behind what was printed, and leave."""
+    sys.stdout.flush()
+    print("\n".join(map(visible, f"kvwal: {sentence}".split("\n"))), file=sys.stderr)
+    sys.exit(code)
+
+
+def log_to_stderr() -> None:
+    """What kvwal and its libraries log is no part of an answer."""
+    from kvwal.ports.logger import log_to
+
+    log_to(sys.stderr, logging.Formatter("kvwal: %(message)s"), level=logging.WARNING, own_level=logging.WARNING)
 
 
 def is_plain_get(typed: list[str]) -> bool:
     """Whether this is `get ROOT BUSINESS KEY` and nothing else."""
-    return len(typed) == 4 and typed[0] == "get" and not any(word.startswith("-") for word in typed)
+    plain = len(typed) == 4 and typed[0] == "get" and not any(word.startswith("-") for word in typed)
+    return plain and is_text(typed[3])
 
 
 def answer(root: str, business: str, key: str) -> bool:
@@ -69,6 +94,7 @@ def report_bug(kind: type[BaseException], error: BaseException, trace: Traceback
     print(
         "kvwal: this is a bug; please report it with the lines above. What was acknowledged is safe.", file=sys.stderr
     )
-    sys.stdout.flush()
+    with suppress(OutputFailed):
+        sys.stdout.flush()
     sys.stderr.flush()
     os._exit(EXIT_CODES[Kind.BUG])

@@ -13,11 +13,13 @@ import kvwal
 from archive.layout import Place
 from archive.objects import Objects, open_objects
 from kvwal.cli import show
+from kvwal.config import MOST_SECONDS, is_seconds
 from kvwal.engine import ARCHIVE_FOLDER
-from kvwal.errors import ConfigError
+from kvwal.errors import ArchiveError, ConfigError
 from kvwal.integrity.notes import Notes, NotesInMemory, notes_file
 from kvwal.log.names import find_places
 from kvwal.ports.disk import OS_DISK
+from kvwal.store import ReadOnlyStore
 
 ALL = "*"
 LOOK = "See what is there with `kvwal doctor`."
@@ -76,6 +78,20 @@ Resume = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
+def check_number(option: typer.CallbackParam, value: float) -> float:
+    """`ConfigError` unless it is 0 or more, and finite."""
+    if not 0 <= value <= MOST_SECONDS:
+        raise ConfigError(f"--{option.name} {value:g} must be 0 or more, and finite.")
+    return value
+
+
+def check_time(option: typer.CallbackParam, value: float) -> float:
+    """`ConfigError` unless it is a time that can be waited."""
+    if not is_seconds(value):
+        raise ConfigError(f"--{option.name} {value:g} must be a number of seconds, above 0 and finite.")
+    return value
+
+
 class Where(NamedTuple):
     """Which logs a command is about. `archive` None: the default; 'none': no archive."""
 
@@ -107,6 +123,14 @@ class Where(NamedTuple):
             yield store
 
     @contextmanager
+    def reader(self) -> Iterator[ReadOnlyStore]:
+        """The store, for one command that only reads."""
+        with self.open(read_only=True) as store:
+            if not isinstance(store, ReadOnlyStore):
+                raise TypeError(f"{store!r} was opened to be read only")
+            yield store
+
+    @contextmanager
     def open_all(self, *, accept_clock: bool = False) -> Iterator[tuple[kvwal.Store, int]]:
         """The store with every business open, and how many those are; `ConfigError` if there is none."""
         self.logs()
@@ -115,6 +139,17 @@ class Where(NamedTuple):
             for business in names:
                 store.map(business)
             yield store, len(names)
+
+    def check_archived(self, store: kvwal.Store) -> None:
+        """`ArchiveError` if an archive was named, and the closed store could not bring its tail there."""
+        if self.archive in (None, "none"):
+            return
+        for business, found in store.stats()["businesses"].items():
+            if found["archive_error"]:
+                raise ArchiveError(
+                    f"{business}: it is written, and durable in {self.root}, but not archived: {found['archive_error']}",
+                    hint="Run `kvwal archive run` once the archive answers.",
+                )
 
     def objects(self) -> Objects | None:
         """The archive that is meant; None for 'none', and where the default one was not begun."""

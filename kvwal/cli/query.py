@@ -20,7 +20,8 @@ from archive.view import parts
 from kvwal.cli import show
 from kvwal.cli.options import ALL, AnyNamespace, Archive, Cluster, Json, Node, Root, Where
 from kvwal.cli.show import Format
-from kvwal.cli.text import decoded, label, line
+from kvwal.cli.text import check_text, decoded, label, line
+from kvwal.entry import TIME_MARK
 from kvwal.errors import ConfigError
 from kvwal.past import to_table
 from kvwal.ports.disk import OS_DISK
@@ -61,18 +62,32 @@ def query(
     import duckdb
 
     where = Where(root, namespace, cluster, node, archive)
-    businesses = sorted({place.business for place in where.places()})
+    businesses = sorted({place.business for place in where.logs()})
+    check_text("the SQL", sql)
     try:
         with duckdb.connect() as connection:
+            check_one(connection, sql)
             load_tables(connection, where, businesses, sql)
             answer = connection.sql(sql)
             if answer is not None:
                 form = Format.json if json else format
-                rows = [[plain(value) for value in row] for row in answer.fetchall()]
-                show.rows(answer.columns, rows, form)
+                show.rows(answer.columns, fetched(connection.execute(sql)), form)
     except duckdb.Error as error:
         tables = ", ".join(businesses) or "none"
         raise ConfigError(f"{str(error).splitlines()[0]}", hint=f"The businesses here: {tables}.") from error
+
+
+def check_one(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """`ConfigError` unless the SQL is one statement."""
+    count = len(connection.extract_statements(sql))
+    if count != 1:
+        raise ConfigError(f"the SQL has {count} statements.", hint="Give one; nothing was run.")
+
+
+def fetched(answer: duckdb.DuckDBPyConnection) -> Iterator[list[Any]]:
+    """The rows of an answer, some at a time: not all of a long one at once."""
+    while batch := answer.fetchmany(show.SAMPLE):
+        yield from ([plain(value) for value in row] for row in batch)
 
 
 def load_tables(connection: duckdb.DuckDBPyConnection, where: Where, businesses: list[str], sql: str) -> None:
@@ -115,9 +130,12 @@ def latest(where: Where, business: str) -> Iterator[tuple[str, pa.Table]]:
 
 def history_of(where: Where, business: str) -> Iterator[tuple[str, pa.Table]]:
     """Every change of a business that the nodes' logs and the archive hold, newest first, for each namespace."""
+    import pyarrow.compute as pc
+
     for namespace in where.namespaces(business):
         places = where._replace(namespace=namespace).places(business)
         rows = all_rows([*archived(where, places), *((place.node, logged(where.root, place)) for place in places)])
+        rows = rows.filter(pc.not_equal(rows.column("key_class"), TIME_MARK))
         found = {name: rows.column(name).to_pylist() for name in rows.column_names}
         yield namespace if where.namespace == ALL else "", readable(found)
 

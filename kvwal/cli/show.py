@@ -7,8 +7,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from itertools import chain, islice
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -24,10 +26,14 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from kvwal.cli.text import line
+from kvwal.cli.text import line, visible
 
 Report = Callable[[int, int, str], None]
 
+SAMPLE = 1_000
+"""Rows that say how wide the columns of a table are."""
+WIDEST = 80
+"""Characters of the widest column of a long table."""
 DAMAGED = 4
 """Exit code of a command that found damaged data, and printed what it found."""
 
@@ -59,14 +65,21 @@ def json_line(content: Any) -> None:
 
 def note(text: str) -> None:
     """A line on stderr: what is no part of the answer."""
-    print(text, file=sys.stderr)
+    print(visible(text), file=sys.stderr)
+
+
+def json_lines(found: Iterable[Any]) -> None:
+    """One line of JSON for each, without waiting for one another."""
+    sys.stdout.flush()
+    for content in found:
+        sys.stdout.buffer.write(line(content) + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def rows(names: Sequence[str], found: Iterable[Sequence[Any]], form: Format) -> None:
     """Rows under these names: a table, a JSON object a line, or CSV with a head."""
     if form is Format.json:
-        for row in found:
-            json_line(dict(zip(names, row, strict=True)))
+        json_lines(dict(zip(names, row, strict=True)) for row in found)
     elif form is Format.csv:
         writer = csv.writer(sys.stdout)
         writer.writerow(names)
@@ -76,19 +89,43 @@ def rows(names: Sequence[str], found: Iterable[Sequence[Any]], form: Format) -> 
 
 
 def table(names: Sequence[str], found: Iterable[Sequence[Any]]) -> None:
-    """A table; numbers stand to the right. Whatever is in a cell is text, never markup. A pipe gets it unfolded."""
-    body = [list(row) for row in found]
-    drawn = Table(box=None, pad_edge=False, header_style="bold", show_header=any(names))
-    for column, name in enumerate(names):
+    """A table; numbers stand to the right. A cell is text, never markup. A pipe gets it unfolded.
+
+    The first rows say how wide the columns are. Those of a long table are printed as they come, and none is kept.
+    """
+    coming = iter(found)
+    body = [list(row) for row in islice(coming, SAMPLE)]
+    numeric = []
+    for column in range(len(names)):
         kinds = {type(row[column]) for row in body} - {type(None)}
-        numeric = bool(kinds) and kinds <= {int, float}
-        drawn.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        numeric.append(bool(kinds) and kinds <= {int, float})
+    beyond = next(coming, None)
+    if beyond is not None:
+        stream(names, numeric, body, chain([beyond], coming))
+        return
+    drawn = Table(box=None, pad_edge=False, header_style="bold", show_header=any(names))
+    for name, right in zip(names, numeric, strict=True):
+        drawn.add_column(name, justify="right" if right else "left", overflow="fold")
     for row in body:
         drawn.add_row(*(cell(value) for value in row))
     console = Console(markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = 10_000
     console.print(drawn)
+
+
+def stream(
+    names: Sequence[str], numeric: Sequence[bool], body: list[list[Any]], coming: Iterable[Sequence[Any]]
+) -> None:
+    """A long table, row by row: a cell that is wider than its column moves the rest of its row."""
+    cells = [list(names), *([cell(value) for value in row] for row in body)]
+    widths = [min(WIDEST, max(cell_len(row[column]) for row in cells)) for column in range(len(names))]
+    for row in chain(cells, ([cell(value) for value in row] for row in coming)):
+        padded = []
+        for text, width, right in zip(row, widths, numeric, strict=True):
+            space = " " * (width - cell_len(text))
+            padded.append(space + text if right else text + space)
+        print("  ".join(padded).rstrip())
 
 
 def outcome(names: Sequence[str], found: Sequence[Sequence[Any]], json: bool, nothing: str) -> None:
@@ -107,7 +144,7 @@ def cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, dict | list):
         return line(value).decode()
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else visible(str(value))
 
 
 def csv_cell(value: Any) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import os
+import re
 from datetime import datetime
 from typing import Any
 
@@ -52,6 +54,14 @@ def label(data: bytes, class_name: str) -> str:
         return f"0x{value.hex()}"
 
 
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """Text for a terminal: characters that would steer it, turn its direction or end its line are shown, not sent."""
+    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 def as_json(entry: DataEntry) -> dict[str, Any]:
     """An entry for a program. Timestamps are strings, because JSON's numbers end before them; bytes are base64 and say so."""
     found: dict[str, Any] = {"key_class": entry.key_class, "value_class": entry.value_class, "deleted": entry.deleted}
@@ -75,8 +85,29 @@ def line(content: Any) -> bytes:
     return _encode_json(content)
 
 
+def is_text(typed: str) -> bool:
+    """Whether what was typed is UTF-8."""
+    try:
+        typed.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_text(what: str, typed: str) -> str:
+    """What was typed, if it is UTF-8, else a `ConfigError`."""
+    if is_text(typed):
+        return typed
+    raise ConfigError(
+        f"{what} {os.fsencode(typed)!r} is no UTF-8 text.",
+        hint="Type text; a key of other bytes is one with --key-class bytes.",
+    )
+
+
 def parse_value(text: str) -> Any:
-    """VALUE as the command line takes it: JSON where it is JSON, else the text itself."""
+    """VALUE as the command line takes it: JSON where it is JSON, else the text itself, or its bytes where they are no text."""
+    if not is_text(text):
+        return os.fsencode(text)
     try:
         return _decode_json(text)
     except msgspec.DecodeError:
@@ -86,7 +117,7 @@ def parse_value(text: str) -> Any:
 def parse_key(text: str, class_name: str) -> Any:
     """KEY as the command line takes it: text, or what `--key-class` says the text stands for."""
     if class_name == "str":
-        return text
+        return check_text("the key", text)
     if class_name == "bytes":
         return text.encode("utf-8", "surrogateescape")
     if class_name not in KEY_CLASSES:
@@ -105,7 +136,7 @@ def parse_key(text: str, class_name: str) -> Any:
 def parse_time(text: str) -> int:
     """The timestamp that a date and time, or a timestamp, stands for. Without a zone it is local time."""
     if text.isdecimal():
-        return int(text)
+        return to_timestamp(int(text))
     try:
         return to_timestamp(datetime.fromisoformat(text))
     except ValueError as error:

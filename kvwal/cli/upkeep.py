@@ -13,7 +13,7 @@ import typer
 
 import kvwal
 from kvwal.cli import show
-from kvwal.cli.options import AcceptClock, Archive, Cluster, Json, Namespace, Node, Root, Where
+from kvwal.cli.options import AcceptClock, Archive, Cluster, Json, Namespace, Node, Root, Where, check_time
 
 BENCH = ".bench-"
 """How the name of a folder begins in which `bench` measures."""
@@ -75,7 +75,7 @@ def bench(
             metavar="ROOT", help="A folder on the disk that is meant; it is left as it was.", show_default=False
         ),
     ],
-    seconds: Annotated[float, typer.Option(help="How long each measurement takes.")] = 2.0,
+    seconds: Annotated[float, typer.Option(help="How long each measurement takes.", callback=check_time)] = 2.0,
     json: Json = False,
 ) -> None:
     """Measure durable puts on this disk, beside a bare loop of write and fdatasync."""

@@ -18,14 +18,12 @@ from kvwal.spark import plans, tasks
 from kvwal.spark import records as rec
 from kvwal.spark.held import Held
 from kvwal.spark.records import cut
+from kvwal.spark.redaction import Redaction, applied
 
 MAX_FRAMES = 60
-MAX_SETTINGS = 600
-REDACTED = "*********(redacted)"
 _BATCH = re.compile(
     r"(?P<name>.*)\nid = (?P<stream>[0-9a-f-]{36})\nrunId = [0-9a-f-]{36}\nbatch = (?P<batch>[0-9]{1,18})", re.DOTALL
 )
-_SECRET = re.compile(r"(?i)secret|passw|token|credential|(access|account|private|api)[._-]?key")
 
 
 class Fold:
@@ -37,6 +35,8 @@ class Fold:
 
     def __init__(self, prefix: str, load: Callable[[str], Any], *, log: str = "log") -> None:
         self.prefix = prefix
+        self.redaction = Redaction()
+        """The application's rules, once they are known."""
         self._held = Held(load)
         self._position_key = f"{prefix}/{log}"
         self.position = self._held.fetch(self._position_key, rec.Position) or rec.Position()
@@ -66,7 +66,8 @@ class Fold:
         """Change what the event changes. `size` is that of its line."""
         if not isinstance(event, ev.TaskEnd):
             self._held.pending += size
-        _APPLY[type(event)](self, event)
+        with applied(self.redaction):
+            _APPLY[type(event)](self, event)
 
     def take(self) -> dict[str, Any]:
         """What changed, and the position, to be stored as one transaction before anything else is applied."""
@@ -136,7 +137,11 @@ class Fold:
 
     def _environment(self, event: ev.EnvironmentUpdate) -> None:
         env = self._held.edit(f"{self.prefix}/env", rec.Environment)
-        env.jvm, env.spark = redact(event.jvm), redact(event.spark_properties)
+        self.redaction = Redaction(event.spark_properties)
+        env.jvm, env.spark = (
+            {name: cut(value) for name, value in self.redaction.settings(settings).items()}
+            for settings in (event.jvm, event.spark_properties)
+        )
 
     def _executor(self, executor: str) -> rec.Executor:
         record = self._held.edit(rec.executor_key(self.prefix, executor), rec.Executor)
@@ -402,14 +407,6 @@ def _job_error(result: ev.JobResult) -> rec.Error:
 def _is_counter(item: ev.Accumulable) -> bool:
     """Counters of plans come as text, the task metrics' own as numbers or lists."""
     return item.metadata == "sql" and len(value := str(item.value).removeprefix("-")) < 19 and value.isdecimal()
-
-
-def redact(settings: dict[str, str]) -> dict[str, str]:
-    """Settings without what looks like a secret by its name."""
-    return {
-        cut(name, 200): REDACTED if _SECRET.search(name) else cut(value)
-        for name, value in sorted(settings.items())[:MAX_SETTINGS]
-    }
 
 
 def _new_batch(progress: ev.Progress) -> rec.Batch:

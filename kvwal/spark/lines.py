@@ -128,7 +128,10 @@ class _Snappy(_Blocks):
         return super().feed(data)
 
     def _measure(self, head: bytes) -> tuple[int, int]:
-        return int.from_bytes(head, "big"), 0
+        size = int.from_bytes(head, "big")
+        if not size:  # nobody writes one, and zeros in the place of data are thousands of them
+            raise DamagedFile("a snappy block has no bytes")
+        return size, 0
 
     def _open(self, block: bytes, head: bytes, whole: int) -> bytes:
         size, shift = 0, 0

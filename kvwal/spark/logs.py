@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kvwal.errors import ConfigError
-from kvwal.spark.events import ApplicationStart, DamagedLine, LogStart, parse_line
+from kvwal.spark.events import ApplicationStart, DamagedLine, EnvironmentUpdate, LogStart, parse_line
 from kvwal.spark.lines import DamagedFile, Lines
 
 _ROLLED = re.compile(r"events_([0-9]+)_.*?(\.compact)?")
@@ -131,6 +131,32 @@ def identify(log: Log) -> Identity | None:
             f"{log.path} names no application in its first {_LOOKED_AT} lines.", hint="Is it an event log of Spark?"
         )
     return None
+
+
+def settings_of(log: Log) -> dict[str, str]:
+    """Spark's settings as the log has them; empty where it does not say them in its first lines, or cannot be read."""
+    looked_at = 0
+    for part in log.parts():
+        lines = Lines(part.path)
+        try:
+            while (batch := lines.more()) is not None and looked_at < _LOOKED_AT:
+                looked_at += len(batch)
+                for line in batch:
+                    if b'"SparkListenerEnvironmentUpdate"' in line and (found := _settings_in(line)) is not None:
+                        return found
+        except DamagedFile:
+            return {}
+        finally:
+            lines.close()
+    return {}
+
+
+def _settings_in(line: bytes) -> dict[str, str] | None:
+    try:
+        event = parse_line(line)
+    except DamagedLine:
+        return None
+    return event.spark_properties if isinstance(event, EnvironmentUpdate) else None
 
 
 def _identity_in(path: Path, batch: list[bytes]) -> Identity | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
@@ -66,6 +67,33 @@ class Detail(NamedTuple):
     damage: list[Damage]
 
 
+class Indexed(Mapping[str, object]):
+    """Records with their keys in order: those that begin alike are found without looking at the others."""
+
+    def __init__(self, records: Mapping[str, object]) -> None:
+        self._records = records
+        self._keys = sorted(records)
+
+    def __getitem__(self, key: str) -> object:
+        return self._records[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def under(self, folder: str) -> list[str]:
+        """The keys that begin with `folder`, which ends with a slash."""
+        after = folder[:-1] + chr(ord("/") + 1)
+        return self._keys[bisect_left(self._keys, folder) : bisect_left(self._keys, after)]
+
+
+def indexed(records: Mapping[str, object]) -> Indexed:
+    """The records with an index, which is made in one scan unless they have it."""
+    return records if isinstance(records, Indexed) else Indexed(records)
+
+
 def applications(records: Mapping[str, object], since: int = 0) -> list[Found]:
     """Every application that was alive at or after the moment `since`, oldest first."""
     found = [
@@ -96,16 +124,14 @@ def one_application(records: Mapping[str, object], wanted: str) -> Found:
 
 def of_kind(records: Mapping[str, object], prefix: str, folder: str, kind: type[R]) -> Iterator[R]:
     """An application's records of one kind, in the order of their keys."""
-    begin = f"{prefix}/{folder}/"
-    for key in records:
-        if key.startswith(begin) and isinstance(record := from_value(records[key]), kind):
+    for key in indexed(records).under(f"{prefix}/{folder}/"):
+        if isinstance(record := from_value(records[key]), kind):
             yield record
 
 
 def detail(records: Mapping[str, object], found: Found) -> Detail:
     """Everything that is told of an application."""
-    begin = f"{found.prefix}/"
-    every = [from_value(records[key]) for key in sorted(key for key in records if key.startswith(begin))]
+    every = [from_value(records[key]) for key in indexed(records).under(f"{found.prefix}/")]
     return Detail(
         found, _only(every, Job), _only(every, Stage), _only(every, Sql), _only(every, Stream), _only(every, Batch),
         _only(every, Damage),
@@ -121,6 +147,7 @@ def failures(records: Mapping[str, object], since: int = 0) -> list[Failed]:
 
     A job of a failed SQL execution is told with the execution, once: with the job's stack, as the execution has none.
     """
+    records = indexed(records)
     found = [failed for one in applications(records, since) for failed in _failures_of(records, one)]
     return sorted((failed for failed in found if failed.at >= since), key=lambda failed: failed.at)
 
@@ -157,6 +184,7 @@ def _job(records: Mapping[str, object], prefix: str, number: int) -> Record | No
 
 def runs(records: Mapping[str, object], name: str, last: int = LAST_RUNS) -> list[Run]:
     """The last runs of whatever is called `name`, oldest first: applications, else SQL executions, else jobs."""
+    records = indexed(records)
     every = applications(records)
     found = [_run(one.prefix, "application", one.app, one.app.status) for one in every if one.app.name == name]
     if not found:

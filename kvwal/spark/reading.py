@@ -14,8 +14,9 @@ from kvwal.errors import ConfigError
 from kvwal.spark.events import DamagedLine, parse_line
 from kvwal.spark.fold import Fold
 from kvwal.spark.lines import DamagedFile, Lines
-from kvwal.spark.logs import Identity, Log, Part, find_logs, identify
+from kvwal.spark.logs import Identity, Log, Part, find_logs, identify, settings_of
 from kvwal.spark.records import Damage, app_prefix, cut
+from kvwal.spark.redaction import Redaction
 
 BUSINESS = "spark"
 MAX_PENDING = 1 << 20
@@ -110,6 +111,8 @@ class LogReader:
     def _begin(self, parts: list[Part]) -> bool:
         """Open the part where the position stands. False if there is nothing to read yet."""
         position = self.fold.position
+        if position.events:  # the rules of the application stand before the place where it goes on
+            self.fold.redaction = Redaction(settings_of(self._log))
         for part in parts:
             if part.covers <= position.roll <= part.roll:
                 # In a compacted copy lines have other numbers: it is read whole, and events that were seen count once.

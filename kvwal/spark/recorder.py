@@ -8,21 +8,23 @@ drops because its queue is full are counted in the application's record (`droppe
 
 from __future__ import annotations
 
-import atexit
 import logging
 import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kvwal.errors import ConfigError, KvwalError
-from kvwal.spark.fold import redact
+from kvwal.ports.boundary import at_exit, contain_each, logged, start_thread
 from kvwal.spark.logs import Identity, Log
 from kvwal.spark.reading import BUSINESS, LogReader
 from kvwal.spark.records import Position, app_prefix, to_value
+from kvwal.spark.redaction import Redaction, rules_of
 from kvwal.spark.spool import AFTER_SPARK, POSITION, Spool, add_roll, drop_read
 from kvwal.store import Store, open_store
 
@@ -59,7 +61,7 @@ class JobRecorder:
         self._options = options
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        self.failure: KvwalError | OSError | None = None
+        self.failure: BaseException | None = None
         """Why recording stopped early; None while all is well."""
 
     def __enter__(self) -> Self:
@@ -88,41 +90,57 @@ class JobRecorder:
         records.put_many({f"{app_prefix(identity.app, identity.attempt)}/{POSITION}": to_value(Position())})
         self._log = self._spark.begin(self._spool.folder)
         self._reader = LogReader(records, self._log, identity, position=POSITION)
-        self._thread = threading.Thread(target=self._follow, name="kvwal-recorder", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("kvwal-recorder", self._follow, self._stopped)
         return self
 
     def close(self, error: BaseException | None = None) -> None:
         """Record what has happened by now, and leave. `error` is the exception that ends the application, if one does."""
-        if self._thread is None:
+        thread, self._thread = self._thread, None
+        if thread is None:
             return
-        dropped = self._spark.end()
-        add_roll(self._log, AFTER_SPARK, [_detached(error, dropped)])
-        self._stopping.set()
-        self._thread.join()
-        self._thread = None
-        if self.failure is None:
+        # Each step, whatever became of the one before: the application's own exception goes on behind them.
+        steps: list[Callable[[], object]] = [
+            partial(self._end_log, error),
+            self._stopping.set,
+            thread.join,
+            self._close_store,
+            self._clear_spool,
+        ]
+        contain_each(steps, self._stopped)
+
+    def _close_store(self) -> None:
+        if self._owns_store:
+            self._store.close()
+
+    def _clear_spool(self) -> None:
+        """Once every event is durable. What is not stays, and who reads it is told where it is."""
+        if self.failure is None and not self._reader.problem:
             self._spool.remove(self._log)
         else:
             _log.error(
                 "Recording stopped: %s Events since then are in %s; `kvwal record %s` reads them.",
-                self.failure, self._log.path, self._store.root,
+                self.failure or self._reader.problem, self._log.path, self._store.root,
             )  # fmt: skip
-        if self._owns_store:
-            self._store.close()
+
+    def _end_log(self, error: BaseException | None) -> None:
+        """Have Spark write what it still has, and how the recording ended."""
+        dropped = self._spark.end()
+        add_roll(self._log, AFTER_SPARK, [_detached(error, dropped)])
 
     def _follow(self) -> None:
         """The recorder's thread: read what Spark wrote, again and again, and once more when it is time to leave."""
-        leaving = False
-        while not leaving and self.failure is None:
-            leaving = self._stopping.wait(EVERY_SECONDS)
-            try:
+        with closing(self._reader):
+            leaving = False
+            while not leaving:
+                leaving = self._stopping.wait(EVERY_SECONDS)
                 self._reader.advance()
                 drop_read(self._log, self._reader.fold.position)
-            except (KvwalError, OSError) as error:
-                self.failure = error
-                _log.warning("Recording stops: %s", error)
-        self._reader.close()
+
+    def _stopped(self, error: BaseException) -> None:
+        """What ends the thread before its time, whatever it is, is why events are still in the spool."""
+        self.failure = self.failure or error
+        trace = None if isinstance(error, KvwalError | OSError) else error
+        _log.warning("Recording stops: %s", error, exc_info=trace)
 
 
 def record(spark: SparkSession) -> JobRecorder:
@@ -142,7 +160,7 @@ def record(spark: SparkSession) -> JobRecorder:
             hint="Set spark.kvwal.root to the folder of a store, and if need be .namespace, .cluster and .archive.",
         )
     recorder = JobRecorder(spark, settings.pop("root"), **settings).start()
-    atexit.register(recorder.close)
+    at_exit(recorder.close, logged("the recording of the application could not be ended in order"))
     return recorder
 
 
@@ -180,7 +198,9 @@ class _Driver:
             "User": context.sparkUser(),
             "App Attempt ID": self.identity.attempt or None,
         }
-        self._settings = redact(dict(context.getConf().getAll()))
+        settings = dict(context.getConf().getAll())
+        # The rules go into the spool, which is this user's, and are not stored: a later reader needs them.
+        self._settings = Redaction(settings).settings(settings) | rules_of(settings)
 
     def begin(self, folder: Path) -> Log:
         """Have Spark write an event log into `folder`."""
@@ -208,6 +228,8 @@ class _Driver:
     def end(self) -> int:
         """Have Spark write what has happened so far, and no more. Returns how many events it dropped because it was behind."""
         bus = self._ask(self._context.listenerBus)
+        if bus is None:
+            return 0
         self._ask(lambda: bus.waitUntilEmpty(DRAIN_MS))
         self._ask(lambda: bus.removeListener(self._listener))
         self._ask(self._listener.stop)

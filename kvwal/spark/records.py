@@ -19,17 +19,26 @@ from urllib.parse import quote
 
 import msgspec
 
+from kvwal.spark.redaction import redacted
+
 MAX_MESSAGE = 4_000
 MAX_STACK = 8_000
 MAX_PLAN = 60_000
 MAX_TEXT = 1_000
+MAX_READ = 1_000_000
+"""Characters of a text that are looked at: what stands behind them is never stored."""
 _CUT = " … cut … "
 
 
 def cut(text: str | None, limit: int = MAX_TEXT) -> str:
-    """`text`, at most `limit` characters long: head and tail, where the cause usually stands at one of the two ends."""
-    if not text or len(text) <= limit:
-        return text or ""
+    """`text` without its secrets, at most `limit` characters long: head and tail, where the cause usually stands at one of the
+    two ends.
+    """
+    if not text:
+        return ""
+    text = redacted(text[:MAX_READ])
+    if len(text) <= limit:
+        return text
     head = limit * 2 // 3
     return text[:head] + _CUT + text[len(text) - (limit - head - len(_CUT)) :]
 
