@@ -23,10 +23,11 @@ environment() {
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt "$@"
 }
 
-# The parts of FOLDER/$1 that do not come from wheels: a Java, and what asks whether a service is ready.
+# The parts of FOLDER/$1 that do not come from wheels: a Java, what asks whether a service is ready, what holds one that cannot be.
 furnish() {
     "$out/$1/bin/python" deploy/java_home.py --bundled >/dev/null
     install -m 755 deploy/ready.py "$out/$1/bin/kvwal-ready"
+    install -m 755 deploy/hold.py "$out/$1/bin/kvwal-hold"
 }
 
 tools() {
