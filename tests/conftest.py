@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+from tests.support.selection import left_out
 
 settings.register_profile(
     "kvwal",
@@ -15,3 +20,36 @@ settings.register_profile(
     "verdict", settings.get_profile("kvwal"), phases=[Phase.explicit, Phase.generate], database=None
 )
 settings.load_profile("kvwal")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Which tests to take (see `tests.support.selection`)."""
+    parser.addoption(
+        "--part", choices=["all", "sample", "rest"], default="all",
+        help="all tests; those that are not long, and a sample of the long ones; or the rest of the long ones",
+    )  # fmt: skip
+    parser.addoption("--sample-seed", type=int, help="what the sample is drawn with; by default a number of this run")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One seed for all processes of the run: this one hands its options to the others."""
+    if config.option.sample_seed is None:
+        config.option.sample_seed = random.SystemRandom().randrange(1 << 16)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """How to take the same sample again."""
+    part, seed = config.option.part, config.option.sample_seed
+    return None if part == "all" else f"long tests: --part={part} --sample-seed={seed}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what this part does not take."""
+    part = config.option.part
+    long = {item.nodeid for item in items if item.get_closest_marker("long")}
+    left = left_out(long, part, config.option.sample_seed)
+    if part == "rest":
+        left |= {item.nodeid for item in items} - long
+    if left:
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
+        items[:] = [item for item in items if item.nodeid not in left]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kvwal.aio import Map
-from kvwal.errors import CodecError, StoreClosed, TooLarge, WrongLoop
+from kvwal.errors import CodecError, ConfigError, StoreClosed, TooLarge, TransactionClosed, WrongLoop
 
 TASKS = 16
 _NUMBERS = count(1)
@@ -76,6 +76,18 @@ def test_several_keys_are_changed_as_one(opening: Opening) -> None:
             t["c"] = 3
             del t["a"]
         assert await everything(jobs) == [("b", 2), ("c", 3)]
+        with pytest.raises(TransactionClosed):
+            async with t:
+                t["a"] = 1
+        with pytest.raises(TransactionClosed):
+            t["a"] = 1
+        once = jobs.transaction()
+        async with once:
+            with pytest.raises(TransactionClosed):
+                await once.__aenter__()
+        with pytest.raises(TransactionClosed):
+            await once.__aenter__()
+        assert await everything(jobs) == [("b", 2), ("c", 3)]
         await asyncio.gather(*(jobs.put_many({number: number, -number - 1: number}) for number in range(TASKS)))
         assert await jobs.count() == 2 + 2 * TASKS
 
@@ -95,10 +107,23 @@ def test_what_is_refused_changes_nothing(opening: Opening) -> None:
         with pytest.raises(CodecError):
             await jobs.put("a", object())
         with pytest.raises(CodecError):
-            await jobs.get(("a",))
+            await jobs.delete(("a",))
+        with pytest.raises(ConfigError):
+            await jobs.at(1767225600)
         with pytest.raises(TooLarge):
             await jobs.put("a", bytes(6 << 20))
         assert await jobs.count() == 0
+
+    run(opening, test)
+
+
+def test_a_key_that_cannot_be_one_is_absent(opening: Opening) -> None:
+    async def test(jobs: Map) -> None:
+        assert await jobs.get(("a",)) is await jobs.entry(("a",)) is await jobs.pop(("a",), None) is None
+        assert not await jobs.contains(("a",))
+        assert await jobs.history(("a",)) == []
+        with pytest.raises(KeyError):
+            await jobs.pop(("a",))
 
     run(opening, test)
 

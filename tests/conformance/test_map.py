@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import ChainMap
 from collections.abc import Callable, MutableMapping
 from concurrent.futures import wait
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from kvwal.errors import CodecError, TooLarge
+from kvwal.errors import CodecError, ConfigError, KvwalError, TooLarge, TransactionClosed
 from kvwal.structures.map import Map
 
 THREADS = 8
@@ -83,6 +85,69 @@ def test_it_behaves_as_a_dict(jobs: Map) -> None:
 def test_an_absent_key_is_a_key_error(jobs: Map, ask: Callable[[Map], Any]) -> None:
     with pytest.raises(KeyError, match="'a'"):
         ask(jobs)
+
+
+ABSENT: list[Any] = [(1, 2), [1], {"a": 1}, math.nan, object(), 10**400, "\ud800"]
+
+
+@pytest.mark.parametrize("key", ABSENT, ids=lambda key: type(key).__name__)
+def test_a_key_that_cannot_be_one_is_absent(jobs: Map, key: Any) -> None:
+    jobs["a"] = 1
+    assert key not in jobs
+    assert key not in jobs.keys()  # noqa: SIM118  the view is what is asked
+    assert (key, 1) not in jobs.items()
+    assert jobs.get(key) is jobs.entry(key) is jobs.pop(key, None) is None
+    assert jobs.get(key, 7) == jobs.pop(key, 7) == 7
+    assert jobs.history(key) == []
+    for ask in (jobs.__getitem__, jobs.__delitem__, jobs.pop):
+        with pytest.raises(KeyError):
+            ask(key)
+    writes: list[Callable[[], Any]] = [
+        lambda: jobs.put(key, 1), lambda: jobs.delete(key), lambda: jobs.setdefault(key, 1), lambda: jobs.put_many([(key, 1)]),
+        lambda: jobs.put_if_absent(key, 1), lambda: jobs.replace(key, 1, 2), lambda: jobs.remove(key, 1),
+    ]  # fmt: skip
+    for write in writes:
+        with pytest.raises(CodecError):
+            write()
+    assert dict(jobs) == {"a": 1}
+
+
+def test_it_is_a_part_of_other_mappings(jobs: Map) -> None:
+    jobs["a"] = 1
+    chained = ChainMap({(1, 2): "pair"}, jobs, {"b": 2})
+    assert [chained[(1, 2)], chained["a"], chained["b"]] == ["pair", 1, 2]
+    assert (3, 4) not in chained
+    under = ChainMap(jobs, {(1, 2): "pair"})
+    assert under[(1, 2)] == "pair"
+    assert jobs != {(1, 2): 3}
+
+
+def test_popitem_gives_every_item_once_in_key_order(jobs: Map) -> None:
+    jobs.put_many([(number, -number) for number in range(30)])
+    assert [jobs.popitem() for _ in range(30)] == [(number, -number) for number in range(30)]
+    assert len(jobs) == 0
+
+
+def test_many_that_pop_items_get_each_once(jobs: Map) -> None:
+    jobs.put_many([(number, -number) for number in range(THREADS * ADDITIONS)])
+    taken = at_once(lambda number: [jobs.popitem() for _ in range(ADDITIONS)])
+    assert sorted(item for items in taken for item in items) == [(n, -n) for n in range(THREADS * ADDITIONS)]
+
+
+NOW = 1767225600  # the first of January 2026, in Unix seconds
+
+
+@pytest.mark.parametrize("moment", [NOW, NOW * 1000, NOW * 10**6, NOW * 10**9, 0, -1])
+def test_a_time_of_another_clock_is_refused(jobs: Map, moment: int) -> None:
+    with pytest.raises(ConfigError, match="no timestamp of kvwal"):
+        jobs.at(moment)
+
+
+@pytest.mark.parametrize("moment", [float(NOW), "2026-01-01", None, True])
+def test_what_is_no_moment_is_refused(jobs: Map, moment: Any) -> None:
+    with pytest.raises(TypeError, match="no moment") as raised:
+        jobs.at(moment)
+    assert isinstance(raised.value, KvwalError)
 
 
 def test_popitem_empties_it(jobs: Map) -> None:
@@ -346,3 +411,34 @@ def test_several_that_are_too_large_or_have_no_codec_are_refused(jobs: Map) -> N
     with pytest.raises(CodecError):
         jobs.put_many({"a": 1, "b": object()})
     assert not len(jobs)
+
+
+def test_a_transaction_is_used_once(jobs: Map) -> None:
+    once = jobs.transaction()
+    with pytest.raises(TransactionClosed, match="was not begun"):
+        once["a"] = 1
+    with suppress(RuntimeError), once:
+        once["rolled back"] = 1
+        raise RuntimeError
+    with pytest.raises(TransactionClosed, match="is over"), once:
+        pass
+    with jobs.transaction() as committed:
+        committed["a"] = 1
+        with pytest.raises(TransactionClosed, match="is open"), committed:
+            pass
+        committed["b"] = 2
+    for change in (lambda: committed.put("c", 3), lambda: committed.__delitem__("a")):
+        with pytest.raises(TransactionClosed, match="is over"):
+            change()
+    jobs.delete("a")
+    with pytest.raises(TransactionClosed), committed:
+        pass
+    assert dict(jobs) == {"b": 2}
+
+
+def test_a_clear_goes_in_transactions_that_are_small_enough(jobs: Map) -> None:
+    keys = [f"{number:06}" + "k" * 3000 for number in range(2000)]
+    for start in range(0, len(keys), 500):
+        jobs.put_many([(key, 1) for key in keys[start : start + 500]])
+    jobs.clear()
+    assert len(jobs) == 0

@@ -153,10 +153,13 @@ def random_flip(chance: random.Random, built: Built, path: Path) -> Flip:
     return Flip(path, chance.choice(places), chance.randrange(8))
 
 
+@pytest.mark.long
 def test_a_thousand_flips_over_every_kind_of_file(built: Built, expected: Expected) -> None:
     chance = random.Random(SEED)
     kinds: dict[str, list[Path]] = {}
     for path in (*built.files, *(path for path in built.archive.rglob("*") if path.is_file())):
+        if path.stat().st_size == 0:  # the file of the locks: it has no bit to flip
+            continue
         kinds.setdefault(rot.kind_of(built, path), []).append(path)
     assert len(kinds) == 10
     counts: Counter[tuple[str, str]] = Counter()
@@ -221,6 +224,7 @@ def read(disk: RottenDisk) -> tuple[list[bytes], bool]:
     return sorted({entry.key for entry in (*found.snapshot, *found.tail.entries)}), found.torn is not None
 
 
+@pytest.mark.long
 def test_every_bit_of_every_header_head_and_seal() -> None:
     files = small_log()
     whole, cut = (recovered(files)[0][:count] for count in (12, 11))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -46,6 +47,14 @@ def checkpoints(life: Life) -> None:
     life.put(b=None)
 
 
+def deltas(life: Life) -> None:
+    """A base, a delta above it that deletes, another one, in which that goes up, and a base of all."""
+    for turn, merged in enumerate([9, 0, 1, 9]):
+        life.put(a=turn, b=None if turn == 1 else "x" * 40)
+        with patch("kvwal.log.checkpoint._worth_merging", lambda sizes, new, most=merged: min(most, len(sizes))):
+            life.checkpoint()
+
+
 def drops_many(life: Life) -> None:
     """More segments go at once than are kept for the next ones."""
     for turn in range(5):
@@ -64,7 +73,7 @@ def archives(life: Life) -> None:
     life.checkpoint()
 
 
-SCRIPTS: list[Callable[[Life], None]] = [puts, rotates, checkpoints, drops_many, archives]
+SCRIPTS: list[Callable[[Life], None]] = [puts, rotates, checkpoints, deltas, drops_many, archives]
 FLUSHES: list[Flush] = ["sync", "os", Interval(ms=3_600_000, bytes=1000)]
 
 

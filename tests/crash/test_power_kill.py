@@ -51,6 +51,7 @@ def live_on(disk: MemoryDisk, told: Told, known: dict[int, Found]) -> Cuts:
     return cuts
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_killed_anywhere_then_cut_anywhere(script: str) -> None:
     known: dict[int, Found] = {}
@@ -75,6 +76,7 @@ def test_killed_anywhere_then_cut_anywhere(script: str) -> None:
     print(f"{kills - 1} kills, and {len(known):,} states of {moments:,} moments after them")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("script", "name"), [*((script, "EIO") for script in SCRIPTS), ("checkpoints", "ENOSPC")])
 def test_failed_anywhere_then_cut_anywhere(script: str, name: str) -> None:
     known: dict[int, Found] = {}
@@ -96,6 +98,7 @@ def test_failed_anywhere_then_cut_anywhere(script: str, name: str) -> None:
     print(f"{failures} failed calls, and {len(known):,} states of {moments:,} moments after them")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("script", ["rotates", "checkpoints"])
 def test_cut_anywhere_then_written_to_then_cut_anywhere(script: str) -> None:
     told, disk = Told(), MemoryDisk()
@@ -137,6 +140,7 @@ def unfinished() -> tuple[MemoryDisk, Told]:
     return MemoryDisk(cut.image(picks)), told
 
 
+@pytest.mark.long
 def test_the_recovery_fails_anywhere_then_cut_anywhere() -> None:
     known: dict[int, Found] = {}
     failures = moments = 0

@@ -53,6 +53,7 @@ def goes_on(filler: Filler) -> None:
     assert filler.tell("stats")["businesses"]["jobs"]["full"] is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", SIZES)
 def test_a_disk_that_fills_four_times_while_eight_threads_write(kind: str, tmp_path: Path) -> None:
     archive = tmp_path / "archive"
@@ -83,6 +84,7 @@ def test_a_disk_that_fills_four_times_while_eight_threads_write(kind: str, tmp_p
     assert verify(open_objects(str(archive))).findings == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", SIZES)
 def test_kill_9_on_a_full_disk(kind: str, tmp_path: Path) -> None:
     with small_disk(kind, SIZES[kind]) as disk:

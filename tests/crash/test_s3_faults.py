@@ -137,6 +137,7 @@ def once(what: str) -> Callable[[str, str], str | None]:
     return lambda method, path: left.pop() if method == "PUT" and left else None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["500", "lost", "half"])
 def test_requests_that_fail_now_and_then_are_made_again(
     what: str, server: s3.Server, proxy: Proxy, tmp_path: Path
@@ -155,6 +156,7 @@ def test_requests_that_fail_now_and_then_are_made_again(
     is_whole(server, url, writes.known, tmp_path / "fresh")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["503", "cut", "held"])
 def test_a_server_that_cannot_be_used_costs_no_write(
     what: str, server: s3.Server, proxy: Proxy, tmp_path: Path
@@ -176,6 +178,7 @@ def test_a_server_that_cannot_be_used_costs_no_write(
     is_whole(server, url, writes.known, tmp_path / "fresh")
 
 
+@pytest.mark.long
 def test_a_server_killed_and_restarted_in_the_middle_of_an_upload_and_of_a_rewrite(tmp_path: Path) -> None:
     with s3.own_server() as mortal, proxied(mortal.server.endpoint) as proxy:
         server = mortal.server
@@ -207,6 +210,7 @@ def compacted(objects: Objects) -> object:
     return rewrite.rewrite(objects, PLACE, now_ms=FAR_MS, history_ms=0, force=True)
 
 
+@pytest.mark.long
 def test_an_archiver_killed_in_the_middle_of_an_upload(server: s3.Server, proxy: Proxy, tmp_path: Path) -> None:
     url = f"{s3.bucket(server)}/kvwal"
     of_other_stores = set(psutil.Process().children())
@@ -230,6 +234,7 @@ def test_an_archiver_killed_in_the_middle_of_an_upload(server: s3.Server, proxy:
     is_whole(server, url, writes.known, tmp_path / "fresh")
 
 
+@pytest.mark.long
 def test_an_object_that_somebody_deleted_is_a_gap_everywhere(server: s3.Server, tmp_path: Path) -> None:
     url = f"{s3.bucket(server)}/kvwal"
     options = server.options()

@@ -34,7 +34,7 @@ call at one of that kind.
 """
 WRITES = {"write", "pwrite64", "pwritev2", "fsync", "fdatasync", "ftruncate", "fallocate"}
 KINDS = WRITES | {"rename", "unlink", "link", "mkdir", "openat"}
-STAGES = {"open", "write", "checkpoint", "archive", "close", "rewrite", "gc", "restore", "lose", "take over"}
+STAGES = {"open", "write", "checkpoint", "delta", "archive", "close", "rewrite", "gc", "restore", "lose", "take over"}
 Turn = dict[str, Any]
 
 
@@ -52,7 +52,7 @@ def test_a_life_has_every_kind_of_call_in_every_stage(calls: list[Turn]) -> None
     assert len(counted(calls, "program")) > 300
     assert {call["name"] for call in calls} == KINDS
     assert {call["stage"] for call in calls} >= STAGES
-    assert {call["stage"] for call in counted(calls, "archiver")} == {"checkpoint", "archive", "close"}
+    assert {call["stage"] for call in counted(calls, "archiver")} == {"checkpoint", "delta", "archive", "close"}
 
 
 @pytest.mark.timeout(7200 if ALL else 600)

@@ -97,11 +97,20 @@ def test_every_finding_of_doctor_is_explained() -> None:
 
 
 def log_lines() -> Iterator[str]:
-    """The first argument of every warning and error of a logger, but for the recorder's, which speaks in Spark's log."""
+    """The first argument of every warning and error of a logger, and of every owner of errors that only logs them, but for the
+    recorder's, which speaks in Spark's log.
+    """
     for module in modules():
         if module.path.startswith("kvwal/spark/"):
             continue
         for node in ast.walk(module.tree):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "logged"
+                and (text := sentence(node.args[0])) is not None
+            ):
+                yield text
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)

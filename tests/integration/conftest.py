@@ -30,3 +30,11 @@ def spark(written: Any) -> Any:
     from tests.support.spark import session
 
     return session("second")
+
+
+@pytest.fixture
+def inspected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes that are started let clients look into the members' own maps."""
+    from tests.support.cluster import INSPECTED
+
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", INSPECTED)

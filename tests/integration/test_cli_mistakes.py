@@ -98,7 +98,7 @@ def test_where_there_is_no_log_nothing_is_well(root: Path, tmp_path: Path, comma
     refused(kvwal(*command, root, "--namespace", "typo"), "holds no log of typo/local.")
     refused(kvwal(*command, root, "--node", "typo"), "holds no log of default/local on node typo.")
     assert not nowhere.exists()
-    assert sorted(path.name for path in root.iterdir()) == ["_archive", "default"]
+    assert sorted(path.name for path in root.iterdir()) == ["_archive", "_locks", "default"]
 
 
 @pytest.mark.parametrize("command", ON_AN_ARCHIVE, ids=" ".join)

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from hazelcast.core import HazelcastJsonValue
 from hazelcast.predicate import greater_or_equal, sql
+from hazelcast.sql import HazelcastSqlError
 
 import kvwal
 from kvwal.client import failures
@@ -162,6 +163,16 @@ def test_other_clients_see_the_same_and_query_json(node: Node) -> None:
             store.map("queried")[f"job-{number}"] = {"state": "RUNNING" if number % 2 else "DONE", "stages": number}
         assert sorted(ours.key_set(sql("state = 'RUNNING' AND stages > 6"))) == ["job-7", "job-9"]
         assert sorted(plain.get_map("queried").blocking().key_set(greater_or_equal("stages", 8))) == ["job-8", "job-9"]
+
+
+@needs_hazelcast
+@pytest.mark.parametrize("statement", ["SELECT * FROM queried", "SINK INTO queried VALUES ('a', 1)", "SHOW MAPPINGS"])
+def test_sql_of_a_client_is_refused_with_what_to_use_instead(node: Node, statement: str) -> None:
+    with node.client() as plain, pytest.raises(HazelcastSqlError) as refused:
+        plain.sql.execute(statement).result()
+    assert "A node of kvwal takes no SQL from clients; nothing was read or written." in str(refused.value)
+    assert "kvwal query" in str(refused.value)
+    assert "Jet" not in str(refused.value)
 
 
 @needs_hazelcast

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,16 @@ import pytest
 from hazelcast.errors import HazelcastError
 
 import kvwal
-from kvwal.cluster.intents import INTENTS
+from kvwal.cluster.intents import INTENT, INTENTS
 from kvwal.entry import Entry, ExpiringEntry, encode_entries
+from kvwal.log.ring import Submission, size_of
 from tests.support.chance import new_seed
 from tests.support.cluster import CLUSTER, Cluster, Node, cluster, needs_hazelcast, running
 from tests.support.polling import until
 
 KEYS = 7
 ROUNDS = 3
-pytestmark = needs_hazelcast
+pytestmark = [needs_hazelcast, pytest.mark.long, pytest.mark.usefixtures("inspected")]
 
 CLIENT = """
 import sys, kvwal
@@ -86,6 +88,23 @@ def test_an_intent_of_a_member_that_is_gone_is_finished(tmp_path: Path) -> None:
         assert dict(jobs.entry_set()) == {"a": "1", "b": "2"}
         node.restart()
         assert dict(jobs.entry_set()) == {"a": "1", "b": "2"}
+
+
+def test_a_log_that_an_intent_opened_has_its_flush_policy(tmp_path: Path) -> None:
+    """Another node left an intent for a map of which this one has no log yet; then a client writes to that map."""
+    archive = tmp_path / "archive"
+    with kvwal.open(tmp_path / "other", cluster=CLUSTER, node="other", archive=archive) as store:
+        jobs = store.map("jobs")
+        jobs["old"] = "1"
+        intent = Entry(b"intent", INTENT, encode_entries([put("new", "2")]), "bytes", False, 0)
+        future: Future[int] = Future()
+        jobs._business.submit(Submission([intent], size_of([intent]), future))
+        future.result()
+    policy = '[flush]\n"j*" = "os"\n'
+    with running(tmp_path / "root", config=policy, more=["--archive", str(archive)]) as node, node.client() as client:
+        found = client.get_map("jobs").blocking()
+        found.set("mine", "3")
+        assert dict(found.entry_set()) == {"old": "1", "new": "2", "mine": "3"}
 
 
 def test_a_member_that_was_in_the_minority_finishes_transactions_again(tmp_path: Path) -> None:

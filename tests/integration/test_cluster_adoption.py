@@ -17,7 +17,7 @@ from tests.support.cluster import CLUSTER, Cluster, Node, cluster, needs_hazelca
 from tests.support.polling import until
 from tests.support.writers import surely
 
-pytestmark = needs_hazelcast
+pytestmark = [needs_hazelcast, pytest.mark.long, pytest.mark.usefixtures("inspected")]
 KEYS = [f"key-{number}" for number in range(900)]
 OLD, KEPT, DELETED = KEYS[::3], KEYS[1::3], KEYS[2::3]
 UNARCHIVED = "[log]\narchive_seconds = 3600\n"

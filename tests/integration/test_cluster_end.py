@@ -15,7 +15,7 @@ from tests.support.cluster import Cluster, Node, cluster, needs_hazelcast
 from tests.support.polling import until
 from tests.support.tracing import failing_fdatasync, needs_strace
 
-pytestmark = needs_hazelcast
+pytestmark = [needs_hazelcast, pytest.mark.long]
 KEYS = [f"key-{number}" for number in range(60)]
 OLD = dict.fromkeys(KEYS, "old")
 LARGE = "x" * 2_000_000

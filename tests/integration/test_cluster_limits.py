@@ -14,7 +14,7 @@ from tests.support.cluster import Cluster, Node, cluster, needs_hazelcast
 from tests.support.polling import until
 from tests.support.writers import surely
 
-pytestmark = needs_hazelcast
+pytestmark = [needs_hazelcast, pytest.mark.long]
 KEYS = [f"key-{number}" for number in range(90)]
 AHEAD = 6
 

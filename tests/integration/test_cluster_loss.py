@@ -11,9 +11,10 @@ import pytest
 
 import kvwal
 from tests.support.cluster import CLUSTER, Cluster, cluster, needs_hazelcast
+from tests.support.polling import until
 from tests.support.writers import Writers
 
-pytestmark = needs_hazelcast
+pytestmark = [needs_hazelcast, pytest.mark.long]
 ROUNDS = int(os.environ.get("KVWAL_LOSS_ROUNDS", "3"))
 SMALL = "[log]\narchive_seconds = 1\n"
 IMPATIENT = {"invocation_timeout": 1.0, "cluster_connect_timeout": 0.1}
@@ -67,6 +68,27 @@ def test_a_cluster_that_is_loading_says_so_and_goes_on(three: Cluster) -> None:
         for node in three.nodes:
             node.wait_ready()
         assert dict(early) == {"a": 1, "b": 2}
+
+
+def test_the_disks_of_all_members_are_enough_while_the_archive_is_away(three: Cluster) -> None:
+    wanted = {f"job-{number}": number for number in range(500)}
+    with three.client() as client:
+        jobs = client.get_map("disks").blocking()
+        jobs.put_all(wanted | {"gone": 1})
+        jobs.delete("gone")
+    until(lambda: three.archive.is_dir() or None)
+    three.kill()
+    kept = three.archive.rename(three.archive.with_name("kept"))
+    three.archive.write_text("no folder")
+    three.start()
+    assert three.contents("disks") == wanted
+    three.archive.unlink()
+    kept.rename(three.archive)
+    with three.client() as client:
+        client.get_map("disks").blocking().set("later", 1)
+    assert [node.stop() for node in three.nodes] == [0, 0, 0]
+    three.start()
+    assert three.contents("disks") == wanted | {"later": 1}
 
 
 def test_an_embedded_store_from_a_clusters_archive(three: Cluster, tmp_path: Path) -> None:

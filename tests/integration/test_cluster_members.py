@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from tests.support.cluster import CLUSTER, Cluster, Node, cluster, needs_hazelca
 from tests.support.polling import until
 from tests.support.writers import IN_FLIGHT, Connected, Writers
 
-pytestmark = needs_hazelcast
+pytestmark = [needs_hazelcast, pytest.mark.long]
 SMALL = "[log]\narchive_seconds = 1\n"
 
 
@@ -138,8 +139,8 @@ def test_a_change_of_many_keys_that_a_backup_has_not_is_not_told_to_be_done(thre
         os.kill(silent.pid, signal.SIGSTOP)
         clear = cleared.clear()
         until(lambda: not cleared.blocking().get_all(theirs) or None)  # its backups are the first that are waited for
-        several = half.execute_on_keys(theirs[:30], removing())
-        ranges = [half.remove_all(of_partition(key)) for key in theirs[30:]]
+        several = half.execute_on_keys(theirs[::2], removing())  # of a half it has the backup of some, however keys lie
+        ranges = [half.remove_all(of_partition(key)) for key in theirs[1::2]]
         told = [outcome(several), *{outcome(change) for change in ranges}]
         os.kill(silent.pid, signal.SIGCONT)
         assert told[0] == "IndeterminateOperationStateError"
@@ -147,6 +148,28 @@ def test_a_change_of_many_keys_that_a_backup_has_not_is_not_told_to_be_done(thre
         assert outcome(clear) == "IndeterminateOperationStateError"
         assert sorted(half.blocking().key_set()) == sorted(set(keys) - set(theirs))
         assert cleared.blocking().is_empty()
+
+
+def test_what_is_put_after_a_clear_stays(three: Cluster) -> None:
+    """A backup that is slow with its part of `clear` logs nothing of it: its deletes would stand after the puts."""
+    with (
+        three.nodes[0].client(smart_routing=False) as client,
+        kvwal.connect(three.nodes[0].address, cluster=CLUSTER) as store,
+    ):
+        again = client.get_map("put-again")
+        again.blocking().put_all({f"key-{number}": 0 for number in range(60)})
+        silent = three.nodes[2]
+        theirs = [f"key-{number}" for number in range(60) if owner(client, f"key-{number}") != silent.address]
+        os.kill(silent.pid, signal.SIGSTOP)
+        clear = again.clear()
+        until(lambda: not again.blocking().get_all(theirs) or None)
+        puts = [again.put(key, 1) for key in theirs]
+        until(lambda: len(again.blocking().get_all(theirs)) == len(theirs) or None)
+        os.kill(silent.pid, signal.SIGCONT)
+        assert {outcome(change) for change in [clear, *puts]} <= {"done", "IndeterminateOperationStateError"}
+        logged = store.map("put-again")
+        assert sorted(logged.at(settled())) == sorted(theirs) == sorted(again.blocking().key_set())
+        assert [change.deleted for change in logged.history(theirs[0])] == [False, True, False]
 
 
 def owner(client: Any, key: str) -> str:
@@ -180,7 +203,7 @@ def test_a_map_of_few_keys_is_whole_when_a_member_was_killed(three: Cluster) -> 
 
 
 def test_the_past_is_what_all_members_logged(three: Cluster) -> None:
-    """Whichever member answers: it lets all bring the archive up to date, and reads that."""
+    """Whichever member answers: it asks all for what only their logs hold, and reads the archive."""
     members = [node.address for node in three.nodes]
     keys = [f"key-{number}" for number in range(40)]
     with kvwal.connect(members, cluster=CLUSTER) as store:
@@ -193,8 +216,10 @@ def test_the_past_is_what_all_members_logged(three: Cluster) -> None:
         assert values(jobs, "key-0") == [b"", b"second", b"first"]
         three.nodes[2].kill()
         jobs.put("key-1", "third")
-        assert values(jobs, "key-1") == [b"third", b"second", b"first"]
+        # What the log of the killed member alone has is missing until it is back, or adopted.
+        assert values(jobs, "key-1")[0] == b"third"
         three.nodes[2].start()
+        until(lambda: values(jobs, "key-1") == [b"third", b"second", b"first"] or None)
 
 
 def values(jobs: Any, key: str) -> list[bytes]:
@@ -245,6 +270,34 @@ def test_members_that_cannot_be_one_cluster_say_so(three: Cluster) -> None:
         other.spawn()
         assert other.ended() == 2
         assert named in other.log.read_text()
+    more = Node(three.folder / "root-more", "node-9", config="backups = 2\n")
+    more.more = ["--members", f"{more.address},{members}", "--archive", str(three.archive)]
+    more.spawn()
+    assert more.ended() == 2
+    said = more.lines()[-1]["event"]
+    assert "backups = 1" in said
+    assert "backups = 2" in said
+    assert not [line for node in three.nodes for line in node.lines() if "event" not in line]
+
+
+MAPS = 30
+
+
+def test_the_past_of_a_key_among_many_maps(three: Cluster) -> None:
+    """It is asked of the members, which archive nothing for it, least of all the other maps."""
+    with three.client() as client:
+        for number in range(MAPS):
+            client.get_map(f"past-{number}").blocking().put_all({f"key-{key}": number for key in range(20)})
+    with kvwal.connect(three.nodes[0].address, cluster=CLUSTER) as store:
+        maps = [store.map(f"past-{number}") for number in range(MAPS)]
+        for number, found in enumerate(maps):
+            found.put("key-1", -number)
+        slowest = 0.0
+        for found in maps:
+            began = monotonic()
+            assert len(found.history("key-1")) == 2
+            slowest = max(slowest, monotonic() - began)
+        print(f"the past of a key of {MAPS} maps: {slowest:.2f} s at most")
 
 
 def test_too_many_at_once_is_no_absence(three: Cluster) -> None:

@@ -14,13 +14,14 @@ from hazelcast.serialization.api import IdentifiedDataSerializable
 
 from kvwal.client.intents import FACTORY
 from tests.support import network as support
-from tests.support.cluster import Cluster, Node, needs_hazelcast
+from tests.support.cluster import INSPECTED, Cluster, Node, needs_hazelcast
 from tests.support.network import Network, networked
 from tests.support.polling import until
 from tests.support.writers import Reader, Writers
 
 pytestmark = [
     needs_hazelcast,
+    pytest.mark.long,
     pytest.mark.skipif(support.missing() is not None, reason=str(support.missing())),
     pytest.mark.timeout(400),
 ]
@@ -170,7 +171,7 @@ class Ask(IdentifiedDataSerializable):
 
 def test_what_was_lost_with_a_connection_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is given up, and with this setting Hazelcast never says that a question has no answer any more."""
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dhazelcast.operation.call.timeout.millis=86400000")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"{INSPECTED} -Dhazelcast.operation.call.timeout.millis=86400000")
     with networked(tmp_path, 2, config=SMALL) as (cluster, network), cluster.client() as client:
         executor = client.get_executor("kvwal.members")
         members = {member.address.port: member for member in client.cluster_service.get_members()}

@@ -12,7 +12,7 @@ import pytest
 import kvwal
 from tests.support.cluster import CLUSTER, Cluster, Node, needs_hazelcast
 
-pytestmark = needs_hazelcast
+pytestmark = [needs_hazelcast, pytest.mark.long]
 ENTRIES = 200_000
 AT_ONCE = 10_000
 

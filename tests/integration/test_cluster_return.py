@@ -16,7 +16,7 @@ from tests.support.network import networked
 from tests.support.polling import until
 from tests.support.writers import surely
 
-pytestmark = needs_hazelcast
+pytestmark = [needs_hazelcast, pytest.mark.long]
 needs_networks = pytest.mark.skipif(support.missing() is not None, reason=str(support.missing()))
 EACH_SERVES = "majority = false\n[log]\narchive_seconds = 1\n"
 BEFORE = {

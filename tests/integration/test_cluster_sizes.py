@@ -11,7 +11,7 @@ from tests.support.cli import kvwal
 from tests.support.cluster import CLUSTER, Cluster, cluster, needs_hazelcast
 from tests.support.writers import Writers
 
-pytestmark = needs_hazelcast
+pytestmark = [needs_hazelcast, pytest.mark.long]
 SMALL = "[log]\narchive_seconds = 1\n"
 IMPATIENT = {"invocation_timeout": 1.0, "cluster_connect_timeout": 0.1}
 

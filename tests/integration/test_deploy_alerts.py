@@ -32,6 +32,8 @@ WELL = {
     f"kvwal_checkpoint_age_seconds{{{LOG}}}": "90000",
     f"kvwal_log_bytes{{{LOG}}}": "100000",
     f"kvwal_disk_usable_bytes{{{NODE}}}": "50000000000",
+    f"kvwal_descriptors_free{{{NODE}}}": "60000",
+    f"kvwal_descriptors_reserve{{{NODE}}}": "8192",
     f'kvwal_refused_writes_total{{{NODE}, reason="StorageFull"}}': "7",
     f'kvwal_fsync_seconds_bucket{{{NODE}, le="0.001"}}': "0+60",
     f'kvwal_fsync_seconds_bucket{{{NODE}, le="+Inf"}}': "0+60",
@@ -51,6 +53,7 @@ ILL = {
     "KvwalCheckpointOld": {f"kvwal_log_bytes{{{LOG}}}": "900000000"},
     "KvwalDiskLow": {f"kvwal_disk_usable_bytes{{{NODE}}}": "1000000000"},
     "KvwalDiskFull": {f"kvwal_disk_usable_bytes{{{NODE}}}": "0"},
+    "KvwalDescriptorsLow": {f"kvwal_descriptors_free{{{NODE}}}": "9000"},
     "KvwalHeapLow": {f'kvwal_map_bytes{{{NODE}, map="jobs"}}': "400000000"},
     "KvwalRefusedWrites": {f'kvwal_refused_writes_total{{{NODE}, reason="StorageFull"}}': "7+1"},
     "KvwalSlowDisk": {

@@ -67,7 +67,7 @@ def layer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def stack(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The box, with the object store already healthy."""
-    made = Stack(layer, tmp_path_factory.mktemp("logs"), compose.example())
+    made = Stack(layer, tmp_path_factory.mktemp("logs"), compose.filled())
     try:
         made.start("object-store")
         yield made
@@ -153,7 +153,7 @@ def test_the_systemd_unit_starts_a_node_that_archives_what_it_holds_when_it_is_t
 def test_three_nodes_form_a_cluster_and_one_of_them_may_go(stack: Stack) -> None:
     stack.start(*NODES)
     assert python(stack, WRITE, "node-1:5701").strip() == "100"
-    limit = compose.load(compose.example())["services"]["node-1"]["deploy"]["resources"]["limits"]["memory"]
+    limit = compose.load(compose.filled())["services"]["node-1"]["deploy"]["resources"]["limits"]["memory"]
     for name in NODES:
         process = stack.services[name].process
         assert process is not None

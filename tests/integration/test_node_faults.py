@@ -20,7 +20,7 @@ from kvwal.log.names import parse_name
 from tests.support.cluster import CLUSTER, JVM, Node, needs_hazelcast, running
 from tests.support.tracing import failing_fdatasync, needs_strace
 
-pytestmark = needs_hazelcast
+pytestmark = [needs_hazelcast, pytest.mark.long]
 IN_FLIGHT = 200
 SHUT_DOWN = 0x200800
 """What Hazelcast's management center sends to a member that is to end, as any client may."""
@@ -193,9 +193,11 @@ def test_a_node_that_leaves_while_its_archive_is_away_says_that_its_root_is_need
     archive, kept = tmp_path / "archive", tmp_path / "kept"
     with running(tmp_path / "root", more=["--archive", str(archive)]) as node:
         with kvwal.connect(node.address, cluster=CLUSTER) as store:
+            store.map("jobs").put("a", 1)
+        assert node.stop() == 0, "it archives its tail when it leaves"
+        node.start()
+        with kvwal.connect(node.address, cluster=CLUSTER) as store:
             jobs = store.map("jobs")
-            jobs.put("a", 1)
-            assert len(jobs.history("a")) == 1, "what is asked for is archived first"
             archive.rename(kept)
             archive.write_text("no folder")
             jobs.put("a", 2)
@@ -203,7 +205,8 @@ def test_a_node_that_leaves_while_its_archive_is_away_says_that_its_root_is_need
                 jobs.history("a")
             assert node.stop() == 3
         said = node.log.read_text()
-        assert "node-1 has left, but the archive was not seen to hold the tail of jobs (sequences 2–2)." in said
+        # Since it was started again it has not seen what the archive holds: so it names the first entry, too.
+        assert "node-1 has left, but the archive was not seen to hold the tail of jobs (sequences 1–2)." in said
         assert f"Keep {node.root}: start the node again" in said
         archive.unlink()
         kept.rename(archive)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -93,3 +94,27 @@ instance.shutdown()
 def test_memory_that_ran_out_while_it_was_filled_is_not_whole() -> None:
     script = LOADER.replace("PORT", str(free_port()))
     assert said(script, "-XX:-ExitOnOutOfMemoryError") == ["java.lang.OutOfMemoryError"]
+
+
+SAYS = """
+thread = jvm.java("java.lang.Thread")
+jvm.java("java.lang.System").err.println("one\\ntwo")
+jvm.java("java.lang.System").out.println("three")
+log = jvm.java("java.util.logging.Logger").getLogger("com.hazelcast.some")
+log.severe("a \\"word\\"\\nand another line")
+log.info("nobody hears it")
+error = jvm.java("java.lang.IllegalStateException")("broken")
+thread.getDefaultUncaughtExceptionHandler().uncaughtException(thread.currentThread(), error)
+"""
+
+
+def test_what_java_says_is_one_json_object_a_line() -> None:
+    command = [sys.executable, "-c", BEGIN + SAYS]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = [json.loads(line) for line in ran.stderr.splitlines()]
+    assert [line["event"] for line in lines[:4]] == ["one", "two", "three", 'a "word"\nand another line']
+    assert [line["level"] for line in lines] == ["warning"] * 3 + ["error"] * 2
+    assert lines[3]["logger"] == "com.hazelcast.some"
+    assert "has ended" in lines[4]["event"]
+    assert lines[4]["exception"] == "java.lang.IllegalStateException: broken\n"
+    assert ran.stdout == ""

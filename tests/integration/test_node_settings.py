@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 from pathlib import Path
@@ -12,9 +13,11 @@ from kvwal.cluster.maps import flush_for, to_business, to_map
 from kvwal.config import Interval, Settings
 from kvwal.errors import ConfigError, InvalidName
 from kvwal.node.config import NodeFile, parse_address, parse_flush, read_file
+from kvwal.node.metrics import MOST
 from tests.house.source import ROOT
 from tests.support.cli import kvwal
 from tests.support.cluster import JVM, Node, needs_hazelcast, running
+from tests.support.ports import free_port
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -148,6 +151,23 @@ def test_another_jar_than_the_pinned_one_is_refused(tmp_path: Path) -> None:
 
 
 @needs_hazelcast
+def test_whom_nobody_knows_cannot_be_left_out(tmp_path: Path) -> None:
+    node = Node(tmp_path / "root", more=["--without", "zzz", "--http", f"0.0.0.0:{free_port()}"])
+    said = failed_start(node)
+    assert "zzz: no member was ever called that" in said
+    first, *_, last = node.lines()
+    assert (first["level"], last["level"]) == ("warning", "error")
+    assert first["event"].startswith("--http 0.0.0.0:")
+    assert "zzz" in last["event"]
+
+
+@needs_hazelcast
+def test_options_that_java_does_not_take_are_named(tmp_path: Path) -> None:
+    said = failed_start(Node(tmp_path / "root", jvm='java_options = ["-XX:+NoSuchOption"]\n'))
+    assert "NoSuchOption" in json.loads(said.splitlines()[-1])["event"]
+
+
+@needs_hazelcast
 def test_health_readiness_and_metrics(tmp_path: Path) -> None:
     with running(tmp_path / "root") as node, node.client() as client:
         client.get_map("jobs").blocking().put_all({str(number): "x" for number in range(10)})
@@ -166,6 +186,19 @@ def test_health_readiness_and_metrics(tmp_path: Path) -> None:
         assert 10 < figures['kvwal_map_bytes{map="jobs"}'] < figures["kvwal_heap_used_bytes"]
         assert figures["kvwal_heap_used_bytes"] < figures["process_resident_memory_bytes"]
         assert figures["kvwal_heap_max_bytes"] == pytest.approx(256 << 20, rel=0.1)
+
+
+@needs_hazelcast
+def test_many_maps_are_told_in_bounded_lines(tmp_path: Path) -> None:
+    with running(tmp_path / "root") as node, node.client() as client:
+        for number in range(MOST + 10):
+            client.get_map(f"map-{number}").blocking().set("key", "x" * (number + 1))
+        figures = node.figures()
+        assert figures["kvwal_maps"] == MOST + 10
+        assert figures['kvwal_map_entries{map="_rest"}'] == 10
+        assert figures['kvwal_last_sequence{business="_rest"}'] == 10
+        for name in ("kvwal_map_bytes{", "kvwal_log_bytes{"):
+            assert len([line for line in figures if line.startswith(name)]) == MOST + 1
 
 
 @needs_hazelcast

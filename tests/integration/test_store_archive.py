@@ -19,7 +19,8 @@ from archive.rewrite import rewrite
 from kvwal.errors import ArchiveError, ArchiveGap, BeforeHistory, ConfigError
 from kvwal.ports.disk import OS_DISK
 from kvwal.reading import read_local
-from tests.support.archiver import PLACE, business, coverage_of
+from tests.support.archiver import PLACE, InProcess, business, coverage_of
+from tests.support.cli import kvwal as command
 
 SMALL = kvwal.Settings(segment_bytes=64 << 10)
 
@@ -244,12 +245,73 @@ def test_an_older_copy_of_a_log_does_not_write_over_what_came_later(tmp_path: Pa
         b = store.map("b")
         for number in range(more):
             b[f"new-{number}"] = number
-        with pytest.raises(ConfigError, match="older copy"):
+        with pytest.raises(ArchiveError, match="older copy"):
             store.archive()
         store.checkpoint()
         assert "older copy" in business(store)["archive_error"]
         assert f"{1:020}.wal" in segments(root)
     assert coverage_of(archive).spans[-1].last == 20
+
+
+@pytest.mark.parametrize("more", [1, 3, 5])
+def test_a_copy_that_goes_on_beside_its_original_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    """Both have the same log_id; the original archives three entries more, the copy writes fewer, as many, or more."""
+    monkeypatch.setattr("kvwal.archiver.remote.Child", InProcess)
+    root, archive, copy, mended = (tmp_path / name for name in ("root", "archive", "copy", "mended"))
+    with kvwal.open(root, archive=archive) as store:
+        store.map("b").update({f"both-{number}": number for number in range(5)})
+    shutil.copytree(root, copy)
+    with kvwal.open(copy, archive=archive) as beside:
+        with kvwal.open(root, archive=archive) as store:
+            for number in range(3):
+                store.map("b")[f"original-{number}"] = number
+                if number < more:
+                    beside.map("b")[f"copy-{number}"] = number
+            store.archive()
+        for number in range(3, more):
+            beside.map("b")[f"copy-{number}"] = number
+        for _ in range(2):
+            with pytest.raises(ArchiveError, match="a copy of its folder"):
+                beside.archive()
+        beside.checkpoint()
+        assert "a copy of its folder" in business(beside)["archive_error"]
+        assert business(beside)["archived_sequence"] is None
+        assert f"{6:020}.wal" in segments(copy)
+    assert (
+        command("doctor", root, "--archive", archive).code,
+        command("log", "verify", root, "--archive", archive).code,
+    ) == (0, 0)
+    said = command("doctor", copy, "--archive", archive, "--json")
+    assert said.code == 1
+    assert "copy of" in said.out
+    assert command("log", "verify", copy, "--archive", archive).code == 4
+    wanted = {f"both-{number}": number for number in range(5)} | {f"original-{number}": number for number in range(3)}
+    kvwal.restore(archive, tmp_path / "restored")
+    with kvwal.open(tmp_path / "restored", archive=None, read_only=True) as store:
+        assert dict(store.map("b")) == wanted
+    assert command("log", "repair", copy, "--archive", archive, "--into", mended, "--take-over").code == 0
+    with kvwal.open(mended, archive=archive) as store:
+        assert dict(store.map("b")) == wanted | {f"copy-{number}": number for number in range(more)}
+        store.archive()
+
+
+def test_an_archive_can_begin_with_an_empty_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvwal.archiver.remote.Child", InProcess)
+    with kvwal.open(tmp_path / "root", archive=tmp_path / "first") as store:
+        store.map("b")["a"] = 1
+        store.map("b").delete("a")
+        store.archive()
+        store.checkpoint()
+    with kvwal.open(tmp_path / "root", archive=tmp_path / "second") as store:
+        store.map("b")
+        store.archive()
+        store.map("b")["b"] = 2
+        store.archive()
+    kvwal.restore(tmp_path / "second", tmp_path / "restored")
+    with kvwal.open(tmp_path / "restored", archive=None, read_only=True) as store:
+        assert dict(store.map("b")) == {"b": 2}
 
 
 def test_a_checkpoint_keeps_the_deletes_that_hold_down_another_nodes_entries(tmp_path: Path) -> None:

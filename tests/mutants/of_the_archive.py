@@ -13,7 +13,7 @@ FULL = "tests/unit/test_full_disk.py"
 MUTANTS = [
     Mutant(
         "entries of equal timestamps merge in any order", 6, "archive/merge.py",
-        'order = "key_class, key, timestamp DESC, node DESC, sequence DESC"', 'order = "key_class, key, timestamp DESC"',
+        '("timestamp", "descending"), ("node", "descending"), ("sequence", "descending"),\n)', '("timestamp", "descending"),\n)',
         LAWS,
     ),
     Mutant(
@@ -123,12 +123,27 @@ MUTANTS = [
     ),
     Mutant(
         "an older copy of a log archives under sequences that are taken", 8, "kvwal/archiver/work.py",
-        "    _check_same_log(job, objects, covered, wanted)\n", "",
+        "    _check_same_log(job, objects, covered)\n", "",
         f"{STORE}::test_an_older_copy_of_a_log_does_not_write_over_what_came_later",
     ),
     Mutant(
         "a reader passes over a missing segment", 4, "kvwal/reading.py",
         "        if wrong is not None:\n", "        if wrong == \"\":\n",
         "tests/unit/test_read_damaged.py",
+    ),
+    Mutant(
+        "a delete goes before the archive of another node has passed it", 6, "archive/tombstones.py",
+        "            passed = min(passed, 0 if reached.gaps else reached.max_timestamp)\n", "",
+        "tests/property/test_archive_laws.py tests/unit/test_tombstones.py",
+    ),
+    Mutant(
+        "a delete goes that holds down the entry of another node", 6, "archive/tombstones.py",
+        "self._at[2] < _rank(timestamp, True)\n", "False\n",
+        "tests/property/test_archive_laws.py tests/unit/test_tombstones.py",
+    ),
+    Mutant(
+        "a delete goes that holds down another node's put of the same timestamp", 6, "archive/tombstones.py",
+        "self._at[2] < _rank(timestamp, True)\n", "self._at[2] < _rank(timestamp, False)\n",
+        "tests/unit/test_tombstones.py",
     ),
 ]  # fmt: skip

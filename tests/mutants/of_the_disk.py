@@ -10,7 +10,30 @@ RECOVERY = "tests/crash/test_power_kill.py::test_the_recovery_fails_anywhere_the
 RESTORE = "tests/crash/test_power_restore.py"
 FOLDER = "tests/crash/test_power_folder.py"
 
+RETIRED = "tests/unit/test_retired.py::test_every_cut_of_a_log_that_goes_and_comes_back"
+REST = "tests/unit/test_descriptors.py::test_an_fdatasync_that_fails_when_a_log_goes_to_rest_poisons_it"
+
 MUTANTS = [
+    Mutant(
+        "the end of a retired log is not on the disk when its folder goes", 1, "kvwal/log/retired.py",
+        "        file.write_at(0, [data])\n        file.datasync()\n", "        file.write_at(0, [data])\n",
+        RETIRED,
+    ),
+    Mutant(
+        "the end of a retired log has no name when its folder goes", 1, "kvwal/log/retired.py",
+        "    disk.rename(partial, path)\n    disk.sync_folder(path.parent)\n", "    disk.rename(partial, path)\n",
+        RETIRED,
+    ),
+    Mutant(
+        "a folder that goes has its old name on the disk, and half its files", 4, "kvwal/log/retired.py",
+        "    disk.sync_folder(folder.parent)\n", "",
+        RETIRED,
+    ),
+    Mutant(
+        "a folder that goes may have no new name yet", 4, "kvwal/log/retired.py",
+        "    disk.sync_folder(gone.parent)  # the new name first: see tests/support/power.py\n", "",
+        RETIRED,
+    ),
     Mutant(
         "a group is acknowledged without an fdatasync", 1, "kvwal/log/appender.py",
         "        self._segment.datasync()\n", "",
@@ -22,6 +45,11 @@ MUTANTS = [
         CUTS,
     ),
     Mutant(
+        "a log goes to rest before its segment is durable", 1, "kvwal/log/segment.py",
+        "        self.datasync()\n        file, self._file = ", "        file, self._file = ",
+        REST,
+    ),
+    Mutant(
         "a segment gets its name before its header is durable", 1, "kvwal/log/segment.py",
         "        file.write_at(0, [*parts, _END_MARK])\n        file.datasync()\n",
         "        file.write_at(0, [*parts, _END_MARK])\n",
@@ -29,7 +57,7 @@ MUTANTS = [
     ),
     Mutant(
         "a segment's name is not durable before its first group", 1, "kvwal/log/segment.py",
-        "        disk.rename(file.path, self.path)\n        disk.sync_folder(folder)\n",
+        "        disk.rename(file.path, self.path)\n        names.sync()\n",
         "        disk.rename(file.path, self.path)\n",
         CUTS,
     ),
@@ -111,7 +139,7 @@ MUTANTS = [
     ),
     Mutant(
         "fsync of a folder does nothing", 1, "kvwal/ports/disk.py",
-        "            os.fsync(fd)\n", "            pass\n",
+        "            os.fsync(self._fd)\n", "            pass\n",
         FOLDER,
     ),
     Mutant(

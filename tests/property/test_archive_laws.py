@@ -129,6 +129,7 @@ def test_rewriting_and_collecting_in_any_order_change_no_answer(
     found, cuts, rewrites = archive
     objects = open_objects(f"memory://{uuid.uuid4().hex}")
     registry.register(objects, PLACE, LOG)
+    registry.register(objects, place("z"), LOG)  # it has archived nothing yet, so all deletes stay
     highest = 0
     for number, (start, end) in enumerate(pairwise(cuts)):
         rows = table(found[start:end])
@@ -149,6 +150,53 @@ def test_rewriting_and_collecting_in_any_order_change_no_answer(
     ]
     assert verify(objects).findings == []
     assert live_objects(objects, PLACE)[0].span.first == 1
+
+
+def live(rows: Sequence[Row], at_ms: int) -> list[Row]:
+    """What a reader is told of these rows as of that time."""
+    return [row for row in rows if not row.deleted and not 0 < row.expires <= at_ms]
+
+
+@settings(max_examples=40)
+@given(
+    HISTORIES,
+    st.lists(st.tuples(st.sampled_from(NODES), st.integers(1, 6), st.integers(0, 60)), min_size=4, max_size=14),
+)
+def test_rewriting_the_logs_of_several_nodes_brings_no_key_back(
+    found: tuple[list[Row], ...], steps: list[tuple[str, int, int]]
+) -> None:
+    """At each step a node archives some more entries, and is rewritten; in the end all is archived."""
+    objects = open_objects(f"memory://{uuid.uuid4().hex}")
+    logged = {
+        node: [row._replace(timestamp=row.timestamp << 16) for row in rows]
+        for node, rows in zip(NODES, found, strict=True)
+    }
+    archived = dict.fromkeys(NODES, 0)
+    highest = 0
+
+    def put(node: str, count: int) -> None:
+        start, end = archived[node], min(len(logged[node]), archived[node] + count)
+        while 0 < end < len(logged[node]) and logged[node][end].timestamp == logged[node][end - 1].timestamp:
+            end += 1  # a transaction is never cut
+        if end > start:
+            span, rows = Span(start + 1, end), table(logged[node][start:end])
+            put_segment(objects, place(node), span, rows, log_id=LOG, previous_crc=start, seal_crcs=[end])
+            archived[node] = end
+
+    for node in NODES:
+        registry.register(objects, place(node), LOG)
+    for node, count, horizon in steps:
+        put(node, count)
+        rewrite(objects, place(node), now_ms=horizon, history_ms=0, force=True)
+        highest = max(highest, horizon)
+    for node in NODES:
+        put(node, len(logged[node]))
+    everything = [row for rows in logged.values() for row in rows]
+    for at_ms in (highest, highest + 1, 100):
+        at = (at_ms << 16) | 0xFFFF
+        told = from_table(latest(objects, PLACE.namespace, PLACE.cluster, PLACE.business, at=at))
+        assert live(told, at_ms) == live(latest_plain(everything, at), at_ms)
+    assert verify(objects).findings == []
 
 
 @given(PLACES, SPANS)

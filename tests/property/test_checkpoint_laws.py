@@ -1,10 +1,11 @@
-"""Whatever segments a checkpoint merges, and in however many turns, the snapshot holds the latest entry of each identity, and
-every delete that may not go yet.
+"""Whatever segments a checkpoint merges, in however many turns, and with whichever parts of the snapshot, it holds the latest
+entry of each identity, and every delete that may not go yet.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 from kvwal.config import Settings
 from kvwal.entry import Entry, encode_entries
 from kvwal.log.appender import Appender
-from kvwal.log.checkpoint import checkpoint
-from kvwal.log.reader import SnapshotReader, entry_decoder, log_files
+from kvwal.log.checkpoint import Tombstones, checkpoint
+from kvwal.log.parts import open_snapshot
+from kvwal.log.reader import entry_decoder, log_files
+from kvwal.log.recovery import Target, recover
 from tests.support.faults import FakeClock
 from tests.support.logs import header
 from tests.support.power import MemoryDisk
@@ -21,29 +24,50 @@ from tests.support.power import MemoryDisk
 FOLDER = Path("/disk/log")
 CHANGE = st.tuples(st.integers(0, 5), st.booleans())
 Identity = tuple[str, bytes]
+Model = dict[Identity, tuple[int, bool]]
+ALL = 9
+"""As many parts as there are go into the new one."""
 
 
-def snapshot_of(disk: MemoryDisk) -> dict[Identity, tuple[int, bool]]:
-    """What the newest snapshot holds: by identity, timestamp and whether it is a delete."""
-    path = FOLDER / log_files(disk, FOLDER)[1][-1].name
-    with disk.view(path) as buffer:
-        entries = [entry for block in SnapshotReader(path, buffer).whole(entry_decoder()) for entry in block]
-    assert [(e.key_class, e.key) for e in entries] == sorted({(e.key_class, e.key) for e in entries})
+def snapshot_of(disk: MemoryDisk) -> Model:
+    """What the newest snapshot holds: by identity, timestamp and whether it is a delete. Key by key it is the same."""
+    decode = entry_decoder()
+    snapshot = open_snapshot(disk, FOLDER, log_files(disk, FOLDER)[1])
+    assert snapshot is not None
+    entries = [entry for block in snapshot.whole(decode) for entry in block]
+    identities = [(entry.key_class, entry.key) for entry in entries]
+    assert identities == sorted(set(identities))
+    for entry in entries:
+        found = snapshot.find(decode, (entry.key_class, entry.key))
+        assert found is not None
+        assert found.public() == entry.public()
     return {(entry.key_class, entry.key): (entry.timestamp, entry.deleted) for entry in entries}
 
 
+def recovered(disk: MemoryDisk) -> Model:
+    """What an open finds."""
+    entries: list[Entry] = []
+    recover(disk, FOLDER, Target(entries.extend, entries.clear), entry_decoder())
+    return {(entry.key_class, entry.key): (entry.timestamp, entry.deleted) for entry in entries}
+
+
+def living(model: Model) -> Model:
+    return {identity: last for identity, last in model.items() if not last[1]}
+
+
 @given(
-    segments=st.lists(st.lists(CHANGE, min_size=1, max_size=8), min_size=1, max_size=6),
-    turns=st.sets(st.integers(0, 5)),
+    segments=st.lists(st.lists(CHANGE, min_size=1, max_size=8), min_size=1, max_size=8),
+    turns=st.dictionaries(st.integers(0, 7), st.integers(0, 4)),
     passed=st.integers(0, 50),
 )
 def test_a_snapshot_holds_the_latest_of_each_and_the_deletes_that_may_not_go(
-    segments: list[list[tuple[int, bool]]], turns: set[int], passed: int
+    segments: list[list[tuple[int, bool]]], turns: dict[int, int], passed: int
 ) -> None:
+    """`turns` says behind which segments there is a checkpoint, and how many parts go into each."""
     disk, clock = MemoryDisk(), FakeClock()
     disk.make_folders(FOLDER)
     appender = Appender(disk, clock, FOLDER, header(), Settings(), [])
-    model: dict[Identity, tuple[int, bool]] = {}
+    model: Model = {}
     timestamp = 0
     for number, changes in enumerate(segments):
         for key, deleted in changes:
@@ -54,7 +78,15 @@ def test_a_snapshot_holds_the_latest_of_each_and_the_deletes_that_may_not_go(
             model["str", name] = (timestamp, deleted)
         appender.rotate()
         if number in turns or number == len(segments) - 1:
-            checkpoint(disk, clock, FOLDER, appender.sealed, entry_decoder(), tombstones_before=passed)
-            model = {identity: last for identity, last in model.items() if not (last[1] and last[0] <= passed)}
-            assert snapshot_of(disk) == model
+            merging = turns.get(number, ALL)
+            with patch("kvwal.log.checkpoint._worth_merging", lambda sizes, new, most=merging: min(most, len(sizes))):
+                checkpoint(disk, clock, FOLDER, appender.sealed, entry_decoder(), tombstones=Tombstones(passed))
+            base = not any("-" in file.name for file in log_files(disk, FOLDER)[1])
+            needed = {identity: last for identity, last in model.items() if not (last[1] and last[0] <= passed)}
+            found = snapshot_of(disk)
+            assert needed.items() <= found.items() <= model.items()
+            assert found == needed or not base
     appender.close(seal=True)
+    for segment in appender.sealed[:-1]:
+        disk.unlink(segment.path)
+    assert living(recovered(disk)) == living(model)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kvwal.codecs import registry
 from kvwal.entry import DataEntry, Entry, encode_entries, make_decoder, make_entry
 from kvwal.errors import CodecError, NewerVersion
-from kvwal.log.checkpoint import merge_sorted
 from kvwal.log.format import Kind, align, find_blocks, pack_block, unpack_block
+from kvwal.log.parts import merge_all
 
 ENTRIES = st.lists(
     st.builds(
@@ -112,16 +112,15 @@ def test_float_keys_sort_as_numbers(numbers: list[float]) -> None:
 RUN = st.dictionaries(st.tuples(st.sampled_from(["int", "str"]), st.binary(max_size=2)), st.integers(1, 9), max_size=8)
 
 
-@given(older=RUN, newer=RUN)
-def test_a_checkpoint_merges_as_a_dict_updates(
-    older: dict[tuple[str, bytes], int], newer: dict[tuple[str, bytes], int]
-) -> None:
+@given(runs=st.lists(RUN, max_size=4))
+def test_a_checkpoint_merges_as_a_dict_updates(runs: list[dict[tuple[str, bytes], int]]) -> None:
     def run(entries: dict[tuple[str, bytes], int], base: int) -> list[Entry]:
         return [
             Entry(key, kind, b"", "", value % 2 == 0, base + value) for (kind, key), value in sorted(entries.items())
         ]
 
-    merged = [entry.public() for entry in merge_sorted(iter(run(older, 0)), run(newer, 100))]
-    expected = {(e.key_class, e.key): e.public() for e in (*run(older, 0), *run(newer, 100))}
+    written = [run(entries, 100 * number) for number, entries in enumerate(runs)]
+    merged = [entry.public() for entry in merge_all(reversed(written))]
+    expected = {(e.key_class, e.key): e.public() for entries in written for e in entries}
     assert merged == [expected[identity] for identity in sorted(expected)]
     assert all(isinstance(entry, DataEntry) for entry in merged)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from tests.simulation.history import ABSENT, Op, Stamped, State, Txn, Violation, fold, may_be, short
+from tests.simulation.history import ABSENT, Op, Stamped, State, Txn, Version, Violation, fold, may_be, short
 
 _TIMESTAMP_SHIFT = 16
 READS = ("get", "count", "scan", "history", "at")
@@ -61,7 +61,7 @@ def attribute(log: Log, ops: Sequence[Op]) -> dict[int, int]:
     for index, txn in enumerate(log.since):
         op = acknowledged.pop(txn.timestamp, None) or _by_value(txn, by_value) or _deleter(log, index, open_deletes)
         if op is None:
-            if not _is_sweep(log, index):
+            if not _is_mark(txn):
                 raise Violation(f"{_shown(txn)} is in the log, and nobody asked for it")
             continue
         if op.number in made:
@@ -96,8 +96,6 @@ def _deleter(log: Log, index: int, candidates: Sequence[Op]) -> Op | None:
         return None
     fitting = [op for op in candidates if set(op.writes) == set(txn.changes) and _ended_by(op, state)]
     fitting.sort(key=lambda op: (op.outcome == "unknown", op.begun))
-    if fitting and fitting[0].outcome == "unknown" and _is_sweep(log, index):
-        return None
     return fitting[0] if fitting else None
 
 
@@ -109,19 +107,9 @@ def _ended_by(op: Op, state: State) -> bool:
     return found is not None and found.version.value == wanted
 
 
-def _is_sweep(log: Log, index: int) -> bool:
-    """Whether it is the sweeper's: a delete of one key that had expired, by a clock that may have been set back since. One that
-    is deleted already, in the same group, may be deleted once more.
-    """
-    txn = log.since[index]
-    if len(txn.changes) != 1:
-        return False
-    ((key, version),) = txn.changes.items()
-    found = log.states[index].get(key)
-    there = found is not None and found.version.value is not ABSENT
-    earlier = [before.changes[key] for before in (*log.before, *log.since[:index]) if key in before.changes]
-    expired = [version for version in earlier if 0 < version.expires <= log.highest]
-    return version.value is ABSENT and (found.version in expired if there and found is not None else bool(expired))
+def _is_mark(txn: Txn) -> bool:
+    """Whether it is a time mark: a delete of the key that no call names."""
+    return txn.changes == {"": Version(ABSENT)}
 
 
 def _check_made(op: Op, txn: Txn) -> None:
@@ -238,7 +226,9 @@ def _at_fits(log: Log, place: int, op: Op) -> bool:
 
 
 def _history_fits(log: Log, place: int, op: Op) -> bool:
-    """Every change of the key, newest first; below the horizon all but the latest may be gone."""
+    """Every change of the key, newest first; below the horizon all but the latest may be gone, and that too if it holds nothing
+    (docs/decisions/0024). Then nothing older is there, because it would come up again.
+    """
     changes = [
         Stamped(txn.timestamp, txn.changes[op.key])
         for txn in (*log.before, *log.since[:place])
@@ -246,8 +236,15 @@ def _history_fits(log: Log, place: int, op: Op) -> bool:
     ]
     told = list(reversed(op.answer))
     older = [change for change in changes if change.timestamp < op.horizon]
+    if older and older[-1] not in told and _holds_nothing(older[-1].version, op.horizon):
+        changes, older = changes[len(older) :], []
     must = [*older[-1:], *changes[len(older) :]]
     return all(change in told for change in must) and told == [change for change in changes if change in told]
+
+
+def _holds_nothing(version: Version, horizon: int) -> bool:
+    """Whether it is a delete, or had expired by the timestamp `horizon`."""
+    return version.value is ABSENT or 0 < version.expires <= horizon >> _TIMESTAMP_SHIFT
 
 
 _FITS: dict[str, Callable[[Log, int, Op], bool]] = {
@@ -255,22 +252,38 @@ _FITS: dict[str, Callable[[Log, int, Op], bool]] = {
 }  # fmt: skip
 
 
-def check_recovery(log: Sequence[Txn], found: State, last: int, newer: Sequence[Txn], keep: int) -> list[Txn]:
+def check_recovery(
+    log: Sequence[Txn], found: State, last: int, newer: Sequence[Txn], keep: int, horizon: int = 0
+) -> list[Txn]:
     """What an opening brought back, as the log goes on from it; raises `Violation` if that is not a log with its first
     `keep` transactions, any number of those behind, and `newer` ones only if all of them are there.
 
     `found` is memory after it, `last` the last timestamp, `newer` the transactions behind those of `log` that were there.
+    `horizon` is that of the archive from which the log was taken over, if it was.
     """
     there = [txn for txn in log if txn.timestamp <= last]
     if len(there) < keep:
         raise Violation(f"{_shown(log[len(there)])} was durable, and the log now ends with {last}")
     if len(there) < len(log) and newer:
         raise Violation(f"{_shown(log[len(there)])} is gone, and what came behind it is there: {_shown(newer[0])}")
-    wanted = {key: stamped for key, stamped in fold([*there, *newer]).items() if stamped.version.value is not ABSENT}
-    for key in sorted({*wanted, *found}):
-        if found.get(key) != wanted.get(key):
-            raise Violation(f"after opening, {key} is {short(found.get(key))}, and was {short(wanted.get(key))}")
+    # a snapshot leaves out what had expired by its last entry, and a rewrite what had by its horizon
+    check_state(fold([*there, *newer]), found, max(last, horizon), "after opening")
     return [*there, *newer]
+
+
+def check_state(state: State, found: State, horizon: int, when: str) -> None:
+    """Raises `Violation` if `found` is not this state without its deletes; what is older than `horizon`, and had expired by then,
+    may be missing too (docs/decisions/0024).
+    """
+    for key in sorted({*state, *found}):
+        wanted = state.get(key)
+        if found.get(key) != wanted and (wanted is None or key in found or not _may_be_gone(wanted, horizon)):
+            raise Violation(f"{when}, {key} is {short(found.get(key))}, and was {short(wanted)}")
+
+
+def _may_be_gone(stamped: Stamped, horizon: int) -> bool:
+    deleted = stamped.version.value is ABSENT
+    return deleted or (stamped.timestamp <= horizon and _holds_nothing(stamped.version, horizon))
 
 
 def _shown(txn: Txn) -> str:

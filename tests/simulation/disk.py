@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kvwal.ports.disk import Buffer, File, Lock, Space
-from tests.support.power import MemoryDisk
+from kvwal.ports.disk import Buffer, File, Folder, Lock, Space
+from tests.support.power import MemoryDisk, OpenFolder
 
 if TYPE_CHECKING:
     from tests.simulation.world import Process, World
@@ -79,6 +79,10 @@ class ProcessDisk:
         self.enter("read", path)
         return self._memory.read(path)
 
+    def read_part(self, path: Path, offset: int, size: int) -> bytes:
+        self.enter("read", path)
+        return self._memory.read_part(path, offset, size)
+
     def size(self, path: Path) -> int:
         self.process.check_alive()
         return self._memory.size(path)
@@ -111,15 +115,23 @@ class ProcessDisk:
         self.enter("remove_tree", folder)
         self._memory.remove_tree(folder)
 
+    def remove_folder(self, folder: Path) -> None:
+        self.enter("remove_folder", folder)
+        self._memory.remove_folder(folder)
+
     def sync_folder(self, folder: Path) -> None:
         self.enter("sync_folder", folder)
         self._memory.sync_folder(folder)
+
+    def open_folder(self, folder: Path) -> Folder:
+        self.process.check_alive()
+        return OpenFolder(self, folder)
 
     def space(self, folder: Path) -> Space:
         self.process.check_alive()
         return Space(self.machine.capacity, max(0, self.machine.capacity - self.machine.used))
 
-    def lock(self, path: Path, note: str) -> Lock | str:
+    def lock(self, path: Path, note: str, table: Path) -> Lock | str:
         self.enter("lock", path)
         holder = self.machine.locks.get(path)
         if holder is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -14,11 +15,10 @@ from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
 
-import structlog
-
-from kvwal.archiver.jobs import Checkpoint, Failed, Job, Upkeep, decode_job, encode
+from kvwal.archiver.jobs import Answers, Checkpoint, Failed, Job, Upkeep, decode_job, encode
 from kvwal.archiver.work import answer
 from kvwal.engine import Options
+from kvwal.log.reader import log_files
 from tests.simulation.bucket import URL, Bucket
 from tests.simulation.history import Violation
 from tests.simulation.loop import Loop, pause, wait_for
@@ -35,7 +35,8 @@ def options(process: Process, profile: Profile, *, archive: bool, accept_clock: 
     return Options(
         ROOT, namespace="default", cluster="local", node="n", archive=URL if archive else None, flush=profile.flush,
         storage_options=None, settings=profile.settings, accept_clock=accept_clock, progress=None,
-        disk=process.disk, clock=world.clock, start_archiver=lambda: Child(process, dies=profile.kills_child),
+        disk=process.disk, clock=world.clock, descriptors=process.descriptors,
+        start_archiver=lambda: Child(process, dies=profile.kills_child),
     )  # fmt: skip
 
 
@@ -74,12 +75,17 @@ class Child:
         done = answer(job, self._process.disk, self._world.clock)
         self._world.happened("job done", done)
         self._world.met(f"job: {type(job).__name__} -> {type(done).__name__}")
-        if (
-            isinstance(done, Failed)
-            and done.error in ("CorruptLog", "ArchiveDamaged", "ArchiveGap")
-            and self._parent.alive
+        if isinstance(job, Checkpoint) and any(
+            file.first > 1 for file in log_files(self._process.disk, Path(job.folder))[1]
         ):
-            self._world.problems.append(f"{type(job).__name__}: {done.error}: {done.what}")
+            self._world.met("a snapshot had deltas")
+        for each in done.answers if isinstance(done, Answers) else [done]:
+            if (
+                isinstance(each, Failed)
+                and each.error in ("CorruptLog", "ArchiveDamaged", "ArchiveGap")
+                and self._parent.alive
+            ):
+                self._world.problems.append(f"{type(job).__name__}: {each.error}: {each.what}")
         return encode(done)
 
     def close(self) -> None:
@@ -134,23 +140,40 @@ class Pool:
 
 @contextmanager
 def in_place(world: World) -> Iterator[None]:
-    """For as long as a seed runs: retries wait in simulated time, logs go into the trace."""
-    before = structlog.get_config()
+    """For as long as a seed runs: retries wait in simulated time, logs go into the trace, and snapshots, which are small, have
+    deltas as if they were large.
+    """
+    heard, own = _Heard(world), logging.getLogger("kvwal")
+    before = own.level, own.propagate
     state = random.getstate()
-    structlog.configure(processors=[lambda logger, name, event: _log(world, event)])
+    own.addHandler(heard)
+    own.setLevel(logging.DEBUG)
+    own.propagate = False
     Bucket.running = world.bucket
     random.seed(world.seed)  # a library that retries draws from it how long it waits
     try:
-        with patch("tenacity.nap.time", _Nap(world)), patch("kvwal.ports.tasks._Pool", Pool):
+        with (
+            patch("tenacity.nap.time", _Nap(world)),
+            patch("kvwal.ports.tasks._Pool", Pool),
+            patch("kvwal.log.checkpoint.FILE_BYTES", 0),
+        ):
             yield
     finally:
         random.setstate(state)
-        structlog.configure(**before)
+        own.removeHandler(heard)
+        own.setLevel(before[0])
+        own.propagate = before[1]
 
 
-def _log(world: World, event: dict[str, object]) -> None:
-    world.happened("log", sorted(event.items()))
-    raise structlog.DropEvent
+class _Heard(logging.Handler):
+    """What kvwal logs goes into the trace."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._world.happened("log", sorted(getattr(record, "kvwal", {"event": record.getMessage()}).items()))
 
 
 class _Nap:

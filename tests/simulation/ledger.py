@@ -21,7 +21,8 @@ class Ledger:
     """The record of one business over all its openings.
 
     `log` is what the last opening found, `since` what memory took over since then, `ops` are the calls since then. `durable`
-    counts the transactions that no crash may take, `confirmed` the entries that the archive was said to hold.
+    counts the transactions that no crash may take, `confirmed` the entries that the archive was said to hold. `thinned` is the
+    horizon of the archive when the log was last taken over from it.
     """
 
     def __init__(self, world: World, name: str) -> None:
@@ -33,6 +34,7 @@ class Ledger:
         self.live: dict[int, Op] = {}
         self.durable = 0
         self.confirmed = 0
+        self.thinned = 0
         self.hints: dict[str, Any] = {}
         self._found: list[Entry] | None = None
         self._kept: int | None = None
@@ -117,7 +119,7 @@ class Ledger:
         newer = to_txns([entry for entry in entries if entry.timestamp > self.last])
         self.settle(newer)
         keep, self._kept = len(known) if self._kept is None else self._kept, None
-        self.log = check_recovery(known, to_found(entries), last, newer, keep)
+        self.log = check_recovery(known, to_found(entries), last, newer, keep, self.thinned)
         self._count(known, newer)
         self.since, self.ops, self.live = [], [], {}
         self.durable = len(self.log)
@@ -151,12 +153,8 @@ def to_version(entry: Any) -> Version:
 
 def to_found(entries: Sequence[Entry]) -> Found:
     """What entries in the order of their log leave; no deletes."""
-    return latest_of({entry.key.decode(): Stamped(entry.timestamp, to_version(entry)) for entry in entries})
-
-
-def latest_of(state: Found) -> Found:
-    """A state without its deletes."""
-    return {key: stamped for key, stamped in state.items() if stamped.version.value is not ABSENT}
+    found = {entry.key.decode(): Stamped(entry.timestamp, to_version(entry)) for entry in entries}
+    return {key: stamped for key, stamped in found.items() if stamped.version.value is not ABSENT}
 
 
 class WatchedState(State):

@@ -16,10 +16,11 @@ from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import Target, recover
 from kvwal.restoring import Doors, RestoreReport, restore_through
 from tests.simulation.bucket import URL
+from tests.simulation.checker import check_state
 from tests.simulation.disk import Machine
 from tests.simulation.doors import ROOT
-from tests.simulation.history import Violation, fold, short
-from tests.simulation.ledger import Ledger, latest_of, to_found
+from tests.simulation.history import Violation, fold
+from tests.simulation.ledger import Ledger, to_found
 from tests.simulation.process import Process
 from tests.simulation.profile import Profile
 from tests.simulation.world import World
@@ -97,9 +98,8 @@ class Operator:
         if last < confirmed:
             raise Violation(f"{ledger.name}: the archive confirmed {confirmed} entries, and a restore found {last}")
         txns = [*ledger.log, *ledger.since][: ledger.up_to(last)]
-        wanted, found = latest_of(fold(txns)), to_found(entries)
-        if found != wanted:
-            raise Violation(f"{ledger.name}: restored {short(found)}, and up to sequence {last} it was {short(wanted)}")
+        horizon = self.world.horizon(ledger)
+        check_state(fold(txns), to_found(entries), horizon, f"{ledger.name}: in a restore up to sequence {last}")
 
     async def take_over(self) -> None:
         """Go on with the node's log on a new disk, from the archive alone; tried until it succeeds."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kvwal.ports.descriptors import Descriptors
 from tests.simulation.disk import Machine, ProcessDisk
 from tests.simulation.loop import Dead, Job, current_job
 
@@ -21,7 +22,8 @@ PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
 
 
 class Process:
-    """Code that can be killed: the store, an archiver's child, an operator's command. `disk` is its way to the machine's.
+    """Code that can be killed: the store, an archiver's child, an operator's command. `disk` is its way to the machine's,
+    `descriptors` the file descriptors that it may have: logs of a process that was killed are nobody else's.
 
     `doing` says what it is about, for the trace and the counts. `ended` is set when it was killed. With call number
     `last_call`, of its disk or of the bucket, it ends.
@@ -39,6 +41,7 @@ class Process:
         self.calls = 0
         self.last_call = 0
         self.disk = ProcessDisk(machine, self)
+        self.descriptors = Descriptors(lambda: 1 << 20, lambda: 0)
 
     def check_alive(self) -> None:
         if not self.alive:
@@ -77,11 +80,18 @@ class SimulatedClock:
         self._world = world
         self._chance = world.chance("clock")
         self.skew_ms = 0
-        self.highest = START_MS
+        self._reached = (START_MS, 0.0)
+
+    @property
+    def highest(self) -> int:
+        """The greatest time that a clock may show now: one that has shown a time goes on from there."""
+        reached, at = self._reached
+        return reached + int((self._world.loop.now - at) * 1000) + 1
 
     def wall_ms(self) -> int:
         now = START_MS + self.skew_ms + int(self._world.loop.now * 1000)
-        self.highest = max(self.highest, now)
+        if now >= self.highest:
+            self._reached = (now, self._world.loop.now)
         return now
 
     def elapsed(self) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.checker import check_calls, check_recovery
+from tests.simulation.checker import check_calls, check_recovery, check_state
 from tests.simulation.history import ABSENT, Op, Stamped, Txn, Version, Violation
 
 LATER = 1 << 62
@@ -25,11 +25,24 @@ PUT = op(1, "put", 1, 2, key="a", writes={"a": "v1"}, answer=10)
 OVER = op(2, "put", 3, 4, key="a", writes={"a": "v2"}, answer=20)
 BOTH = [txn(10, a="v1"), txn(20, a="v2")]
 
+GONE = op(3, "delete", 5, 6, key="a", writes={"a": ABSENT}, answer=30)
+DELETED = [*BOTH, txn(30, a=ABSENT)]
+
+
+def told(horizon: int, *answer: Stamped) -> Op:
+    return op(9, "history", 90, 91, key="a", horizon=horizon, answer=list(answer))
+
+
+EXPIRING = [Txn(20, {"a": Version("v2", 7)})]
+PUT_EXPIRING = op(2, "put", 3, 4, key="a", writes={"a": "v2"}, ttl_ms=7, answer=20)
+
 GOOD: dict[str, tuple[list[Txn], list[Op]]] = {
     "one after the other": (BOTH, [PUT, OVER, op(3, "get", 5, 6, key="a", answer="v2")]),
     "a read beside a write sees either": (BOTH, [PUT, OVER, op(3, "get", 3, 6, key="a", answer="v1")]),
     "unknown, and there": (BOTH, [PUT, op(2, "put", 3, None, key="a", writes={"a": "v2"})]),
     "unknown, and not there": (BOTH[:1], [PUT, op(2, "put", 3, None, key="a", writes={"a": "v2"})]),
+    "a delete older than the history that is kept": (DELETED, [PUT, OVER, GONE, told(31)]),
+    "what had expired before the history that is kept": (EXPIRING, [PUT_EXPIRING, told(7 << 16)]),
 }
 BAD: dict[str, tuple[list[Txn], list[Op], str]] = {
     "a lost write": (BOTH[:1], [PUT, OVER], "acknowledged, and not in the log"),
@@ -63,6 +76,18 @@ BAD: dict[str, tuple[list[Txn], list[Op], str]] = {
     "history without a change": (
         BOTH,
         [PUT, OVER, op(3, "history", 5, 6, key="a", answer=[Stamped(20, Version("v2"))])],
+        "nothing that the log ever held",
+    ),
+    "history without a delete that is kept": (DELETED, [PUT, OVER, GONE, told(30)], "nothing that the log ever held"),
+    "history without a delete, and with what it deleted": (
+        DELETED,
+        [PUT, OVER, GONE, told(31, Stamped(20, Version("v2")))],
+        "nothing that the log ever held",
+    ),
+    "history without an old change that still counts": (BOTH, [PUT, OVER, told(31)], "nothing that the log ever held"),
+    "history without what had not expired": (
+        EXPIRING,
+        [PUT_EXPIRING, told((7 << 16) - 1)],
         "nothing that the log ever held",
     ),
     "a scan of two moments": (
@@ -99,6 +124,20 @@ def test_what_a_recovery_may_bring_back() -> None:
         check_recovery(BOTH, {"a": Stamped(10, Version("v1"))}, 10, [], 2)
     with pytest.raises(Violation, match="after opening"):
         check_recovery(BOTH, {"a": Stamped(10, Version("v1"))}, 20, [], 2)
-    deleted = [*BOTH, txn(30, a=ABSENT)]
     with pytest.raises(Violation, match="after opening"):
-        check_recovery(deleted, there, 30, [], 3)
+        check_recovery(DELETED, there, 30, [], 3)
+
+
+def test_what_a_restore_may_leave_out() -> None:
+    there = {"a": Stamped(20, Version("v2", 7))}
+    check_state(there, there, 7 << 16, "here")
+    check_state(there, {}, 7 << 16, "here")
+    check_state({"a": Stamped(20, Version(ABSENT))}, {}, 0, "here")
+    late = {"a": Stamped((7 << 16) + 1, Version("v2", 7))}
+    older = {"a": Stamped(10, Version("v1"))}
+    for state, found, horizon in [
+        (there, {}, (7 << 16) - 1), (late, {}, 7 << 16), (older, {}, LATER), (there, older, LATER), ({}, older, LATER),
+        ({"a": Stamped(20, Version(ABSENT))}, older, LATER),
+    ]:  # fmt: skip
+        with pytest.raises(Violation, match="here, a is"):
+            check_state(state, found, horizon, "here")

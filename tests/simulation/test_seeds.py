@@ -22,6 +22,7 @@ MUST_MEET = (
     "a rewrite or gc under a read of the past",
     "a take-over",
     "a torn tail was cut",
+    "a snapshot had deltas",
     "a write of unknown outcome was there",
     "a writing task was cancelled",
     "an operator's gc removed objects",

@@ -28,6 +28,8 @@ JVM = """heap = "256m"
 java_options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 """
 """A JVM that is small and starts quickly."""
+INSPECTED = "-Dkvwal.inspect=true"
+"""For JAVA_TOOL_OPTIONS: clients may look into the members' own maps, and ask as a member does."""
 
 needs_hazelcast = pytest.mark.skipif(
     not (JAR.exists() and GLUE.exists()),
@@ -80,6 +82,10 @@ class Node:
         self._serves = False
         with self.log.open("a") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What it said on standard error, of all starts: each line is a JSON object."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def wait_ready(self) -> None:
         """Return when it says that it serves; fail with its log if it ends instead."""

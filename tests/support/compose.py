@@ -20,9 +20,14 @@ UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def example() -> dict[str, str]:
-    """The variables of .env.example."""
+    """The variables of .env.example, as they stand there."""
     lines = [line for line in EXAMPLE.read_text().splitlines() if line and not line.startswith("#")]
     return dict(line.split("=", 1) for line in lines)
+
+
+def filled() -> dict[str, str]:
+    """The variables of .env.example, once somebody has written secrets into it."""
+    return {name: value or f"a-secret-for-{name.lower()}" for name, value in example().items()}
 
 
 def interpolate(text: str, variables: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from kvwal import aio
 from kvwal.config import Settings
 from kvwal.engine import Options
+from kvwal.ports.descriptors import Descriptors
 from kvwal.ports.disk import File, OsDisk, Space
 from kvwal.store import WritableStore
 
@@ -155,6 +156,7 @@ def make_options(root: Path, disk: FakeDisk | None = None, clock: FakeClock | No
     wanted: dict[str, Any] = {
         "namespace": "default", "cluster": "local", "node": None, "archive": None, "flush": "sync",
         "storage_options": None, "settings": Settings(), "accept_clock": False, "progress": None,
+        "descriptors": Descriptors(lambda: 1 << 20, lambda: 0),
     }  # fmt: skip
     return Options(root, **(wanted | doors | given))
 

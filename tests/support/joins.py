@@ -94,7 +94,7 @@ async def joined(others: Others, gate: Any) -> str:
         file = RecordFile(OS_DISK, Path(folder), "default", "default", NEW)
         voters = Voters(others, NEW, lambda names: None)  # type: ignore[arg-type]
         record = OwnRecord(file, workers, NEW, NEW, alone=False)
-        recovery = Recovery(options, engine, others, voters, lambda: None, workers, record, gate)  # type: ignore[arg-type]
+        recovery = Recovery(options, engine, others, voters, lambda: None, workers, record, gate, None)  # type: ignore[arg-type]
         try:
             await recovery.run()
         except NotRecovered as error:

@@ -1,7 +1,8 @@
 """A whole life of a store, small and always the same: what a sweep kills at each of its system calls.
 
-Open, write, fill segments, checkpoint, archive, recycle, rewrite, collect garbage, close, reopen, restore, lose the disk, take
-over. It can begin in whatever a killed run has left, as a program that an init system starts again.
+Open, write, fill segments, checkpoint, archive, recycle, write little above a large snapshot, merge deltas, rewrite, collect
+garbage, close, reopen, restore, lose the disk, take over. It can begin in whatever a killed run has left, as a program that an
+init system starts again.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from tests.support.faults import open_store
 SETTINGS = kvwal.Settings(
     segment_bytes=64 << 10, archive_seconds=1e9, checkpoint_seconds=1e9, history_seconds=1e-9, gc_grace_seconds=1e-9
 )
+STAGES = range(1, 7)
+LITTLE = (3, 4)
+"""Stages that write so little that a checkpoint behind them makes a delta, and merges it with the one before."""
 LARGE = 17_000
 """Four of them, as one stage writes, are more than a segment: it rotates because it is full."""
 FAR_MS = 1 << 46
@@ -37,8 +41,11 @@ Tell = Callable[[str], None]
 
 
 def transactions(generation: int, stage: int) -> Iterator[Changes]:
-    """What a stage writes: enough for a full segment, values that name the stage."""
+    """What a stage writes: enough for a full segment, or little; values that name the stage."""
     value = f"{generation}.{stage}"
+    if stage in LITTLE:
+        yield {"key": value, "all-0": None}
+        return
     yield {"key": value}
     yield {f"all-{part}": value for part in range(3)}
     yield {"large": value.ljust(LARGE, ".")}
@@ -78,17 +85,20 @@ class Life:
             self._write(store, 2)
             self._ask("archive", store.archive)
             self._ask("checkpoint", store.checkpoint)
+            for stage in LITTLE:
+                self._write(store, stage)
+                self._ask("delta", store.checkpoint)
             self._ask("upkeep", lambda: store._run(store._engine.businesses["b"].keeper._upkeep))
         self._compact()
         with self._open() as store:
-            self._write(store, 3)
+            self._write(store, 5)
             self._ask("archive", store.archive)
         self._restore()
         self._lose()
         if self._was_lost():
             self._take_over()
         with self._open() as store:
-            self._write(store, 4)
+            self._write(store, 6)
 
     def look(self) -> Model:
         """What a fresh open of the root finds, after a lost disk that of the take-over."""

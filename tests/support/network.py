@@ -58,6 +58,10 @@ class Namespace:
         """`ip`, there."""
         subprocess.run(self.inside("ip", *words.split()), check=True)
 
+    def tc(self, words: str) -> None:
+        """`tc`, there."""
+        subprocess.run(self.inside("tc", *words.split()), check=True, capture_output=True)
+
     def close(self) -> None:
         """Its interfaces go with it."""
         assert self._holder.stdin is not None
@@ -73,6 +77,7 @@ class Network:
     def __init__(self, count: int) -> None:
         number = next(_NUMBERS)
         self.subnet = f"10.213.{number % 256}"
+        self._shaped: set[int] = set()
         self._wire = f"kvwal-{number}"
         self._switch = Namespace()
         self._switch.ip("link add name bridge type bridge")
@@ -90,19 +95,46 @@ class Network:
         self._switch.ip(f"link add name {port} type veth peer name {peer}")
         self._switch.ip(f"link set dev {port} master bridge up")
 
-    def cut(self, number: int, others: Sequence[int], *, one_way: bool = False) -> None:
-        """Nothing that `number` sends reaches the others any more; nor the other way round, unless `one_way`."""
-        self._routes("add", number, others, one_way=one_way)
+    def cut(self, number: int, others: Sequence[int], *, one_way: bool = False, silent: bool = False) -> None:
+        """Nothing that `number` sends reaches the others any more; nor the other way round, unless `one_way`. Whoever sends is
+        told so by the kernel, unless `silent`."""
+        self._each(
+            "neigh replace {} lladdr 02:00:00:00:00:00 dev eth0" if silent else "route add blackhole {}",
+            number,
+            others,
+            one_way=one_way,
+        )
 
-    def heal(self, number: int, others: Sequence[int], *, one_way: bool = False) -> None:
+    def heal(self, number: int, others: Sequence[int], *, one_way: bool = False, silent: bool = False) -> None:
         """What `cut` did is undone."""
-        self._routes("delete", number, others, one_way=one_way)
+        self._each(
+            "neigh delete {} dev eth0" if silent else "route delete blackhole {}", number, others, one_way=one_way
+        )
 
-    def _routes(self, verb: str, number: int, others: Sequence[int], *, one_way: bool) -> None:
+    def _each(self, words: str, number: int, others: Sequence[int], *, one_way: bool) -> None:
         for other in others:
-            self.places[number - 1].ip(f"route {verb} blackhole {self.subnet}.{other}")
+            self.places[number - 1].ip(words.format(f"{self.subnet}.{other}"))
             if not one_way:
-                self.places[other - 1].ip(f"route {verb} blackhole {self.subnet}.{number}")
+                self.places[other - 1].ip(words.format(f"{self.subnet}.{number}"))
+
+    def mute(self, number: int, other: int) -> None:
+        """What `number` says does not reach `other`, and what it acknowledges does: so it goes on hearing, and is not heard."""
+        place = self.places[number - 1]
+        if number not in self._shaped:
+            place.tc("qdisc add dev eth0 root handle 1: htb default 1")
+            place.tc("class add dev eth0 parent 1: classid 1:1 htb rate 1gbit quantum 60000")
+            place.tc("class add dev eth0 parent 1: classid 1:2 htb rate 1gbit quantum 60000")
+            place.tc("qdisc add dev eth0 parent 1:2 handle 2: blackhole")
+            self._shaped.add(number)
+        to = f"u32 match ip dst {self.subnet}.{other}/32"
+        # A packet below 64 bytes carries no data. Its length stands in the third and fourth byte.
+        place.tc(f"filter add dev eth0 parent 1: protocol ip prio {2 * other} {to} match u16 0 0xffc0 at 2 flowid 1:1")
+        place.tc(f"filter add dev eth0 parent 1: protocol ip prio {2 * other + 1} {to} flowid 1:2")
+
+    def unmute(self, number: int, other: int) -> None:
+        """What `mute` did is undone."""
+        for priority in (2 * other, 2 * other + 1):
+            self.places[number - 1].tc(f"filter delete dev eth0 parent 1: protocol ip prio {priority}")
 
     def drop(self, number: int, other: int) -> bool:
         """Break what connects `number` to `other`, so that only `number` sees it if nothing it sends gets there; False if the

@@ -1,4 +1,4 @@
-"""Ports of loopback for servers that tests start: each is given once.
+"""Ports of loopback for servers that tests start: each is given once in a run.
 
 A server keeps its port while it is killed and started again. So it is none of those that the kernel gives to outgoing
 connections: who connects to such a port while nobody listens there can meet itself, and keeps the port.
@@ -6,12 +6,16 @@ connections: who connects to such a port while nobody listens there can meet its
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 
 ABOVE = 10_000
 """SeaweedFS takes the port so far above for gRPC; of every port that is given that one is free too."""
-_LEFT = list(range(10_000, 20_000))
+_PROCESSES = 8
+"""Processes of one run that may share the ports: each has its own part of them."""
+_OWN = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _PROCESSES
+_LEFT = list(range(10_000, 20_000))[_OWN::_PROCESSES]
 random.SystemRandom().shuffle(_LEFT)
 
 

@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from kvwal.ports.disk import Buffer, Lock, OsDisk, Space
+from kvwal.ports.disk import Buffer, Disk, Lock, OsDisk, Space
 
 SECTOR = 512
 CALLS = ("create", "write_at", "datasync", "allocate", "truncate", "rename", "unlink", "make_folder", "sync_folder")
@@ -200,6 +200,20 @@ class Choice(NamedTuple):
     versions: Sequence[Any]
 
 
+class OpenFolder:
+    """See `kvwal.ports.disk.Folder`."""
+
+    def __init__(self, disk: Disk, path: Path) -> None:
+        self._disk = disk
+        self._path = path
+
+    def sync(self) -> None:
+        self._disk.sync_folder(self._path)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 class MemoryDisk:
     """See `kvwal.ports.disk.Disk`. `watch` is called after every change, on the thread that made it.
 
@@ -266,6 +280,9 @@ class MemoryDisk:
     def read(self, path: Path) -> bytes:
         return bytes(self._content(path).seen)
 
+    def read_part(self, path: Path, offset: int, size: int) -> bytes:
+        return self.read(path)[offset : offset + size]
+
     def size(self, path: Path) -> int:
         return len(self._content(path).seen)
 
@@ -321,6 +338,10 @@ class MemoryDisk:
                 self.unlink(folder / name)
         self.unlink(folder)
 
+    def remove_folder(self, folder: Path) -> None:
+        if not self.names(folder):
+            self.unlink(folder)
+
     def sync_folder(self, folder: Path) -> None:
         self.enter("sync_folder", folder)
         found = self._folder(folder)
@@ -330,10 +351,13 @@ class MemoryDisk:
             found.settle(name, self._number)
         self.happened()
 
+    def open_folder(self, folder: Path) -> OpenFolder:
+        return OpenFolder(self, folder)
+
     def space(self, folder: Path) -> Space:
         return Space(1 << 41, 1 << 40)
 
-    def lock(self, path: Path, note: str) -> Lock | str:
+    def lock(self, path: Path, note: str, table: Path) -> Lock | str:
         return MemoryLock()
 
     def enter(self, call: str, path: Path) -> None:

@@ -37,7 +37,7 @@ import kvwal
 import kvwal.restoring
 from archive.objects import open_objects
 from archive.verify import verify
-from tests.support.lifecycle import Life, Model, apply, transactions
+from tests.support.lifecycle import STAGES, Life, Model, apply, transactions
 from tests.support.syscalls import Call, adopt_orphans
 from tests.support.victim import REFUSED, Victim, archivers, fork
 
@@ -67,7 +67,7 @@ def states(begun: Model, told: list[str], generation: int = 0) -> list[Model]:
 
     One that raised was not on its way any more, with one exception.
     """
-    pending = iter([changes for stage in (1, 2, 3, 4) for changes in transactions(generation, stage)])
+    pending = iter([changes for stage in STAGES for changes in transactions(generation, stage)])
     known = begun
     for word in told:
         if word == "done":

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 import kvwal
 from archive.layout import Place
 from kvwal.errors import ConfigError, CorruptLog, KvwalError, NewerVersion
 from kvwal.log.format import Header, pack_header
 from kvwal.log.names import log_folder, segment_name, snapshot_name
+from kvwal.node.config import read_file
 from tests.support.archiver import InProcess
 
 
@@ -72,7 +73,9 @@ def test_one_bad_business_costs_the_others_nothing(tmp_path: Path) -> None:
         assert store.businesses() == ["bad", "good"]
 
 
-def test_a_damaged_snapshot_is_reported_and_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_snapshot_is_reported_and_in_nobodys_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Its segments wait for an archive that was not reached yet, so nothing is lost."""
     monkeypatch.setattr("kvwal.archiver.remote.Child", InProcess)
     root, archive = tmp_path / "root", tmp_path / "archive"
@@ -82,10 +85,10 @@ def test_a_damaged_snapshot_is_reported_and_in_nobodys_way(tmp_path: Path, monke
         store.close(archive=False)
     (snapshot,) = root.rglob("*.snapshot")
     snapshot.write_bytes(snapshot.read_bytes()[:-20])
-    with capture_logs() as logged, kvwal.open(root, archive=archive) as store:
+    with kvwal.open(root, archive=archive) as store:
         assert dict(store.map("b")) == {"a": 1}
         (kept,) = root.rglob("*.torn")
-        assert [line["kept"] for line in logged] == [str(kept)]
+        assert [vars(line)["kvwal"]["kept"] for line in caplog.records if line.name.startswith("kvwal")] == [str(kept)]
         store.checkpoint()
         store.archive()
     assert [path.name for path in root.rglob("*.snapshot")] == [snapshot.name]
@@ -94,13 +97,33 @@ def test_a_damaged_snapshot_is_reported_and_in_nobodys_way(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("setting", [*kvwal.Settings.__struct_fields__])
-@pytest.mark.parametrize("value", [0, -1, "1", None, True])
+@pytest.mark.parametrize("value", [0, -1, "1", None, True, 1e6, math.nan, math.inf, 1 << 70, b"1", [1]])
 def test_a_setting_that_cannot_work(setting: str, value: object) -> None:
+    if setting.endswith("_seconds") and value == 1e6:
+        assert getattr(kvwal.Settings(**{setting: 1e6}), setting) == 1e6  # type: ignore[arg-type]
+        return
     if setting == "reserve_bytes" and value in (0, None):
         assert kvwal.Settings(reserve_bytes=value).reserve_bytes is value, "no reserve, and the default one"
         return
     with pytest.raises(ConfigError, match=setting):
         kvwal.Settings(**{setting: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [0, -1, "1", None, True, 1.0, math.nan, math.inf])
+@pytest.mark.parametrize("name", ["ms", "bytes"])
+def test_an_interval_that_cannot_work(name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=name):
+        kvwal.Interval(**{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text", ["segment_bytes = 1e6", "archive_seconds = nan", "archive_seconds = inf", "ring_slots = true"]
+)
+def test_a_nodes_file_with_a_value_of_another_type(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "node.toml"
+    path.write_text(f"[log]\n{text}\n")
+    with pytest.raises(ConfigError, match=text.split()[0]):
+        read_file(path)
 
 
 def test_an_archive_folder_is_the_one_that_was_meant_when_the_store_was_opened(

@@ -38,6 +38,7 @@ from kvwal.log.reader import entry_decoder
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = {name: (ROOT / "docs" / "format" / f"{name}.md").read_text() for name in ("segment", "snapshot")}
 GOLDEN = ROOT / "tests" / "golden" / "log-1"
+DELTAS = GOLDEN.parent / "log-2"
 DATA = (GOLDEN / segment_name(1)).read_bytes()
 EXAMPLE = "A worked example"
 
@@ -86,8 +87,13 @@ def test_the_names() -> None:
     names = re.findall(r"^    (\S+)  ", section("segment", "Names"), re.MULTILINE)
     found = [parse_name(name) for name in names]
     assert [(file.kind, file.number) for file in found] == [
-        (FileKind.LOCK, 0), (FileKind.SEGMENT, 1), (FileKind.SNAPSHOT, 5), (FileKind.PARTIAL, 0), (FileKind.TORN, 0)
+        (FileKind.LOCK, 0), (FileKind.SEGMENT, 1), (FileKind.SNAPSHOT, 5), (FileKind.SNAPSHOT, 9), (FileKind.PARTIAL, 0),
+        (FileKind.TORN, 0),
     ]  # fmt: skip
+    assert [(file.number, file.first) for file in found if file.kind is FileKind.SNAPSHOT] == [(5, 1), (9, 6)]
+    assert [snapshot_name(file.number, file.first) for file in found if file.kind is FileKind.SNAPSHOT] == names[2:4]
+    for other in (f"{1:020}-{5:020}.snapshot", f"{6:020}-{5:020}.snapshot", f"{6:020}-{9:020}.wal"):
+        assert parse_name(other).kind is FileKind.OTHER
 
 
 def test_the_head_of_a_block() -> None:
@@ -162,11 +168,11 @@ def test_the_blocks_of_the_worked_example() -> None:
     assert tables(section("segment", EXAMPLE))[0] == found
 
 
-@pytest.mark.parametrize("name", [segment_name(1), segment_name(6), snapshot_name(5)])
-def test_written_anew_a_golden_file_is_the_same(name: str) -> None:
+@pytest.mark.parametrize("path", [path for path in (*GOLDEN.iterdir(), *DELTAS.iterdir()) if path.suffix != ".py"])
+def test_written_anew_a_golden_file_is_the_same(path: Path) -> None:
     """What format 1 says today is what it said when the file was made."""
-    golden = (GOLDEN / name).read_bytes()
-    unpacked = (unpack_header if name.endswith(".wal") else unpack_snapshot_header)(golden)
+    golden = path.read_bytes()
+    unpacked = (unpack_header if path.suffix == ".wal" else unpack_snapshot_header)(golden)
     assert unpacked is not None
     header, decode = unpacked[0], entry_decoder()
     data = b"".join(pack_header(header))
@@ -175,6 +181,13 @@ def test_written_anew_a_golden_file_is_the_same(name: str) -> None:
         data += b"".join(pack_block(Kind.ENTRIES, payload, salt=header.salt, offset=len(data), flags=block.flags)[0])
     seal = decode_seal(list(blocks(golden))[-1].payload)
     assert data + b"".join(pack_seal(seal, salt=header.salt)[0]) == golden
+
+
+def test_a_delta_goes_on_where_the_part_below_it_ends() -> None:
+    names = [snapshot_name(3), snapshot_name(6, 4), snapshot_name(8, 7)]
+    headers = [found[0] for name in names if (found := unpack_snapshot_header((DELTAS / name).read_bytes()))]
+    assert [(header.first_sequence, header.last_sequence) for header in headers] == [(1, 3), (4, 6), (7, 8)]
+    assert [header.previous_crc for header in headers] == [0, *(header.last_crc for header in headers[:-1])]
 
 
 def test_the_snapshot_goes_on_where_the_segment_ends() -> None:

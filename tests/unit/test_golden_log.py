@@ -1,4 +1,6 @@
-"""A log of format 1 stays readable for ever, and each field of it that is not what was written has its own error."""
+"""A log of format 1 stays readable for ever, with deltas or without, and each field of it that is not what was written has its
+own error.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +23,7 @@ from kvwal.ports.disk import OS_DISK
 from tests.support.faults import START_MS, FakeClock, open_store
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "log-1"
+DELTAS = GOLDEN.parent / "log-2"
 PLACE = Place("spark", "local", "jobs", "node-1")
 FIRST, SECOND, SNAPSHOT = segment_name(1), segment_name(6), snapshot_name(5)
 # Where the blocks of the first segment begin, as docs/format/segment.md shows them.
@@ -90,6 +93,22 @@ def test_the_golden_log_is_still_read(folder: Path, tmp_path: Path, gone: list[s
         assert store.stats()["businesses"]["jobs"]["last_sequence"] == 14
 
 
+def test_the_golden_log_with_deltas_is_still_read(tmp_path: Path) -> None:
+    found = log_folder(tmp_path, PLACE)
+    shutil.copytree(DELTAS, found, ignore=lambda folder, names: [name for name in names if "0" not in name])
+    assert len(list(found.iterdir())) == 4
+    clock = FakeClock(START_MS + 999)
+    with open_store(tmp_path, clock=clock, namespace="spark") as store:
+        jobs = store.map("jobs")
+        assert dict(jobs) == {"a": "newest", "b": "tail", "d": "delta", 1: "newest"}
+        clock.ms += 1
+        assert "d" not in jobs
+        assert store.stats()["businesses"]["jobs"]["last_sequence"] == 10
+        store.checkpoint()
+        assert [path.name for path in found.glob("*.snapshot")] == [snapshot_name(10)]
+        assert dict(jobs) == {"a": "newest", "b": "tail", 1: "newest"}
+
+
 def test_the_golden_log_says_every_change(folder: Path) -> None:
     (folder / SNAPSHOT).unlink()
     recovered, entries = read(folder)
@@ -128,7 +147,8 @@ def test_a_flipped_byte_in_any_field_of_a_header_is_damage(folder: Path, name: s
         (SECOND, "first_sequence", 7, CorruptLog, "6 is missing"),
         (SECOND, "previous_crc", 1, CorruptLog, "chain of seals is broken"),
         (SECOND, "salt", "salt", CorruptLog, "verifies, but is none"),
-        (SNAPSHOT, "last_sequence", 6, CorruptLog, "seal does not fit the snapshot"),
+        (SNAPSHOT, "first_sequence", 2, CorruptLog, "its header says that it holds sequences 2 to 5"),
+        (SNAPSHOT, "last_sequence", 6, CorruptLog, "its header says that it holds sequences 1 to 6"),
         (SNAPSHOT, "last_crc", 1, CorruptLog, "chain of seals is broken"),
         (SECOND, "namespace", "other", ConfigError, "written as other/local/jobs/node-1"),
         (SECOND, "cluster", "other", ConfigError, "written as spark/other/jobs/node-1"),
@@ -140,7 +160,7 @@ def test_a_header_that_says_something_else_is_refused(
     folder: Path, tmp_path: Path, name: str, field: str, value: Any, error: type[KvwalError], says: str
 ) -> None:
     """The block verifies: whoever wrote it meant it, so it is not the crc that finds it."""
-    if name == SNAPSHOT and field == "last_sequence":
+    if name == SNAPSHOT and field in ("first_sequence", "last_sequence"):
         (folder / FIRST).unlink()
     header_only(folder / name, field, value)
     before = (folder / name).read_bytes()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from itertools import pairwise
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvwal.errors import ConfigError, WrongType
 from kvwal.hlc import HybridClock, to_text, to_timestamp
 from tests.support.faults import START_MS
 
@@ -43,14 +46,43 @@ def test_advance_is_a_floor_and_never_a_step_back() -> None:
 
 def test_the_present_does_not_step_back_either() -> None:
     clock = HybridClock(START_MS << 16)
-    assert clock.now_ms(START_MS - 1) == START_MS
-    assert clock.now_ms(START_MS + 1) == START_MS + 1
+    assert clock.now_ms(START_MS - 1, 7.0) == START_MS
+    assert clock.now_ms(START_MS + 1, 7.0) == START_MS + 1
+
+
+def test_the_present_goes_on_by_elapsed_time_after_the_wall_clock_stepped_back() -> None:
+    clock = HybridClock(START_MS << 16)
+    assert clock.now_ms(START_MS + 1000, 7.0) == START_MS + 1000
+    assert clock.now_ms(START_MS - 86_400_000, 7.5) == START_MS + 1500
+    assert [clock.now_ms(START_MS, 8 + n / 2048) for n in range(5)] == [START_MS + 2000 + n for n in (0, 0, 0, 1, 1)]
+    assert clock.now_ms(START_MS + 3000, 8.0) == START_MS + 3000
+    assert clock.now_ms(START_MS, 9.0) == START_MS + 4000
 
 
 def test_a_moment_is_a_timestamp_or_the_end_of_a_millisecond() -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     assert to_timestamp(moment) == START_MS << 16 | 0xFFFF
-    assert to_timestamp(START_MS) == START_MS
+    assert to_timestamp(START_MS << 16) == START_MS << 16
+    assert to_timestamp(date(2026, 1, 1)) == to_timestamp(datetime(2026, 1, 1))
+    assert to_timestamp(datetime(1969, 12, 31, tzinfo=UTC)) == 0xFFFF
+
+
+@pytest.mark.parametrize("number", [1e0, 1e3, 1e6, 1e9])
+def test_a_number_of_another_clock_is_no_timestamp(number: float) -> None:
+    with pytest.raises(ConfigError, match=r"no timestamp of kvwal: .* datetime\.fromtimestamp"):
+        to_timestamp(int(START_MS // 1000 * number))
+
+
+@pytest.mark.parametrize("moment", [1.5, True, "2026-01-01", None, b"1"])
+def test_what_is_no_moment_is_a_type_error_of_kvwal(moment: Any) -> None:
+    with pytest.raises(WrongType, match="is no moment"):
+        to_timestamp(moment)
+    assert issubclass(WrongType, TypeError)
+
+
+def test_a_moment_that_no_clock_shows_is_refused() -> None:
+    with pytest.raises(ConfigError, match="beyond what"):
+        to_timestamp(datetime.min)
 
 
 def test_a_timestamp_reads_as_date_time_and_counter() -> None:

@@ -372,3 +372,14 @@ def test_a_submit_that_was_cancelled_before_it_was_taken_writes_nothing(tmp_path
         first.result()
         jobs["c"] = 1
         assert dict(jobs) == {"a": 1, "c": 1}
+
+
+def test_a_clear_is_transactions_in_key_order(jobs: Map) -> None:
+    keys = [f"{number:04}" + "k" * 1000 for number in range(3000)]
+    jobs.put_many([(key, 1) for key in keys])
+    jobs.clear()
+    assert len(jobs) == 0
+    deletes = [jobs.history(key)[0] for key in keys[::100]]
+    stamps = [delete.timestamp for delete in deletes]
+    assert stamps == sorted(stamps)
+    assert 1 < len(set(stamps)) < 10

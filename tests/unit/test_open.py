@@ -9,14 +9,17 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kvwal
-from kvwal.errors import ConfigError, InvalidName, StoreClosed, StoreLocked
+from kvwal.errors import ConfigError, InvalidName, StoreClosed, StoreLocked, WrongType
+from tests.support.faults import FakeDisk, open_store
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HOLD = """
@@ -285,7 +288,7 @@ def test_without_an_archive_there_is_none(tmp_path: Path) -> None:
             store.archive()
         stats = store.stats()["businesses"]["jobs"]
         assert (stats["archived_sequence"], stats["archive_lag_entries"]) == (None, None)
-    assert [path.name for path in tmp_path.iterdir()] == ["default"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["_locks", "default"]
 
 
 @pytest.mark.parametrize(
@@ -307,3 +310,67 @@ def test_a_log_that_was_moved_is_refused(tmp_path: Path) -> None:
         pytest.raises(ConfigError, match="written as default/local/jobs/local"),
     ):
         store.map("runs")
+
+
+@pytest.mark.parametrize("root", [None, 5, b"data", True])
+def test_what_is_no_folder_is_no_root(root: Any) -> None:
+    with pytest.raises(WrongType, match=r"root=.* is no name of a folder"):
+        kvwal.open(root)
+
+
+@pytest.mark.parametrize("archive", [False, True, 0, b"x"])
+def test_what_names_no_archive_is_refused(tmp_path: Path, archive: Any) -> None:
+    with pytest.raises(WrongType, match="archive="):
+        kvwal.open(tmp_path, archive=archive)
+    with pytest.raises(WrongType, match="archive="):
+        kvwal.restore(archive, tmp_path / "new")
+    with pytest.raises(ConfigError, match="the archive is an empty name"):
+        kvwal.open(tmp_path, archive="")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("addresses", [None, 5701, [("127.0.0.1", 5701)]])
+def test_what_are_no_addresses_is_refused(addresses: Any) -> None:
+    with pytest.raises(WrongType, match="are no addresses of nodes"):
+        kvwal.connect(addresses)
+
+
+class SlowDisk(FakeDisk):
+    """The files of the business "slow" are read when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reading, self.go = threading.Event(), threading.Event()
+
+    def names(self, folder: Path) -> list[str]:
+        if "slow" in folder.parts:
+            self.reading.set()
+            self.go.wait()
+        return super().names(folder)
+
+
+def test_a_log_that_is_long_to_recover_holds_up_no_other_and_is_opened_once(tmp_path: Path) -> None:
+    disk = SlowDisk()
+    with open_store(tmp_path, disk) as store, ThreadPoolExecutor(2) as pool:
+        slow = [pool.submit(store.map, "slow") for _ in range(2)]
+        disk.reading.wait()
+        store.map("quick")["a"] = 1
+        assert not any(each.done() for each in slow)
+        disk.go.set()
+        first, second = (each.result() for each in slow)
+        first["a"] = 1
+        assert second["a"] == 1
+
+
+def test_a_close_waits_for_a_log_that_is_being_opened(tmp_path: Path) -> None:
+    disk = SlowDisk()
+    store = open_store(tmp_path, disk)
+    with ThreadPoolExecutor(2) as pool:
+        slow = pool.submit(store.map, "slow")
+        disk.reading.wait()
+        closing = pool.submit(store.close)
+        disk.go.set()
+        closing.result()
+        assert isinstance(slow.exception(), StoreClosed | None)
+    with open_store(tmp_path) as again:
+        again.map("slow")["a"] = 1

@@ -15,9 +15,10 @@ from kvwal.errors import CorruptLog, NewerVersion
 from kvwal.log import recovery
 from kvwal.log.checkpoint import checkpoint
 from kvwal.log.format import HEAD_BYTES, pack_header, unpack_block, unpack_header
+from kvwal.log.names import snapshot_name
 from kvwal.log.reader import SegmentReader, entry_decoder
 from kvwal.ports.clock import SYSTEM
-from kvwal.ports.disk import OS_DISK, Buffer, OsDisk
+from kvwal.ports.disk import OS_DISK, Buffer, File, OsDisk
 from tests.support.logs import Writer, header, keys, recovered
 
 SMALL = Settings(segment_bytes=64 << 10)
@@ -72,7 +73,7 @@ def refusal(folder: Path) -> CorruptLog:
 
 def test_every_state_has_a_test() -> None:
     states = re.findall(r"^ ?\d+\. (\w+) ", recovery.__doc__ or "", re.MULTILINE)
-    assert len(states) == 13
+    assert len(states) == 15
     assert [state for state in states if f"test_{state}" not in globals()] == []
 
 
@@ -285,6 +286,145 @@ def test_newer(tmp_path: Path) -> None:
     path.write_bytes(newer + bytes(1000))
     with pytest.raises(NewerVersion, match="format 2"):
         recovered(tmp_path)
+
+
+def with_deltas(folder: Path, monkeypatch: pytest.MonkeyPatch, *, merged: tuple[int, ...] = (0, 0, 0)) -> Writer:
+    """A log whose three segments are in a snapshot of a base and two deltas: 1–2, 3–5, 6–9. `merged`: so many of the parts go
+    into each.
+    """
+    writer = three_segments(folder)
+    for number, count in enumerate(merged, 1):
+        monkeypatch.setattr("kvwal.log.checkpoint._worth_merging", lambda sizes, new, count=count: count)
+        checkpoint(OS_DISK, SYSTEM, folder, writer.sealed[:number], entry_decoder())
+    writer.close()
+    return writer
+
+
+BASE, DELTA, NEWEST = snapshot_name(2), snapshot_name(5, 3), snapshot_name(9, 6)
+
+
+def snapshots(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*.snapshot"))
+
+
+def test_a_snapshot_of_a_base_and_deltas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_deltas(tmp_path, monkeypatch)
+    assert snapshots(tmp_path) == sorted([BASE, DELTA, NEWEST])
+    for path in segments(tmp_path):
+        path.unlink()
+    found, seen = recovered(tmp_path)
+    assert (seen, found.next_sequence, found.snapshot and found.snapshot.name) == (keys(9), 10, NEWEST)
+    sizes = [(tmp_path / name).stat().st_size for name in (BASE, DELTA, NEWEST)]
+    assert max(sizes) < found.snapshot_bytes <= sum(sizes)
+
+
+def test_superseded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a checkpoint leaves them that was killed before it removed what it had merged. The next one does."""
+    with_deltas(tmp_path / "apart", monkeypatch)
+    writer = with_deltas(tmp_path / "log", monkeypatch, merged=(0, 0, 1))
+    folder, wide = tmp_path / "log", snapshot_name(9, 3)
+    for name in (DELTA, NEWEST):
+        (folder / name).write_bytes((tmp_path / "apart" / name).read_bytes())
+    for path in segments(folder):
+        path.unlink()
+    found, seen = recovered(folder)
+    assert (seen, found.snapshot and found.snapshot.name) == (keys(9), wide)
+    again = Writer(folder, after=found)
+    again.group(1)
+    again.appender.rotate()
+    monkeypatch.setattr("kvwal.log.checkpoint._worth_merging", lambda sizes, new: 0)
+    checkpoint(OS_DISK, SYSTEM, folder, again.sealed, entry_decoder())
+    again.close()
+    assert snapshots(folder) == sorted([BASE, wide, snapshot_name(10, 10)])
+    assert writer.sealed[-1].last == 9
+
+
+@pytest.mark.parametrize("gone", [BASE, DELTA])
+def test_missing_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: str) -> None:
+    """The segments serve, if they reach back far enough. What stood above it is in no checkpoint's way."""
+    with_deltas(tmp_path, monkeypatch)
+    (tmp_path / gone).unlink()
+    found, seen = recovered(tmp_path)
+    assert (seen, found.snapshot and found.snapshot.name) == (keys(9), BASE if gone == DELTA else None)
+    assert snapshots(tmp_path) == ([BASE] if gone == DELTA else [])
+    checkpoint(OS_DISK, SYSTEM, tmp_path, found.sealed, entry_decoder())
+    for path in segments(tmp_path):
+        path.unlink()
+    assert recovered(tmp_path)[1] == keys(9)
+
+
+@pytest.mark.parametrize("gone", [BASE, DELTA])
+def test_missing_part_that_the_log_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: str) -> None:
+    with_deltas(tmp_path, monkeypatch)
+    (tmp_path / gone).unlink()
+    for path in segments(tmp_path)[: 1 if gone == BASE else 2]:
+        path.unlink()
+    assert "a part of the snapshot is missing" in str(refusal(tmp_path))
+
+
+@pytest.mark.parametrize("damaged", [BASE, DELTA, NEWEST])
+def test_damaged_snapshot_of_deltas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: str) -> None:
+    with_deltas(tmp_path, monkeypatch)
+    flip(tmp_path / damaged, 300)
+    found, seen = recovered(tmp_path)
+    left = {BASE: [], DELTA: [BASE], NEWEST: [BASE, DELTA]}[damaged]
+    assert (seen, snapshots(tmp_path)) == (keys(9), sorted(left))
+    assert len(found.set_aside) == 3 - len(left)
+
+
+def test_a_delta_of_another_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the right sequences, and does not follow the seal below it."""
+    for name in ("one", "two"):
+        with_deltas(tmp_path / name, monkeypatch)
+    (tmp_path / "one" / DELTA).write_bytes((tmp_path / "two" / DELTA).read_bytes())
+    for path in segments(tmp_path / "one")[:2]:
+        path.unlink()
+    assert "this delta does not follow" in str(refusal(tmp_path / "one"))
+
+
+class MeanwhileDisk(OsDisk):
+    """A disk on which something happens when the first unfinished snapshot is begun."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self._meanwhile: Callable[[], object] | None = meanwhile
+
+    def create(self, path: Path) -> File:
+        if self._meanwhile is not None and ".snapshot." in path.name:
+            meanwhile, self._meanwhile = self._meanwhile, None
+            meanwhile()
+        return super().create(path)
+
+
+@pytest.mark.parametrize("orphans", [0, 1, 2])
+@pytest.mark.parametrize("own", [0, 1, 2])
+@pytest.mark.parametrize("further", [2, 3])
+def test_an_orphaned_archiver_that_merges_other_parts_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: int, orphans: int, further: int
+) -> None:
+    """Each has seen a base and a delta, and removes what it has merged; the log has all of its entries after it.
+
+    What the orphan removed can be merged no more: then the checkpoint fails, and the next one goes on from what is there.
+    """
+    writer = three_segments(tmp_path)
+
+    def run(count: int, segments: int, disk: OsDisk = OS_DISK) -> None:
+        monkeypatch.setattr("kvwal.log.checkpoint._worth_merging", lambda sizes, new: min(count, len(sizes)))
+        checkpoint(disk, SYSTEM, tmp_path, writer.sealed[:segments], entry_decoder())
+
+    run(0, 1)
+    run(0, 2)
+    writer.group(2)
+    writer.appender.rotate()
+    if own and orphans and further == 3:
+        with pytest.raises(FileNotFoundError):
+            run(own, 4, MeanwhileDisk(lambda: run(orphans, further)))
+        run(own, 4)
+    else:
+        run(own, 4, MeanwhileDisk(lambda: run(orphans, further)))
+    writer.close()
+    for path in segments(tmp_path):
+        path.unlink()
+    assert sorted(set(recovered(tmp_path)[1])) == keys(11)
 
 
 class WithAnOrphan(OsDisk):

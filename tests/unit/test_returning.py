@@ -11,9 +11,8 @@ from archive.layout import Span
 from archive.merge import Row
 from archive.objects import Objects, open_objects
 from archive.writer import put_segment
-from kvwal.cluster.memory import DROPPED
 from kvwal.cluster.returning import WINDOW_MS, Identity, Returning, Value
-from kvwal.entry import TIMESTAMP_SHIFT
+from kvwal.entry import DROPPED, TIMESTAMP_SHIFT
 from kvwal.errors import ClusterUnreachable
 from tests.support.history import LOG, place, table
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -30,8 +31,8 @@ def files_of(disk: MemoryDisk) -> Files:
     return {path: bytes(content.seen) for path, content in disk.seen.items()}
 
 
-def written(segments: int, *, closed: bool, covered: int = 0) -> Files:
-    """A log of segments of three groups each; the first `covered` are in a snapshot, and gone."""
+def written(segments: int, *, closed: bool, covered: int = 0, deltas: bool = False) -> Files:
+    """A log of segments of three groups each; the first `covered` are in a snapshot, and gone. With `deltas` each is a part."""
     disk = MemoryDisk()
     writer = Writer(FOLDER, disk=disk)
     for number in range(segments):
@@ -39,8 +40,9 @@ def written(segments: int, *, closed: bool, covered: int = 0) -> Files:
             writer.group(size)
         if number < segments - 1:
             writer.appender.rotate()
-        if number + 1 == covered:
-            checkpoint(disk, SYSTEM, FOLDER, list(writer.sealed), DECODE)
+        if number + 1 == covered or (deltas and number < covered):
+            with patch("kvwal.log.checkpoint._worth_merging", lambda sizes, new: 0):
+                checkpoint(disk, SYSTEM, FOLDER, list(writer.sealed), DECODE)
             for segment in writer.sealed:
                 disk.unlink(segment.path)
     writer.close() if closed else writer.crash()
@@ -83,7 +85,7 @@ def test_a_sound_log_loses_nothing() -> None:
 @pytest.mark.parametrize("seed", range(SEED, SEED + 300))
 def test_nothing_salvaged_is_wrong(seed: int) -> None:
     chance = random.Random(seed)
-    files = written(4, closed=chance.random() < 0.5, covered=chance.choice([0, 2]))
+    files = written(4, closed=chance.random() < 0.5, covered=chance.choice([0, 2, 3]), deltas=chance.random() < 0.5)
     last = 24
     for _ in range(chance.randint(1, 4)):
         path = chance.choice(sorted(files))
@@ -141,6 +143,17 @@ def test_an_older_snapshot_serves_below_a_damaged_one() -> None:
     saved = salvaged({**flipped(newer, path, len(newer[path]) // 2), older[0]: older[1]})
     assert saved.covered == 6
     assert [(lost.first, lost.last) for lost in saved.lost] == [(1, 12)]
+
+
+@pytest.mark.parametrize(("number", "covered"), [(0, 0), (1, 6), (2, 12)])
+def test_a_part_of_a_snapshot_that_is_damaged_costs_no_other(number: int, covered: int) -> None:
+    files = written(4, closed=True, covered=3, deltas=True)
+    path = sorted((path for path in files if path.suffix == ".snapshot"), key=lambda path: path.stem[-20:])[number]
+    saved = salvaged(flipped(files, path, files[path].index(b"value-")))
+    first = 6 * number + 1
+    assert [(lost.first, lost.last, lost.in_snapshot) for lost in saved.lost] == [(first, first + 5, True)]
+    assert saved.covered == covered
+    assert sorted(map(number_of, saved.snapshot)) == [n for n in range(1, 19) if not first <= n < first + 6]
 
 
 def test_no_salt_is_found_where_there_are_no_blocks() -> None:

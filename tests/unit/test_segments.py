@@ -18,6 +18,7 @@ from kvwal.log.segment import SEAL_ROOM
 from kvwal.ports.disk import OS_DISK
 from tests.support.faults import FakeClock, FakeDisk, open_store
 from tests.support.logs import header, recovered
+from tests.support.power import OpenFolder
 
 KIB = 1 << 10
 SMALL = Settings(segment_bytes=64 * KIB)
@@ -160,8 +161,13 @@ class NamingDisk(FakeDisk):
         self.done("rename")
 
     def sync_folder(self, folder: Path) -> None:
-        super().sync_folder(folder)
+        opened = super().open_folder(folder)
+        opened.sync()
+        opened.close()
         self.done("sync_folder")
+
+    def open_folder(self, folder: Path) -> OpenFolder:
+        return OpenFolder(self, folder)
 
 
 def test_a_recycled_file_has_lost_its_old_name_before_it_is_written(tmp_path: Path) -> None:

@@ -88,6 +88,16 @@ def test_damage_is_named_and_never_crashes(tmp_path: Path, codec: str) -> None:
     assert refused
 
 
+def test_zeros_where_a_snappy_block_begins_are_damage(tmp_path: Path) -> None:
+    """They looked like blocks of no bytes, and what was lost was not told."""
+    whole = framed("snappy")
+    second = 16 + 4 + int.from_bytes(whole[16:20], "big")
+    path = tmp_path / "log"
+    path.write_bytes(whole[:second] + bytes(8) + whole[second:])
+    with pytest.raises(DamagedFile, match="no bytes"):
+        read(Lines(path))
+
+
 def test_a_line_beyond_all_measure_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "MAX_LINE", 10_000)
     monkeypatch.setattr(lines, "CHUNK", 1_000)

@@ -1,4 +1,4 @@
-"""Entries that end, the sweeper that writes their deletes, clocks that step back or stand far behind."""
+"""Entries that end, the sweep that frees their memory, clocks that step back or stand far behind."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 
 import kvwal
 from archive.layout import Place
-from kvwal.errors import ClockSkew, CodecError
-from kvwal.ports.disk import OS_DISK
+from kvwal.errors import ClockSkew, CodecError, StorageFull
+from kvwal.ports.disk import OS_DISK, Space
 from kvwal.reading import read_local
 from tests.support.archiver import InProcess
-from tests.support.faults import START_MS, FakeClock, open_aio, open_store
+from tests.support.faults import START_MS, FakeClock, FakeDisk, open_aio, open_store
 
 
 def logged(root: Path) -> list[tuple[bytes, bool]]:
@@ -122,48 +122,99 @@ def test_an_end_lies_in_the_future_and_not_beyond_all_times(tmp_path: Path, ttl:
         assert dict(b) == {"long": 1}
 
 
-def test_the_sweeper_appends_a_delete_for_what_has_ended(tmp_path: Path) -> None:
+def test_the_memory_of_what_has_ended_is_freed_and_the_log_gets_no_delete(tmp_path: Path) -> None:
     async def work() -> None:
         clock = FakeClock()
         async with open_aio(tmp_path, clock=clock) as store:
             b = store.map("b")
-            for key in ("a", "b", "c"):
-                await b.put(key, 1, ttl=1)
+            for number in range(2500):
+                await b.put(number, 1, ttl=1)
             await b.put("kept", 1, ttl=2)
+            assert [key async for key, _ in b.scan()][-1] == "kept"  # there is an order of keys to keep up
             business = await store._engine_now().business("b")
             await business.keeper.tick()
-            assert business.state.expired(10) == []
+            assert sum(map(len, business.state.tables.values())) == 2501
             clock.ms += 1000
             await business.keeper.tick()
             await business.log.flush()
-            assert business.state.expired(10) == []
             assert sum(map(len, business.state.tables.values())) == 1
-            assert [entry.deleted for entry in await b.history("a")] == [True, False]
+            assert [key async for key, _ in b.scan()] == ["kept"]
+            assert [entry.deleted for entry in await b.history(7)] == [False]
 
     asyncio.run(work())
-    ended = [(key, True) for key in (b"a", b"b", b"c")]
-    assert logged(tmp_path)[4:] == ended
+    assert logged(tmp_path)[2501:] == [(b"", True)]
 
 
-def test_the_sweeper_leaves_alone_what_was_changed_meanwhile(tmp_path: Path) -> None:
-    """The put stands in the ring behind which the sweeper's delete is decided: it must not be deleted."""
-
+def test_a_log_that_has_later_entries_gets_no_time_mark(tmp_path: Path) -> None:
     async def work() -> None:
         clock = FakeClock()
         async with open_aio(tmp_path, clock=clock) as store:
             b = store.map("b")
             await b.put("a", 1, ttl=1)
-            business = await store._engine_now().business("b")
             clock.ms += 1000
-            put = asyncio.ensure_future(b.put("a", 2))
-            await asyncio.sleep(0)
-            await business.keeper.tick()
-            await put
-            await business.log.flush()
-            assert await b.get("a") == 2
+            await b.put("b", 1)
+            keeper = (await store._engine_now().business("b")).keeper
+            for _ in range(3):
+                await keeper.tick()
 
     asyncio.run(work())
-    assert logged(tmp_path) == [(b"a", False), (b"a", False)]
+    assert logged(tmp_path) == [(b"a", False), (b"b", False)]
+
+
+def test_a_time_mark_that_was_refused_is_written_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvwal.archiver.remote.Child", InProcess)
+
+    async def work() -> None:
+        clock, disk = FakeClock(), FakeDisk()
+        async with open_aio(tmp_path, disk, clock=clock) as store:
+            b = store.map("b")
+            await b.put("a", 1, ttl=1)
+            clock.ms += 1000
+            business = await store._engine_now().business("b")
+            disk.room = Space(1 << 30, 0)
+            with pytest.raises(StorageFull):
+                await b.put("large", b"x" * 4_000_000)
+            await business.keeper.tick()
+            await business.log.flush()
+            disk.room = None
+            await business.keeper.tick()
+            await business.log.flush()
+
+    asyncio.run(work())
+    with open_store(tmp_path, clock=FakeClock()) as store:
+        assert dict(store.map("b")) == {}
+
+
+def test_what_has_ended_stays_so_over_a_reopening_with_a_clock_that_was_set_back(tmp_path: Path) -> None:
+    async def work(clock: FakeClock, *, seen: bool) -> None:
+        async with open_aio(tmp_path, clock=clock) as store:
+            b = store.map("b")
+            if not seen:
+                await b.put("a", 1, ttl=60)
+                clock.ms += 60_000
+                business = await store._engine_now().business("b")
+                await business.keeper.tick()
+                await business.log.flush()
+            assert await b.get("a") is None
+
+    clock = FakeClock()
+    asyncio.run(work(clock, seen=False))
+    clock.ms -= 5000
+    asyncio.run(work(clock, seen=True))
+
+
+def test_what_expires_goes_on_expiring_while_the_clock_stands_a_day_back(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_store(tmp_path, clock=clock) as store:
+        b = store.map("b")
+        b.put("before", 1, ttl=5)
+        clock.ms -= 86_400_000
+        b.put("after", 1, ttl=5)
+        clock.seconds += 4.9
+        assert dict(b) == {"before": 1, "after": 1}
+        clock.seconds += 1.1
+        assert dict(b) == {}
+        assert b.put_if_absent("after", 2)
 
 
 @pytest.mark.parametrize("step", [-1, -3_600_000, 0])
@@ -239,8 +290,8 @@ def test_the_limit_of_the_skew_is_a_setting(tmp_path: Path) -> None:
         assert store.map("b")["a"] == 1
 
 
-def test_a_slow_disk_gets_one_delete_of_what_has_expired(tmp_path: Path) -> None:
-    """Several seconds pass before the first delete is written."""
+def test_a_slow_disk_gets_one_time_mark(tmp_path: Path) -> None:
+    """Several seconds pass before it is written."""
 
     async def main() -> None:
         clock = FakeClock()
@@ -254,7 +305,7 @@ def test_a_slow_disk_gets_one_delete_of_what_has_expired(tmp_path: Path) -> None
             await keeper.tick()
 
     asyncio.run(main())
-    assert logged(tmp_path) == [(b"a", False), (b"a", True), (b"b", False)]
+    assert logged(tmp_path) == [(b"a", False), (b"", True), (b"b", False)]
 
 
 def test_what_expires_while_it_waits_is_absent_for_conditions_behind_it_in_its_group(tmp_path: Path) -> None:

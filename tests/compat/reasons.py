@@ -1,0 +1,54 @@
+"""Why a node answers a test of the client otherwise than a plain member: every difference has one of these names."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Reason(NamedTuple):
+    """A difference that is meant. `said` is found in what the test failed with, `test` in the test's name."""
+
+    name: str
+    text: str
+    said: str = ""
+    test: str = ""
+
+
+REASONS = [
+    Reason(
+        "SQL",
+        "Refused: [decision 0023](decisions/0023-no-sql-from-clients.md).",
+        said=r"takes no SQL from clients",
+        test=r"sql_test.py::SqlServiceTest::test_provided_suggestions",
+    ),
+    Reason(
+        "no log",
+        "Refused unless the node's file names the service in `volatile`: [What is served](cluster.md#what-is-served).",
+        said=r"have no log in kvwal",
+    ),
+    Reason(
+        "not served",
+        "Refused: [What is served](cluster.md#what-is-served).",
+        said=r"A node of kvwal (does not serve|takes no classes)|is the members' own|runs kvwal's own tasks only",
+    ),
+    Reason("too large", "A value above `overflow_bytes` of the node's file, 5 MiB, is refused.", said=r"TooLarge"),
+    Reason(
+        "no class",
+        "The test sends an object of a Java class of its own: an entry processor, a comparator. A node loads none.",
+        said=r"com\.hazelcast\.client\.test|No DataSerializerFactory registered|Could not find PortableFactory|ClassNotFound",
+    ),
+    Reason(
+        "no XML",
+        "The test configures its members in XML: a map store, a lite member. A node has a file of its own.",
+        test=r"MapStoreTest|LiteMember",
+    ),
+]
+
+
+def named(test: str, said: str) -> str | None:
+    """The name of the first reason that fits, None if none does."""
+    for reason in REASONS:
+        if (reason.said and re.search(reason.said, said)) or (reason.test and re.search(reason.test, test)):
+            return reason.name
+    return None

@@ -1,0 +1,100 @@
+"""docs/compatibility.md, from what the client's tests came to on a plain member and on a node."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from compat.reasons import REASONS, named
+
+_HEAD = """# What the client's own tests say
+
+`make compat CLIENT_TESTS=FOLDER` runs the integration tests of hazelcast-python-client {version}, each module on plain Hazelcast
+members and on nodes of kvwal, and writes this page. A stand-in for the remote controller that those tests expect starts the
+members (tests/compat). The nodes are as they come, with two exceptions: `majority = false`, because some tests kill one of two
+members, and the properties of Hazelcast that a test sets in XML, which the nodes get by `java_options`.
+
+Left out are the tests of TLS and authentication, which need Hazelcast's Enterprise edition, and the tests of the client's asyncio
+face, which ask the same of members.
+
+{total} A difference is a test that passes on plain members and not on nodes.
+
+| module | plain members | nodes | differences |
+|---|---|---|---|
+"""
+_ABSENT = ("absent", "")
+
+
+class Module(NamedTuple):
+    """The tests of one module that passed on each kind, and what the differences are called: None has no name."""
+
+    name: str
+    plain: int
+    node: int
+    differences: dict[str, str | None]
+
+
+def outcomes(file: Path) -> Iterator[tuple[str, str, str]]:
+    """Test, outcome and what was said; a test whose call passed and whose end did not has failed."""
+    found: dict[str, tuple[str, str, str]] = {}
+    for line in file.read_text().splitlines():
+        one = json.loads(line)
+        if one["test"] not in found or one["outcome"] == "failed":
+            found[one["test"]] = one["test"], one["outcome"], one["why"]
+    yield from found.values()
+
+
+def compare(plain: Path, node: Path) -> Module:
+    """One module, of both kinds."""
+    passed = {test for test, outcome, _ in outcomes(plain) if outcome == "passed"}
+    there = {test: (outcome, said) for test, outcome, said in outcomes(node)}
+    missing = sorted(test for test in passed if there.get(test, _ABSENT)[0] != "passed")
+    differences = {test: named(test, there[test][1] if test in there else _of_class(test, there)) for test in missing}
+    return Module(plain.stem, len(passed), len(passed) - len(differences), differences)
+
+
+def _of_class(test: str, there: dict[str, tuple[str, str]]) -> str:
+    """What the set-up of the test's class failed with, told at the first of its tests only."""
+    own = test.rsplit("::", 1)[0]
+    return next((said for name, (outcome, said) in there.items() if name.startswith(own) and outcome == "failed"), "")
+
+
+def page(modules: list[Module], version: str, left: list[str]) -> str:
+    """The page; `left` are the modules that were not run."""
+    plain, node = (sum(found) for found in zip(*((module.plain, module.node) for module in modules), strict=True))
+    total = f"Of {plain:,} tests that pass on plain members {node:,} pass on nodes."
+    lines = [_HEAD.format(version=version, total=total)]
+    for module in modules:
+        counts = Counter(name or "**no name**" for name in module.differences.values())
+        lines.append(f"| {module.name} | {module.plain} | {module.node} | {_counted(counts)} |\n")
+    everywhere = Counter(name for module in modules for name in module.differences.values())
+    lines.append("\n| name | tests | reason |\n|---|---|---|\n")
+    lines += [f"| {one.name} | {everywhere[one.name]} | {one.text} |\n" for one in REASONS if everywhere[one.name]]
+    if left:
+        lines.append(f"\nNot run yet: {', '.join(left)}.\n")
+    return "".join([*lines, *_unnamed(modules)])
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "-"
+
+
+def _unnamed(modules: list[Module]) -> Iterator[str]:
+    tests = [test for module in modules for test, name in module.differences.items() if name is None]
+    if tests:
+        yield "\n## Differences without a name\n\n"
+        yield from (f"- `{test.removeprefix('tests/integration/')}`\n" for test in tests)
+
+
+def write(found: Path, to: Path, version: str, every: list[str]) -> int:
+    """Write the page, for those of `every` module that were run on both kinds; 0 when every difference has a name, else 1."""
+    files = sorted((found / "plain").glob("*.jsonl"))
+    modules = [compare(file, found / "node" / file.name) for file in files if (found / "node" / file.name).exists()]
+    there = {module.name for module in modules}
+    to.write_text(page(modules, version, [name for name in every if name not in there]))
+    unnamed = list(_unnamed(modules))
+    print(*unnamed, sep="", end="")
+    return 1 if unnamed else 0

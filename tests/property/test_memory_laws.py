@@ -1,0 +1,104 @@
+"""Memory under iterators: whatever is written meanwhile, each shows the moment at which it was made, in order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvwal.entry import Entry, make_entry
+from kvwal.structures import order
+from kvwal.structures.state import State
+
+CLASSES = ("bytes", "int", "str")
+NOW = 1000
+
+
+def change(chance: random.Random, keys: int, stamp: int) -> Entry:
+    """A put, with or without an end, or a delete of some key."""
+    key, key_class = b"%d" % chance.randrange(keys), chance.choice(CLASSES)
+    if chance.random() < 0.45:
+        return Entry(key, key_class, b"", "", True, stamp)
+    return make_entry(key, key_class, b"v", "bytes", False, stamp, chance.choice([0, 0, NOW, NOW + 1]))
+
+
+def live(model: dict[tuple[str, bytes], Entry], key_class: str | None, prefix: bytes) -> list[Entry]:
+    return [
+        entry
+        for (name, key), entry in sorted(model.items())
+        if key_class in (None, name) and key.startswith(prefix) and not 0 < entry.expires <= NOW
+    ]
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 1 << 32), st.sampled_from([5, 60, 3000]))
+def test_an_iterator_shows_its_moment_whatever_is_written_meanwhile(seed: int, keys: int) -> None:
+    chance = random.Random(seed)
+    state, model = State(lambda: NOW), dict[tuple[str, bytes], Entry]()
+    going: list[tuple[Iterator[Entry], list[Entry], list[Entry]]] = []
+    for stamp in range(60):
+        group = [change(chance, keys, stamp) for _ in range(chance.choice([1, 3, keys // 4 + 1]))]
+        state.apply(group)
+        for entry in group:
+            model.pop((entry.key_class, entry.key), None)
+            if not entry.deleted:
+                model[entry.key_class, entry.key] = entry
+        if chance.random() < 0.4:
+            key_class, prefix = chance.choice([None, *CLASSES]), chance.choice([b"", b"1"])
+            made = state.all_ordered() if key_class is None else state.ordered(key_class, prefix)
+            going.append((made, live(model, key_class, prefix if key_class else b""), []))
+        for iterator, _, seen in going:
+            seen += [entry for entry in (next(iterator, None) for _ in range(chance.randrange(40))) if entry]
+    for iterator, expected, seen in going:
+        assert seen + list(iterator) == expected
+    assert state.count() == len(live(model, None, b""))
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 1 << 32))
+def test_an_order_is_that_of_its_keys(seed: int) -> None:
+    chance = random.Random(seed)
+    keys = {b"%d" % chance.randrange(100_000) for _ in range(7000)}
+    built = order.build_order(order.listed(dict.fromkeys(keys)))  # type: ignore[arg-type]
+    for _ in range(3000):
+        key = b"%d" % chance.randrange(100_000)
+        if chance.random() < 0.5:
+            built.add(key)
+            keys.add(key)
+        else:
+            built.discard(key)
+            keys.discard(key)
+    assert built.following(b"", None, 1 << 30) == sorted(keys)
+    some = [key for key in sorted(keys) if b"2" <= key < b"3"]
+    assert built.following(b"2", b"3", 1 << 30) == some
+    assert built.following(b"2", b"3", 7) == some[:7]
+
+
+def test_keys_are_brought_in_order_beside_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between any two steps of the reader that brings a million keys in order, others write: here from that very thread."""
+    state = State(lambda: NOW)
+    model = {b"%d" % number: Entry(b"%d" % number, "str", b"", "bytes", False, 1) for number in range(30_000)}
+    state.apply(list(model.values()))
+    chance = random.Random(1)
+    steps = 0
+
+    def write() -> None:
+        nonlocal steps
+        steps += 1
+        for _ in range(50):
+            number = b"%d" % chance.randrange(60_000)
+            deleted = chance.random() < 0.5
+            entry = Entry(number, "str", b"", "" if deleted else "bytes", deleted, 2)
+            state.apply([entry])
+            model.pop(number, None)
+            if not deleted:
+                model[number] = entry
+            assert state.lookup("str", number) == model.get(number)
+        assert state.count() == len(model)
+
+    monkeypatch.setattr(order, "give_way", write)
+    assert list(state.ordered("str")) == [entry for _, entry in sorted(model.items())]
+    assert steps > 2 * 30_000 // 2000

@@ -1,0 +1,67 @@
+"""The HTTP port of a node with a token: anyone may ask whether it lives and serves, and no more."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kvwal.cluster.token import Token
+from kvwal.node.health import OPEN, Access, application
+
+TOKEN = "a-token-for-prometheus"
+FAR, NEAR = "10.0.0.9", "127.0.0.1"
+
+
+async def figures() -> bytes:
+    return b"kvwal_figures 1"
+
+
+def ask(access: Access, path: str, host: str, authorization: str | None = None) -> tuple[int, bytes]:
+    """Status and body of an answer to a caller at `host`."""
+    heard: list[dict[str, Any]] = []
+    headers = [] if authorization is None else [(b"authorization", authorization.encode())]
+    scope = {
+        "type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b"", "headers": headers,
+        "client": (host, 1), "server": ("node", 8701), "scheme": "http", "http_version": "1.1", "root_path": "",
+    }  # fmt: skip
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        heard.append(message)
+
+    app = application(lambda: (False, {"phase": "starting", "failed": {"jobs": "a path"}}), figures, access)
+    asyncio.run(app(scope, receive, send))
+    return heard[0]["status"], heard[1]["body"]
+
+
+CLOSED = Access(Token(TOKEN, "the test's"), closed=True)
+
+
+@pytest.mark.parametrize("authorization", [None, "", "Bearer", "Bearer ", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x"])
+def test_without_the_token_figures_stay_closed_and_readiness_is_bare(authorization: str | None) -> None:
+    status, body = ask(CLOSED, "/metrics", FAR, authorization)
+    assert status == 401
+    assert b"kvwal_figures" not in body
+    assert ask(CLOSED, "/readyz", FAR, authorization) == (503, b'{"ready":false}')
+    assert ask(CLOSED, "/healthz", FAR, authorization)[0] == 200
+
+
+@pytest.mark.parametrize(("host", "authorization"), [(FAR, f"Bearer {TOKEN}"), (NEAR, None), ("::1", None)])
+def test_who_shows_the_token_or_is_on_this_machine_reads_all(host: str, authorization: str | None) -> None:
+    assert ask(CLOSED, "/metrics", host, authorization) == (200, b"kvwal_figures 1")
+    assert b"a path" in ask(CLOSED, "/readyz", host, authorization)[1]
+
+
+def test_a_cluster_with_a_token_and_none_for_http_answers_this_machine_only() -> None:
+    closed = Access(None, closed=True)
+    assert ask(closed, "/metrics", FAR, "Bearer ")[0] == 401
+    assert ask(closed, "/metrics", FAR, "Bearer None")[0] == 401
+    assert ask(closed, "/metrics", NEAR)[0] == 200
+
+
+def test_a_cluster_without_a_token_answers_everyone() -> None:
+    assert ask(OPEN, "/metrics", FAR)[0] == 200

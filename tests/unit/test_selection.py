@@ -1,0 +1,26 @@
+"""Which tests a run takes: sample and rest together are all, and the seed says which is which."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.selection import left_out
+
+LONG = [f"tests/integration/test_{file}.py::test_{number}" for file in "abc" for number in range(5)]
+
+
+def taken(part: str, seed: int) -> set[str]:
+    return set(LONG) - left_out(LONG, part, seed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sample_and_rest_are_all_and_share_nothing(seed: int) -> None:
+    sample, rest = taken("sample", seed), taken("rest", seed)
+    assert sample | rest == taken("all", seed) == set(LONG)
+    assert not sample & rest
+    assert sorted(name.partition("::")[0] for name in sample) == sorted({name.partition("::")[0] for name in LONG})
+
+
+def test_the_same_seed_takes_the_same_and_every_test_is_taken_by_some() -> None:
+    assert taken("sample", 7) == taken("sample", 7)
+    assert set().union(*(taken("sample", seed) for seed in range(100))) == set(LONG)
