@@ -8,13 +8,18 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 GLUE := kvwal/node/glue.jar
 EXTRAS := test,check,bench
+# Of hypothesis, and of the sample of long tests.
+SEED := $(shell echo $$RANDOM)
+SEEDS = --hypothesis-seed=$(SEED) --sample-seed=$(SEED)
+# Two processes that each take whole files: most long tests wait for one core only.
+TWO := --numprocesses=2 --dist=loadfile
 # Spark needs a Java, the machine's own where it is new enough, else the one that PyPI carries; and its workers need our Python.
 WITH_JAVA = export PYSPARK_PYTHON="$$PWD/$(BIN)/python" && home="$$($(BIN)/python deploy/java_home.py)" && if [ -n "$$home" ]; then export JAVA_HOME="$$home"; fi &&
 
-.PHONY: help setup run test soak sweep mutants check format docs bench wheel constraints clean
+.PHONY: help setup run test test-long soak sweep mutants compat check format docs bench wheel constraints clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml constraints.txt deploy/java_home.py deploy/fetch_hazelcast.py
 	@[ -n "$(PYTHON)" ] || { echo "kvwal needs Python 3.11 or newer; name one with make PYTHON=…"; exit 1; }
@@ -34,8 +39,11 @@ setup: $(STAMP) $(GLUE) ## everything the other targets need
 run: $(STAMP) ## a real Spark job recorded, killed, recovered and restored, under data/
 	@$(WITH_JAVA) $(BIN)/python examples/run.py
 
-test: $(STAMP) $(GLUE) ## all tests; ARGS='-k name' chooses
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
+test: $(STAMP) $(GLUE) ## tests of every kind, of the long ones a sample; ARGS='-k name' chooses among all
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(TWO) $(SEEDS) $(or $(ARGS),--part=sample)
+
+test-long: $(STAMP) $(GLUE) ## the long tests that `make test` with the same SEED leaves out
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(TWO) $(SEEDS) --part=rest
 
 soak: $(STAMP) ## new seeds of the simulation; SECONDS=600 for that long
 	@$(BIN)/python -m tests.simulation.run --seconds $(or $(SECONDS),60)
@@ -45,6 +53,10 @@ sweep: $(STAMP) ## kill, or hurt, a whole life of a store at each of its system 
 
 mutants: $(STAMP) ## break each promise in a copy of the source, and see the tests notice; ARGS='words' chooses
 	@$(BIN)/python -m tests.mutants.run $(ARGS)
+
+compat: $(STAMP) $(GLUE) ## the tests of Hazelcast's client, on plain members and on nodes; CLIENT_TESTS=FOLDER has its sources
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt parameterized
+	@$(WITH_JAVA) PYTHONPATH="$$PWD/tests:$$PWD" $(BIN)/python -m compat.run '$(CLIENT_TESTS)' $(ARGS)
 
 check: $(STAMP) ## format, lint, types, layers, house rules
 	$(BIN)/ruff format --check .
@@ -67,7 +79,7 @@ wheel: $(STAMP) $(GLUE) ## dist/kvwal-….whl
 
 constraints: ## pin anew what an empty environment gets today
 	@scratch="$$(mktemp -d)" && trap 'rm -rf "$$scratch"' EXIT && $(PYTHON) -m venv "$$scratch/venv" && \
-	"$$scratch/venv/bin/python" -m pip install --quiet --disable-pip-version-check '.[$(EXTRAS)]' && \
+	"$$scratch/venv/bin/python" -m pip install --quiet --disable-pip-version-check '.[$(EXTRAS),compat]' && \
 	{ head -2 constraints.txt; "$$scratch/venv/bin/python" -m pip freeze --all --exclude kvwal --exclude pip; } > "$$scratch/pins" && \
 	cp "$$scratch/pins" constraints.txt
 
