@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive import rows, view
+from archive.columns import open_columns
 from archive.layout import Place, Span, registration_key
 from archive.objects import Objects
-from archive.reader import ObjectInfo, covered, list_spans, listed_again, live_objects, read_rows
+from archive.reader import ObjectInfo, covered, list_spans, listed_again, live_objects
 from archive.registry import owner, registered
 from archive.writer import Seals, put_object
 
@@ -93,11 +94,13 @@ def _has_rows(objects: Objects, infos: Sequence[ObjectInfo], after: int, until: 
 
     for info in infos:
         if info.footer.max_timestamp > after and info.footer.min_timestamp <= until:
-            table = read_rows(objects, info)
-            timestamp = table.column("timestamp")
-            within = pc.and_(pc.greater(timestamp, after), pc.less_equal(timestamp, until))
-            if pc.any(pc.and_(within, pc.not_equal(table.column("key_class"), TIME.key_class))).as_py():
-                return True
+            with open_columns(objects, info, ("key_class", "timestamp")) as opened:
+                opened.check()
+                for batch in opened.batches():
+                    timestamp = batch.column("timestamp")
+                    within = pc.and_(pc.greater(timestamp, after), pc.less_equal(timestamp, until))
+                    if pc.any(pc.and_(within, pc.not_equal(batch.column("key_class"), TIME.key_class))).as_py():
+                        return True
     return False
 
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, BeforeHistory
 from archive.faults import ObjectMissing
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 T = TypeVar("T")
 
@@ -40,8 +41,6 @@ LISTINGS = 5
 MAGIC = b"PAR1"
 CHUNK = 1 << 20
 FOOTER_GUESS = 64 << 10
-FIND_ROWS = 1024
-FIND_BUFFER_BYTES = 256 << 10
 
 
 class ObjectInfo(NamedTuple):
@@ -163,29 +162,41 @@ def read_info(objects: Objects, key: str, size: int, modified_ms: int) -> Object
     return ObjectInfo(key, parsed[1], footer, size, modified_ms)
 
 
-def read_footer(file: BinaryIO, key: str, *, check_body: bool = False) -> Footer:
-    """The record in the footer of the open object; with `check_body` every byte before the footer is checked too.
+def read_footer(file: BinaryIO, key: str, *, whole: bool = False) -> Footer:
+    """The record in the footer of the open object; with `whole` every byte before the footer is checked too.
 
     Raises ArchiveDamaged for anything that is not a whole object, ArchiveError if a newer version wrote it.
     """
+    footer, _ = read_metadata(file, key)
+    if whole:
+        check_body(file, key, footer)
+    return footer
+
+
+def read_metadata(file: BinaryIO, key: str) -> tuple[Footer, pq.FileMetaData]:
+    """The record in the footer, and what Parquet itself says there. Raises as `read_footer`."""
     import pyarrow.parquet as pq
 
     raw = _footer_bytes(file, key)
     sealed = footer_is_sealed(raw)
     if sealed is None:
-        raise _damaged(key, NO_RECORD)
+        raise damaged(key, NO_RECORD)
     if not sealed:
-        raise _damaged(key, "the checksum of its footer does not match")
+        raise damaged(key, "the checksum of its footer does not match")
     with as_damage(key):
         metadata = pq.read_metadata(io.BytesIO(MAGIC + raw + len(raw).to_bytes(4, "little") + MAGIC))
     footer = decode_footer((metadata.metadata or {}).get(FOOTER_KEY), key)
     if metadata.num_rows != footer.rows or metadata.schema.names != list(COLUMNS):
-        raise _damaged(
+        raise damaged(
             key, f"its footer promises {footer.rows} rows of the archive's columns, and it has {metadata.num_rows} rows"
         )
-    if check_body and _body_crc(file, key) != footer.body_crc:
-        raise _damaged(key, "the checksum of its rows does not match")
-    return footer
+    return footer, metadata
+
+
+def check_body(file: BinaryIO, key: str, footer: Footer) -> None:
+    """Raises ArchiveDamaged if a byte before the Parquet footer is not as it was written."""
+    if _body_crc(file, key) != footer.body_crc:
+        raise damaged(key, "the checksum of its rows does not match")
 
 
 def _footer_bytes(file: BinaryIO, key: str) -> bytes:
@@ -194,10 +205,10 @@ def _footer_bytes(file: BinaryIO, key: str) -> bytes:
     file.seek(max(0, end - FOOTER_GUESS))
     tail = file.read(FOOTER_GUESS)
     if tail[-4:] != MAGIC or len(tail) < 8 + len(MAGIC):
-        raise _damaged(key, "cut short: it does not end as a Parquet file does")
+        raise damaged(key, "cut short: it does not end as a Parquet file does")
     length = int.from_bytes(tail[-8:-4], "little")
     if length > end - 8 - len(MAGIC):
-        raise _damaged(key, "cut short: it has no room for its footer")
+        raise damaged(key, "cut short: it has no room for its footer")
     if length > len(tail) - 8:
         file.seek(end - 8 - length)
         tail = file.read(length + 8)
@@ -211,13 +222,13 @@ def _body_crc(file: BinaryIO, key: str) -> int:
     file.seek(end - 8)
     left = end - 8 - int.from_bytes(file.read(4), "little")
     if left < len(MAGIC):
-        raise _damaged(key, "the length of its footer is impossible")
+        raise damaged(key, "the length of its footer is impossible")
     file.seek(0)
     crc = 0
     while left > 0:
         chunk = file.read(min(CHUNK, left))
         if not chunk:
-            raise _damaged(key, "it ends before its footer")
+            raise damaged(key, "it ends before its footer")
         crc = google_crc32c.extend(crc, chunk)
         left -= len(chunk)
     return crc
@@ -228,7 +239,7 @@ def read_rows(objects: Objects, info: ObjectInfo) -> pa.Table:
     import pyarrow.parquet as pq
 
     file = io.BytesIO(objects.read(info.key))
-    check_unchanged(read_footer(file, info.key, check_body=True), info)
+    check_unchanged(read_footer(file, info.key, whole=True), info)
     with as_damage(info.key):
         return pq.read_table(file).cast(schema())
 
@@ -236,13 +247,13 @@ def read_rows(objects: Objects, info: ObjectInfo) -> pa.Table:
 def check_unchanged(footer: Footer, info: ObjectInfo) -> None:
     """Raises ArchiveDamaged if the footer read now is not the one that was read when the object was chosen."""
     if footer != info.footer:
-        raise _damaged(info.key, "its footer changed while it was read, and objects never change")
+        raise damaged(info.key, "its footer changed while it was read, and objects never change")
 
 
 def checked(objects: Objects, info: ObjectInfo, *, held: bool) -> BinaryIO:
     """A seekable file over an object, every byte of it checked, in memory or not. Raises as `read_rows`."""
     file: BinaryIO = io.BytesIO(objects.read(info.key)) if held else objects.open(info.key)
-    check_unchanged(read_footer(file, info.key, check_body=True), info)
+    check_unchanged(read_footer(file, info.key, whole=True), info)
     file.seek(0)
     return file
 
@@ -251,51 +262,8 @@ def checked_file(objects: Objects, info: ObjectInfo, folder: Path) -> Path:
     """A local file with the object, every byte of it checked, for engines that check nothing. Raises as `read_rows`."""
     path = objects.fetch(info.key, folder)
     with open_copy(path) as file:
-        check_unchanged(read_footer(file, info.key, check_body=True), info)
+        check_unchanged(read_footer(file, info.key, whole=True), info)
     return path
-
-
-def find_rows(objects: Objects, info: ObjectInfo, key_class: str, key: bytes) -> pa.Table:
-    """The rows of one identity. Reads only the row groups that may hold it, a little at a time, each page checked.
-
-    Raises as `read_rows`.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
-    with (
-        objects.open(info.key) as file,
-        as_damage(info.key),
-        pq.ParquetFile(
-            file, page_checksum_verification=True, pre_buffer=False, buffer_size=FIND_BUFFER_BYTES
-        ) as parquet,
-    ):
-        groups = [n for n in range(parquet.num_row_groups) if _may_hold(parquet.metadata.row_group(n), key_class, key)]
-        found = []
-        for batch in parquet.iter_batches(batch_size=FIND_ROWS, row_groups=groups) if groups else ():
-            is_it = pc.and_(pc.equal(batch.column("key"), key), pc.equal(batch.column("key_class"), key_class))
-            if is_it.true_count:
-                found.append(batch.filter(is_it))
-        return pa.Table.from_batches(found, schema=parquet.schema_arrow).cast(schema())
-
-
-def _may_hold(group: Any, key_class: str, key: bytes) -> bool:
-    """Whether an identity can be in a row group, as far as the least and greatest values in its footer say."""
-    for name, value in (("key", key), ("key_class", key_class)):
-        known = group.column(COLUMNS.index(name)).statistics
-        if known is not None and known.has_min_max and not known.min <= value <= known.max:
-            return False
-    return True
-
-
-def find_class(objects: Objects, info: ObjectInfo, key_class: str, columns: list[str]) -> pa.Table:
-    """These columns of the rows of one class of key. Reads only the row groups that may hold it, each page checked."""
-    import pyarrow.parquet as pq
-
-    wanted = [("key_class", "=", key_class)]
-    with objects.open(info.key) as file, as_damage(info.key):
-        return pq.read_table(file, columns=columns, filters=wanted, page_checksum_verification=True)
 
 
 def coverage(objects: Objects, place: Place, log_id: str) -> Coverage:
@@ -351,7 +319,8 @@ def without_gaps(
     return needed
 
 
-def _damaged(key: str, what: str) -> ArchiveDamaged:
+def damaged(key: str, what: str) -> ArchiveDamaged:
+    """The error of an object that is not as it was written."""
     return ArchiveDamaged(f"{key}: {what}.", hint=DAMAGED_HINT)
 
 
@@ -365,4 +334,4 @@ def as_damage(key: str) -> Iterator[None]:
     except ArchiveError:
         raise
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(key, f"cut short, or not a whole Parquet file ({str(error).splitlines()[0]})") from error
+        raise damaged(key, f"cut short, or not a whole Parquet file ({str(error).splitlines()[0]})") from error

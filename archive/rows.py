@@ -7,6 +7,7 @@ too.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Sequence
 from functools import cache, reduce
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from archive.chunks import DIGITS, chunk_crcs
 from archive.errors import ArchiveDamaged, ArchiveError
 from archive.layout import Place, Span
 
@@ -34,8 +36,9 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
     """The record in an object's Parquet footer, under the key `kvwal`, as JSON.
 
     `body_crc` is the crc32c of every byte before the Parquet footer: a reader that takes the whole object checks it,
-    one that takes single pages is guarded by the page checksums. `footer_crc` is the crc32c, in hex, of the Parquet
-    footer with zeros in its place. `previous_crc` is the crc of the seal before `first`
+    one that takes single columns checks theirs: `chunk_crcs` has the crc32c of each column chunk, eight hexadecimal digits
+    each, by row group and within it by column; objects of earlier versions have no such field. `footer_crc` is the
+    crc32c, in hex, of the Parquet footer with zeros in its place. `previous_crc` is the crc of the seal before `first`
     and `seal_crcs` those of the segments within, so that the chain of seals of the log can be followed from object to
     object; of a rewritten object only the last one is kept. `identities` is the number of different (key_class, key),
     `data_bytes` the length of all keys and values.
@@ -58,6 +61,7 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
     min_timestamp: int
     max_timestamp: int
     body_crc: int
+    chunk_crcs: str | msgspec.UnsetType = msgspec.UNSET
     footer_crc: str = "00000000"
 
     @property
@@ -75,16 +79,31 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self)
 
 
+_CHUNK_CRCS = re.compile(rb'"chunk_crcs":"([0-9a-f]*)"')
 _FOOTER_CRC = re.compile(rb'"footer_crc":"([0-9a-f]{8})"')
 NO_RECORD = f"a Parquet file, but not one of the archive: its footer has no {FOOTER_KEY.decode()!r} record"
 
 
+def blank_chunk_crcs(groups: int) -> str:
+    """The room that the checksums of the chunks of `groups` row groups take in the record, for `seal_object` to fill."""
+    return "0" * DIGITS * len(COLUMNS) * groups
+
+
 def seal_object(data: bytes) -> bytes:
-    """The bytes of an object with the checksum of its Parquet footer written into the record in that footer."""
+    """The bytes of an object with the checksums of its chunks and of its Parquet footer written into the record there.
+
+    The record keeps its length: it has zeros for all of them.
+    """
+    import pyarrow.parquet as pq
+
     begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    blank = _blank(data[begin:-8])
-    if blank is None:
-        raise ValueError("the footer holds no record")
+    raw = data[begin:-8]
+    if found := _CHUNK_CRCS.search(raw):
+        crcs = chunk_crcs(data, pq.read_metadata(io.BytesIO(data)))
+        raw = raw[: found.start(1)] + crcs + raw[found.end(1) :]
+    blank = _blank(raw)
+    if blank is None or len(raw) != len(data) - 8 - begin:
+        raise ValueError("the footer holds no record, or one without room for its checksums")
     footer, at = blank
     return data[:begin] + footer[:at] + b"%08x" % _footer_crc(footer) + footer[at + 8 :] + data[-8:]
 

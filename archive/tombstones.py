@@ -14,10 +14,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.columns import open_columns
 from archive.errors import ArchiveError
 from archive.layout import LOGICAL_BITS, MAX_NUMBER, Place
 from archive.objects import Objects
-from archive.reader import ObjectInfo, as_damage, covered, live_objects
+from archive.reader import ObjectInfo, covered, live_objects
 from archive.registry import registered
 from archive.rows import IDENTITY
 
@@ -79,12 +80,10 @@ def _rank(timestamp: int, is_tombstone: bool) -> int:
 
 
 def _rows(objects: Objects, info: ObjectInfo, now_ms: int) -> Iterator[Known]:
-    """The identity and the rank of each row."""
-    import pyarrow.parquet as pq
-
-    with objects.open(info.key) as file, as_damage(info.key):
-        found = pq.ParquetFile(file, page_checksum_verification=True)
-        for batch in found.iter_batches(BATCH_ROWS, columns=list(_LOOKED_AT)):
+    """The identity and the rank of each row, all checked before the first: a delete may go for want of a row."""
+    with open_columns(objects, info, _LOOKED_AT) as opened:
+        opened.check()
+        for batch in opened.batches(BATCH_ROWS):
             key_classes, keys, *rest = (batch.column(name).to_pylist() for name in _LOOKED_AT)
             ranks = [
                 _rank(timestamp, deleted or 0 < expires <= now_ms)

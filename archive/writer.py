@@ -19,6 +19,7 @@ from archive.rows import (
     FORMAT,
     IDENTITY,
     Footer,
+    blank_chunk_crcs,
     same_as_before,
     schema,
     seal_object,
@@ -93,7 +94,7 @@ def put_object(objects: Objects, place: Place, span: Span, table: pa.Table, seal
 
 def _read_whole(objects: Objects, key: str) -> tuple[Stored, Footer]:
     data = objects.read(key)
-    found = read_footer(io.BytesIO(data), key, check_body=True)
+    found = read_footer(io.BytesIO(data), key, whole=True)
     return Stored(key, len(data), found.rows), found
 
 
@@ -151,6 +152,7 @@ def encode(place: Place, span: Span, table: pa.Table, seals: Seals) -> tuple[Foo
             min_timestamp=times["min"],
             max_timestamp=times["max"],
             body_crc=google_crc32c.value(sink.getvalue()),
+            chunk_crcs=blank_chunk_crcs(-(-len(table) // ROW_GROUP_ROWS)),
         )
         writer.add_key_value_metadata({FOOTER_KEY: footer.encode()})
     data = seal_object(sink.getvalue())

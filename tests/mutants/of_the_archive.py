@@ -57,8 +57,18 @@ MUTANTS = [
     ),
     Mutant(
         "rows are read without a look at their checksum", 4, "archive/reader.py",
-        '    if check_body and _body_crc(file, key) != footer.body_crc:\n', "    if check_body and footer.body_crc < 0:\n",
+        '    if _body_crc(file, key) != footer.body_crc:\n', "    if footer.body_crc < 0:\n",
         "tests/unit/test_archive_segments.py tests/unit/test_archive_verify.py",
+    ),
+    Mutant(
+        "rows of a key are read without a look at the checksums of their chunks", 4, "archive/columns.py",
+        "        opened.check()\n        fields", "        fields",
+        "tests/unit/test_archive_segments.py",
+    ),
+    Mutant(
+        "a delete goes by rows that nobody checked", 4, "archive/tombstones.py",
+        "        opened.check()\n", "        pass\n",
+        "tests/unit/test_tombstones.py",
     ),
     Mutant(
         "a missing range of the archive is read over", 4, "archive/reader.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
@@ -10,21 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 
+from archive.chunks import chunk_crcs
 from archive.layout import NAME_LENGTH, Place, Span, object_key, parse_object_key, parse_registration_key
-from archive.objects import open_objects
+from archive.objects import Objects, open_objects
 from archive.reader import live_objects, read_rows
 from archive.registry import Registration, owner
 from archive.rows import FORMAT, Footer, schema
 from archive.verify import verify
-from archive.view import latest
+from archive.view import history, latest
 from archive.writer import Seals, encode
 from tests.support.history import from_table, rows, table
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "format" / "archive.md").read_text()
 GOLDEN = open_objects(str(ROOT / "tests" / "golden" / "archive-1"))
+GOLDEN_CHUNKS = open_objects(str(ROOT / "tests" / "golden" / "archive-2"))
 PLACE = Place("spark", "local", "jobs", "node-1")
 
 
@@ -39,7 +43,9 @@ def cells(text: str) -> list[list[str]]:
 
 
 def fields(kind: type[msgspec.Struct]) -> list[tuple[str, str]]:
-    return [(name, str(annotation)) for name, annotation in kind.__annotations__.items()]
+    """The fields of a record and their types; one that earlier versions did not write is `or absent`."""
+    types = {name: str(annotation) for name, annotation in kind.__annotations__.items()}
+    return [(name, text.replace("| msgspec.UnsetType", "or absent")) for name, text in types.items()]
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -96,11 +102,26 @@ def shown(line: dict[str, Any]) -> dict[str, str]:
     return {name: text[name] for name in order}
 
 
-def test_the_golden_archive_is_still_read() -> None:
-    assert verify(GOLDEN) == (1, 5, [])
-    assert [row.value for row in from_table(latest(GOLDEN, "spark", "local", "jobs"))] == [b"4"]
-    (then,) = from_table(latest(GOLDEN, "spark", "local", "jobs", at=1767225600002 << 16 | 0xFFFF))
+@pytest.mark.parametrize("golden", [GOLDEN, GOLDEN_CHUNKS], ids=["archive-1", "archive-2"])
+def test_the_golden_archives_are_still_read(golden: Objects) -> None:
+    assert verify(golden) == (1, 5, [])
+    assert [row.value for row in from_table(latest(golden, "spark", "local", "jobs"))] == [b"4"]
+    (then,) = from_table(latest(golden, "spark", "local", "jobs", at=1767225600002 << 16 | 0xFFFF))
     assert (then.deleted, then.sequence) == (True, 3)
+    versions = history(golden, "spark", "local", "jobs", key_class="str", key=b"K").column("sequence").to_pylist()
+    assert versions == [5, 4, 3, 2, 1]
+
+
+def test_only_the_later_golden_archive_has_checksums_of_chunks() -> None:
+    (earlier,), (later,) = live_objects(GOLDEN, PLACE), live_objects(GOLDEN_CHUNKS, PLACE)
+    assert earlier.footer.chunk_crcs is msgspec.UNSET
+    assert isinstance(later.footer.chunk_crcs, str)
+    assert (
+        later.footer.chunk_crcs
+        == chunk_crcs(
+            GOLDEN_CHUNKS.read(later.key), pq.read_metadata(io.BytesIO(GOLDEN_CHUNKS.read(later.key)))
+        ).decode()
+    )
 
 
 def test_the_page_tells_the_order_of_rows() -> None:

@@ -10,11 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from archive import registry
+from archive.chunks import chunks_of
+from archive.columns import find_class, find_rows
 from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, KvwalError
 from archive.layout import Place, Span, object_key
 from archive.objects import Objects, open_objects
-from archive.reader import coverage, find_rows, live_objects, read_footer, read_rows, unsuperseded, without_gaps
-from archive.rows import COLUMNS, Footer, seal_object
+from archive.reader import coverage, live_objects, read_footer, read_rows, unsuperseded, without_gaps
+from archive.rows import COLUMNS, IDENTITY, Footer, seal_object
 from archive.writer import put_segment
 from tests.support.history import LOG, PLACE, fill, merged, place, put, rows, table
 
@@ -53,7 +55,7 @@ def test_the_footer_says_what_is_in_the_object(objects: Objects) -> None:
     (stored,) = fill(objects, PLACE, [(1, 200)])
     found = rows(1, 200)
     with objects.open(stored.key) as file:
-        footer = read_footer(file, stored.key, check_body=True)
+        footer = read_footer(file, stored.key, whole=True)
     assert (footer.place, footer.span, footer.log_id) == (PLACE, Span(1, 200), LOG)
     assert (footer.previous_crc, footer.seal_crcs) == (0, [200])
     assert (footer.rows, footer.identities) == (200, len({row.identity for row in found}))
@@ -119,12 +121,34 @@ def test_a_flipped_bit_anywhere_is_found(objects: Objects) -> None:
         assert found.equals(table(sorted(rows(1, 20), key=lambda row: (row.identity, -row.timestamp)))), at
 
 
-def test_a_flipped_bit_in_a_page_is_found_by_a_reader_of_single_keys(objects: Objects) -> None:
-    (stored,) = fill(objects, PLACE, [(1, 200)])
+def test_no_flipped_bit_is_believed_by_a_reader_of_single_keys(objects: Objects) -> None:
+    """Headers of pages too: Parquet checks no header, and passes over a page that says that it is an index."""
+    (stored,) = fill(objects, PLACE, [(1, 12)])
     (info,) = live_objects(objects, PLACE)
     whole = objects.read(stored.key)
-    replace(objects, stored.key, whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
-    with pytest.raises(ArchiveDamaged):
+    body = chunks_of(pq.read_metadata(io.BytesIO(whole)))
+    assert len(body) == len(COLUMNS)
+    for at in range(body[0].begin, body[-1].end):
+        replace(objects, stored.key, whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
+        with pytest.raises(ArchiveDamaged):
+            find_rows(objects, info, "str", b"key-001")
+        if any(chunk.begin <= at < chunk.end for chunk in body[: len(IDENTITY)]):
+            with pytest.raises(ArchiveDamaged):
+                find_class(objects, info, "str", ["key"])
+
+
+def test_an_object_without_checksums_of_its_chunks_is_checked_whole(
+    objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As versions before them wrote it."""
+    monkeypatch.setattr("archive.writer.blank_chunk_crcs", lambda _: msgspec.UNSET)
+    (stored,) = fill(objects, PLACE, [(1, 12)])
+    (info,) = live_objects(objects, PLACE)
+    assert info.footer.chunk_crcs is msgspec.UNSET
+    assert len(find_rows(objects, info, "str", b"key-001")) > 0
+    whole = objects.read(stored.key)
+    replace(objects, stored.key, whole[:5] + bytes([whole[5] ^ 1]) + whole[6:])
+    with pytest.raises(ArchiveDamaged, match="the checksum of its rows"):
         find_rows(objects, info, "str", b"key-001")
 
 

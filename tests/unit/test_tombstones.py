@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from archive import registry
-from archive.layout import Place, Span
+from archive.chunks import chunks_of
+from archive.layout import LOGICAL_BITS, Place, Span
 from archive.merge import Row
 from archive.objects import Objects, open_objects
 from archive.reader import live_objects, read_rows
 from archive.rewrite import rewrite
+from archive.tombstones import OlderRows
 from archive.view import latest
 from archive.writer import put_segment
 from kvwal import aio
@@ -208,6 +212,21 @@ def test_a_delete_stays_while_another_node_has_a_put_of_the_same_timestamp(tmp_p
     assert left(objects, "node-1") == ["a", "z"]
     told = from_table(latest(objects, *place()[:3]))
     assert [row.key for row in told if not row.deleted] == [b"y", b"z"]
+
+
+def test_no_delete_goes_because_of_a_flipped_bit_in_the_rows_of_another_node(tmp_path: Path) -> None:
+    """Headers of pages too, which Parquet does not check: what cannot be read holds every delete up."""
+    objects = open_objects(str(tmp_path))
+    put(objects, "other", [("a", 1, 9), ("y", 1, 99)])
+    (info,) = live_objects(objects, place("other"))
+    assert OlderRows(objects, [info], 0).holds("str", b"a", 11 << LOGICAL_BITS)
+    assert not OlderRows(objects, [info], 0).holds("str", b"b", 11 << LOGICAL_BITS)
+    whole = objects.read(info.key)
+    keys, key_classes = chunks_of(pq.read_metadata(io.BytesIO(whole)))[:2]
+    for at in (*range(*keys), *range(*key_classes)):
+        objects.delete(info.key)
+        objects.put_if_absent(info.key, whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
+        assert OlderRows(objects, [info], 0).holds("str", b"b", 11 << LOGICAL_BITS), at
 
 
 def test_a_rewrite_of_a_log_that_is_behind_the_others_waits_for_none(tmp_path: Path) -> None:
