@@ -34,7 +34,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def three(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three members that do not run yet."""
+    """Three members that do not run yet: the first test watches them load, and either may be the only one of a run."""
     made = Cluster(tmp_path_factory.mktemp("three"), 3, archive=archive)
     yield made
     for node in made.nodes:
@@ -73,6 +73,7 @@ def test_a_cluster_from_an_embedded_stores_archive_though_the_loading_member_is_
 
 
 def test_a_map_that_was_destroyed_does_not_come_back_and_what_was_put_since_does(three: Cluster) -> None:
+    three.start()
     with three.client() as client:
         short = client.get_map("short")
         short.blocking().put_all({f"key-{number}": number for number in range(300)})
