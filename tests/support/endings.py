@@ -155,7 +155,16 @@ def served() -> None:
 
 
 def hammered() -> None:
-    """Ctrl-C again and again, at any moment of a put; then the store is used on and closed."""
+    """Ctrl-C again and again, at any moment of a put and only then; then the store is used on and closed."""
+    putting = False
+
+    def interrupt_a_put(*_: object) -> None:
+        nonlocal putting
+        if putting:
+            putting = False
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt_a_put)
     with opened() as store:
         jobs = store.map("jobs")
         ended = threading.Event()
@@ -172,11 +181,12 @@ def hammered() -> None:
         while not ended.is_set():
             number += 1
             try:
+                putting = True
                 jobs.put_many({f"{number}": "x", f"{number}-too": 1})
                 say(number)
+                putting = False
             except KeyboardInterrupt:
                 interrupted += 1
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         thread.join()
         write(jobs, "main", WRITES)
         say("interrupted" if interrupted else "never interrupted")
