@@ -9,10 +9,11 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.errors import ArchiveDamaged, ConfigError, KvwalError
+from archive.errors import ArchiveDamaged, ArchiveError, ConfigError, KvwalError
+from archive.faults import ObjectMissing
 from archive.layout import Place, Span, object_key
 from archive.objects import Objects
-from archive.reader import read_footer
+from archive.reader import list_spans, read_footer, read_info
 from archive.registry import owner, require_owner
 from archive.rows import (
     FOOTER_KEY,
@@ -65,13 +66,41 @@ def put_segment(
     `table` has the columns of `SCHEMA`, rows in any order; without a horizon it must hold every sequence of the span.
     An object that is there already is ours if its footer has the same log_id, range and seal crcs; then this call
     only confirms it. Raises ConfigError if another log owns the place (before or after the put) or the key,
-    ArchiveDamaged if the object there is not this range of this log, ArchiveError if the archive cannot be reached.
+    ArchiveDamaged if the object there is not this range of this log, ArchiveError if the archive cannot be reached, or
+    if a copy of the log archived other entries of this range meanwhile: then the object that was put here is gone again.
     """
     require_owner(objects, place, log_id)
     _check_rows(table, span)
-    stored = put_object(objects, place, span, sorted_rows(table), Seals(log_id, previous_crc, list(seal_crcs)))
+    seals = Seals(log_id, previous_crc, list(seal_crcs))
+    stored, is_new = _put(objects, place, span, sorted_rows(table), seals)
     require_owner(objects, place, log_id)
+    if other := _of_a_copy(objects, place, span, seals):
+        if is_new:
+            objects.delete(stored.key)
+        raise ArchiveError(
+            f"{objects.url}: {other} was put while {stored.key} was, and its seals are others: a copy of the log's folder is"
+            " open too, and archives there.",
+            hint="Nothing of this range is archived or dropped here. Use one folder only: the one that the archive has.",
+        )
     return stored
+
+
+def _of_a_copy(objects: Objects, place: Place, span: Span, seals: Seals) -> str | None:
+    """The key of an object of the same log that overlaps `span` and does not stand in the same chain of seals.
+
+    Looked for after the put, not before: of two who put at once, whoever put last sees the other's.
+    """
+    for other, (key, size, modified_ms) in list_spans(objects, place).items():
+        if other == span or other.last < span.first or span.last < other.first:
+            continue
+        try:
+            footer = read_info(objects, key, size, modified_ms).footer
+        except ObjectMissing:  # a rewrite took its place, or the other saw ours first
+            continue
+        shorter, longer = (footer.seal_crcs, seals.seal_crcs)[:: 1 if other.last <= span.last else -1]
+        if footer.log_id == seals.log_id and not set(shorter[-1:]) <= set(longer):
+            return key
+    return None
 
 
 def put_object(objects: Objects, place: Place, span: Span, table: pa.Table, seals: Seals) -> Stored:
@@ -79,17 +108,22 @@ def put_object(objects: Objects, place: Place, span: Span, table: pa.Table, seal
 
     What a fenced log put under that name after it was fenced gives way: nobody reads it, and its log still has it.
     """
+    return _put(objects, place, span, table, seals)[0]
+
+
+def _put(objects: Objects, place: Place, span: Span, table: pa.Table, seals: Seals) -> tuple[Stored, bool]:
+    """The object, and whether this call put it."""
     footer, data = encode(place, span, table, seals)
     key = object_key(place, span)
     if not objects.put_if_absent(key, data):
         there, found = _read_whole(objects, key)
         if not _is_behind_a_fence(objects, found):
-            return _confirm_ours(objects, there, found, footer)
+            return _confirm_ours(objects, there, found, footer), False
         objects.delete(key)
         if not objects.put_if_absent(key, data):
-            return _confirm_ours(objects, *_read_whole(objects, key), footer)
+            return _confirm_ours(objects, *_read_whole(objects, key), footer), False
     objects.confirm(key, data)
-    return Stored(key, len(data), footer.rows)
+    return Stored(key, len(data), footer.rows), True
 
 
 def _read_whole(objects: Objects, key: str) -> tuple[Stored, Footer]:

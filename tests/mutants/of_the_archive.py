@@ -39,10 +39,16 @@ MUTANTS = [
     ),
     Mutant(
         "a log that was taken over may go on writing", 7, "archive/writer.py",
-        "    stored = put_object(objects, place, span, sorted_rows(table), Seals(log_id, previous_crc, list(seal_crcs)))\n"
+        "    stored, is_new = _put(objects, place, span, sorted_rows(table), seals)\n"
         "    require_owner(objects, place, log_id)\n",
-        "    stored = put_object(objects, place, span, sorted_rows(table), Seals(log_id, previous_crc, list(seal_crcs)))\n",
+        "    stored, is_new = _put(objects, place, span, sorted_rows(table), seals)\n",
         REGISTRY,
+    ),
+    Mutant(
+        "of two copies that archive at once both are told that it is done", 8, "archive/writer.py",
+        "        if is_new:\n            objects.delete(stored.key)\n        raise ArchiveError(",
+        "        return stored\n        raise ArchiveError(",
+        "tests/unit/test_archive_segments.py",
     ),
     Mutant(
         "any log may write under a node's name", 7, "archive/registry.py",

@@ -65,14 +65,13 @@ def from_table(found: pa.Table) -> list[Row]:
 def fill(
     objects: Objects, where: Place, ranges: Sequence[tuple[int, int]], log_id: str = LOG, **shape: Any
 ) -> list[Stored]:
-    """Registers `log_id` and archives these ranges as segments whose seal has the crc of its last sequence."""
+    """Registers `log_id` and archives these ranges, as `put` does."""
     registry.register(objects, where, log_id)
     return [put(objects, where, first, last, log_id, **shape) for first, last in ranges]
 
 
 def put(objects: Objects, where: Place, first: int, last: int, log_id: str = LOG, **shape: Any) -> Stored:
-    """Archives one range, as `fill` does."""
+    """Archives one range as segments of one entry, each with its sequence for the crc of its seal."""
     found = table(rows(first, last, node=where.node, **shape))
-    return put_segment(
-        objects, where, Span(first, last), found, log_id=log_id, previous_crc=first - 1, seal_crcs=[last]
-    )
+    seals = list(range(first, last + 1))
+    return put_segment(objects, where, Span(first, last), found, log_id=log_id, previous_crc=first - 1, seal_crcs=seals)

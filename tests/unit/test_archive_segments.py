@@ -57,7 +57,7 @@ def test_the_footer_says_what_is_in_the_object(objects: Objects) -> None:
     with objects.open(stored.key) as file:
         footer = read_footer(file, stored.key, whole=True)
     assert (footer.place, footer.span, footer.log_id) == (PLACE, Span(1, 200), LOG)
-    assert (footer.previous_crc, footer.seal_crcs) == (0, [200])
+    assert (footer.previous_crc, footer.seal_crcs) == (0, list(range(1, 201)))
     assert (footer.rows, footer.identities) == (200, len({row.identity for row in found}))
     assert footer.data_bytes == sum(len(row.key) + len(row.value) for row in found)
     assert (footer.min_timestamp, footer.max_timestamp) == (1001 << 16, 1200 << 16)
@@ -152,6 +152,39 @@ def test_an_object_without_checksums_of_its_chunks_is_checked_whole(
         find_rows(objects, info, "str", b"key-001")
 
 
+@pytest.mark.parametrize(("first", "second"), [(20, 25), (25, 20)])
+def test_of_two_copies_that_archive_at_once_the_second_is_refused(
+    objects: Objects, monkeypatch: pytest.MonkeyPatch, first: int, second: int
+) -> None:
+    """Neither saw an object of the other before it put its own; a wider one would have taken the place of what was archived."""
+    fill(objects, PLACE, [(1, 10)])
+    kind = type(objects)
+    put_whole = kind.put_if_absent
+
+    def put_after_the_other(self: Objects, key: str, data: bytes) -> bool:
+        monkeypatch.setattr(kind, "put_if_absent", put_whole)
+        put(objects, PLACE, 11, first)
+        return put_whole(self, key, data)
+
+    monkeypatch.setattr(kind, "put_if_absent", put_after_the_other)
+    with pytest.raises(ArchiveError, match="a copy of the log's folder is open too"):
+        put_segment(
+            objects, PLACE, Span(11, second), table(rows(11, second, seed=1)),
+            log_id=LOG, previous_crc=10, seal_crcs=[1000 + second],
+        )  # fmt: skip
+    assert [info.span for info in live_objects(objects, PLACE)] == [Span(1, 10), Span(11, first)]
+    found = [read_rows(objects, info) for info in live_objects(objects, PLACE)]
+    assert [len(each) for each in found] == [10, first - 10]
+
+
+def test_an_earlier_attempt_with_more_segments_is_no_copy(objects: Objects) -> None:
+    """It arrived late, and the archiver has begun again with fewer."""
+    fill(objects, PLACE, [(1, 10)])
+    for last, seals in ((25, [20, 25]), (20, [20])):
+        put_segment(objects, PLACE, Span(11, last), table(rows(11, last)), log_id=LOG, previous_crc=10, seal_crcs=seals)
+    assert [info.span for info in live_objects(objects, PLACE)] == [Span(1, 10), Span(11, 25)]
+
+
 @pytest.mark.parametrize("wrong", [rows(1, 19), rows(1, 21), rows(2, 21), [*rows(1, 19), *rows(19, 19)], []])
 def test_rows_that_are_not_the_range_are_a_bug(objects: Objects, wrong: list) -> None:
     registry.register(objects, PLACE, LOG)
@@ -244,6 +277,7 @@ def test_a_reader_that_misses_an_object_lists_again(objects: Objects, monkeypatc
 
     def open_once_more(self: Objects, key: str) -> io.BufferedReader:
         if key.endswith("1-00000000000000000010.parquet"):
+            monkeypatch.setattr(type(objects), "open", real_open)
             fill(self, PLACE, [(1, 20)])
             self.delete(key)
         return real_open(self, key)
