@@ -42,11 +42,13 @@ class _Link(Enum):
     BAD = "bad"
 
 
-def victims(own: str, members: Sequence[str], electorate: Electorate, reports: Iterable[Report]) -> list[str]:
+def victims(own: str, members: Sequence[str], electorate: Electorate, reports: Sequence[Report]) -> list[str]:
     """Which of `members` (the oldest first) are to go, as `own` sees it: none as long as the links are not known, or where those
-    who stay could not serve. Whom none of those hears may only be slow: Hazelcast gives it up in its time.
+    who stay could not serve. Whom none of those hears may only be slow: Hazelcast gives it up in its time. But whoever hears
+    none of them and still says so is not.
     """
     links = _links(members, reports)
+    speaking = {report.by for report in reports if report.age_seconds <= _TOLD_SECONDS}
     if all(links[pair] is _Link.BAD for pair in links if own in pair):
         # The oldest would give up one after the other, and send each a list without those before: they would part, too.
         return [own] if own == members[0] and electorate.has_majority(members[1:]) else []
@@ -55,8 +57,15 @@ def victims(own: str, members: Sequence[str], electorate: Electorate, reports: I
     for group in _whole_groups(members, links):
         if electorate.has_majority(group):
             rest = [name for name in members if name not in group]
-            return [name for name in rest if any(links[frozenset((name, other))] is _Link.GOOD for other in group)]
+            return [name for name in rest if _is_to_go(name, group, links, speaking)]
     return []
+
+
+def _is_to_go(name: str, group: Sequence[str], links: Mapping[frozenset[str], _Link], speaking: set[str]) -> bool:
+    """Whether one that does not belong to the group that stays is heard by it, or says that it hears nobody at all."""
+    if any(links[frozenset((name, other))] is _Link.GOOD for other in group):
+        return True
+    return name in speaking and all(link is _Link.BAD for pair, link in links.items() if name in pair)
 
 
 def _whole_groups(members: Sequence[str], links: Mapping[frozenset[str], _Link]) -> Iterator[list[str]]:

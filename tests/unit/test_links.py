@@ -64,6 +64,15 @@ def test_another_one_that_hears_nobody_is_left_to_hazelcast_which_cuts_it_off_al
     assert judged(THREE, cut) == {name: [] for name in THREE}
 
 
+@pytest.mark.parametrize("deaf", ["middle", "youngest"])
+def test_one_that_says_that_it_hears_nobody_goes_although_all_hear_it(deaf: str) -> None:
+    reports = [Report(by, of, LONG if by == deaf else 0.5, 0.5) for by, of in permutations(THREE, 2)]
+    assert {name: victims(name, THREE, first(THREE), reports) for name in THREE if name != deaf} == {
+        name: [deaf] for name in THREE if name != deaf
+    }
+    assert victims(deaf, THREE, first(THREE), reports) == [], "all links may be cut, for all it knows"
+
+
 def test_nobody_goes_where_those_who_stay_could_not_serve() -> None:
     assert judged(["one", "other"], [("one", "other")]) == {"one": [], "other": []}
     assert judged(FIVE, [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "a")])["a"] == []

@@ -11,7 +11,9 @@ import com.hazelcast.internal.cluster.impl.ClusterServiceImpl;
 import com.hazelcast.logging.ILogger;
 import com.hazelcast.nio.ObjectDataInput;
 import com.hazelcast.nio.ObjectDataOutput;
+import java.io.IOException;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -26,7 +28,8 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Whom each member hears: by Hazelcast's heartbeats, which pass everything else that waits for a connection. Members ask each other,
- * so that each knows of links that are not its own.
+ * so that each knows of links that are not its own. A question says whom the one that asks hears: one that hears nobody gets no
+ * answer, and no question that it could answer.
  *
  * Times are counted while this process runs: a pause of its own is nobody's silence.
  */
@@ -35,11 +38,15 @@ public final class Links {
     private static final int LOOK_MILLIS = 200;
     private static final int WORDS = 4;
     private static final long ASK_NANOS = TimeUnit.MILLISECONDS.toNanos(800);
+    private static final long ANSWERED_NANOS = TimeUnit.SECONDS.toNanos(2);
     private static final long PAUSE_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     /** The last heartbeat of whom, by Hazelcast's clock of the cluster, which may jump, and when it was seen to change. */
     private final Map<UUID, Heard> heard = new ConcurrentHashMap<>();
+    /** What members answered. */
     private final Map<UUID, Told> told = new ConcurrentHashMap<>();
+    /** What they said when they asked: how long that was under way nobody knows, so it counts where there is no answer. */
+    private final Map<UUID, Told> said = new ConcurrentHashMap<>();
     private volatile HazelcastInstance instance;
     private ILogger logger;
     private ScheduledExecutorService timer;
@@ -48,7 +55,7 @@ public final class Links {
 
     private record Heard(long stamp, long since) { }
 
-    /** What a member answered, as `reports` has it, and when it was asked. */
+    /** What a member answered, as `reports` has it, and when it was asked; or what it said by itself, and when that arrived. */
     private record Told(String words, long since) {
         List<String> aged(long now) {
             List<String> found = words.isEmpty() ? new ArrayList<>() : new ArrayList<>(List.of(words.split(" ")));
@@ -105,9 +112,11 @@ public final class Links {
             }
             heard.keySet().retainAll(there);
             told.keySet().retainAll(there);
+            said.keySet().retainAll(there);
         } catch (HazelcastInstanceNotActiveException | RejectedExecutionException error) {
             // It is about to end, or between two clusters.
             told.clear();
+            said.clear();
         } catch (RuntimeException error) {
             logger.warning("the other members could not be asked whom they hear; they are asked again", error);
         }
@@ -123,7 +132,7 @@ public final class Links {
     }
 
     private void ask(Member member, long now) {
-        instance.getExecutorService(Intents.BETWEEN_MEMBERS).submitToMember(new Hear(), member, new ExecutionCallback<String>() {
+        instance.getExecutorService(Intents.BETWEEN_MEMBERS).submitToMember(new Hear(String.join(" ", own(now))), member, new ExecutionCallback<String>() {
             @Override
             public void onResponse(String words) {
                 told.merge(member.getUuid(), new Told(words, now), (one, other) -> one.since() - other.since() > 0 ? one : other);
@@ -147,8 +156,17 @@ public final class Links {
     public String[] reports() {
         long now = System.nanoTime();
         List<String> words = new ArrayList<>(own(now));
-        told.forEach((member, found) -> words.addAll(found.aged(now)));
+        told().forEach((member, found) -> words.addAll(found.aged(now)));
         return words.toArray(new String[0]);
+    }
+
+    /** The last that each member answered, or said where it has not answered for a while. */
+    private Map<UUID, Told> told() {
+        long now = System.nanoTime();
+        Map<UUID, Told> found = new HashMap<>(told);
+        said.forEach((member, words) ->
+            found.merge(member, words, (answer, other) -> now - answer.since() > ANSWERED_NANOS ? other : answer));
+        return found;
     }
 
     private List<String> own(long now) {
@@ -159,10 +177,14 @@ public final class Links {
         return words;
     }
 
-    private String answer() {
+    /** What `asking` hears, or nothing if that is not known, for what this member hears and was told. */
+    private String answer(String asking) {
         long now = System.nanoTime();
+        if (!asking.isEmpty()) {
+            said.put(UUID.fromString(asking.substring(0, asking.indexOf(' '))), new Told(asking, now));
+        }
         List<String> words = own(now);
-        told.forEach((member, found) -> {
+        told().forEach((member, found) -> {
             List<String> all = found.aged(now);
             for (int at = 0; at < all.size(); at += WORDS) {
                 if (all.get(at).equals(member.toString())) {
@@ -182,12 +204,22 @@ public final class Links {
         }
     }
 
-    /** From a member that wants to know whom the one that is asked hears. */
+    /** From a member that wants to know whom the one that is asked hears, and says whom it hears itself. */
     static final class Hear extends Tasks.Task implements Callable<String> {
+        private String own;
+
+        Hear() {
+            this("");
+        }
+
+        Hear(String own) {
+            this.own = own;
+        }
+
         @Override
         public String call() {
             Links links = (Links) instance.getUserContext().get(SERVICE);
-            return links.instance == null ? "" : links.answer();
+            return links.instance == null ? "" : links.answer(own);
         }
 
         @Override
@@ -196,11 +228,13 @@ public final class Links {
         }
 
         @Override
-        public void writeData(ObjectDataOutput out) {
+        public void writeData(ObjectDataOutput out) throws IOException {
+            out.writeString(own);
         }
 
         @Override
-        public void readData(ObjectDataInput in) {
+        public void readData(ObjectDataInput in) throws IOException {
+            own = in.readString();
         }
     }
 }
