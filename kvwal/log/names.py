@@ -18,6 +18,8 @@ from kvwal.ports.disk import Disk
 LOCK = "LOCK"
 LOCKS = "_locks"
 """Under the root: the file whose bytes are the locks of all its logs."""
+RETIRED = "_retired"
+"""Under a cluster: what is left of logs of destroyed maps, in a folder for each node (kvwal/log/retired.py)."""
 DIGITS = 20
 
 _NUMBERED = re.compile(rf"(?:([0-9]{{{DIGITS}}})-)?([0-9]{{{DIGITS}}})\.(wal|snapshot)")
@@ -126,7 +128,9 @@ def choose_node(disk: Disk, root: Path, namespace: str, cluster: str, node: str 
     """The node that is meant: the one given, the only one under the root, or `local`; several are a `ConfigError`."""
     if node is not None:
         return check_name("node", node)
-    nodes = sorted({place.node for place in find_places(disk, root, namespace, cluster)})
+    ends = root / check_name("namespace", namespace) / check_name("cluster", cluster) / RETIRED
+    retired = {name for name in disk.names(ends) if disk.names(ends / name)}
+    nodes = sorted({place.node for place in find_places(disk, root, namespace, cluster)} | retired)
     if len(nodes) > 1:
         raise ConfigError(
             f"{root}: {namespace}/{cluster} has several nodes: {', '.join(nodes)}.",

@@ -19,12 +19,11 @@ import msgspec
 from archive.layout import Place, check_name
 from kvwal.log.chain import check_belongs
 from kvwal.log.format import Seal, SnapshotHeader, pack_header, pack_seal
-from kvwal.log.names import check_place, log_folder, partial_name, snapshot_name
+from kvwal.log.names import RETIRED, check_place, log_folder, partial_name, snapshot_name
 from kvwal.log.reader import SnapshotReader, entry_decoder, log_files
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk
 
-FOLDER = "_retired"
 _END = ".snapshot"
 _GONE = ".gone"
 
@@ -66,7 +65,7 @@ def end_of(disk: Disk, root: Path, place: Place) -> SnapshotHeader | None:
 
 def retired_places(disk: Disk, root: Path, namespace: str, cluster: str) -> list[Place]:
     """The logs of a cluster under `root` of which only the end is left, sorted."""
-    folder = root / check_name("namespace", namespace) / check_name("cluster", cluster) / FOLDER
+    folder = root / check_name("namespace", namespace) / check_name("cluster", cluster) / RETIRED
     return sorted(
         Place(namespace, cluster, name.removesuffix(_END), node)
         for node in disk.names(folder)
@@ -89,7 +88,7 @@ def sweep(disk: Disk, root: Path, namespace: str, cluster: str, node: str) -> No
 
 
 def _folder(root: Path, place: Place) -> Path:
-    return root / place.namespace / place.cluster / FOLDER / check_place(place).node
+    return root / place.namespace / place.cluster / RETIRED / check_place(place).node
 
 
 def _path(root: Path, place: Place) -> Path:

@@ -117,6 +117,19 @@ def test_the_past_of_a_destroyed_map_is_read_without_its_lock(tmp_path: Path) ->
         assert dict(store.map("b")) == {"a": b"x"}
 
 
+def test_a_node_of_which_only_retired_logs_are_left_is_the_one_that_is_meant(tmp_path: Path) -> None:
+    """Under another name the log would begin anew."""
+    root, archive = tmp_path / "root", tmp_path / "archive"
+
+    async def work(engine: Engine) -> None:
+        await lived(engine, archived=True)
+        await retired(engine)
+
+    run(work, root, archive, node="mine")
+    with kvwal.open(root, archive=archive) as store:
+        assert store.node == "mine"
+
+
 def test_without_an_archive_nothing_stays_at_all(tmp_path: Path) -> None:
     async def work(engine: Engine) -> None:
         await lived(engine, archived=False)
