@@ -32,6 +32,8 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
     private Schemas schemas;
     private Applied applied;
     private String name;
+    /** The mark is on its way: memory may still hold what it ends. */
+    private boolean destroyed;
 
     LogStore(Mailboxes mailboxes, Gate gate, String map) {
         this.mailboxes = mailboxes;
@@ -75,9 +77,14 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
     @Override
     public void destroy() {
         if (node.getState() == NodeState.ACTIVE && node.isRunning() && gate.isOpen()) {
+            markDestroyed();
             append(Entries.encode(DROPPED, DROPPED_VALUE, 0));
             mailboxes.release(mailbox);
         }
+    }
+
+    private synchronized void markDestroyed() {
+        destroyed = true;
     }
 
     /** Returns when a change of this key may be written. */
@@ -116,10 +123,13 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
         return Words.of(key);
     }
 
-    /** See Mailboxes. All entries belong into the log that this key's belong into. */
-    List<Mailboxes.Letter> post(Data key, List<byte[]> entries, Thread writer) {
+    /**
+     * See Mailboxes. All entries belong into the log that this key's belong into. Nothing is sent once the map is destroyed: it
+     * would stand behind the mark, and come back.
+     */
+    synchronized List<Mailboxes.Letter> post(Data key, List<byte[]> entries, Thread writer) {
         gate.check();
-        return mailboxes.post(mailbox, entries, writer);
+        return destroyed ? List.of() : mailboxes.post(mailbox, entries, writer);
     }
 
     /** A change of this key is not in the log. */
