@@ -31,7 +31,7 @@ class Ended(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """The identity of the entry that says in a node's log that its map was destroyed: what stands before it counts no more."""
+    """The identity of an entry that says in a node's log that its map was destroyed: what stands before it counts no more."""
 
     key_class: str
     key: bytes
@@ -40,7 +40,7 @@ class Mark(NamedTuple):
 TIME = Mark("time:none", b"")
 
 
-def forget(objects: Objects, place: Place, end: Ended, mark: Mark) -> bool:
+def forget(objects: Objects, place: Place, end: Ended, *marks: Mark) -> bool:
     """Remove a log that ended long enough ago. False if it goes on, was taken over, or other logs have rows that it may hold
     down: then nothing is changed. Raises ArchiveError.
     """
@@ -52,7 +52,7 @@ def forget(objects: Objects, place: Place, end: Ended, mark: Mark) -> bool:
         reached = covered(live)
         if reached.last != end.last_sequence or reached.gaps or any(i.footer.log_id != end.log_id for i in live):
             return False
-        if not listed_again(lambda: _is_needed_by_none(objects, place, end, mark)):
+        if not listed_again(lambda: _is_needed_by_none(objects, place, end, marks)):
             return False
         last = _thinned(objects, place, end, live)
         for key in sorted(_keys(objects, place), key=lambda key: key == last):
@@ -63,20 +63,21 @@ def forget(objects: Objects, place: Place, end: Ended, mark: Mark) -> bool:
     return True
 
 
-def _is_needed_by_none(objects: Objects, place: Place, end: Ended, mark: Mark) -> bool:
-    """Whether no other node has a row that a mark or a delete of this log may hold down, or may still bring one: a row that is
-    as old as the log's end, and not before that node's own mark."""
+def _is_needed_by_none(objects: Objects, place: Place, end: Ended, kinds: Sequence[Mark]) -> bool:
+    """Whether no other node has a row that a mark or a delete of this log may hold down, or may still bring one: a put that is
+    as old as the log's end, and not before that node's own mark, of whichever kind."""
     where = (place.namespace, place.cluster, place.business)
     others = [other for other in registered(objects, *where) if other.node != place.node]
     if not others:
         return True
-    marks = _marks(objects, where, mark)
+    marks = [_marks(objects, where, mark) for mark in kinds]
     for other in others:
         live = live_objects(objects, other)
         reached = covered(live)
         if reached.gaps or reached.max_timestamp < end.last_timestamp:
             return False
-        if _has_rows(objects, live, marks.get(other.node, 0), end.last_timestamp):
+        mark = max(found.get(other.node, 0) for found in marks)
+        if has_puts(objects, live, mark, end.last_timestamp):
             return False
     return True
 
@@ -88,18 +89,18 @@ def _marks(objects: Objects, where: tuple[str, str, str], mark: Mark) -> dict[st
     return {node: row["timestamp"] for node, row in latest.items() if not row["deleted"]}
 
 
-def _has_rows(objects: Objects, infos: Sequence[ObjectInfo], after: int, until: int) -> bool:
-    """Whether there is a row of a time above `after` and up to `until` that is no time mark."""
+def has_puts(objects: Objects, infos: Sequence[ObjectInfo], after: int, until: int) -> bool:
+    """Whether there is a row of a time above `after` and up to `until` that is no delete."""
     import pyarrow.compute as pc
 
     for info in infos:
         if info.footer.max_timestamp > after and info.footer.min_timestamp <= until:
-            with open_columns(objects, info, ("key_class", "timestamp")) as opened:
+            with open_columns(objects, info, ("deleted", "timestamp")) as opened:
                 opened.check()
                 for batch in opened.batches():
                     timestamp = batch.column("timestamp")
                     within = pc.and_(pc.greater(timestamp, after), pc.less_equal(timestamp, until))
-                    if pc.any(pc.and_(within, pc.not_equal(batch.column("key_class"), TIME.key_class))).as_py():
+                    if pc.any(pc.and_(within, pc.invert(batch.column("deleted")))).as_py():
                         return True
     return False
 

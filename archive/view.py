@@ -14,7 +14,7 @@ from archive.merge import Source, all_rows, latest_batches
 from archive.objects import Objects
 from archive.reader import ObjectInfo, checked, listed_again, live_objects, without_gaps
 from archive.registry import registered
-from archive.rows import COLUMNS, IDENTITY, node_schema
+from archive.rows import COLUMNS, IDENTITY, node_schema, schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,13 +112,13 @@ def history(
     business: str,
     *,
     key_class: str,
-    key: bytes,
+    key: bytes | None,
     nodes: Mapping[str, int | None] | None = None,
     tails: Tails = (),
     at: int | None = None,
 ) -> pa.Table:
-    """Every row of one identity, newest first by (timestamp, node, sequence), each (node, sequence) once: `SCHEMA`
-    and `node`.
+    """Every row of one identity, or without a `key` of a class of few keys, newest first by (timestamp, node, sequence),
+    each (node, sequence) once: `SCHEMA` and `node`.
 
     Arguments and errors are those of `latest`. What a rewrite thinned out below a horizon is not there.
     """
@@ -131,7 +131,10 @@ def history(
     def _found(objects: Objects, part: NodePart, info: ObjectInfo) -> pa.Table:
         import pyarrow.compute as pc
 
-        rows = find_rows(objects, info, key_class, key)
+        if key is None:
+            rows = find_class(objects, info, key_class, COLUMNS).cast(schema())
+        else:
+            rows = find_rows(objects, info, key_class, key)
         return rows if part.up_to is None else rows.filter(pc.less_equal(rows.column("sequence"), part.up_to))
 
     return listed_again(read)
@@ -153,8 +156,10 @@ def keys_of_class(objects: Objects, namespace: str, cluster: str, business: str,
     return listed_again(read)
 
 
-def _of_identity(table: pa.Table, key_class: str, key: bytes) -> pa.Table:
+def _of_identity(table: pa.Table, key_class: str, key: bytes | None) -> pa.Table:
     import pyarrow.compute as pc
 
-    wanted = [pc.equal(table.column(name), value) for name, value in zip(IDENTITY, (key_class, key), strict=True)]
-    return table.filter(pc.and_(*wanted)).select(list(COLUMNS))
+    for name, value in zip(IDENTITY, (key_class, key), strict=True):
+        if value is not None:
+            table = table.filter(pc.equal(table.column(name), value))
+    return table.select(list(COLUMNS))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -360,6 +360,10 @@ class Engine:
     def let_small_segments_wait(self, patience: Callable[[], int]) -> None:
         """For so many archive intervals, in businesses that are opened from now on: see `Surroundings.patience`."""
         self._around = self._around._replace(patience=patience)
+
+    def forget_if(self, may: Callable[[], Awaitable[bool]]) -> None:
+        """What the archive holds of destroyed maps goes only while this says so: see `Forgetting.may`."""
+        self._forgetting.may = may
 
     def forked(self) -> None:
         """In a child process the store is closed: it goes on in the parent."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal, cast
+from struct import Struct
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import msgspec
 
@@ -18,7 +19,9 @@ TIMESTAMP_SHIFT = 16
 TIME_MARK = "time:none"
 """The key class of a time mark: a delete of a key that no caller can name. Only its timestamp means anything."""
 DROPPED = "dropped:none"
-"""The key class of the mark of a destroyed map: what its log held up to the mark's timestamp is gone."""
+"""The key class of the mark of a destroyed map: what its log held up to the mark's timestamp is gone. Its key is empty."""
+AWAY = b"away"
+"""The key of the mark of a log whose member was away when others destroyed the map: see `Ended`."""
 
 
 class DataEntry(msgspec.Struct, array_like=True, frozen=True):
@@ -72,6 +75,25 @@ def time_mark(timestamp: int = 0) -> Entry:
     """An entry that changes nothing and says how far the time of its log has come."""
     return Entry(b"", TIME_MARK, b"", "", True, timestamp)
 
+
+class Ended(NamedTuple):
+    """What the mark of a member that was away says: what its log held up to the timestamp `until` ended when others destroyed the
+    map, at `destroyed`. Unlike the mark of a destruction it says nothing of other logs."""
+
+    until: int
+    destroyed: int
+
+    def mark(self) -> Entry:
+        """The entry, to be logged."""
+        return Entry(AWAY, DROPPED, _ENDED.pack(*self), "bytes", False, 0)
+
+    @classmethod
+    def of(cls, value: bytes) -> Ended:
+        """What an entry's value says."""
+        return cls(*_ENDED.unpack(value))
+
+
+_ENDED = Struct(">QQ")
 
 Decode = Callable[[bytes], list[Entry]]
 

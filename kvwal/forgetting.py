@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from archive.layout import Place
@@ -24,6 +24,8 @@ class Forgetting:
         self._around = around
         self._place = everywhere
         self._has_log = has_log
+        self.may: Callable[[], Awaitable[bool]] = _always
+        """Whether no other node can bring something older than what the archive has now."""
         self._due = around.ports.clock.elapsed() + UPKEEP_SECONDS
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -45,7 +47,10 @@ class Forgetting:
 
     async def _run(self) -> None:
         """Until one cannot be reached: then the next round begins anew."""
-        for place, end in await self._around.ports.workers.run(self._over):
+        over = await self._around.ports.workers.run(self._over)
+        if not over or not await self.may():
+            return
+        for place, end in over:
             if self._closed:
                 return
             if not self._has_log(place.business):
@@ -73,3 +78,7 @@ class Forgetting:
         self._around.logger.warning(
             "what the archive holds of destroyed maps is still there", error=str(error), exc_info=trace
         )
+
+
+async def _always() -> bool:
+    return True

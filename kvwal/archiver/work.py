@@ -31,7 +31,7 @@ from kvwal.archiver.jobs import (
     Target,
     Upkeep,
 )
-from kvwal.entry import DROPPED, TIMESTAMP_SHIFT, Decode, Entry, time_mark
+from kvwal.entry import AWAY, DROPPED, TIMESTAMP_SHIFT, Decode, Entry, time_mark
 from kvwal.errors import ArchiveError, ArchiveGap, KvwalError
 from kvwal.log.appender import FULL
 from kvwal.log.chain import snapshot_parts
@@ -229,7 +229,8 @@ def _seed(job: Archive, disk: Disk, objects: Objects, decode: Decode, begins: in
 
 def _forget(job: Forget) -> Forgotten:
     end = Ended(job.target.log_id, job.last_sequence, job.last_timestamp)
-    return Forgotten(forget(open_target(job.target), job.target.where(), end, Mark(DROPPED, b"")))
+    marks = [Mark(DROPPED, key) for key in (b"", AWAY)]
+    return Forgotten(forget(open_target(job.target), job.target.where(), end, *marks))
 
 
 def _upkeep(job: Upkeep, clock: Clock) -> Kept:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kvwal.cluster.intents import INTENT, changes_of, with_changes
-from kvwal.entry import DROPPED, Entry
+from kvwal.entry import AWAY, DROPPED, Ended, Entry
 from kvwal.structures.state import Now, State
 
 SCHEMAS = "schema:"
@@ -49,7 +49,8 @@ class Passing(State):
             if entry.deleted:
                 continue
             if entry.key_class == DROPPED:
-                self._dropped_at = max(self._dropped_at, entry.timestamp)
+                until = Ended.of(entry.value).until if entry.key == AWAY else entry.timestamp
+                self._dropped_at = max(self._dropped_at, until)
             elif entry.timestamp > self._put_at and not entry.key_class.startswith(SCHEMAS):
                 self._put_at = entry.timestamp
 
@@ -57,6 +58,11 @@ class Passing(State):
     def put_at(self) -> int:
         """The timestamp of the last put that the log had, 0 for none."""
         return self._put_at
+
+    @property
+    def was_dropped(self) -> bool:
+        """Whether the log has a mark of a destroyed map, whatever was put since."""
+        return self._dropped_at > 0
 
     def holds_nothing(self) -> bool:
         """Whether nothing was put since the map was destroyed, or ever. Schemas serve entries only."""
@@ -87,6 +93,7 @@ class Passing(State):
 
     def dropped(self) -> list[Entry]:
         """What was collected and stands before the mark of a destroyed map, the mark last; it is no longer kept."""
+        self.tables.get(DROPPED, {}).pop(AWAY, None)  # it ended what others' logs do not bring any more
         mark = self.tables.get(DROPPED, {}).get(b"")
         if mark is None:
             return []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive import view
 from archive.objects import Objects
@@ -17,7 +17,7 @@ from archive.restore import businesses, restore_batches
 from kvwal.cluster.intents import INTENT, Unfinished
 from kvwal.cluster.maps import to_map
 from kvwal.cluster.memory import SCHEMAS
-from kvwal.entry import DROPPED, TIMESTAMP_SHIFT, Entry, encode_entries
+from kvwal.entry import AWAY, DROPPED, TIMESTAMP_SHIFT, Ended, Entry, encode_entries
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 # Of a long piece every partition of memory gets many entries at once, and each of them costs less.
 _AT_ONCE = 1 << 17
 _BYTES_AT_ONCE = 32 << 20
+
+
+class Marks(NamedTuple):
+    """What the marks of a destroyed map say. `own`: by node, up to which timestamp what its log held ended. `last`: when the map
+    was destroyed last."""
+
+    own: dict[str, int]
+    last: int
+
+    def ended(self, node: str, timestamp: int, skew: int) -> bool:
+        """See `dropped_rows`."""
+        return timestamp <= max(self.own.get(node, 0), self.last - skew)
 
 
 class Progress:
@@ -112,47 +124,50 @@ class Restore:
             self._progress.entries += len(puts)
         self.unfinished += [(business, intent, changes) for intent, changes in intents.left()]
 
-    def _intents(self, business: str, marks: dict[str, int]) -> Iterator[Entry]:
+    def _intents(self, business: str, marks: Marks) -> Iterator[Entry]:
         """Transactions that a crash interrupted, but for those of a map that was destroyed since."""
         for key in view.keys_of_class(self._objects, *self._where, business, INTENT):
             rows = view.history(self._objects, *self._where, business, key_class=INTENT, key=key)
             row = rows.slice(0, 1).to_pylist()[0]
-            if row["timestamp"] > marks.get(row["node"], 0):
+            if not marks.ended(row["node"], row["timestamp"], self._skew):
                 yield Entry(key, INTENT, row["value"], row["value_class"], False, row["timestamp"])
 
-    def _live(self, batch: pa.RecordBatch, marks: dict[str, int]) -> pa.RecordBatch:
+    def _live(self, batch: pa.RecordBatch, marks: Marks) -> pa.RecordBatch:
         import pyarrow.compute as pc
 
         expires, key_class = batch.column("expires"), batch.column("key_class")
         gone = pc.or_(batch.column("deleted"), pc.and_(pc.greater(expires, 0), pc.less_equal(expires, self._now_ms)))
         gone = pc.or_(gone, pc.or_(pc.equal(key_class, DROPPED), pc.equal(key_class, INTENT)))
-        if marks:
+        if marks.own:
             dropped = pc.and_(dropped_rows(batch, marks, self._skew), pc.invert(pc.starts_with(key_class, SCHEMAS)))
             gone = pc.or_(gone, dropped)
         return batch.filter(pc.invert(gone))
 
 
-def marks_of(
-    objects: Objects, where: tuple[str, str, str], at: int | None = None, tails: view.Tails = ()
-) -> dict[str, int]:
-    """When the map was destroyed last, up to `at`, by each node's log: nothing that such a log holds from before counts. `tails`
-    are rows that only logs hold."""
-    rows = view.history(objects, *where, key_class=DROPPED, key=b"", at=at, tails=tails)
-    found: dict[str, tuple[int, bool]] = {}
-    columns = (rows.column(name).to_pylist() for name in ("node", "timestamp", "deleted"))
-    for node, timestamp, deleted in zip(*columns, strict=True):
-        found.setdefault(node, (timestamp, deleted))
-    return {node: timestamp for node, (timestamp, deleted) in found.items() if not deleted}
+def marks_of(objects: Objects, where: tuple[str, str, str], at: int | None = None, tails: view.Tails = ()) -> Marks:
+    """The marks of the map's destruction, up to `at`, in all logs. `tails` are rows that only logs hold."""
+    rows = view.history(objects, *where, key_class=DROPPED, key=None, tails=tails).to_pylist()
+    own: dict[str, int] = {}
+    for row in reversed([row for row in rows if row["key"] != AWAY and (at is None or row["timestamp"] <= at)]):
+        own[row["node"]] = 0 if row["deleted"] else row["timestamp"]
+    last = max(own.values(), default=0)
+    # A member that came back later marked what had ended before: that counts from when it had.
+    for row in rows:
+        if row["key"] == AWAY and not row["deleted"]:
+            until, destroyed = Ended.of(row["value"])
+            if at is None or destroyed <= at:
+                own[row["node"]] = max(own.get(row["node"], 0), until)
+    return Marks(own, last)
 
 
-def dropped_rows(batch: pa.RecordBatch, marks: dict[str, int], skew: int) -> pa.BooleanArray:
+def dropped_rows(batch: pa.RecordBatch, marks: Marks, skew: int) -> pa.BooleanArray:
     """Which rows are from before their own node's mark; or, of a node that had nothing of the map and so made no mark, from long
     before the last one: `skew` is how far apart the members' clocks may have been, as timestamps are."""
     import pyarrow.compute as pc
 
     timestamp, node = batch.column("timestamp"), batch.column("node")
-    found = pc.less_equal(timestamp, max(marks.values()) - skew)
-    for name, mark in marks.items():
+    found = pc.less_equal(timestamp, marks.last - skew)
+    for name, mark in marks.own.items():
         found = pc.or_(found, pc.and_(pc.equal(node, name), pc.less_equal(timestamp, mark)))
     return found
 

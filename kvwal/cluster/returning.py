@@ -201,7 +201,7 @@ class Returning:
         return listed_again(read)
 
     def _is_mark(self, change: Change) -> bool:
-        return change.key_class == self._mark and change.value is not None
+        return change.identity == (self._mark, b"") and change.value is not None
 
     def _changes(
         self, batches: Iterable[pa.RecordBatch], since: int, keys: Collection[bytes] | None = None

@@ -16,7 +16,7 @@ from kvwal.cluster.electorate import Electorate
 from kvwal.cluster.intents import INTENT, INTENTS
 from kvwal.cluster.maps import to_map
 from kvwal.cluster.memory import is_of_map
-from kvwal.cluster.restore import columns_of
+from kvwal.cluster.restore import Marks, columns_of, dropped_rows, marks_of
 from kvwal.cluster.roster import Orphan, Roster
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
@@ -39,11 +39,13 @@ class Adoption:
         all_archive: Callable[[], Awaitable[None]],
         objects: Callable[[], Objects],
         where: tuple[str, str],
+        skew: int,
         clock: Clock,
         workers: Workers,
     ) -> None:
         """`electorate` has the members that did not leave in order; `make` makes java/Adoption.java of partitions, as
-        hexadecimal digits; after `all_archive` the archive has what the logs of the living hold; `where` is namespace, cluster.
+        hexadecimal digits; after `all_archive` the archive has what the logs of the living hold; `where` is namespace, cluster;
+        `skew` is how far apart the members' clocks may have been, as timestamps are.
         """
         self.partitions = 0
         self.lost = ""
@@ -53,6 +55,7 @@ class Adoption:
         self._all_archive = all_archive
         self._objects = objects
         self._where = where
+        self._skew = skew
         self._clock = clock
         self._workers = workers
         self._logger = get_logger(__name__).bind(node=roster.own.name)
@@ -87,24 +90,26 @@ class Adoption:
 
     def _deletes(self, work: Any) -> int:
         """A log of the living may hold a key that the lost one's log deleted; or an intent, which would make again what a client
-        deleted since."""
+        deleted since. What the mark of a destroyed map ended needs none."""
         objects = self._objects()
         count = 0
         for name in businesses(objects, *self._where):
+            marks = marks_of(objects, (*self._where, name))
             for batch in restore_batches(objects, *self._where, name).batches:
-                for key_class, keys, offsets in self._keys(batch):
+                for key_class, keys, offsets in self._keys(batch, marks):
                     if key_class == INTENT:
                         count += int(work.deletes(INTENTS, "str", keys, offsets))
                     elif is_of_map(key_class):
                         count += int(work.deletes(to_map(name), key_class, keys, offsets))
         return count
 
-    def _keys(self, batch: pa.RecordBatch) -> Iterator[tuple[str, bytes, bytes]]:
+    def _keys(self, batch: pa.RecordBatch, marks: Marks) -> Iterator[tuple[str, bytes, bytes]]:
         import pyarrow.compute as pc
 
         ends = batch.column("expires")
         lives = pc.invert(pc.and_(pc.greater(ends, 0), pc.less_equal(ends, self._clock.wall_ms())))
-        rows = batch.filter(pc.and_(lives, pc.invert(batch.column("deleted"))))
+        lives = pc.and_(lives, pc.invert(batch.column("deleted")))
+        rows = batch.filter(pc.and_(lives, pc.invert(dropped_rows(batch, marks, self._skew))))
         for key_class, _, keys, offsets, *_ in columns_of(rows):
             yield key_class, keys, offsets
 

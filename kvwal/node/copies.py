@@ -10,13 +10,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
-from archive.layout import Place, parse_object_key, parse_registration_key
+from archive.forget import has_puts
+from archive.layout import parse_object_key, parse_registration_key
 from archive.objects import Objects, open_objects
 from archive.reader import live_objects
 from archive.registry import registered
 from kvwal.cluster import questions
 from kvwal.cluster.maps import to_map
 from kvwal.cluster.questions import Copied, CopyQuestion, PartQuestion
+from kvwal.cluster.restore import marks_of
 from kvwal.cluster.roster import Fellow
 from kvwal.engine import Engine
 from kvwal.errors import ArchiveError
@@ -140,16 +142,13 @@ class Copies:
 
 
 def may_lack(objects: Objects, where: tuple[str, str], left_out: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Maps of which a member's snapshot left out a delete, while another member's log has entries that are older: one of them may
-    be what was deleted. `left_out` is by node and business; sorted sentences."""
+    """Maps of which a member's snapshot left out a delete, while another member's log has puts that are older, and after its own
+    mark: one of them may be what was deleted. `left_out` is by node and business; sorted sentences."""
     found = []
     for node, businesses in left_out.items():
         for business, last in businesses.items():
             others = [place for place in registered(objects, *where, business) if place.node != node] if last else []
-            if any(_oldest(objects, place) <= last for place in others):
+            own = marks_of(objects, (*where, business)).own if others else {}
+            if any(has_puts(objects, live_objects(objects, o), own.get(o.node, 0), last) for o in others):
                 found.append(f"was deleted from the map {to_map(business)!r} up to {to_text(last)} ({node})")
     return sorted(found)
-
-
-def _oldest(objects: Objects, place: Place) -> int:
-    return min(info.footer.min_timestamp for info in live_objects(objects, place))

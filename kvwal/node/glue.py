@@ -15,7 +15,7 @@ from kvwal.engine import Engine
 from kvwal.entry import DROPPED, Decode, Entry, make_decoder
 from kvwal.errors import KvwalError
 from kvwal.log.ring import Submission, size_of
-from kvwal.node.drop import drop
+from kvwal.node.drop import drop, may_let_go
 from kvwal.ports.boundary import start_task, when_done
 from kvwal.ports.doorbell import Doorbell
 from kvwal.ports.logger import get_logger
@@ -134,12 +134,13 @@ class Glue:
             with passing(business.state).watching() as written:
                 await business.submit_soon(submission)
                 timestamp = await future
-                # A delete now could come behind a put in another member's log: the mark stays, and whoever restores obeys it.
+                # A delete now could come behind a put in another member's log: the mark stays, in the archive when the log has
+                # gone, and whoever restores obeys it.
                 count = 0
                 if alone := self._alone():
                     count = await drop(self._engine, business, timestamp, written, self._droppers)
             business.keeper.held -= 1
-            business.keeper.retires = alone
+            business.keeper.retires = may_let_go(self._engine, business, alone=alone)
             if not alone:
                 return
             self._logger.info("dropped", map=name, entries=count)

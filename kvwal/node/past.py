@@ -89,7 +89,8 @@ def _as_of(objects: Objects, where: tuple[str, str, str], timestamp: int, skew: 
     classes = table.column("key_class").combine_chunks()
     found = [name for name in pc.unique(classes).to_pylist() if is_of_map(name)]
     table = table.filter(pc.is_in(classes, value_set=pa.array(found, pa.string())))
-    if marks := marks_of(objects, where, at=timestamp, tails=tails):
+    marks = marks_of(objects, where, at=timestamp, tails=tails)
+    if marks.own:
         gone = [dropped_rows(batch, marks, skew) for batch in table.to_batches()]
         table = table.filter(pc.invert(pa.chunked_array(gone, pa.bool_())))
     return table

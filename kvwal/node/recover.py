@@ -136,6 +136,15 @@ class Recovery:
                 raise not_archived(lacking, within)
             await asyncio.sleep(_POLL_SECONDS)
 
+    async def nothing_is_missing(self, *, within: float) -> bool:
+        """Whether every member on record is there, and the archive has what its logs held when this was called: nobody can bring
+        something older later. `ArchiveError` if that takes more than `within` seconds."""
+        if not self.alone:
+            if not self._record.members.keys() <= await self._run(self._roster.names):
+                return False
+            await self.all_archive(within=within)
+        return True
+
     async def _note_apart(self, *, apart: bool) -> None:
         """Durably, since when an expected member is out of sight: a member that ends meanwhile compares from there."""
         since = self._record.apart

@@ -23,6 +23,7 @@ from kvwal.cluster.voters import Voters
 from kvwal.cluster.watching import Links
 from kvwal.config import Flush
 from kvwal.engine import Default, Engine, Options
+from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ArchiveError, ClusterUnreachable, KvwalError, LogFailed, StorageFull
 from kvwal.node import jvm, member
 from kvwal.node.adoption import Adoption
@@ -30,6 +31,7 @@ from kvwal.node.answering import Answer, QuestionLoop
 from kvwal.node.compare import Comparison
 from kvwal.node.config import NodeOptions
 from kvwal.node.copies import Copies
+from kvwal.node.drop import Absence, may_let_go
 from kvwal.node.glue import Glue
 from kvwal.node.health import Access, HttpServer, Phase, Vitals, application
 from kvwal.node.metrics import Metrics
@@ -48,6 +50,8 @@ _ADOPT_AGAIN_SECONDS = 10.0
 _ADOPT_SECONDS = 1.0
 _ARCHIVE_SECONDS = 75.0
 """For archiving tails when it leaves: whoever runs a node gives it two minutes, and every log is to be ended in them."""
+_FORGET_SECONDS = 30.0
+"""For all members to archive what they have, before what the archive holds of destroyed maps goes."""
 _PATIENCE = 5
 """Archive intervals that a map with few changes waits, where a lost disk alone costs nothing."""
 READY = "kvwal node {node} is ready at {address}"
@@ -82,6 +86,7 @@ class Service:
         self._questions = jvm.java("kvwal.node.Questions")(self._gate, self._majority)
         self._peer_questions = jvm.java("kvwal.node.Questions").ofPeers()
         self._engine.let_small_segments_wait(self._patience)
+        self._engine.forget_if(self._may_forget)
         self._full_since = math.inf
         self._beside: list[asyncio.Task[None]] = []
         self._pump: asyncio.Task[None]
@@ -201,6 +206,10 @@ class Service:
         recovery = self._vitals.recovery
         return _PATIENCE if recovery is not None and recovery.living > 1 and self._options.file.backups else 1
 
+    async def _may_forget(self) -> bool:
+        recovery = self._vitals.recovery
+        return recovery is not None and await recovery.nothing_is_missing(within=_FORGET_SECONDS)
+
     def _memory(self, now: Now) -> Passing:
         return Passing(now, collects=self._alone)
 
@@ -235,16 +244,15 @@ class Service:
         vitals.adoption = Adoption(
             roster, lambda: voters.current if options.file.majority else None,
             partial(jvm.java("kvwal.node.Adoption"), instance), recovery.all_archive, recovery.objects,
-            (around.namespace, around.cluster), around.clock, self._workers,
+            (around.namespace, around.cluster), int(around.settings.max_skew_seconds * 1000) << TIMESTAMP_SHIFT,
+            around.clock, self._workers,
         )  # fmt: skip
         self._answer(self._questions, Answering(self._engine, recovery, peers, self._readers).answer)
         limits = vitals.limits = Limits(roster, self._bounds, self._gate.fence, around.clock)
         await limits.begin(around.settings.max_skew_seconds)
         loaded = await recovery.run()
         await peers.own_copy.clear()
-        for business in self._engine.businesses.values():
-            # A log that holds nothing now is of a map that was destroyed, or is made again when it is written to.
-            business.keeper.retires = recovery.alone
+        self._let_logs_go(recovery)
         await limits.rise(recovery.newest)
         limits.serve()
         gc.freeze()  # what is here now stays; see `load_own`
@@ -255,9 +263,16 @@ class Service:
         )  # fmt: skip
         vitals.phase = Phase.COPYING
         self._logger.info("serving", address=str(options.address), entries=loaded)
+        if not recovery.alone:
+            self._begin(Absence(self._engine, recovery.all_archive, recovery.objects, self._readers).run())
         if recovery.was_away:
             self._begin(Comparison(instance, self._engine, recovery, roster, voters).run())
         return recovery
+
+    def _let_logs_go(self, recovery: Recovery) -> None:
+        """A log that holds nothing now is of a map that was destroyed; or, of a node alone, made again when it is written to."""
+        for business in self._engine.businesses.values():
+            business.keeper.retires = may_let_go(self._engine, business, alone=recovery.alone)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Something to do beside, until the node leaves."""

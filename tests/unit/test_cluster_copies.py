@@ -16,7 +16,9 @@ from kvwal.cluster.gathering import Status, is_away, unproved
 from kvwal.cluster.questions import CopyQuestion, PartQuestion
 from kvwal.cluster.roster import Fellow
 from kvwal.engine import Engine
+from kvwal.entry import DROPPED, Entry
 from kvwal.errors import ArchiveError
+from kvwal.log.ring import Submission, size_of
 from kvwal.node import copies
 from kvwal.node.copies import Copies, OwnCopy
 from kvwal.ports.tasks import ThreadWorkers
@@ -87,6 +89,14 @@ class Members:
         self.own = {name: OwnCopy(engine, self.workers) for name, engine in engines.items()}
         first = Copies(self.own[NAMES[0]], self._ask, engines[NAMES[0]], self.workers)
         return await first.gather(NAMES[0], [Fellow(name, name, "", "", "") for name in NAMES])
+
+
+async def submitted(members: Members, name: str, *entries: Entry) -> None:
+    """Appended to the log of `jobs` of a member."""
+    future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    business = await cast("Engine", members.stores[name]._engine).business("jobs")
+    await business.submit_soon(Submission(list(entries), size_of(list(entries)), future))
+    await future
 
 
 def run(folder: Path, work: Callable[[Members], Awaitable[None]]) -> None:
@@ -162,6 +172,35 @@ def test_a_delete_that_was_left_out_says_nothing_of_what_came_later(tmp_path: Pa
         members.clock.ms += 1
         await two.put("late", "1")
         assert live(await members.gather(), "jobs") == {b"late": b"1"}
+
+    run(tmp_path, work)
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_what_a_log_held_before_its_own_mark_needs_no_delete(marked: bool, tmp_path: Path) -> None:
+    """Of a destroyed map one member has let its log go, and another has not."""
+
+    async def work(members: Members) -> None:
+        one, two = (members.stores[name].map("jobs") for name in NAMES[:2])
+        await two.put("gone", "1")
+        await one.put("other", "1")
+        await one.delete("other")
+        members.clock.ms += 1
+        if marked:
+            await submitted(members, "node-2", Entry(b"", DROPPED, b"", "none", False, 0))
+        members.clock.ms += 1
+        await submitted(members, "node-1", Entry(b"", DROPPED, b"", "none", True, 0))
+        engine = cast("Engine", members.stores["node-1"]._engine)
+        engine.businesses["jobs"].keeper.retires = True
+        await members.stores["node-1"].archive()
+        engine._retirement.tick()
+        await cast("asyncio.Task[None]", engine._retirement._task)
+        assert engine.retired() == ["jobs"]
+        if marked:
+            await members.gather()
+        else:
+            with pytest.raises(ArchiveError, match=r"the disks alone do not tell"):
+                await members.gather()
 
     run(tmp_path, work)
 

@@ -12,7 +12,7 @@ from archive.merge import Row
 from archive.objects import Objects, open_objects
 from archive.writer import put_segment
 from kvwal.cluster.returning import WINDOW_MS, Identity, Returning, Value
-from kvwal.entry import DROPPED, TIMESTAMP_SHIFT
+from kvwal.entry import AWAY, DROPPED, TIMESTAMP_SHIFT
 from kvwal.errors import ClusterUnreachable
 from tests.support.history import LOG, place, table
 
@@ -167,6 +167,15 @@ def test_what_a_destroyed_map_held_stays_away_and_what_came_later_does_not(logs:
     memory = Held()
     assert compare(logs, memory) == 1
     assert memory.text() == {"later": "alone"}
+
+
+def test_a_mark_of_what_ended_while_it_was_away_holds_nothing_else_down(logs: Logs) -> None:
+    logs.took(OTHER, 30_000, "", "", key_class=DROPPED)
+    logs.took(BACK, 100, "late", "new")
+    logs.took(BACK, 50, AWAY.decode(), "until and when", key_class=DROPPED)
+    memory = Held()
+    assert compare(logs, memory) == 1
+    assert memory.text() == {"late": "new"}
 
 
 def test_a_map_that_is_destroyed_between_the_two_looks_gets_nothing(logs: Logs) -> None:
