@@ -75,6 +75,7 @@ def configuration(
     factory = java("kvwal.node.LogStore$Factory")(mailboxes, gate)
     config.getMapConfig("default").setMapStoreConfig(_store(factory)).setSplitBrainProtectionName(_MAJORITY)
     protection = java("com.hazelcast.config.SplitBrainProtectionConfig")(_MAJORITY, True)
+    gate.pending.configure(options.file.backups, leases, majority)
     leases.configure(config)
     links.configure(config)
     questions.configure(config)

@@ -12,6 +12,8 @@ import java.util.concurrent.Future;
 public final class Gate {
     /** What a change has to pass besides. */
     public final Fence fence = new Fence();
+    /** What may be known of changes. */
+    public final PendingChanges pending = new PendingChanges();
     private final CompletableFuture<Void> recovered = new CompletableFuture<>();
     private boolean open;
     private boolean armed;

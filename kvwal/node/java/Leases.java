@@ -184,6 +184,21 @@ public final class Leases {
         return most;
     }
 
+    /** Whether no member that is gone can believe any more that it is there; false if that cannot be said now. */
+    boolean isOver() {
+        if (instance == null) {
+            return false;
+        }
+        try {
+            return left() == 0;
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+            return false;
+        } catch (ExecutionException | HazelcastInstanceNotActiveException | RejectedExecutionException error) {
+            return false;
+        }
+    }
+
     /** From a member that wants to be counted in. */
     static final class Renew extends Tasks.Task implements Callable<Boolean> {
         private UUID member;

@@ -57,7 +57,13 @@ public final class LogDataStore extends WriteThroughStore {
 
     /** Returns when the log has them, or, within a step that can wait for that, at once: see Waiting. */
     private void write(List<LogStore.Change> changes, long expires) {
-        Runnable refuse = () -> changes.forEach(change -> log.refused(change.key()));
+        PendingChange pending = log.pend(changes);
+        Runnable refuse = () -> {
+            changes.forEach(change -> log.refused(change.key()));
+            if (pending != null) {
+                log.gate.pending.settle(pending);
+            }
+        };
         try {
             changes.forEach(change -> log.pass(change.key()));
             log.write(changes, expires);

@@ -76,6 +76,7 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
      */
     @Override
     public void destroy() {
+        gate.pending.forget(name);
         if (node.getState() == NodeState.ACTIVE && node.isRunning() && gate.isOpen()) {
             markDestroyed();
             append(Entries.encode(DROPPED, DROPPED_VALUE, 0));
@@ -91,6 +92,12 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
     void pass(Data key) {
         gate.check();
         gate.fence.pass(node, node.getPartitionService().getPartitionId(key));
+    }
+
+    /** A change of these keys is about to be written; null if nobody has to wait for its backups. See PendingChanges. */
+    PendingChange pend(List<Change> changes) {
+        List<Data> keys = changes.stream().map(Change::key).toList();
+        return keys.isEmpty() ? null : gate.pending.begin(name, node.getPartitionService().getPartitionId(keys.get(0)), keys);
     }
 
     /** What a key becomes; `value` null for a delete. */

@@ -2,6 +2,8 @@ package kvwal.node;
 
 import com.hazelcast.cluster.Member;
 import com.hazelcast.spi.exception.RetryableHazelcastException;
+import com.hazelcast.spi.impl.NodeEngineImpl;
+import com.hazelcast.spi.impl.operationservice.Operation;
 import com.hazelcast.splitbrainprotection.SplitBrainProtectionFunction;
 import java.util.Collection;
 import java.util.Set;
@@ -29,6 +31,11 @@ public final class Majority implements SplitBrainProtectionFunction {
     /** Whose presence counts from now on. Before the first call nothing is refused. */
     public void expect(String[] names) {
         expected = Set.of(names);
+    }
+
+    /** The operation may run. */
+    public void pass(NodeEngineImpl engine, Operation operation) {
+        gate.pending.pass(engine, operation);
     }
 
     /** Throws if the half that is `members` may not serve: nothing was read or written then. */

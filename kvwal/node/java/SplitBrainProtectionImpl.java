@@ -43,6 +43,7 @@ public class SplitBrainProtectionImpl implements SplitBrainProtection {
         if (isOfClients && !OF_LOADING.contains(operation.getClass()) && !(operation instanceof SplitBrainProtectionCheckAwareOperation aware
             && !aware.shouldCheckSplitBrainProtection())) {
             ensureNoSplitBrain();
+            majority.pass(engine, operation);
         }
     }
 

@@ -52,6 +52,11 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
         return CURRENTLY_EXECUTING_ON_PARTITION_THREAD.get();
     }
 
+    /** Whether an operation's steps have begun, by what sends its answer. */
+    public static boolean answersBy(OperationResponseHandler<?> handler) {
+        return handler instanceof Answering;
+    }
+
     @Override
     public int getPartitionId() {
         return partition;

@@ -37,6 +37,7 @@ public final class Tasks implements DataSerializableFactory {
     public static final int OF_MATCHES = 13;
     static final int PEER_QUESTION = 20;
     static final int HEAR = 21;
+    static final int BACKUP_CHECK = 22;
 
     /** Whether a client may send it; the others are for members among themselves. */
     static boolean isOfClients(int number) {
@@ -61,6 +62,7 @@ public final class Tasks implements DataSerializableFactory {
             case OF_MATCHES: return new ManyKeys.OfMatches();
             case PEER_QUESTION: return new Questions.AskPeer();
             case HEAR: return new Links.Hear();
+            case BACKUP_CHECK: return new BackupCheck();
             default: throw new IllegalArgumentException("there is no task " + number);
         }
     }

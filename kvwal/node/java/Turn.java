@@ -57,6 +57,9 @@ final class Turn {
 
     /** Begins to write the next piece, if there is room; never waits. Throws what the log would. */
     synchronized void take() {
+        if (!letters.isEmpty()) {
+            return; // it was asked for twice
+        }
         log.pass(key());
         RecordStore<?> store = maps.getExistingRecordStore(partition, map);
         List<byte[]> entries = new ArrayList<>();
