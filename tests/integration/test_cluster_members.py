@@ -126,8 +126,12 @@ def of_partition(key: str) -> Any:
 def test_a_change_of_many_keys_that_a_backup_has_not_is_not_told_to_be_done(three: Cluster) -> None:
     """One message for keys of several partitions: Hazelcast waits for no backup of these. It goes by a member that talks, and no
     key of the silent one is in it, or the call would wait for that; `clear` does, until it talks again."""
-    keys = [f"key-{number}" for number in range(60)]
     with three.nodes[0].client(smart_routing=False) as client:
+        # One of a partition: what an entry processor answers of many keys waits for what others changed there.
+        found = {
+            client.partition_service.get_partition_id(key): key for key in (f"key-{number}" for number in range(60))
+        }
+        keys = list(found.values())
         half, cleared = client.get_map("half-of-many"), client.get_map("half-cleared")
         for there in (half, cleared):
             there.blocking().put_all(dict.fromkeys(keys, 0))
@@ -139,9 +143,8 @@ def test_a_change_of_many_keys_that_a_backup_has_not_is_not_told_to_be_done(thre
         os.kill(silent.pid, signal.SIGSTOP)
         clear = cleared.clear()
         left = len(keys) - len(theirs)  # of the silent one's keys the others have copies
-        until(
-            lambda: entries(three.nodes[:2], "half-cleared") == left or None
-        )  # its backups are the first that are waited for
+        # Its backups are the first that are waited for.
+        until(lambda: entries(three.nodes[:2], "half-cleared") == left or None)
         several = half.execute_on_keys(theirs[::2], removing())  # of a half it has the backup of some, however keys lie
         ranges = [half.remove_all(of_partition(key)) for key in theirs[1::2]]
         told = [outcome(several), *{outcome(change) for change in ranges}]

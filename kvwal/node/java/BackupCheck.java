@@ -46,7 +46,8 @@ public final class BackupCheck extends Operation implements IdentifiedDataSerial
         ServiceNamespace namespace = MapService.getObjectNamespace(map);
         PartitionReplicaManager manager = partitions.getReplicaManager();
         long own = manager.getPartitionReplicaVersions(getPartitionId(), namespace)[replica - 1];
-        hasAll = own == version && !manager.isPartitionReplicaVersionDirty(getPartitionId(), namespace);
+        hasAll = own == version && own != PartitionReplicaManager.REQUIRES_SYNC
+            && !manager.isPartitionReplicaVersionDirty(getPartitionId(), namespace);
         if (!hasAll) {
             if (insists) {
                 manager.clearReplicaSyncRequest(getPartitionId(), namespace, replica);

@@ -118,6 +118,7 @@ final class PendingBackups {
         InternalPartition partition = engine.getPartitionService().getPartition(place.partition(), false);
         if (!partition.isLocal()) {
             end(place, since);
+            behind.remove(place);
             pending.moved(place);
             return;
         }
