@@ -39,16 +39,15 @@ def test_nobody_reads_a_change_that_goes_with_its_owner(three: tuple[Cluster, Ne
     """Writers of few keys each always have a change on its way; readers ask whoever owns them, as long as that answers."""
     cluster, network = three
     members = ",".join(node.address for node in cluster.nodes)
-    with ExitStack() as stack:
-        connect = kvwal.connect(members, cluster=CLUSTER)
-        clients = stack.enter_context(checked(connect, "held", writers=24, keys=2, readers=6, others=1))
+    with checked(kvwal.connect(members, cluster=CLUSTER), "held", writers=24, keys=2, readers=6, others=1) as clients:
         for number in range(ROUNDS):
             clients.wait(500)
             lost = number % 3 + 1
-            network.cut(lost, [other for other in (1, 2, 3) if other != lost])
+            others = [other for other in (1, 2, 3) if other != lost]
+            network.cut(lost, others)
             assert cluster.nodes[lost - 1].ended() == 3
             clients.wait(100)
-            network.heal(lost, [other for other in (1, 2, 3) if other != lost])
+            network.heal(lost, others)
             cluster.nodes[lost - 1].start()
 
 
