@@ -11,7 +11,7 @@ import pytest
 
 import kvwal
 from kvwal.errors import CommitUnknown, KvwalError
-from tests.support.cluster import CLUSTER, needs_hazelcast, running
+from tests.support.cluster import CLUSTER, cluster, needs_hazelcast, running
 from tests.support.consistency import REFUSED, UNKNOWN, checked
 
 pytestmark = [needs_hazelcast, pytest.mark.long]
@@ -75,3 +75,15 @@ def test_what_is_told_of_a_write_is_so_when_the_only_node_is_killed(tmp_path: Pa
         assert clients.of(UNKNOWN)
         with kvwal.connect(node.address, cluster=CLUSTER) as store:
             assert not (wrong := tasks.wrong(dict(store.map("tasks").items()))), wrong[:20]
+
+
+def test_what_is_told_of_a_write_is_so_when_each_of_three_is_killed(tmp_path: Path) -> None:
+    with cluster(tmp_path, 3) as three:
+        connect = kvwal.connect([node.address for node in three.nodes], cluster=CLUSTER, timeout=SECONDS)
+        with checked(connect, "jobs", writers=24, keys=4, readers=2, others=4) as clients:
+            for node in three.nodes:
+                clients.wait(500)
+                node.kill()
+                clients.wait(500)
+                node.start()
+            clients.wait(500)
