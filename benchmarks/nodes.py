@@ -73,13 +73,16 @@ class Nodes:
             "of that maps and copies, MiB": 0.0,
         }
         for address in self._http:
-            with urllib.request.urlopen(f"http://{address}/metrics") as page:
-                lines = [line.rsplit(" ", 1) for line in page.read().decode().splitlines() if not line.startswith("#")]
+            lines = [line.rsplit(" ", 1) for line in fetch(address).decode().splitlines() if not line.startswith("#")]
             for what, metric in zip(found, ("process_resident_memory", "kvwal_heap_used", "kvwal_map"), strict=True):
                 found[what] += sum(float(value) for name, value in lines if name.startswith(f"{metric}_bytes")) / (
                     1 << 20
                 )
         return found
+
+    def page(self) -> bytes:
+        """The figures of the first node, as it hands them out."""
+        return fetch(self._http[0])
 
     @contextmanager
     def client(self) -> Iterator[hazelcast.HazelcastClient]:
@@ -92,6 +95,12 @@ class Nodes:
 
     def _log(self, number: int) -> Path:
         return self._folder / f"node-{number}.log"
+
+
+def fetch(address: str) -> bytes:
+    """The page of figures at an HTTP address."""
+    with urllib.request.urlopen(f"http://{address}/metrics") as page:
+        return bytes(page.read())
 
 
 @contextmanager

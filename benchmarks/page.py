@@ -10,7 +10,7 @@ from benchmarks.harness import RATIO, RESULTS, ROOT, Result, Row, load
 PAGE = ROOT / "docs" / "benchmarks.md"
 ORDER = [
     "aio_puts", "threads", "batches", "large_values", "recovery", "restore", "gets", "command", "archiver", "size", "recorder",
-    "event_logs", "cluster_writes", "cluster_kill", "cluster_loading",
+    "event_logs", "cluster_writes", "cluster_kill", "cluster_loading", "cluster_maps",
 ]  # fmt: skip
 
 # Why a target was missed, by the row's name. A miss that is not explained here fails a test, and so does a reason that stays
