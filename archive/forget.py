@@ -30,19 +30,15 @@ class Ended(NamedTuple):
     last_timestamp: int
 
 
-class Mark(NamedTuple):
-    """The identity of an entry that says in a node's log that its map was destroyed: what stands before it counts no more."""
-
-    key_class: str
-    key: bytes
+TIME_CLASS = "time:none"
 
 
-TIME = Mark("time:none", b"")
-
-
-def forget(objects: Objects, place: Place, end: Ended, *marks: Mark) -> bool:
+def forget(objects: Objects, place: Place, end: Ended, mark_class: str) -> bool:
     """Remove a log that ended long enough ago. False if it goes on, was taken over, or other logs have rows that it may hold
     down: then nothing is changed. Raises ArchiveError.
+
+    `mark_class` is the key class of the entries that say in a node's log that its map was destroyed: what stands before one of
+    them counts no more.
     """
     found = owner(objects, place)
     if found is not None and (found.log_id != end.log_id or found.previous):
@@ -52,7 +48,7 @@ def forget(objects: Objects, place: Place, end: Ended, *marks: Mark) -> bool:
         reached = covered(live)
         if reached.last != end.last_sequence or reached.gaps or any(i.footer.log_id != end.log_id for i in live):
             return False
-        if not listed_again(lambda: _is_needed_by_none(objects, place, end, marks)):
+        if not listed_again(lambda: _is_needed_by_none(objects, place, end, mark_class)):
             return False
         last = _thinned(objects, place, end, live)
         for key in sorted(_keys(objects, place), key=lambda key: key == last):
@@ -63,30 +59,30 @@ def forget(objects: Objects, place: Place, end: Ended, *marks: Mark) -> bool:
     return True
 
 
-def _is_needed_by_none(objects: Objects, place: Place, end: Ended, kinds: Sequence[Mark]) -> bool:
-    """Whether no other node has a row that a mark or a delete of this log may hold down, or may still bring one: a put that is
-    as old as the log's end, and not before that node's own mark, of whichever kind."""
+def _is_needed_by_none(objects: Objects, place: Place, end: Ended, mark_class: str) -> bool:
+    """Whether no other node has, or may still bring, a row that a mark or a delete of this log may hold down: a put that is as
+    old as the end of this log and younger than the last mark of its own."""
     where = (place.namespace, place.cluster, place.business)
     others = [other for other in registered(objects, *where) if other.node != place.node]
     if not others:
         return True
-    marks = [_marks(objects, where, mark) for mark in kinds]
+    marks = _marks(objects, where, mark_class)
     for other in others:
         live = live_objects(objects, other)
         reached = covered(live)
         if reached.gaps or reached.max_timestamp < end.last_timestamp:
             return False
-        mark = max(found.get(other.node, 0) for found in marks)
-        if has_puts(objects, live, mark, end.last_timestamp):
+        if has_puts(objects, live, marks.get(other.node, 0), end.last_timestamp):
             return False
     return True
 
 
-def _marks(objects: Objects, where: tuple[str, str, str], mark: Mark) -> dict[str, int]:
-    """The latest mark of each node, if it stands."""
-    found = view.history(objects, *where, key_class=mark.key_class, key=mark.key).to_pylist()
-    latest = {row["node"]: row for row in reversed(found)}
-    return {node: row["timestamp"] for node, row in latest.items() if not row["deleted"]}
+def _marks(objects: Objects, where: tuple[str, str, str], mark_class: str) -> dict[str, int]:
+    """The timestamp of each node's latest mark that was not deleted."""
+    found = view.history(objects, *where, key_class=mark_class, key=None).to_pylist()
+    latest = {(row["node"], row["key"]): row for row in reversed(found)}
+    standing = [(row["timestamp"], row["node"]) for row in latest.values() if not row["deleted"]]
+    return {node: timestamp for timestamp, node in sorted(standing)}
 
 
 def has_puts(objects: Objects, infos: Sequence[ObjectInfo], after: int, until: int) -> bool:
@@ -120,7 +116,7 @@ def _row(end: Ended) -> pa.Table:
     import pyarrow as pa
 
     row = {
-        "key_class": TIME.key_class, "key": TIME.key, "value_class": "", "value": b"", "deleted": True,
+        "key_class": TIME_CLASS, "key": b"", "value_class": "", "value": b"", "deleted": True,
         "timestamp": end.last_timestamp, "expires": 0, "sequence": end.last_sequence,
     }  # fmt: skip
     return pa.Table.from_pylist([row], schema=rows.SCHEMA)

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from archive import reader, registry, rewrite, writer
-from archive.forget import Ended, Mark, forget
+from archive.forget import Ended, forget
 from archive.layout import Span
 from archive.objects import Objects, open_objects
 from archive.reader import Coverage
@@ -31,7 +31,7 @@ from kvwal.archiver.jobs import (
     Target,
     Upkeep,
 )
-from kvwal.entry import AWAY, DROPPED, TIMESTAMP_SHIFT, Decode, Entry, time_mark
+from kvwal.entry import DROPPED, TIMESTAMP_SHIFT, Decode, Entry, time_mark
 from kvwal.errors import ArchiveError, ArchiveGap, KvwalError
 from kvwal.log.appender import FULL
 from kvwal.log.chain import snapshot_parts
@@ -229,8 +229,7 @@ def _seed(job: Archive, disk: Disk, objects: Objects, decode: Decode, begins: in
 
 def _forget(job: Forget) -> Forgotten:
     end = Ended(job.target.log_id, job.last_sequence, job.last_timestamp)
-    marks = [Mark(DROPPED, key) for key in (b"", AWAY)]
-    return Forgotten(forget(open_target(job.target), job.target.where(), end, *marks))
+    return Forgotten(forget(open_target(job.target), job.target.where(), end, DROPPED))
 
 
 def _upkeep(job: Upkeep, clock: Clock) -> Kept:

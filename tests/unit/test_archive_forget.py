@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from archive.errors import ArchiveError
-from archive.forget import Ended, Mark, forget
+from archive.forget import Ended, forget
 from archive.layout import Place, Span
 from archive.objects import LocalObjects, open_objects
 from archive.registry import register, registered, take_over
@@ -18,7 +18,6 @@ from archive.writer import put_segment
 from kvwal.entry import DROPPED, Entry, time_mark
 from kvwal.past import to_table
 
-MARK = Mark(DROPPED, b"")
 WHERE = ("default", "test", "b")
 
 
@@ -59,20 +58,20 @@ def keys(objects: Any) -> list[str]:
 def test_nothing_of_a_log_alone_is_left_not_even_a_folder(tmp_path: Path) -> None:
     objects = open_objects(str(tmp_path))
     end = archived(objects, "a", [put("1", 10), put("2", 11)], [delete("1", 12), delete("2", 13)])
-    assert forget(objects, place("a"), end, MARK)
+    assert forget(objects, place("a"), end, DROPPED)
     assert list(tmp_path.iterdir()) == []
-    assert forget(objects, place("a"), end, MARK)
+    assert forget(objects, place("a"), end, DROPPED)
 
 
 def test_a_log_that_goes_on_or_is_another_one_stays(tmp_path: Path) -> None:
     objects = open_objects(str(tmp_path))
     end = archived(objects, "a", [put("1", 10), mark(11)], [put("2", 12)])
     before = objects.list("")
-    assert not forget(objects, place("a"), end._replace(last_sequence=2, last_timestamp=11), MARK)
-    assert not forget(objects, place("a"), end._replace(log_id="other"), MARK)
+    assert not forget(objects, place("a"), end._replace(last_sequence=2, last_timestamp=11), DROPPED)
+    assert not forget(objects, place("a"), end._replace(log_id="other"), DROPPED)
     assert objects.list("") == before
     take_over(objects, place("a"), "log-new", 4)
-    assert not forget(objects, place("a"), end, MARK)
+    assert not forget(objects, place("a"), end, DROPPED)
 
 
 def test_members_of_a_cluster_go_one_after_the_other(tmp_path: Path) -> None:
@@ -83,7 +82,7 @@ def test_members_of_a_cluster_go_one_after_the_other(tmp_path: Path) -> None:
         "b": archived(objects, "b", [put("2", 11), delete("1", 12)], [mark(20)]),
         "c": archived(objects, "c", [put("3", 13), mark(22)]),
     }
-    gone = [node for _ in range(3) for node in "abc" if forget(objects, place(node), ends[node], MARK)]
+    gone = [node for _ in range(3) for node in "abc" if forget(objects, place(node), ends[node], DROPPED)]
     assert sorted(gone, key="bac".index)[:1] == ["b"]
     assert list(tmp_path.iterdir()) == []
 
@@ -105,7 +104,7 @@ def test_a_log_goes_when_it_holds_down_nothing_of_another_node(other: list[Entry
     objects = open_objects(str(tmp_path))
     end = archived(objects, "a", [put("2", 9), mark(19), delete("1", 20)])
     archived(objects, "b", other)
-    assert forget(objects, place("a"), end, MARK) is goes
+    assert forget(objects, place("a"), end, DROPPED) is goes
     left = [found.node for found in registered(objects, *WHERE)]
     assert left == (["b"] if goes else ["a", "b"])
     assert verify(objects).findings == []
@@ -147,11 +146,11 @@ def test_killed_anywhere_readers_find_it_whole_or_not_at_all_and_it_simply_runs_
         archived(objects, "b", [put("2", 60)])
         failing = Failing(str(root), nth)
         try:
-            assert forget(failing, place("a"), end, MARK)
+            assert forget(failing, place("a"), end, DROPPED)
         except ArchiveError:
             assert verify(objects).findings == []
             assert keys(objects) == ["2"]
-            assert forget(objects, place("a"), end, MARK)
+            assert forget(objects, place("a"), end, DROPPED)
         assert keys(objects) == ["2"]
         assert [found.node for found in registered(objects, *WHERE)] == ["b"]
         if failing.left > 0:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from archive.forget import Mark, forget
+from archive.forget import forget
 from archive.layout import Place, Span
 from archive.objects import open_objects
 from archive.registry import register
@@ -18,7 +18,7 @@ from archive.writer import put_segment
 from kvwal.cluster.memory import Passing, passing
 from kvwal.cluster.restore import Marks, dropped_rows, marks_of
 from kvwal.engine import Engine
-from kvwal.entry import AWAY, DROPPED, TIMESTAMP_SHIFT, Ended, Entry, time_mark
+from kvwal.entry import DROPPED, TIMESTAMP_SHIFT, Ended, Entry, time_mark
 from kvwal.node.drop import Absence, may_let_go
 from kvwal.past import to_table
 from kvwal.ports.tasks import ThreadWorkers
@@ -28,7 +28,6 @@ from tests.unit.test_archive_forget import WHERE, archived, delete, mark, place,
 from tests.unit.test_retired import entry
 from tests.unit.test_retired import put as submit
 
-MARKS = [Mark(DROPPED, b""), Mark(DROPPED, AWAY)]
 SKEW = 5
 
 
@@ -90,7 +89,7 @@ def test_the_archive_forgets_a_map_of_which_all_logs_are_marked(other: list[Entr
     objects = open_objects(str(tmp_path))
     end = archived(objects, "a", [put("2", 9), mark(20)])
     archived(objects, "b", other)
-    assert forget(objects, place("a"), end, *MARKS) is goes
+    assert forget(objects, place("a"), end, DROPPED) is goes
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from archive.forget import Ended, Mark, forget
+from archive.forget import Ended, forget
 from archive.layout import Place
 from archive.objects import open_objects
 from archive.reader import coverage
@@ -391,7 +391,7 @@ def test_a_map_that_is_made_again_while_it_is_forgotten_goes_on(tmp_path: Path) 
         await retired(engine)
         again = await engine.business("b")
         objects = open_objects(str(archive))
-        assert forget(objects, PLACE, Ended(log_id, 2, business.log.writer.timestamp), Mark(DROPPED, b""))
+        assert forget(objects, PLACE, Ended(log_id, 2, business.log.writer.timestamp), DROPPED)
         await put(again, entry("again"))
 
     run(work, root, archive)
