@@ -71,6 +71,11 @@ class ExpiringEntry(Entry, array_like=True, gc=False, forbid_unknown_fields=True
     expires: int  # type: ignore[misc]  # the base's constant becomes a field
 
 
+def timestamps_within(seconds: float) -> int:
+    """How many timestamps pass in this time: how far two of them lie apart."""
+    return int(seconds * 1000) << TIMESTAMP_SHIFT
+
+
 def time_mark(timestamp: int = 0) -> Entry:
     """An entry that changes nothing and says how far the time of its log has come."""
     return Entry(b"", TIME_MARK, b"", "", True, timestamp)

@@ -23,7 +23,7 @@ from kvwal.cluster.maps import to_map
 from kvwal.cluster.memory import is_dropped, passing
 from kvwal.cluster.restore import marks_of
 from kvwal.engine import Engine
-from kvwal.entry import DROPPED, TIMESTAMP_SHIFT, Ended, Entry
+from kvwal.entry import DROPPED, Ended, Entry, timestamps_within
 from kvwal.errors import KvwalError
 from kvwal.log.ring import Lookup, Submission, size_of
 from kvwal.past import Past
@@ -108,7 +108,7 @@ class Absence:
         if not found:
             return
         await self._all_archive()
-        skew = int(self._engine.options.settings.max_skew_seconds * 1000) << TIMESTAMP_SHIFT
+        skew = timestamps_within(self._engine.options.settings.max_skew_seconds)
         for business in found:
             destroyed = await self._readers.run(partial(self._destroyed, business.place))
             ended = Ended(destroyed - skew, destroyed)

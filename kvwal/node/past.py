@@ -21,7 +21,7 @@ from kvwal.cluster.memory import is_of_map
 from kvwal.cluster.questions import Question, TailQuestion
 from kvwal.cluster.restore import dropped_rows, marks_of
 from kvwal.engine import Engine
-from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, encode_entries
+from kvwal.entry import DataEntry, Entry, encode_entries, timestamps_within
 from kvwal.node.peers import Peers
 from kvwal.node.recover import Recovery
 from kvwal.past import each_once, entries_of
@@ -70,7 +70,7 @@ class Answering:
         if question.key_class:
             table = view.history(objects, *where, key_class=question.key_class, key=question.key, tails=tails)
             return each_once(list(entries_of(table)))
-        skew = int(options.settings.max_skew_seconds * 1000) << TIMESTAMP_SHIFT
+        skew = timestamps_within(options.settings.max_skew_seconds)
         return list(entries_of(_as_of(objects, where, question.timestamp, skew, tails)))
 
 

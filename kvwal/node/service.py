@@ -23,7 +23,7 @@ from kvwal.cluster.voters import Voters
 from kvwal.cluster.watching import Links
 from kvwal.config import Flush
 from kvwal.engine import Default, Engine, Options
-from kvwal.entry import TIMESTAMP_SHIFT
+from kvwal.entry import timestamps_within
 from kvwal.errors import ArchiveError, ClusterUnreachable, KvwalError, LogFailed, StorageFull
 from kvwal.node import jvm, member
 from kvwal.node.adoption import Adoption
@@ -244,7 +244,7 @@ class Service:
         vitals.adoption = Adoption(
             roster, lambda: voters.current if options.file.majority else None,
             partial(jvm.java("kvwal.node.Adoption"), instance), recovery.all_archive, recovery.objects,
-            (around.namespace, around.cluster), int(around.settings.max_skew_seconds * 1000) << TIMESTAMP_SHIFT,
+            (around.namespace, around.cluster), timestamps_within(around.settings.max_skew_seconds),
             around.clock, self._workers,
         )  # fmt: skip
         self._answer(self._questions, Answering(self._engine, recovery, peers, self._readers).answer)
