@@ -248,7 +248,7 @@ class LocalObjects(Objects):
         return swept
 
     def prune(self, prefix: str) -> None:
-        """See Objects.prune. Whoever puts there at that moment is told that the folder went, and tries again."""
+        """See Objects.prune. A put at that moment fails, because its folder went, and its caller tries again."""
         folder = self._root / prefix
         with self._faults("delete", prefix):
             while folder != self._root and _removed(folder):

@@ -88,7 +88,7 @@ def put_segment(
 def _of_a_copy(objects: Objects, place: Place, span: Span, seals: Seals) -> str | None:
     """The key of an object of the same log that overlaps `span` and does not stand in the same chain of seals.
 
-    Looked for after the put, not before: of two who put at once, whoever put last sees the other's.
+    The caller looks after its put, not before: of two processes that put at once, the later one sees the object of the other.
     """
     for other, (key, size, modified_ms) in list_spans(objects, place).items():
         if other == span or other.last < span.first or span.last < other.first:

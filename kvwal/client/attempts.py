@@ -1,7 +1,7 @@
 """The attempts of one call: what Hazelcast's client sends again, and what the call may end with.
 
 A later attempt cannot say that an earlier one came to nothing. So once an attempt may have been done, the call ends with success,
-or with Hazelcast's own error for an unknown outcome, whatever the last attempt ended with.
+or with Hazelcast's own error for an unknown outcome. How the last attempt ended does not matter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hazelcast.protocol.codec import map_delete_codec, map_set_codec
 from kvwal.client.failures import UNKNOWN, first_line, may_be_done
 
 _BLIND = frozenset({map_set_codec._REQUEST_MESSAGE_TYPE, map_delete_codec._REQUEST_MESSAGE_TYPE})
-"""Requests that say what shall be there, whatever is there: doing them twice ends as doing them once."""
+"""Requests that set a state and do not depend on the state before: two of them have the effect of one."""
 _TYPE_OFFSET = 6
 _OPEN = "kvwal_open"
 """On the future of a call: the error of its first attempt that may have been done."""
