@@ -58,7 +58,7 @@ compat: $(STAMP) $(GLUE) ## the tests of Hazelcast's client, on plain members an
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt parameterized
 	@$(WITH_JAVA) PYTHONPATH="$$PWD/tests:$$PWD" $(BIN)/python -m compat.run '$(CLIENT_TESTS)' $(ARGS)
 
-check: $(STAMP) ## format, lint, types, layers, house rules
+check: $(STAMP) ## format, lint, types, layers, the rules of the repository
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

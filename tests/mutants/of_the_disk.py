@@ -1,4 +1,4 @@
-"""Mutants that leave out a sync of a file or of a folder: each that there is. A house test looks that none is missing."""
+"""Mutants that each leave out one sync of a file or folder. A repository test checks that none is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the house tests look at: the committed files, and the source of the two packages as syntax trees."""
+"""The committed files, and the syntax trees of the two packages, for the repository tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rooms stay small, point one way, and keep to their doors."""
+"""Modules and folders stay small, imports point one way, and files are touched through the ports only."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ LATE_IMPORTS = {
     ): "what a client of the cluster needs is an extra: who has it not is told so",
 }
 
-# Files of the packages outside the doors and the edges that may touch files by themselves, each with its reason.
-BEYOND_THE_DOORS: dict[str, str] = {}
+# Modules outside the ports and the edges that may touch files directly, each with its reason.
+BEYOND_THE_PORTS: dict[str, str] = {}
 
-DOORS = ("kvwal/ports/", "archive/objects.py", "kvwal/cli/", "kvwal/spark/")
+PORTS = ("kvwal/ports/", "archive/objects.py", "kvwal/cli/", "kvwal/spark/")
 PATH_IO = {
     "read_text", "read_bytes", "write_text", "write_bytes", "touch", "rglob", "iterdir", "is_file", "is_dir", "is_symlink",
     "hardlink_to", "symlink_to",
@@ -96,9 +96,9 @@ def file_calls(module: Module) -> Iterator[str]:
             yield f"{module.path}:{node.lineno} .{node.func.attr}"
 
 
-def test_files_are_touched_through_the_doors_only() -> None:
+def test_files_are_touched_through_the_ports_only() -> None:
     guarded = [
-        module for module in modules() if not module.path.startswith(DOORS) and module.path not in BEYOND_THE_DOORS
+        module for module in modules() if not module.path.startswith(PORTS) and module.path not in BEYOND_THE_PORTS
     ]
     assert not [call for module in guarded for call in file_calls(module)]
 
@@ -196,7 +196,7 @@ DRAWS = {
 
 
 def test_chance_in_tests_has_a_seed_that_can_be_given_again() -> None:
-    """Tests draw from `random.Random(seed)`; only the door to seeds draws from the module's own generator."""
+    """Tests draw from `random.Random(seed)`; only `tests.support.chance` draws from the module's own generator."""
     unseeded = [
         f"{module.path}:{node.lineno}"
         for module in python_files()

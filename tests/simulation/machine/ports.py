@@ -30,7 +30,7 @@ ROOT = Path("/disk")
 
 
 def options(process: Process, profile: Profile, *, archive: bool, accept_clock: bool = False) -> Options:
-    """What `kvwal.aio.open` makes of its arguments, with the simulation's doors."""
+    """What `kvwal.aio.open` makes of its arguments, with the simulation's ports."""
     world = process.world
     return Options(
         ROOT, namespace="default", cluster="local", node="n", archive=URL if archive else None, flush=profile.flush,

@@ -1,6 +1,6 @@
 """A program of kvwal on a machine whose clock is wrong: python -m tests.support.cluster.shifted SECONDS PROGRAM [ARGUMENT…]
 
-SECONDS is how far its clock is ahead. The clock that is shifted is the door through which all of kvwal's code asks for the time.
+SECONDS is how far its clock is ahead. The program shifts the clock port, which is where all of kvwal's code reads the time.
 """
 
 from __future__ import annotations

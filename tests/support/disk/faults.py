@@ -151,21 +151,21 @@ class FakeClock:
 
 
 def make_options(root: Path, disk: FakeDisk | None = None, clock: FakeClock | None = None, **given: Any) -> Options:
-    """What `kvwal.open` makes of its arguments, with other doors; without an archive unless one is given."""
-    doors: dict[str, Any] = {name: door for name, door in (("disk", disk), ("clock", clock)) if door is not None}
+    """What `kvwal.open` makes of its arguments, with other ports; without an archive unless one is given."""
+    ports: dict[str, Any] = {name: port for name, port in (("disk", disk), ("clock", clock)) if port is not None}
     wanted: dict[str, Any] = {
         "namespace": "default", "cluster": "local", "node": None, "archive": None, "flush": "sync",
         "storage_options": None, "settings": Settings(), "accept_clock": False, "progress": None,
         "descriptors": Descriptors(lambda: 1 << 20, lambda: 0),
     }  # fmt: skip
-    return Options(root, **(wanted | doors | given))
+    return Options(root, **(wanted | ports | given))
 
 
 def open_store(root: Path, disk: FakeDisk | None = None, clock: FakeClock | None = None, **given: Any) -> WritableStore:
-    """`kvwal.open` with other doors."""
+    """`kvwal.open` with other ports."""
     return WritableStore(make_options(root, disk, clock, **given))
 
 
 def open_aio(root: Path, disk: FakeDisk | None = None, clock: FakeClock | None = None, **given: Any) -> aio.Store:
-    """`kvwal.aio.open` with other doors."""
+    """`kvwal.aio.open` with other ports."""
     return aio.Store(make_options(root, disk, clock, **given))

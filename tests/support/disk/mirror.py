@@ -1,4 +1,4 @@
-"""What this process does below a folder of the machine, done again on a disk that forgets: for code that has no door.
+"""What this process does below a folder of the machine, done again on a disk that forgets: for code that takes no disk port.
 
 Syncs, links and renames are followed as they happen; what else changed is found by looking, before and after each.
 """

@@ -1,4 +1,4 @@
-"""The door to files: put if absent, confirm, list; in a folder and behind fsspec; faults become sentences."""
+"""The archive's port to objects: put if absent, confirm, list; in a folder and behind fsspec; faults become sentences."""
 
 from __future__ import annotations
 

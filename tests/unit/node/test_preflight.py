@@ -17,6 +17,7 @@ from kvwal.node.preflight import Owner, check_root
 from kvwal.ports.disk import OS_DISK
 from kvwal.ports.tasks import ThreadWorkers
 from tests.support.cli import kvwal as command
+from tests.support.ports import free_port
 
 OWN = Owner("default", "test", "node-1")
 
@@ -65,7 +66,7 @@ def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         busy = f"127.0.0.1:{taken.getsockname()[1]}"
         assert "another process listens there" in refused(tmp_path / "root", "--address", busy)
-        said = refused(tmp_path / "root", "--address", "127.0.0.1:5701", "--http", busy)
+        said = refused(tmp_path / "root", "--address", f"127.0.0.1:{free_port()}", "--http", busy)
         assert f"--http {busy}: another process" in said
 
 

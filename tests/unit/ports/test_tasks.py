@@ -1,4 +1,4 @@
-"""The door to threads: a call outlives the task that waits for it."""
+"""The port to threads: a call outlives the task that waits for it."""
 
 from __future__ import annotations
 

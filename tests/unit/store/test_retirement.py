@@ -65,8 +65,8 @@ async def lived(engine: Engine, *, archived: bool) -> OpenBusiness:
 
 def run(work: Callable[[Engine], Awaitable[None]], root: Path, archive: Path | None, **given: object) -> None:
     async def all_of_it() -> None:
-        doors = {"start_archiver": lambda: InProcess("")} | given
-        options = make_options(root, archive=archive, **doors)
+        ports = {"start_archiver": lambda: InProcess("")} | given
+        options = make_options(root, archive=archive, **ports)
         engine = Engine(options, own_loop=True)
         await work(engine)
         await engine.close(archive=archive is not None)
