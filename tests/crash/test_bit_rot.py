@@ -29,9 +29,9 @@ from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import Target, recover
 from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.inspect import examine
-from tests.support import rot
-from tests.support.logs import PLACE, Writer
-from tests.support.rot import Answers, Built, RottenDisk, tried
+from tests.support.disk import rot
+from tests.support.disk.rot import Answers, Built, RottenDisk, tried
+from tests.support.log.logs import PLACE, Writer
 
 SEED = int(os.environ.get("KVWAL_SEED", "1"))
 FLIPS = 1000
