@@ -42,12 +42,12 @@ _PROPERTIES = {
 
 def leases() -> Any:
     """How long each member may believe that the others count it in: see java/Leases.java."""
-    return java("kvwal.node.Leases")(_LEASE_SECONDS)
+    return java("kvwal.quorum.Leases")(_LEASE_SECONDS)
 
 
 def majority(gate: Any, leases: Any) -> Any:
     """What is asked before each read and write of a map with a log: see java/Majority.java."""
-    return java("kvwal.node.Majority")(gate, leases)
+    return java("kvwal.quorum.Majority")(gate, leases)
 
 
 def configuration(
@@ -72,7 +72,7 @@ def configuration(
     config.setProperty("hazelcast.local.localAddress", options.address.host)
     _network(config.getNetworkConfig(), options)
     _serialization(config.getSerializationConfig())
-    factory = java("kvwal.node.LogStore$Factory")(mailboxes, gate)
+    factory = java("kvwal.log.LogStore$Factory")(mailboxes, gate)
     config.getMapConfig("default").setMapStoreConfig(_store(factory)).setSplitBrainProtectionName(_MAJORITY)
     protection = java("com.hazelcast.config.SplitBrainProtectionConfig")(_MAJORITY, True)
     gate.pending.configure(options.file.backups, leases, majority)
@@ -83,13 +83,13 @@ def configuration(
     config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(majority))
     for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", AGREED, STATUSES):
         config.addMapConfig(java("com.hazelcast.config.MapConfig")(pattern))
-    java("kvwal.node.Intents").configure(config, _store(factory), gate)
+    java("kvwal.transactions.Intents").configure(config, _store(factory), gate)
     for name, found in config.getMapConfigs().items():
         found.setBackupCount({AGREED: MOST_COPIES, STATUSES: 0}.get(str(name), options.file.backups))
         found.setAsyncBackupCount(MOST_COPIES if str(name) == STATUSES else 0)
         # The half of a split cluster that comes back gives up its memory; its logs keep what it wrote.
         found.getMergePolicyConfig().setPolicy("DiscardMergePolicy")
-    listener = java("kvwal.node.Losses")(gate, options.file.backups)
+    listener = java("kvwal.quorum.Losses")(gate, options.file.backups)
     config.addListenerConfig(java("com.hazelcast.config.ListenerConfig")(listener))
     return config
 
@@ -118,12 +118,12 @@ def _serialization(config: Any) -> None:
     """What Python's client pickled has a negative type, which Hazelcast allows to a serializer for everything else only.
 
     Java deserialization is for errors between members: see java/AllowedClasses.java."""
-    config.setJavaSerializationFilterConfig(java("kvwal.node.AllowedClasses").filter())
-    pass_through = java("kvwal.node.PassThrough")
+    config.setJavaSerializationFilterConfig(java("kvwal.security.AllowedClasses").filter())
+    pass_through = java("kvwal.codec.PassThrough")
     pickles = java("com.hazelcast.config.GlobalSerializerConfig")()
     config.setGlobalSerializerConfig(pickles.setImplementation(pass_through.pickles()))
     foreign = java("com.hazelcast.config.SerializerConfig")()
-    foreign.setTypeClass(java("kvwal.node.PassThrough$Foreign").class_)
+    foreign.setTypeClass(java("kvwal.codec.PassThrough$Foreign").class_)
     config.addSerializerConfig(foreign.setImplementation(pass_through.foreigners()))
 
 
@@ -142,7 +142,7 @@ def make_tls(files: Tls | None) -> Any:
         return None
     try:
         parts = [OS_DISK.read(Path(path)) for path in (files.certificate, files.key, files.authority)]
-        return java("kvwal.node.Tls")(*parts)
+        return java("kvwal.security.Tls")(*parts)
     except (OSError, jpype.JException) as error:
         raise ConfigError(
             f"[tls]: {files.certificate}, {files.key} and {files.authority} cannot be used ({error}).",
@@ -155,9 +155,9 @@ def start(config: Any, volatile: Sequence[str], token: Token | None, tls: Any) -
 
     Clients may use the services without a log that are named in `volatile`: see java/Services.java. Clients and members must show
     `token`, unless it is None: see java/TokenHandshake.java. `tls` is what `make_tls` made."""
-    secret = None if token is None else java("kvwal.node.Token")(token.reveal().encode())
+    secret = None if token is None else java("kvwal.security.Token")(token.reveal().encode())
     try:
-        return java("kvwal.node.NodeParts")(java("kvwal.node.Services")(list(volatile)), secret, tls).start(config)
+        return java("kvwal.member.NodeParts")(java("kvwal.clients.Services")(list(volatile)), secret, tls).start(config)
     except jpype.JException as error:
         raise ConfigError(
             f"the member cannot start: {error}.", hint="See whether --address is free, and this machine's own."

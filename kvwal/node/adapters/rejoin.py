@@ -38,7 +38,7 @@ class HazelcastMemory:
     def __init__(self, instance: Any, clock: Clock) -> None:
         self._instance = instance
         self._clock = clock
-        self._words = java("kvwal.node.Words")
+        self._words = java("kvwal.codec.Words")
         self._locked: list[tuple[str, Any]] = []
         self._logger = get_logger(__name__)
 

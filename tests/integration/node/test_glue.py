@@ -78,7 +78,7 @@ config.getNetworkConfig().setPort(PORT)
 config.getNetworkConfig().getJoin().getAutoDetectionConfig().setEnabled(False)
 config.getNetworkConfig().getJoin().getMulticastConfig().setEnabled(False)
 instance = jvm.java("com.hazelcast.core.Hazelcast").newHazelcastInstance(config)
-loader = jvm.java("kvwal.node.Loader")(instance)
+loader = jvm.java("kvwal.log.Loader")(instance)
 first, last = (0).to_bytes(4, "little"), (2**31 - 100).to_bytes(4, "little")
 loader.load("jobs", "str", "str", b"key", first + last, b"", first + first, None)
 try:
