@@ -9,10 +9,10 @@ from typing import Any
 
 import jpype
 
-from kvwal.cluster.maps import INTERNAL, VOLATILE
-from kvwal.cluster.roster import ADDRESS, AGREED, ARCHIVE, BACKUPS, NAMESPACE, NODE, STATUSES
+from kvwal.cluster.map_names import INTERNAL, VOLATILE
 from kvwal.cluster.token import Token
 from kvwal.errors import ConfigError, NotRecovered
+from kvwal.node.adapters.membership import ADDRESS, AGREED, ARCHIVE, BACKUPS, NAMESPACE, NODE, STATUSES
 from kvwal.node.config import NodeOptions, Tls
 from kvwal.node.jvm import java
 from kvwal.ports.disk import OS_DISK

@@ -13,35 +13,36 @@ from typing import Any
 
 import jpype
 
-from kvwal.cluster.clocks import Limits
-from kvwal.cluster.limits import Bounds, LimitedClock
-from kvwal.cluster.maps import flush_for, to_map
-from kvwal.cluster.memory import Passing
-from kvwal.cluster.record import OwnRecord, RecordFile
-from kvwal.cluster.roster import Roster
-from kvwal.cluster.voters import Voters
-from kvwal.cluster.watching import Links
+from kvwal.cluster.clock_bounds import Bounds, LimitedClock
+from kvwal.cluster.map_names import flush_for, to_map
+from kvwal.cluster.membership import OwnRecord, RecordFile
+from kvwal.cluster.recovery_buffer import Passing
 from kvwal.config import Flush
-from kvwal.engine import Default, Engine, Options
 from kvwal.entry import timestamps_within
 from kvwal.errors import ArchiveError, ClusterUnreachable, KvwalError, LogFailed, StorageFull
 from kvwal.node import jvm, member
-from kvwal.node.adoption import Adoption
-from kvwal.node.answering import Answer, QuestionLoop
-from kvwal.node.compare import Comparison
+from kvwal.node.adapters.bootstrap import Recovery
+from kvwal.node.adapters.clock_bounds import Limits
+from kvwal.node.adapters.destroyed_maps import Absence, may_let_go
+from kvwal.node.adapters.failover import Adoption
+from kvwal.node.adapters.link_watch import Links
+from kvwal.node.adapters.membership import Roster
+from kvwal.node.adapters.quorum_membership import Voters
+from kvwal.node.adapters.rejoin import Comparison
 from kvwal.node.config import NodeOptions
-from kvwal.node.copies import Copies
-from kvwal.node.drop import Absence, may_let_go
-from kvwal.node.glue import Glue
 from kvwal.node.health import Access, HttpServer, Phase, Vitals, application
+from kvwal.node.local_logs import is_alone, open_logs
+from kvwal.node.log_bridge import Glue
 from kvwal.node.metrics import Metrics
-from kvwal.node.own import is_alone, open_logs
-from kvwal.node.past import Answering
-from kvwal.node.peers import Peers
-from kvwal.node.recover import Recovery
+from kvwal.node.requests.history_service import Answering
+from kvwal.node.requests.log_copies import Copies
+from kvwal.node.requests.loop import Answer, QuestionLoop
+from kvwal.node.requests.peers import Peers
 from kvwal.ports.boundary import on_signals, raised_to_awaiter, start_task, when_done
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal.store.engine import Engine
+from kvwal.store.options import Default, Options
 from kvwal.structures.state import Now
 
 _LOOK_SECONDS = 0.25

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import kvwal
-from kvwal.store import WritableStore
+from kvwal.store.sync import WritableStore
 from tests.support.archiver import InProcess
 from tests.support.faults import make_options
 
