@@ -18,7 +18,7 @@ _EXECUTOR = "kvwal.questions"
 
 
 class _Ask(IdentifiedDataSerializable):
-    """See java/Questions.java."""
+    """See HistoryRequests.java."""
 
     def __init__(self, question: Question) -> None:
         self._text = encode(question)

@@ -60,7 +60,7 @@ class Vitals:
     adoption: Adoption | None = None
     limits: Limits | None = None
     queries: Any = None
-    """See java/QueryProbe.java."""
+    """See QueryProbe.java."""
     query_seconds: float = 0.0
 
     def look_at_queries(self) -> None:
@@ -118,7 +118,7 @@ class Vitals:
     def _maps(self) -> dict[str, tuple[int, int]]:
         if self.instance is None or self.phase is Phase.LEAVING:
             return {}
-        found = java("kvwal.member.Footprint").of(self.instance, MOST, INTERNAL, REST)
+        found = java("kvwal.member.HeapUsage").of(self.instance, MOST, INTERNAL, REST)
         return {str(each.getKey()): (int(each.getValue()[0]), int(each.getValue()[1])) for each in found.entrySet()}
 
     def _gauges(self) -> dict[str, tuple[str, float]]:

@@ -22,10 +22,10 @@ from kvwal.store.business import OpenBusiness
 from kvwal.store.engine import Engine
 
 CLASSES = ("str", "json", "int", "int64", "float", "bool", "bytes", "hz")
-"""The classes that the glue inside Hazelcast gives (java/Words.java)."""
+"""The classes that the glue inside Hazelcast gives (ValueCodec.java)."""
 _SIZE_BITS = 32
 _NOTHING, _END = -1, -2
-"""What java/Mailboxes.java gives instead of a batch."""
+"""What BatchQueues.java gives instead of a batch."""
 
 
 class _Batch:

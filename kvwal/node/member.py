@@ -41,12 +41,12 @@ _PROPERTIES = {
 
 
 def leases() -> Any:
-    """How long each member may believe that the others count it in: see java/Leases.java."""
+    """How long each member may believe that the others count it in: see Leases.java."""
     return java("kvwal.quorum.Leases")(_LEASE_SECONDS)
 
 
 def majority(gate: Any, leases: Any) -> Any:
-    """What is asked before each read and write of a map with a log: see java/Majority.java."""
+    """What is asked before each read and write of a map with a log: see Majority.java."""
     return java("kvwal.quorum.Majority")(gate, leases)
 
 
@@ -83,13 +83,13 @@ def configuration(
     config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(majority))
     for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", AGREED, STATUSES):
         config.addMapConfig(java("com.hazelcast.config.MapConfig")(pattern))
-    java("kvwal.transactions.Intents").configure(config, _store(factory), gate)
+    java("kvwal.transactions.Transactions").configure(config, _store(factory), gate)
     for name, found in config.getMapConfigs().items():
         found.setBackupCount({AGREED: MOST_COPIES, STATUSES: 0}.get(str(name), options.file.backups))
         found.setAsyncBackupCount(MOST_COPIES if str(name) == STATUSES else 0)
         # The half of a split cluster that comes back gives up its memory; its logs keep what it wrote.
         found.getMergePolicyConfig().setPolicy("DiscardMergePolicy")
-    listener = java("kvwal.quorum.Losses")(gate, options.file.backups)
+    listener = java("kvwal.quorum.PartitionLossListener")(gate, options.file.backups)
     config.addListenerConfig(java("com.hazelcast.config.ListenerConfig")(listener))
     return config
 
@@ -117,13 +117,13 @@ def _network(network: Any, options: NodeOptions) -> None:
 def _serialization(config: Any) -> None:
     """What Python's client pickled has a negative type, which Hazelcast allows to a serializer for everything else only.
 
-    Java deserialization is for errors between members: see java/AllowedClasses.java."""
+    Java deserialization is for errors between members: see AllowedClasses.java."""
     config.setJavaSerializationFilterConfig(java("kvwal.security.AllowedClasses").filter())
-    pass_through = java("kvwal.codec.PassThrough")
+    pass_through = java("kvwal.codec.OpaqueSerializer")
     pickles = java("com.hazelcast.config.GlobalSerializerConfig")()
     config.setGlobalSerializerConfig(pickles.setImplementation(pass_through.pickles()))
     foreign = java("com.hazelcast.config.SerializerConfig")()
-    foreign.setTypeClass(java("kvwal.codec.PassThrough$Foreign").class_)
+    foreign.setTypeClass(java("kvwal.codec.OpaqueSerializer$Foreign").class_)
     config.addSerializerConfig(foreign.setImplementation(pass_through.foreigners()))
 
 
@@ -137,7 +137,7 @@ def _store(factory: Any) -> Any:
 
 
 def make_tls(files: Tls | None) -> Any:
-    """What java/TlsChannel.java encrypts with; None for nothing. `ConfigError` if the files are no certificate and its key."""
+    """What TlsChannel.java encrypts with; None for nothing. `ConfigError` if the files are no certificate and its key."""
     if files is None:
         return None
     try:
@@ -153,11 +153,13 @@ def make_tls(files: Tls | None) -> Any:
 def start(config: Any, volatile: Sequence[str], token: Token | None, tls: Any) -> Any:
     """Join the cluster, or begin one; returns the instance. Blocks for seconds. `ConfigError` if it cannot be.
 
-    Clients may use the services without a log that are named in `volatile`: see java/Services.java. Clients and members must show
-    `token`, unless it is None: see java/TokenHandshake.java. `tls` is what `make_tls` made."""
+    Clients may use the services without a log that are named in `volatile`: see ServicePolicy.java. Clients and members must show
+    `token`, unless it is None: see TokenHandshake.java. `tls` is what `make_tls` made."""
     secret = None if token is None else java("kvwal.security.Token")(token.reveal().encode())
     try:
-        return java("kvwal.member.NodeParts")(java("kvwal.clients.Services")(list(volatile)), secret, tls).start(config)
+        return java("kvwal.member.KvwalNodeContext")(
+            java("kvwal.clients.ServicePolicy")(list(volatile)), secret, tls
+        ).start(config)
     except jpype.JException as error:
         raise ConfigError(
             f"the member cannot start: {error}.", hint="See whether --address is free, and this machine's own."

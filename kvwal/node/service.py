@@ -77,15 +77,15 @@ class Service:
             hybrid=lambda: LimitedClock(self._bounds), flush_of=self._flush_of,
         )  # fmt: skip
         self._alone = True
-        self._mailboxes = jvm.java("kvwal.log.Mailboxes")()
-        self._gate = jvm.java("kvwal.node.Gate")()
+        self._mailboxes = jvm.java("kvwal.log.BatchQueues")()
+        self._gate = jvm.java("kvwal.node.ReadyGate")()
         self._vitals = Vitals(self._engine, self._gate, metrics)
         self._leases = member.leases()
-        self._heard = jvm.java("kvwal.quorum.Links")()
+        self._heard = jvm.java("kvwal.quorum.LinkMonitor")()
         self._links: Links | None = None
         self._majority = member.majority(self._gate, self._leases)
-        self._questions = jvm.java("kvwal.history.Questions")(self._gate, self._majority)
-        self._peer_questions = jvm.java("kvwal.history.Questions").ofPeers()
+        self._questions = jvm.java("kvwal.history.HistoryRequests")(self._gate, self._majority)
+        self._peer_questions = jvm.java("kvwal.history.HistoryRequests").ofPeers()
         self._engine.let_small_segments_wait(self._patience)
         self._engine.forget_if(self._may_forget)
         self._full_since = math.inf
@@ -160,7 +160,7 @@ class Service:
         """Once every key is in as many memories as it should be."""
         if self._vitals.phase is not Phase.COPYING:
             return
-        copied = jvm.java("kvwal.node.Members").areCopied
+        copied = jvm.java("kvwal.node.HazelcastInternals").areCopied
         if await self._workers.run(partial(copied, self._vitals.instance, self._options.file.backups)):
             self._vitals.phase = Phase.SERVING
             self._logger.info("ready")
@@ -230,11 +230,11 @@ class Service:
         vitals.queries = jvm.java("kvwal.member.QueryProbe")(instance)
         self._leases.begin(instance)
         self._heard.begin(instance)
-        roster = Roster(instance, jvm.java("kvwal.clock.Limits")(instance), self._leases)
+        roster = Roster(instance, jvm.java("kvwal.clock.ClockBounds")(instance), self._leases)
         # Before it tells the others anything, under a name that may be another one's.
         await self._workers.run(roster.check)
         voters = Voters(roster, options.node, self._majority.expect if options.file.majority else lambda names: None)
-        make_loader = partial(jvm.java("kvwal.log.Loader"), instance)
+        make_loader = partial(jvm.java("kvwal.log.MemoryLoader"), instance)
         record = OwnRecord(file, self._workers, options.node, str(options.address), alone=self._alone)
         peers = Peers(instance, roster, self._engine, self._askers, self._readers)
         self._answer(self._peer_questions, peers.answer)
@@ -244,7 +244,7 @@ class Service:
         )
         vitals.adoption = Adoption(
             roster, lambda: voters.current if options.file.majority else None,
-            partial(jvm.java("kvwal.failover.Adoption"), instance), recovery.all_archive, recovery.objects,
+            partial(jvm.java("kvwal.failover.FailoverAppend"), instance), recovery.all_archive, recovery.objects,
             (around.namespace, around.cluster), timestamps_within(around.settings.max_skew_seconds),
             around.clock, self._workers,
         )  # fmt: skip

@@ -25,7 +25,7 @@ class Limits:
     """Used on the node's event loop. `skew_seconds` is by how much the clock that is furthest off is ahead of this one's."""
 
     def __init__(self, roster: Roster, bounds: Bounds, fence: Any, clock: Clock) -> None:
-        """`fence` is java/Fence.java."""
+        """`fence` is OwnershipFence.java."""
         self.skew_seconds = 0.0
         self._roster = roster
         self._bounds = bounds

@@ -43,7 +43,7 @@ class Adoption:
         clock: Clock,
         workers: Workers,
     ) -> None:
-        """`electorate` has the members that did not leave in order; `make` makes java/Adoption.java of partitions, as
+        """`electorate` has the members that did not leave in order; `make` makes FailoverAppend.java of partitions, as
         hexadecimal digits; after `all_archive` the archive has what the logs of the living hold; `where` is namespace, cluster;
         `skew` is how far apart the members' clocks may have been, as timestamps are.
         """

@@ -26,7 +26,7 @@ class Links:
         electorate: Callable[[], Electorate | None],
         clock: Clock,
     ) -> None:
-        """`heard` is java/Links.java, `lose` that of java/Gate.java, which takes why this member's memory counts no more;
+        """`heard` is LinkMonitor.java, `lose` that of ReadyGate.java, which takes why this member's memory counts no more;
         `check_whole` raises that."""
         self.check_whole = check_whole
         self._instance = instance

@@ -59,7 +59,7 @@ class Roster:
     """The living members as one of them sees them. Every call may wait for the others: call it on a worker."""
 
     def __init__(self, instance: Any, limits: Any, leases: Any) -> None:
-        """`instance` is Hazelcast's, `limits` java/Limits.java, `leases` java/Leases.java."""
+        """`instance` is Hazelcast's, `limits` ClockBounds.java, `leases` Leases.java."""
         self._limits = limits
         self._leases = leases
         self._cluster = instance.getCluster()

@@ -38,13 +38,13 @@ class HazelcastMemory:
     def __init__(self, instance: Any, clock: Clock) -> None:
         self._instance = instance
         self._clock = clock
-        self._words = java("kvwal.codec.Words")
+        self._words = java("kvwal.codec.ValueCodec")
         self._locked: list[tuple[str, Any]] = []
         self._logger = get_logger(__name__)
 
     def read(self, business: str, key: Identity) -> Value | None:
         """Hazelcast answers in the order of the changes of the key's partition."""
-        found = java("kvwal.node.Members").held(self._instance, to_map(business), self._words.toData(*key))
+        found = java("kvwal.node.HazelcastInternals").held(self._instance, to_map(business), self._words.toData(*key))
         return None if found is None else (str(found.name()), bytes(found.bytes()))
 
     def lock(self, business: str, key: Identity) -> None:

@@ -1,4 +1,4 @@
-"""Takes questions from java/Questions.java, one after the other, and gives each the answer that Python has for it."""
+"""Takes questions from HistoryRequests.java, one after the other, and gives each the answer that Python has for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class QuestionLoop:
     """Used on the node's event loop."""
 
     def __init__(self, asked: Any, takers: Workers, answer: Answer) -> None:
-        """`asked` is java/Questions.java; on `takers`, which has a thread, it is waited for. `answer` takes the question's bytes;
+        """`asked` is HistoryRequests.java; a thread of `takers` waits for it. `answer` takes the bytes of a question;
         what it raises of kvwal's errors is the answer."""
         self._asked = asked
         self._takers = takers

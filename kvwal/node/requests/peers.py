@@ -48,7 +48,9 @@ class Peers:
     async def ask(self, fellow: Fellow, question: PeerQuestion, within: float) -> bytes:
         """What another member answers. `ClusterUnreachable` if it has gone, or not answered `within` so many seconds."""
         text = questions.encode(question)
-        ask = partial(java("kvwal.history.Questions").askPeer, self._instance, fellow.member, text, int(within * 1000))
+        ask = partial(
+            java("kvwal.history.HistoryRequests").askPeer, self._instance, fellow.member, text, int(within * 1000)
+        )
         said = await self._workers.run(ask)
         if said is None:
             raise ClusterUnreachable(f"{fellow.name} went while it was asked for its log.", hint="Ask again.")

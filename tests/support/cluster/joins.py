@@ -107,7 +107,7 @@ async def joined(others: Others, gate: Any) -> str:
 
 def cases() -> dict[str, str]:
     """Each by its name."""
-    gate = jvm.java("kvwal.node.Gate")
+    gate = jvm.java("kvwal.node.ReadyGate")
     found = {}
 
     def play(name: str, others: Others, *happened: str, while_joining: bool = False) -> None:

@@ -158,7 +158,7 @@ def test_a_member_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pyt
 
 
 class Asked:
-    """Stands for java/Questions.java with one question in it, which stays open until that has its answer."""
+    """Stands for HistoryRequests.java with one question in it, which stays open until that has its answer."""
 
     def __init__(self) -> None:
         self.told: object = None

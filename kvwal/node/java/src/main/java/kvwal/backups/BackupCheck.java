@@ -13,7 +13,7 @@ import com.hazelcast.spi.impl.AllowedDuringPassiveState;
 import com.hazelcast.spi.impl.operationservice.Operation;
 import java.io.IOException;
 import java.util.Set;
-import kvwal.member.Tasks;
+import kvwal.member.TaskFactory;
 
 /**
  * From the owner of a partition to one of its backups: whether that has all changes of a map there, up to a version. It arrives behind
@@ -80,12 +80,12 @@ public final class BackupCheck extends Operation implements IdentifiedDataSerial
 
     @Override
     public int getFactoryId() {
-        return Tasks.FACTORY;
+        return TaskFactory.FACTORY;
     }
 
     @Override
     public int getClassId() {
-        return Tasks.BACKUP_CHECK;
+        return TaskFactory.BACKUP_CHECK;
     }
 
     @Override

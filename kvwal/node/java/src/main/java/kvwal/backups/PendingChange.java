@@ -8,9 +8,9 @@ import java.util.concurrent.CompletableFuture;
 /** A change of one partition that a backup may lack: from before it is logged until the backups have it, or will not serve without it. */
 public final class PendingChange {
     /** Where changes are settled together. */
-    record Place(String map, int partition) { }
+    record MapPartition(String map, int partition) { }
 
-    final Place place;
+    final MapPartition place;
     /** Done when it is settled; failed when this member can no longer find out, since another one owns the partition. */
     final CompletableFuture<Void> settled = new CompletableFuture<>();
     private final List<Data> keys;
@@ -20,7 +20,7 @@ public final class PendingChange {
     /** Nobody will hear of its backups' acknowledgements, or they did not come. */
     private volatile boolean isUnsure;
 
-    PendingChange(Place place, List<Data> keys, Operation operation) {
+    PendingChange(MapPartition place, List<Data> keys, Operation operation) {
         this.place = place;
         this.keys = keys;
         this.operation = operation;

@@ -6,7 +6,7 @@ import com.hazelcast.internal.partition.InternalPartition;
 import com.hazelcast.internal.partition.PartitionReplicaVersionManager;
 import com.hazelcast.internal.serialization.Data;
 import com.hazelcast.map.impl.MapService;
-import com.hazelcast.map.impl.operation.KeyOf;
+import com.hazelcast.map.impl.operation.OperationKeys;
 import com.hazelcast.map.impl.operation.steps.engine.StepRunner;
 import com.hazelcast.spi.exception.RetryableHazelcastException;
 import com.hazelcast.spi.impl.NodeEngineImpl;
@@ -14,7 +14,7 @@ import com.hazelcast.spi.impl.operationservice.MutatingOperation;
 import com.hazelcast.spi.impl.operationservice.NamedOperation;
 import com.hazelcast.spi.impl.operationservice.Operation;
 import com.hazelcast.spi.impl.operationservice.OperationResponseHandler;
-import com.hazelcast.spi.impl.operationservice.impl.Acknowledged;
+import com.hazelcast.spi.impl.operationservice.impl.LocalInvocation;
 import com.hazelcast.spi.impl.operationservice.impl.responses.NormalResponse;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -27,7 +27,7 @@ import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
-import kvwal.backups.PendingChange.Place;
+import kvwal.backups.PendingChange.MapPartition;
 import kvwal.log.LogStore;
 import kvwal.node.NotWritten;
 import kvwal.quorum.Leases;
@@ -38,7 +38,7 @@ import kvwal.quorum.Majority;
  * of a change that goes when this member does.
  *
  * A change is settled when the backups of its call have acknowledged it; where that cannot be heard, or does not come, they are asked
- * (PendingBackups).
+ * (BackupVerifier).
  */
 public final class PendingChanges {
     private static final int LOOK_MILLIS = 50;
@@ -47,15 +47,15 @@ public final class PendingChanges {
     /** The change that this thread is making, or has made last. */
     private static final ThreadLocal<Operation> HERE = new ThreadLocal<>();
 
-    private final Map<Place, Set<PendingChange>> changes = new ConcurrentHashMap<>();
-    private final Set<HeldAnswer> held = ConcurrentHashMap.newKeySet();
+    private final Map<MapPartition, Set<PendingChange>> changes = new ConcurrentHashMap<>();
+    private final Set<DeferredResponse> held = ConcurrentHashMap.newKeySet();
     private final AtomicBoolean looks = new AtomicBoolean();
     private int backups;
     private Leases leases;
     private Majority majority;
     private ScheduledExecutorService timer;
     private volatile NodeEngineImpl engine;
-    private volatile PendingBackups copies;
+    private volatile BackupVerifier copies;
 
     /** Each change is to be in the memory of so many other members. Before this is called nothing is pending. */
     public void configure(int backups, Leases leases, Majority majority) {
@@ -78,8 +78,8 @@ public final class PendingChanges {
             begin(own);
         }
         OperationResponseHandler<?> handler = operation.getOperationResponseHandler();
-        if (handler != null && !(handler instanceof HeldAnswer) && !StepRunner.answersBy(handler)) {
-            operation.setOperationResponseHandler(new HeldAnswer(this, handler));
+        if (handler != null && !(handler instanceof DeferredResponse) && !StepRunner.answersBy(handler)) {
+            operation.setOperationResponseHandler(new DeferredResponse(this, handler));
         }
         if (operation instanceof MutatingOperation) {
             HERE.set(operation);
@@ -89,7 +89,7 @@ public final class PendingChanges {
     private synchronized void begin(NodeEngineImpl own) {
         if (copies == null) {
             engine = own;
-            copies = new PendingBackups(own, backups, leases, this);
+            copies = new BackupVerifier(own, backups, leases, this);
         }
     }
 
@@ -101,7 +101,7 @@ public final class PendingChanges {
         if (!isOf || !LogStore.has(map) || engine.getClusterService().getSize() < 2) {
             return null;
         }
-        PendingChange change = new PendingChange(new Place(map, partition), keys, operation);
+        PendingChange change = new PendingChange(new MapPartition(map, partition), keys, operation);
         changes.compute(change.place, (place, found) -> {
             Set<PendingChange> all = found == null ? ConcurrentHashMap.newKeySet() : found;
             all.add(change);
@@ -138,7 +138,7 @@ public final class PendingChanges {
         return found;
     }
 
-    private Set<PendingChange> at(Place place) {
+    private Set<PendingChange> at(MapPartition place) {
         return changes.getOrDefault(place, Set.of());
     }
 
@@ -153,8 +153,8 @@ public final class PendingChanges {
         return at(place(operation)).stream().filter(change -> change.isOf(operation)).toList();
     }
 
-    private static Place place(Operation operation) {
-        return new Place(((NamedOperation) operation).getName(), operation.getPartitionId());
+    private static MapPartition place(Operation operation) {
+        return new MapPartition(((NamedOperation) operation).getName(), operation.getPartitionId());
     }
 
     /** False if the caller does not wait for all backups that there have to be, since one of them is missing. */
@@ -164,7 +164,7 @@ public final class PendingChanges {
             return false;
         }
         own.forEach(PendingChange::answer);
-        boolean isHeard = Acknowledged.then(sender, succeeded -> {
+        boolean isHeard = LocalInvocation.then(sender, succeeded -> {
             if (succeeded) {
                 own.forEach(this::settle);
             } else {
@@ -207,12 +207,12 @@ public final class PendingChanges {
         if (changes.isEmpty()) {
             return List.of();
         }
-        Data key = KeyOf.one(operation);
+        Data key = OperationKeys.one(operation);
         if (key != null) {
             // Its own change of the key stands over all before it.
             return awaited.isEmpty() ? at(place(operation)).stream().filter(change -> change.touches(key)).toList() : List.of();
         }
-        if (!KeyOf.showsMany(operation)) {
+        if (!OperationKeys.showsMany(operation)) {
             return List.of();
         }
         Collection<PendingChange> shown = operation.getPartitionId() < 0
@@ -220,25 +220,25 @@ public final class PendingChanges {
         return shown.stream().filter(change -> !awaited.contains(change)).toList();
     }
 
-    void hold(HeldAnswer answer, Operation operation) {
+    void hold(DeferredResponse answer, Operation operation) {
         held.add(answer);
         // Whoever waits for it elsewhere is told that it is still under way.
         engine.getOperationService().getAsyncOperations().add(operation);
         look();
     }
 
-    void release(HeldAnswer answer, Operation operation) {
+    void release(DeferredResponse answer, Operation operation) {
         engine.getOperationService().getAsyncOperations().remove(operation);
         held.remove(answer);
     }
 
     /** Those that are to be in the memory of the backups by now. */
-    List<PendingChange> answered(Place place) {
+    List<PendingChange> answered(MapPartition place) {
         return at(place).stream().filter(PendingChange::isAnswered).toList();
     }
 
     /** Another member owns the partition: whoever waits for these changes asks that one. */
-    void moved(Place place) {
+    void moved(MapPartition place) {
         for (PendingChange change : answered(place)) {
             remove(change);
             change.settled.completeExceptionally(new IllegalStateException("moved"));
@@ -275,7 +275,7 @@ public final class PendingChanges {
     }
 
     /** Whether changes were made since the backups were asked last, whose acknowledgements nobody will hear of. */
-    boolean isDue(Place place) {
+    boolean isDue(MapPartition place) {
         return isDue(at(place), System.nanoTime());
     }
 

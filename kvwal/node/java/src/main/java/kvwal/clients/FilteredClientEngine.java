@@ -9,16 +9,16 @@ import com.hazelcast.internal.nio.Connection;
 import kvwal.node.NotWritten;
 import kvwal.security.Token;
 
-/** Hazelcast's server side of clients, behind the token and the rules of Services: each request of each client passes `accept`. */
+/** Hazelcast's server side of clients, behind the token and the rules of ServicePolicy: each request of each client passes `accept`. */
 public final class FilteredClientEngine extends ClientEngineImpl {
     /** Credentials that Hazelcast's open edition refuses: it takes none. */
     private static final String WRONG = "wrong";
 
-    private final Services services;
+    private final ServicePolicy services;
     private final Token token;
 
     /** `token` may be null: then every client is let in. */
-    public FilteredClientEngine(Node node, Services services, Token token) {
+    public FilteredClientEngine(Node node, ServicePolicy services, Token token) {
         super(node);
         this.services = services;
         this.token = token;
@@ -31,9 +31,9 @@ public final class FilteredClientEngine extends ClientEngineImpl {
             super.accept(token == null ? message : authenticated(message));
             return;
         }
-        String refusal = Oversize.is(message) ? null : services.refusal(message);
-        if (Oversize.is(message)) {
-            refuse(message, new NotWritten(Oversize.REFUSAL));
+        String refusal = RequestLimit.is(message) ? null : services.refusal(message);
+        if (RequestLimit.is(message)) {
+            refuse(message, new NotWritten(RequestLimit.REFUSAL));
         } else if (refusal != null) {
             refuse(message, new UnsupportedOperationException(refusal));
         } else {

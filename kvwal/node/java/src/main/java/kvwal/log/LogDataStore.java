@@ -56,7 +56,7 @@ public final class LogDataStore extends WriteThroughStore {
         return Collections.emptyMap();
     }
 
-    /** Returns when the log has them, or, within a step that can wait for that, at once: see Waiting. */
+    /** Returns when the log has them, or, within a step that can wait for that, at once: see PendingAppend. */
     private void write(List<LogStore.Change> changes, long expires) {
         PendingChange pending = log.pend(changes);
         Runnable refuse = () -> {
@@ -70,13 +70,13 @@ public final class LogDataStore extends WriteThroughStore {
             log.write(changes, expires);
         } catch (RuntimeException error) {
             refuse.run();
-            if (Waiting.here() != null) {
-                Waiting.here().drop();
+            if (PendingAppend.here() != null) {
+                PendingAppend.here().drop();
             }
             throw error;
         }
-        if (Waiting.here() != null) {
-            Waiting.here().onRefusal(refuse);
+        if (PendingAppend.here() != null) {
+            PendingAppend.here().onRefusal(refuse);
         }
     }
 }

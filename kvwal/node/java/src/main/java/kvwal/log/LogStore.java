@@ -15,14 +15,14 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.Future;
 import kvwal.backups.PendingChange;
-import kvwal.codec.Entries;
-import kvwal.codec.Schemas;
-import kvwal.codec.Words;
-import kvwal.node.Gate;
-import kvwal.node.Members;
-import kvwal.transactions.Applied;
+import kvwal.codec.EntryCodec;
+import kvwal.codec.SchemaLog;
+import kvwal.codec.ValueCodec;
+import kvwal.node.HazelcastInternals;
+import kvwal.node.ReadyGate;
+import kvwal.transactions.AppliedChanges;
 import kvwal.transactions.IntentStore;
-import kvwal.transactions.Intents;
+import kvwal.transactions.Transactions;
 
 /**
  * What Hazelcast's configuration gets as the store of a durable map. An EntryStore, so that expiry reaches the log.
@@ -31,20 +31,20 @@ import kvwal.transactions.Intents;
  * stands below, sees the bytes, and none of these is ever called.
  */
 public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleSupport {
-    private static final Words.Word DROPPED = new Words.Word("dropped:none", new byte[0], 0, 0);
-    private static final Words.Word DROPPED_VALUE = new Words.Word("none", new byte[0], 0, 0);
+    private static final ValueCodec.Encoded DROPPED = new ValueCodec.Encoded("dropped:none", new byte[0], 0, 0);
+    private static final ValueCodec.Encoded DROPPED_VALUE = new ValueCodec.Encoded("none", new byte[0], 0, 0);
 
-    public final Gate gate;
-    public final Mailboxes mailboxes;
-    private final Mailboxes.Mailbox mailbox;
+    public final ReadyGate gate;
+    public final BatchQueues mailboxes;
+    private final BatchQueues.BatchQueue mailbox;
     private Node node;
-    private Schemas schemas;
-    private Applied applied;
+    private SchemaLog schemas;
+    private AppliedChanges applied;
     private String name;
     /** The mark is on its way: memory may still hold what it ends. */
     private boolean destroyed;
 
-    public LogStore(Mailboxes mailboxes, Gate gate, String map) {
+    public LogStore(BatchQueues mailboxes, ReadyGate gate, String map) {
         this.mailboxes = mailboxes;
         this.mailbox = mailboxes.open(map);
         this.gate = gate;
@@ -52,17 +52,17 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
 
     /** Makes the store of each map when Hazelcast first meets its name. */
     public static final class Factory implements MapStoreFactory<Object, EntryLoader.MetadataAwareValue<Object>> {
-        private final Mailboxes mailboxes;
-        private final Gate gate;
+        private final BatchQueues mailboxes;
+        private final ReadyGate gate;
 
-        public Factory(Mailboxes mailboxes, Gate gate) {
+        public Factory(BatchQueues mailboxes, ReadyGate gate) {
             this.mailboxes = mailboxes;
             this.gate = gate;
         }
 
         @Override
         public LogStore newMapStore(String map, Properties properties) {
-            return map.equals(Intents.MAP) ? new IntentStore(mailboxes, gate) : new LogStore(mailboxes, gate, map);
+            return map.equals(Transactions.MAP) ? new IntentStore(mailboxes, gate) : new LogStore(mailboxes, gate, map);
         }
     }
 
@@ -74,9 +74,9 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
     @Override
     public void init(HazelcastInstance instance, Properties properties, String map) {
         name = map;
-        applied = Intents.of(instance).applied();
-        node = Members.node(instance);
-        schemas = new Schemas(Members.engine(instance), this::append);
+        applied = Transactions.of(instance).applied();
+        node = HazelcastInternals.node(instance);
+        schemas = new SchemaLog(HazelcastInternals.engine(instance), this::append);
     }
 
     /**
@@ -88,7 +88,7 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
         gate.pending.forget(name);
         if (node.getState() == NodeState.ACTIVE && node.isRunning() && gate.isOpen()) {
             markDestroyed();
-            append(Entries.encode(DROPPED, DROPPED_VALUE, 0));
+            append(EntryCodec.encode(DROPPED, DROPPED_VALUE, 0));
             mailboxes.release(mailbox);
         }
     }
@@ -118,10 +118,10 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
         List<byte[]> entries = new ArrayList<>(changes.size());
         boolean opaque = false;
         for (Change change : changes) {
-            Words.Word key = Words.of(change.key);
-            Words.Word value = change.value == null ? null : Words.of(change.value);
+            ValueCodec.Encoded key = ValueCodec.of(change.key);
+            ValueCodec.Encoded value = change.value == null ? null : ValueCodec.of(change.value);
             opaque |= key.isOpaque() || value != null && value.isOpaque();
-            entries.add(Entries.encode(key, value, expires));
+            entries.add(EntryCodec.encode(key, value, expires));
         }
         if (opaque) {
             schemas.append();
@@ -135,15 +135,15 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
     }
 
     /** A key as the log has it. */
-    public Words.Word word(Data key) {
-        return Words.of(key);
+    public ValueCodec.Encoded word(Data key) {
+        return ValueCodec.of(key);
     }
 
     /**
-     * See Mailboxes. All entries belong into the log that this key's belong into. Nothing is sent once the map is destroyed: it
+     * See BatchQueues. All entries belong into the log that this key's belong into. Nothing is sent once the map is destroyed: it
      * would stand behind the mark, and come back.
      */
-    public synchronized List<Mailboxes.Letter> post(Data key, List<byte[]> entries, Thread writer) {
+    public synchronized List<BatchQueues.PendingEntry> post(Data key, List<byte[]> entries, Thread writer) {
         gate.check();
         return destroyed ? List.of() : mailboxes.post(mailbox, entries, writer);
     }

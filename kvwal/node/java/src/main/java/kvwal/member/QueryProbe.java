@@ -8,7 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.Executor;
 import java.util.concurrent.RejectedExecutionException;
-import kvwal.node.Members;
+import kvwal.node.HazelcastInternals;
 
 /** Probe of the threads that predicates run on: an empty task that waits in line with them. */
 public final class QueryProbe {
@@ -17,7 +17,7 @@ public final class QueryProbe {
     private final Map<String, Line> lines = new LinkedHashMap<>();
 
     public QueryProbe(HazelcastInstance instance) {
-        NodeEngineImpl engine = Members.engine(instance);
+        NodeEngineImpl engine = HazelcastInternals.engine(instance);
         for (String name : new String[] {ExecutionService.CLIENT_QUERY_EXECUTOR, ExecutionService.QUERY_EXECUTOR}) {
             lines.put(name, new Line(engine.getExecutionService().getExecutor(name)));
         }

@@ -22,9 +22,9 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
-import kvwal.member.Tasks;
-import kvwal.node.Answers;
-import kvwal.transactions.Intents;
+import kvwal.member.TaskFactory;
+import kvwal.node.MemberQuery;
+import kvwal.transactions.Transactions;
 
 /**
  * How long a member may believe that the others count it in. It asks each of them again and again, and one that answered counts
@@ -121,7 +121,7 @@ public final class Leases {
     }
 
     private static IExecutorService executor(HazelcastInstance instance) {
-        return instance.getExecutorService(Intents.BETWEEN_MEMBERS);
+        return instance.getExecutorService(Transactions.BETWEEN_MEMBERS);
     }
 
     private final class Answer implements ExecutionCallback<Boolean> {
@@ -181,7 +181,7 @@ public final class Leases {
         Set<UUID> there = new HashSet<>();
         instance.getCluster().getMembers().forEach(member -> there.add(member.getUuid()));
         long most = 0;
-        for (long answer : Answers.ofAll(instance, new Left(there))) {
+        for (long answer : MemberQuery.ofAll(instance, new Left(there))) {
             most = Math.max(most, answer == UNSURE ? AGAIN_MILLIS : answer);
         }
         return most;
@@ -203,7 +203,7 @@ public final class Leases {
     }
 
     /** From a member that wants to be counted in. */
-    public static final class Renew extends Tasks.Task implements Callable<Boolean> {
+    public static final class Renew extends TaskFactory.Task implements Callable<Boolean> {
         private UUID member;
 
         public Renew() { }
@@ -219,7 +219,7 @@ public final class Leases {
 
         @Override
         public int getClassId() {
-            return Tasks.RENEW;
+            return TaskFactory.RENEW;
         }
 
         @Override
@@ -234,7 +234,7 @@ public final class Leases {
     }
 
     /** For how long anybody else than these may believe that the member that is asked counts it in. */
-    public static final class Left extends Tasks.Task implements Callable<Long> {
+    public static final class Left extends TaskFactory.Task implements Callable<Long> {
         private Set<UUID> there;
 
         public Left() { }
@@ -250,7 +250,7 @@ public final class Leases {
 
         @Override
         public int getClassId() {
-            return Tasks.LEFT;
+            return TaskFactory.LEFT;
         }
 
         @Override

@@ -8,8 +8,8 @@ import com.hazelcast.splitbrainprotection.SplitBrainProtectionFunction;
 import java.util.Collection;
 import java.util.Set;
 import java.util.TreeSet;
-import kvwal.node.Gate;
 import kvwal.node.NotWritten;
+import kvwal.node.ReadyGate;
 
 /**
  * Whether this member is together with more than half of those that are expected: asked before every read and every write
@@ -21,11 +21,11 @@ import kvwal.node.NotWritten;
 public final class Majority implements SplitBrainProtectionFunction {
     private static final String NODE = "kvwal.node";
 
-    private final Gate gate;
+    private final ReadyGate gate;
     private final Leases leases;
     private volatile Set<String> expected;
 
-    public Majority(Gate gate, Leases leases) {
+    public Majority(ReadyGate gate, Leases leases) {
         this.gate = gate;
         this.leases = leases;
     }

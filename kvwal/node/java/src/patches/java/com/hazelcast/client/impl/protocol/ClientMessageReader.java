@@ -3,12 +3,12 @@ package com.hazelcast.client.impl.protocol;
 import com.hazelcast.client.impl.protocol.exception.MaxMessageSizeExceeded;
 import com.hazelcast.internal.nio.Bits;
 import java.nio.ByteBuffer;
-import kvwal.clients.Oversize;
+import kvwal.clients.RequestLimit;
 
 /**
  * Stands before Hazelcast's class of this name on the class path: puts frames of a client together to a message.
  *
- * Hazelcast's sets aside whatever a frame's first four bytes ask for, two gigabytes if they say so. Here a frame above Oversize.MOST
+ * Hazelcast's sets aside whatever a frame's first four bytes ask for, two gigabytes if they say so. Here a frame above RequestLimit.MOST
  * is read past, and its message is marked. What a client sends before it is authenticated has Hazelcast's own, much smaller limit.
  */
 public final class ClientMessageReader {
@@ -37,7 +37,7 @@ public final class ClientMessageReader {
             frame = null;
             if (last) {
                 if (oversize) {
-                    Oversize.mark(message);
+                    RequestLimit.mark(message);
                 }
                 return true;
             }
@@ -61,7 +61,7 @@ public final class ClientMessageReader {
         }
         src.position(src.position() + head);
         left = length - head;
-        passes = left > Oversize.MOST;
+        passes = left > RequestLimit.MOST;
         oversize |= passes;
         frame = new ClientMessage.Frame(passes ? NOTHING : new byte[left], flags);
         if (message == null) {

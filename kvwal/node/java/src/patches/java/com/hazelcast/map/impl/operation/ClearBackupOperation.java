@@ -13,7 +13,7 @@ import java.util.List;
  *
  * Hazelcast's deletes the keys in the backup's store too, the only change that does. The owner's log has these deletes; the backup's
  * own would be stamped after what the owner has been told to put since, and hide it when memory is filled from the logs. And a member
- * may write no log of a partition that it does not own: it was sent back (see Fence), and the owner waited for it in vain.
+ * may write no log of a partition that it does not own: it was sent back (see OwnershipFence), and the owner waited for it in vain.
  */
 @SuppressWarnings("rawtypes")
 public class ClearBackupOperation extends MapOperation implements BackupOperation {

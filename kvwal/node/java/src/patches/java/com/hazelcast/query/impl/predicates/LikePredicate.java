@@ -10,10 +10,10 @@ import java.io.IOException;
 import java.util.Objects;
 import java.util.Set;
 import java.util.regex.Pattern;
-import kvwal.clients.Matching;
+import kvwal.clients.PatternDeadline;
 
 /**
- * Stands before Hazelcast's class of this name on the class path: the same, with a deadline (see Matching), for each % may be tried
+ * Stands before Hazelcast's class of this name on the class path: the same, with a deadline (see PatternDeadline), for each % may be tried
  * at each place of a text.
  */
 @BinaryInterface
@@ -23,7 +23,7 @@ public class LikePredicate extends AbstractPredicate implements IndexAwarePredic
     private static final String LAST = "\uFFFF";
 
     protected String expression;
-    private final transient Matching matching = new Matching();
+    private final transient PatternDeadline matching = new PatternDeadline();
     private transient volatile Pattern pattern;
 
     public LikePredicate() { }

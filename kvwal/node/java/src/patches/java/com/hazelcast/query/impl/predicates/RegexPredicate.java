@@ -6,15 +6,15 @@ import com.hazelcast.nio.ObjectDataOutput;
 import java.io.IOException;
 import java.util.Objects;
 import java.util.regex.Pattern;
-import kvwal.clients.Matching;
+import kvwal.clients.PatternDeadline;
 
-/** Stands before Hazelcast's class of this name on the class path: the same, with a deadline (see Matching). */
+/** Stands before Hazelcast's class of this name on the class path: the same, with a deadline (see PatternDeadline). */
 @BinaryInterface
 @SuppressWarnings({"rawtypes", "unchecked"})
 public class RegexPredicate extends AbstractPredicate {
     private static final long serialVersionUID = 1L;
 
-    private final transient Matching matching = new Matching();
+    private final transient PatternDeadline matching = new PatternDeadline();
     private String regex;
     private transient volatile Pattern pattern;
 

@@ -12,11 +12,11 @@ import com.hazelcast.internal.serialization.InternalSerializationService;
 import com.hazelcast.logging.ILogger;
 import com.hazelcast.map.impl.MapService;
 import com.hazelcast.spi.impl.NodeEngine;
-import kvwal.node.Gate;
+import kvwal.node.ReadyGate;
 
 /**
  * Stands before Hazelcast's class of this name on the class path: what a client asks and a thread of the member answers, all keys,
- * values or entries of a map among it. While memory is loading, the client hears so at once (see Gate).
+ * values or entries of a map among it. While memory is loading, the client hears so at once (see ReadyGate).
  */
 public abstract class AbstractCallableMessageTask<P> extends AbstractMessageTask<P> {
     protected AbstractCallableMessageTask(ClientMessage message, Node node, Connection connection) {
@@ -32,7 +32,7 @@ public abstract class AbstractCallableMessageTask<P> extends AbstractMessageTask
     @Override
     public final void processMessage() throws Exception {
         if (MapService.SERVICE_NAME.equals(getServiceName())) {
-            Gate.checkLoaded(nodeEngine.getHazelcastInstance(), getDistributedObjectName());
+            ReadyGate.checkLoaded(nodeEngine.getHazelcastInstance(), getDistributedObjectName());
         }
         sendResponse(call());
     }

@@ -4,22 +4,22 @@ import com.hazelcast.client.impl.operations.OperationFactoryWrapper;
 import com.hazelcast.cluster.Address;
 import com.hazelcast.internal.util.CollectionUtil;
 import com.hazelcast.map.impl.MapService;
-import com.hazelcast.map.impl.operation.ManyKeys;
+import com.hazelcast.map.impl.operation.BulkEntryOperations;
 import com.hazelcast.spi.impl.operationservice.AbstractInvokeOnPartitions;
 import com.hazelcast.spi.impl.operationservice.BackupAwareOperation;
 import com.hazelcast.spi.impl.operationservice.NamedOperation;
 import com.hazelcast.spi.impl.operationservice.Operation;
 import com.hazelcast.spi.impl.operationservice.OperationFactory;
-import com.hazelcast.spi.impl.operationservice.impl.operations.PartitionIteratingOperation;
 import com.hazelcast.spi.impl.operationservice.impl.operations.PartitionIteratingOperation.PartitionResponse;
+import com.hazelcast.spi.impl.operationservice.impl.operations.PartitionIteratingOperation;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.function.IntFunction;
-import kvwal.node.Gate;
 import kvwal.log.LogStore;
+import kvwal.node.ReadyGate;
 
 /**
  * Stands before Hazelcast's class of this name on the class path: sends an operation to many partitions or all, and gathers the answers.
@@ -53,11 +53,11 @@ final class InvokeOnPartitions extends AbstractInvokeOnPartitions {
         }
         Operation sample = sample();
         if (sample != null && operationFactory instanceof OperationFactoryWrapper) {
-            Gate.checkLoaded(nodeEngine.getHazelcastInstance(), ((NamedOperation) sample).getName());
+            ReadyGate.checkLoaded(nodeEngine.getHazelcastInstance(), ((NamedOperation) sample).getName());
         }
         if (sample instanceof BackupAwareOperation) {
             IntFunction<Operation> operations =
-                ManyKeys.withBackups(sample, this::createOperation, nodeEngine.getPartitionService());
+                BulkEntryOperations.withBackups(sample, this::createOperation, nodeEngine.getPartitionService());
             memberPartitions.values().forEach(own -> own.forEach(partition -> send(partition, operations.apply(partition))));
         } else {
             memberPartitions.forEach(this::sendTogether);

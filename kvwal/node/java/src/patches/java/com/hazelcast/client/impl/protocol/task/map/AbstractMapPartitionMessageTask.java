@@ -9,15 +9,15 @@ import com.hazelcast.map.impl.MapServiceContext;
 import com.hazelcast.map.impl.operation.MapOperationProvider;
 import com.hazelcast.spi.impl.operationservice.Operation;
 import java.util.concurrent.CompletableFuture;
-import kvwal.node.Gate;
 import kvwal.log.LogStore;
+import kvwal.node.ReadyGate;
 
 /**
  * Stands before Hazelcast's class of this name on the class path: what a client asks of one key of a map.
  *
  * Hazelcast's lets the client wait for the backups, and by default a client that has waited five seconds for one takes the change
  * for done, although only a member that is cut off may have it. Of a map with a log the owner waits, whatever client asks, and
- * says so if a backup did not answer. And while memory is loading, the client hears so at once (see Gate).
+ * says so if a backup did not answer. And while memory is loading, the client hears so at once (see ReadyGate).
  */
 abstract class AbstractMapPartitionMessageTask<P> extends AbstractPartitionMessageTask<P> {
     AbstractMapPartitionMessageTask(ClientMessage message, Node node, Connection connection) {
@@ -30,7 +30,7 @@ abstract class AbstractMapPartitionMessageTask<P> extends AbstractPartitionMessa
         if (!LogStore.has(map)) {
             return super.processInternal();
         }
-        Gate.checkLoaded(nodeEngine.getHazelcastInstance(), map);
+        ReadyGate.checkLoaded(nodeEngine.getHazelcastInstance(), map);
         Operation operation = prepareOperation().setCallerUuid(endpoint.getUuid());
         return nodeEngine.getOperationService().createInvocationBuilder(getServiceName(), operation, getPartitionId())
             .setResultDeserialized(false).invoke();

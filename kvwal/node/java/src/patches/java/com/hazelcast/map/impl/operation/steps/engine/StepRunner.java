@@ -13,8 +13,8 @@ import com.hazelcast.spi.impl.operationservice.Operation;
 import com.hazelcast.spi.impl.operationservice.OperationResponseHandler;
 import com.hazelcast.spi.impl.operationservice.impl.OperationServiceImpl;
 import java.util.Set;
+import kvwal.log.PendingAppend;
 import kvwal.node.NotWritten;
-import kvwal.log.Waiting;
 
 /**
  * Stands before Hazelcast's class of this name on the class path: runs the steps of the operations on one partition of a map that
@@ -33,7 +33,7 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
     /** Those of the partition; the first is under way, and removed when its answer is sent. */
     private final Set<MapOperation> operations;
     private volatile StepSupplier steps;
-    private volatile Waiting waiting;
+    private volatile PendingAppend waiting;
     /** The change of the operation that is under way is in the log: it may fail all the same, before it is in memory. */
     private volatile boolean isLogged;
     /** Of whoever runs steps that are neither for a partition's thread nor for a store. */
@@ -54,7 +54,7 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
 
     /** Whether an operation's steps have begun, by what sends its answer. */
     public static boolean answersBy(OperationResponseHandler<?> handler) {
-        return handler instanceof Answering;
+        return handler instanceof StepResponseHandler;
     }
 
     @Override
@@ -92,7 +92,7 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
 
     /** The log has answered what the last step handed over: throws if it refused. */
     private void settle() {
-        Waiting answered = waiting;
+        PendingAppend answered = waiting;
         waiting = null;
         if (answered != null) {
             answered.check();
@@ -150,15 +150,15 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
         // Set anew each time: an operation that is sent again when a member left comes with another one.
         MapOperation operation = steps.getOperation();
         OperationResponseHandler<?> handler = operation.getOperationResponseHandler();
-        if (!(handler instanceof Answering)) {
-            operation.setOperationResponseHandler(new Answering(handler));
+        if (!(handler instanceof StepResponseHandler)) {
+            operation.setOperationResponseHandler(new StepResponseHandler(handler));
         }
         if (step instanceof PartitionSpecificRunnable) {
             // What it runs besides, as an operation that waited for a lock it lets go of, waits for the log by itself.
-            Waiting.outside(() -> runMarked(step));
+            PendingAppend.outside(() -> runMarked(step));
             return true;
         }
-        Waiting handedOver = Waiting.during(() -> runMarked(step));
+        PendingAppend handedOver = PendingAppend.during(() -> runMarked(step));
         if (handedOver == null) {
             return true;
         }
@@ -178,10 +178,10 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
 
     /** An operation is over when its answer is sent: then the next one of the partition begins. */
     @SuppressWarnings({"rawtypes", "unchecked"})
-    private final class Answering implements OperationResponseHandler {
+    private final class StepResponseHandler implements OperationResponseHandler {
         private final OperationResponseHandler sender;
 
-        Answering(OperationResponseHandler sender) {
+        StepResponseHandler(OperationResponseHandler sender) {
             this.sender = sender;
         }
 
