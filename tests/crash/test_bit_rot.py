@@ -22,16 +22,16 @@ from typing import Any, NamedTuple
 import pytest
 
 from kvwal.entry import Entry
-from kvwal.integrity.examine import examine
+from kvwal.history.tail_reader import read_local
 from kvwal.log.checkpoint import checkpoint
-from kvwal.log.names import log_folder
+from kvwal.log.files.names import log_folder
 from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import Target, recover
 from kvwal.ports.clock import SYSTEM
-from kvwal.reading import read_local
-from tests.support import rot
-from tests.support.logs import PLACE, Writer
-from tests.support.rot import Answers, Built, RottenDisk, tried
+from kvwal.scrub.inspect import examine
+from tests.support.disk import rot
+from tests.support.disk.rot import Answers, Built, RottenDisk, tried
+from tests.support.log.logs import PLACE, Writer
 
 SEED = int(os.environ.get("KVWAL_SEED", "1"))
 FLIPS = 1000

@@ -1,37 +1,37 @@
-"""Mutants that leave out a sync of a file or of a folder: each that there is. A house test looks that none is missing."""
+"""Mutants that each leave out one sync of a file or folder. A repository test checks that none is missing."""
 
 from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-CUTS = "tests/crash/test_power_every_cut.py"
-KILL = "tests/crash/test_power_kill.py::test_killed_anywhere_then_cut_anywhere"
-RECOVERY = "tests/crash/test_power_kill.py::test_the_recovery_fails_anywhere_then_cut_anywhere"
-RESTORE = "tests/crash/test_power_restore.py"
-FOLDER = "tests/crash/test_power_folder.py"
+CUTS = "tests/crash/power/test_every_cut.py"
+KILL = "tests/crash/power/test_kill.py::test_killed_anywhere_then_cut_anywhere"
+RECOVERY = "tests/crash/power/test_kill.py::test_the_recovery_fails_anywhere_then_cut_anywhere"
+RESTORE = "tests/crash/power/test_restore.py"
+FOLDER = "tests/crash/power/test_folder.py"
 
-RETIRED = "tests/unit/test_retired.py::test_every_cut_of_a_log_that_goes_and_comes_back"
-REST = "tests/unit/test_descriptors.py::test_an_fdatasync_that_fails_when_a_log_goes_to_rest_poisons_it"
+RETIRED = "tests/unit/store/test_retirement.py::test_every_cut_of_a_log_that_goes_and_comes_back"
+REST = "tests/unit/log/test_descriptors.py::test_an_fdatasync_that_fails_when_a_log_goes_to_rest_poisons_it"
 
 MUTANTS = [
     Mutant(
-        "the end of a retired log is not on the disk when its folder goes", 1, "kvwal/log/retired.py",
+        "the end of a retired log is not on the disk when its folder goes", 1, "kvwal/log/files/retired.py",
         "        file.write_at(0, [data])\n        file.datasync()\n", "        file.write_at(0, [data])\n",
         RETIRED,
     ),
     Mutant(
-        "the end of a retired log has no name when its folder goes", 1, "kvwal/log/retired.py",
+        "the end of a retired log has no name when its folder goes", 1, "kvwal/log/files/retired.py",
         "    disk.rename(partial, path)\n    disk.sync_folder(path.parent)\n", "    disk.rename(partial, path)\n",
         RETIRED,
     ),
     Mutant(
-        "a folder that goes has its old name on the disk, and half its files", 4, "kvwal/log/retired.py",
+        "a folder that goes has its old name on the disk, and half its files", 4, "kvwal/log/files/retired.py",
         "    disk.sync_folder(folder.parent)\n", "",
         RETIRED,
     ),
     Mutant(
-        "a folder that goes may have no new name yet", 4, "kvwal/log/retired.py",
-        "    disk.sync_folder(gone.parent)  # the new name first: see tests/support/power.py\n", "",
+        "a folder that goes may have no new name yet", 4, "kvwal/log/files/retired.py",
+        "    disk.sync_folder(gone.parent)  # the new name first: see tests/support/disk/power.py\n", "",
         RETIRED,
     ),
     Mutant(
@@ -40,61 +40,61 @@ MUTANTS = [
         CUTS,
     ),
     Mutant(
-        "a group counts as durable without an fdatasync", 1, "kvwal/log/segment.py",
+        "a group counts as durable without an fdatasync", 1, "kvwal/log/files/segment.py",
         "            self._open.datasync()\n            self.clean = True\n", "            self.clean = True\n",
         CUTS,
     ),
     Mutant(
-        "a log goes to rest before its segment is durable", 1, "kvwal/log/segment.py",
+        "a log goes to rest before its segment is durable", 1, "kvwal/log/files/segment.py",
         "        self.datasync()\n        file, self._file = ", "        file, self._file = ",
         REST,
     ),
     Mutant(
-        "a segment gets its name before its header is durable", 1, "kvwal/log/segment.py",
+        "a segment gets its name before its header is durable", 1, "kvwal/log/files/segment.py",
         "        file.write_at(0, [*parts, _END_MARK])\n        file.datasync()\n",
         "        file.write_at(0, [*parts, _END_MARK])\n",
         CUTS,
     ),
     Mutant(
-        "a segment's name is not durable before its first group", 1, "kvwal/log/segment.py",
+        "a segment's name is not durable before its first group", 1, "kvwal/log/files/segment.py",
         "        disk.rename(file.path, self.path)\n        names.sync()\n",
         "        disk.rename(file.path, self.path)\n",
         CUTS,
     ),
     Mutant(
-        "a seal is written before what it seals is durable", 1, "kvwal/log/segment.py",
+        "a seal is written before what it seals is durable", 1, "kvwal/log/files/segment.py",
         "        self.datasync()\n        last = ", "        last = ",
         CUTS,
     ),
     Mutant(
-        "a seal is not durable before the next segment", 1, "kvwal/log/segment.py",
+        "a seal is not durable before the next segment", 1, "kvwal/log/files/segment.py",
         "            self._open.truncate(size)\n        self._open.datasync()\n", "            self._open.truncate(size)\n",
         CUTS,
     ),
     Mutant(
-        "a spare is not on the disk when it is used", 1, "kvwal/log/spares.py",
+        "a spare is not on the disk when it is used", 1, "kvwal/log/files/preallocation.py",
         "                )\n                file.datasync()\n", "                )\n",
         f"{CUTS}::test_a_spare_is_on_the_disk_before_it_is_used",
     ),
     Mutant(
-        "a recycled segment keeps its old name on the disk", 1, "kvwal/log/spares.py",
+        "a recycled segment keeps its old name on the disk", 1, "kvwal/log/files/preallocation.py",
         "        self._disk.rename(path, spare)\n        self._disk.sync_folder(self._folder)\n",
         "        self._disk.rename(path, spare)\n",
         CUTS,
     ),
     Mutant(
-        "segments are deleted in any order", 7, "kvwal/log/spares.py",
+        "segments are deleted in any order", 7, "kvwal/log/files/preallocation.py",
         "            self._disk.unlink(path)\n            self._disk.sync_folder(self._folder)\n            return\n",
         "            self._disk.unlink(path)\n            return\n",
         CUTS,
     ),
     Mutant(
-        "a snapshot gets its name before it is durable", 7, "kvwal/log/snapshot.py",
+        "a snapshot gets its name before it is durable", 7, "kvwal/log/files/snapshot.py",
         "pack_seal(seal, salt=header.salt)[0]])\n        file.datasync()\n", "pack_seal(seal, salt=header.salt)[0]])\n",
         CUTS,
     ),
     Mutant(
-        "a snapshot's name is not durable before what it covers goes", 8, "kvwal/log/snapshot.py",
+        "a snapshot's name is not durable before what it covers goes", 8, "kvwal/log/files/snapshot.py",
         "    disk.rename(partial, folder / name)\n    disk.sync_folder(folder)\n",
         "    disk.rename(partial, folder / name)\n",
         CUTS,
@@ -143,12 +143,12 @@ MUTANTS = [
         FOLDER,
     ),
     Mutant(
-        "a restored root's name is not durable", 7, "kvwal/restoring.py",
+        "a restored root's name is not durable", 7, "kvwal/history/restore.py",
         "    disk.sync_folder(root / namespace)\n", "",
         RESTORE,
     ),
     Mutant(
-        "a restored root's old name may come back", 7, "kvwal/restoring.py",
+        "a restored root's old name may come back", 7, "kvwal/history/restore.py",
         "    disk.sync_folder(root)\n", "",
         RESTORE,
     ),

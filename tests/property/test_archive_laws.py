@@ -22,15 +22,15 @@ from archive.layout import (
     parse_registration_key,
     registration_key,
 )
+from archive.maintenance.compaction import gc, rewrite, thin_out
 from archive.merge import Row, Source, latest_plain, latest_table
 from archive.objects import open_objects
+from archive.parquet.rows import schema, sorted_rows
 from archive.reader import live_objects, unsuperseded
-from archive.rewrite import gc, rewrite, thin_out
-from archive.rows import schema, sorted_rows
 from archive.verify import verify
 from archive.view import history, latest
 from archive.writer import put_segment
-from tests.support.history import LOG, PLACE, from_table, merged, place, table
+from tests.support.archive.history import LOG, PLACE, from_table, merged, place, table
 
 NAME = st.from_regex(r"[A-Za-z0-9%@+][A-Za-z0-9._%@+-]{0,127}", fullmatch=True)
 PLACES = st.builds(Place, NAME, NAME, NAME, NAME)

@@ -14,12 +14,12 @@ from kvwal.config import Settings
 from kvwal.entry import Entry, encode_entries
 from kvwal.log.appender import Appender
 from kvwal.log.checkpoint import Tombstones, checkpoint
-from kvwal.log.parts import open_snapshot
+from kvwal.log.files.parts import open_snapshot
 from kvwal.log.reader import entry_decoder, log_files
 from kvwal.log.recovery import Target, recover
-from tests.support.faults import FakeClock
-from tests.support.logs import header
-from tests.support.power import MemoryDisk
+from tests.support.disk.faults import FakeClock
+from tests.support.disk.power import MemoryDisk
+from tests.support.log.logs import header
 
 FOLDER = Path("/disk/log")
 CHANGE = st.tuples(st.integers(0, 5), st.booleans())

@@ -16,18 +16,18 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from archive import rewrite
 from archive.layout import Place
+from archive.maintenance import compaction as rewrite
 from archive.objects import open_objects
 from archive.restore import restore_batches
 from kvwal import aio
 from kvwal.codecs import registry
-from kvwal.past import entries_of
-from kvwal.readonly import open_read_only
+from kvwal.history.timeline import entries_of
+from kvwal.store.read_only import open_read_only
 from kvwal.structures.map import Map
 from kvwal.structures.state import to_state
-from tests.support.archiver import InProcess
-from tests.support.faults import FakeClock, make_options, open_aio
+from tests.support.archive.archiver import InProcess
+from tests.support.disk.faults import FakeClock, make_options, open_aio
 
 NODES = ("a", "b", "c")
 KEYS = ("j", "k")

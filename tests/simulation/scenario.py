@@ -7,17 +7,17 @@ import errno
 from collections.abc import Awaitable, Callable
 
 from kvwal import aio
-from kvwal.business import OpenBusiness
-from kvwal.engine import Engine
 from kvwal.errors import ArchiveError, ClockSkew, ConfigError, KvwalError, StorageFull
-from tests.simulation.clients import Client
-from tests.simulation.disk import ROOMY, Machine
-from tests.simulation.disturber import DAMAGE, Disturber
-from tests.simulation.doors import options
+from kvwal.store.business import OpenBusiness
+from kvwal.store.engine import Engine
+from tests.simulation.actors.clients import Client
+from tests.simulation.actors.disturber import DAMAGE, Disturber
+from tests.simulation.actors.operator import Operator
 from tests.simulation.history import Violation
 from tests.simulation.ledger import Ledger, WatchedState
-from tests.simulation.operator import Operator
-from tests.simulation.process import Process
+from tests.simulation.machine.disk import ROOMY, Machine
+from tests.simulation.machine.ports import options
+from tests.simulation.machine.process import Process
 from tests.simulation.profile import Profile
 from tests.simulation.world import World
 

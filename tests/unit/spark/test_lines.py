@@ -1,0 +1,142 @@
+"""The lines of a log in any framing, cut anywhere: what is whole comes out, once, and nothing else."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import lz4.block
+import pyarrow as pa
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvwal.spark.eventlog import lines
+from kvwal.spark.eventlog.lines import DamagedFile, Lines
+from kvwal.spark.events import DamagedLine, JobStart, parse_line
+
+BLOCK = 700
+TEXT = b"".join(
+    b'{"Event":"Something","Number":%d,"Text":"%s"}\n' % (number, b"x" * (number % 90)) for number in range(200)
+)
+
+
+def framed(codec: str) -> bytes:
+    """TEXT as Spark's codecs frame it."""
+    blocks = [TEXT[at : at + BLOCK] for at in range(0, len(TEXT), BLOCK)]
+    if codec == "plain":
+        return TEXT
+    if codec == "zstd":
+        return b"".join(zstandard.ZstdCompressor().compress(block) for block in blocks)
+    if codec == "lz4":
+        return b"".join(lz4_block(block) for block in blocks) + b"LZ4Block\x16" + bytes(12)
+    packed = [pa.compress(block, codec="snappy", asbytes=True) for block in blocks]
+    return b"\x82SNAPPY\x00" + bytes(8) + b"".join(len(block).to_bytes(4, "big") + block for block in packed)
+
+
+def lz4_block(block: bytes) -> bytes:
+    packed = lz4.block.compress(block, store_size=False)
+    token = b"\x26"
+    if len(packed) >= len(block):
+        packed, token = block, b"\x16"
+    return (
+        b"LZ4Block" + token + len(packed).to_bytes(4, "little") + len(block).to_bytes(4, "little") + bytes(4) + packed
+    )
+
+
+def read(reader: Lines) -> list[bytes]:
+    found = []
+    while (more := reader.more()) is not None:
+        found += more
+    return found
+
+
+@pytest.mark.parametrize("codec", ["plain", "zstd", "lz4", "snappy"])
+@given(cuts=st.lists(st.integers(0, 20_000), max_size=6), chunk=st.integers(1, 5_000))
+def test_a_growing_file_gives_each_line_once(tmp_path: Path, codec: str, cuts: list[int], chunk: int) -> None:
+    whole = framed(codec)
+    path = tmp_path / "log"
+    path.write_bytes(b"")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "CHUNK", chunk)
+        reader = Lines(path)
+        found = []
+        for end in [*sorted(cuts), len(whole)]:
+            path.write_bytes(whole[:end])
+            found += read(reader)
+            assert TEXT.startswith(b"".join(line + b"\n" for line in found))
+        reader.close()
+    assert found == TEXT.splitlines()
+    assert reader.unfinished() == b""
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4", "snappy"])
+def test_damage_is_named_and_never_crashes(tmp_path: Path, codec: str) -> None:
+    whole = framed(codec)
+    refused = 0
+    for at in range(0, len(whole), 37):
+        path = tmp_path / "log"
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        reader = Lines(path)
+        try:
+            read(reader)
+        except DamagedFile:
+            refused += 1
+        finally:
+            reader.close()
+    assert refused
+
+
+def test_zeros_where_a_snappy_block_begins_are_damage(tmp_path: Path) -> None:
+    """They looked like blocks of no bytes, and what was lost was not told."""
+    whole = framed("snappy")
+    second = 16 + 4 + int.from_bytes(whole[16:20], "big")
+    path = tmp_path / "log"
+    path.write_bytes(whole[:second] + bytes(8) + whole[second:])
+    with pytest.raises(DamagedFile, match="no bytes"):
+        read(Lines(path))
+
+
+def test_a_line_beyond_all_measure_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MAX_LINE", 10_000)
+    monkeypatch.setattr(lines, "CHUNK", 1_000)
+    (tmp_path / "log").write_bytes(b"short\n" + b"y" * 100_000 + b"\nnext\n")
+    reader = Lines(tmp_path / "log")
+    short, long, following = read(reader)
+    reader.close()
+    assert (short, following) == (b"short", b"next")
+    assert len(long) < 12_000
+
+
+NO_EVENTS = [
+    b"",
+    b"{",
+    b"null",
+    b"[]",
+    b'{"Event":7}',
+    b'{"Event":"SparkListenerJobStart"}',
+    b'{"Event":"SparkListenerTaskStart"',
+    b"[" * 5_000,
+    b"\xff\xfe",
+]
+
+
+@pytest.mark.parametrize("line", NO_EVENTS)
+def test_what_is_no_event_is_damage(line: bytes) -> None:
+    with pytest.raises(DamagedLine):
+        parse_line(line)
+
+
+def test_events_are_read_however_they_are_written() -> None:
+    assert parse_line(b'{"Event":"SomebodyElses","x":1}') is None
+    assert parse_line(b'{"Event":"SparkListenerTaskStart","Stage ID":0}') is None
+    spaced = parse_line(b'{ "Job ID": 3, "Event": "SparkListenerJobStart", "New Field": [] }')
+    assert isinstance(spaced, JobStart)
+    assert spaced.job_id == 3
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_an_event_or_damage(line: bytes) -> None:
+    with suppress(DamagedLine):
+        assert parse_line(line) is None

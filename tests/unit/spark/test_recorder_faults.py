@@ -1,0 +1,101 @@
+"""The recorder's thread and its close when something unforeseen happens: a driver that is not there is stood in for."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kvwal
+from kvwal.spark import recorder
+from kvwal.spark.eventlog.logs import Identity, Log
+from kvwal.spark.recorder import JobRecorder
+from kvwal.spark.spool import add_roll
+from tests.support.polling import until
+
+
+class Driver:
+    """Writes the beginning of an application's event log."""
+
+    def __init__(self, spark: object) -> None:
+        self.identity = Identity("app-1", "", "a test")
+
+    def begin(self, folder: Path) -> Log:
+        path = folder / "eventlog_v2_app-1"
+        path.mkdir()
+        log = Log(path)
+        add_roll(log, 0, [
+            {"Event": "SparkListenerApplicationStart", "App Name": "a test", "App ID": "app-1", "Timestamp": 1, "User": "me"},
+        ])  # fmt: skip
+        return log
+
+    def end(self) -> int:
+        return 0
+
+
+@pytest.fixture(autouse=True)
+def stood_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "_Driver", Driver)
+
+
+class Gone(BaseException):
+    """As no handler of `Exception` expects it."""
+
+
+@pytest.mark.parametrize("kind", [ValueError, MemoryError, SystemExit, KeyboardInterrupt, Gone])
+def test_what_ends_the_thread_is_the_failure_and_the_spool_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
+) -> None:
+    recording: Any = JobRecorder(None, tmp_path, archive=None)  # type: ignore[arg-type]
+    with monkeypatch.context() as broken:
+
+        def advance(self: object) -> int:
+            raise kind("unforeseen")
+
+        broken.setattr(recorder.LogReader, "advance", advance)
+        recording.start()
+        until(lambda: recording.failure)
+        assert isinstance(recording.failure, kind)
+        recording.close()
+    assert list((tmp_path / "_spark").rglob("events_0_*")), "the events are still there"
+    with JobRecorder(None, tmp_path, archive=None):  # type: ignore[arg-type]
+        pass  # the next recorder of this node reads them
+    assert not (tmp_path / "_spark").exists()
+
+
+def test_a_full_disk_at_the_end_leaves_the_application_its_own_exception(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The thread has ended, the lock is let go of, and what happened is logged."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def application() -> None:
+        with JobRecorder(None, tmp_path, archive=None):  # type: ignore[arg-type]
+            monkeypatch.setattr(recorder, "add_roll", full)
+            raise LookupError("the application's own")
+
+    with pytest.raises(LookupError, match="the application's own"):
+        application()
+    assert "No space left on device" in caplog.text
+    assert not [thread for thread in threading.enumerate() if thread.name == "kvwal-recorder"]
+    with kvwal.open(tmp_path, node="app-1", archive=None) as store:
+        store.map("spark")
+    assert (tmp_path / "_spark").exists()
+
+
+def test_a_store_that_cannot_be_closed_keeps_the_spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording: Any = JobRecorder(None, tmp_path, archive=None).start()  # type: ignore[arg-type]
+    close = recording._store.close
+
+    def fail() -> None:
+        close()
+        raise OSError("it could not be closed")
+
+    monkeypatch.setattr(recording._store, "close", fail)
+    recording.close()
+    assert isinstance(recording.failure, OSError)
+    assert (tmp_path / "_spark").exists()
