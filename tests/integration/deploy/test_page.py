@@ -1,4 +1,4 @@
-"""docs/cluster.md and the lost disk of docs/cluster-runbook.md, typed as they are written: a node, a client, a kill, a restore."""
+"""docs/cluster.md and the lost disk of docs/cluster-runbook.md, as typed: a node, a client, a kill, a restore."""
 
 from __future__ import annotations
 
