@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 
 import pytest
 
-from tests.repository.source import PACKAGES, ROOT, committed
+from tests.repository.source import PACKAGES, ROOT, committed, imported, modules
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 LAYERS = re.compile(r"^## The layers\n.*?^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -62,3 +63,18 @@ def test_every_source_file_that_a_page_names_exists() -> None:
     named = {(page, path) for page in pages for path in SOURCE.findall((ROOT / page).read_text())}
     assert named
     assert not [(page, path) for page, path in named if not (ROOT / path).is_file()]
+
+
+@pytest.mark.parametrize(
+    ("library", "touched"), [("jpype", "the JVM"), ("py4j", "Spark"), ("hazelcast", "the network")]
+)
+def test_a_package_that_loads_a_library_says_what_it_touches(library: str, touched: str) -> None:
+    touches = {path: cell for path, _, cell in ROW.findall(PAGE)}
+    users = {
+        module.path.rpartition("/")[0]
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if any(name.split(".")[0] == library for name in imported(node))
+    }
+    assert users
+    assert not [package for package in users if touched not in touches[package]]
