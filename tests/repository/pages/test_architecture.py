@@ -78,3 +78,19 @@ def test_a_package_that_loads_a_library_says_what_it_touches(library: str, touch
     }
     assert users
     assert not [package for package in users if touched not in touches[package]]
+
+
+ARCHIVE = re.compile(r"archive\.(?!errors|layout)\w+")
+
+
+def test_a_package_that_reads_the_archive_says_so() -> None:
+    touches = {path: cell for path, _, cell in ROW.findall(PAGE) if path.startswith("kvwal/")}
+    users = {
+        module.path.rpartition("/")[0]
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if any(ARCHIVE.match(name) for name in imported(node))
+    }
+    said = {package for package, cell in touches.items() if "the archive" in cell.replace("the archiver", "")}
+    assert users & touches.keys() <= said
+    assert said <= users
