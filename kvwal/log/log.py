@@ -22,7 +22,7 @@ from kvwal.log.files.segment import SealedSegment
 from kvwal.log.reader import Progress, entry_decoder
 from kvwal.log.recovery import Recovered, RecoveryTarget, recover
 from kvwal.log.ring import Ring
-from kvwal.log.writer import Memory, Writer
+from kvwal.log.writer import Writer, WriterState
 from kvwal.ports.boundary import raised_to_awaiter, start_task, when_done
 from kvwal.ports.clock import Clock
 from kvwal.ports.descriptors import OWN_DESCRIPTORS, Descriptors
@@ -45,14 +45,18 @@ class Ports(NamedTuple):
 
 
 class Log:
-    """Made by `open_log`. `ring` takes transactions from any thread; everything else is for the log's event loop.
+    """An open log: made by `open_log`, with its writer running. `ring` takes transactions from any thread; everything else is
+    for the log's event loop.
 
-    `covered` is the last sequence that a durable snapshot holds, `snapshot_bytes` its size, `recovered` what was found.
+    `covered` is the last sequence that a durable snapshot holds, `snapshot_bytes` the size of that snapshot, and `recovered` the
+    result of recovery.
     """
 
     def __init__(
-        self, ports: Ports, folder: Path, place: Place, recovered: Recovered, hybrid: HybridClock, lock: Lock
-    ) -> None:
+        self, ports: Ports, folder: Path, place: Place, recovered: Recovered, hybrid: HybridClock, lock: Lock,
+        writer: Writer,
+    ) -> None:  # fmt: skip
+        """Start the writer's task on the running event loop. The log owns `lock` from now on."""
         self.place = place
         self.folder = folder
         self.recovered = recovered
@@ -62,10 +66,11 @@ class Log:
         self._ports = ports
         self._lock = lock
         self._held = True
-        self.ring: Ring
-        self.appender: Appender
-        self.writer: Writer
-        self._task: asyncio.Task[None]
+        self.writer = writer
+        self.ring = writer.ring
+        self.appender = writer.appender
+        self._task = start_task(writer.run(), raised_to_awaiter)
+        when_done(self._task, self._ended, self.abandon)
 
     @property
     def log_id(self) -> str:
@@ -173,30 +178,6 @@ class Log:
         """In a forked child: let go of the lock's copy, so that it ends with the parent. The parent still holds it."""
         self._lock.release()
 
-    async def _start(self, settings: Settings, memory: Memory, flush: Flush, header: Header) -> None:
-        ports = self._ports
-
-        def begin() -> None:
-            self.appender = Appender(
-                ports.disk,
-                ports.clock,
-                self.folder,
-                header,
-                settings,
-                self.recovered.sealed,
-                ports.metrics,
-                ports.descriptors,
-            )
-
-        await ports.workers.run(begin)
-        self.ring = Ring(settings.ring_slots, settings.ring_bytes, settings.ring_seconds, ports.clock.elapsed)
-        self.writer = Writer(
-            self.ring, self.appender, memory, self.hybrid,
-            clock=ports.clock, workers=ports.workers, flush=flush, metrics=ports.metrics,
-        )  # fmt: skip
-        self._task = start_task(self.writer.run(), raised_to_awaiter)
-        when_done(self._task, self._ended, self.abandon)
-
     def abandon(self, error: BaseException) -> None:
         """The writer runs no more: refuse what waits and all that comes. On the loop's thread."""
         self.writer.failed = error
@@ -241,16 +222,24 @@ async def open_log(
         if not accept_clock:
             _check_clock(folder, recovered, ports.clock.wall_ms(), settings)
         hybrid.advance(recovered.last_timestamp)
-        log = Log(ports, folder, place, recovered, hybrid, held[0])
         header = _next_header(ports.clock, place, recovered)
-        await log._start(settings, Memory(lookup, target.apply), flush, header)
+        begin = partial(
+            Appender, ports.disk, ports.clock, folder, header, settings, recovered.sealed,
+            ports.metrics, ports.descriptors,
+        )  # fmt: skip
+        appender = await ports.workers.run(begin)
+        ring = Ring(settings.ring_slots, settings.ring_bytes, settings.ring_seconds, ports.clock.elapsed)
+        writer = Writer(
+            ring, appender, WriterState(lookup, target.apply), hybrid,
+            clock=ports.clock, workers=ports.workers, flush=flush, metrics=ports.metrics,
+        )  # fmt: skip
+        return Log(ports, folder, place, recovered, hybrid, held[0], writer)
     except BaseException as error:
         for lock in held:
             lock.release()
         if isinstance(error, OSError):
             raise not_opened(folder, error) from error
         raise
-    return log
 
 
 def _take_lock(ports: Ports, root: Path, folder: Path) -> Lock:

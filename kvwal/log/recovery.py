@@ -38,9 +38,10 @@ from typing import NamedTuple
 
 from kvwal.entry import Decode, Entry
 from kvwal.errors import CorruptLog
+from kvwal.log.files.atomic_file import write_file
 from kvwal.log.files.chain import Part, lacking, missing, part_of, snapshot_parts, unlinked, unlinked_part
 from kvwal.log.files.format import Header, Seal, align, pack_seal
-from kvwal.log.files.names import FileKind, LogFile, parse_name, partial_name, torn_name
+from kvwal.log.files.names import FileKind, LogFile, parse_name, torn_name
 from kvwal.log.files.segment import SEAL_ROOM, SealedSegment
 from kvwal.log.reader import End, Progress, SegmentReader, SnapshotReader, log_files
 from kvwal.ports.disk import Buffer, Disk
@@ -269,13 +270,13 @@ class _Recovery:
         lost = reader.torn_bytes()
         if lost:
             evidence = self._folder / torn_name(reader.path.name, self._epoch)
-            self._write(evidence, [bytes(buffer[: reader.end + lost])])
+            write_file(self._disk, evidence, [bytes(buffer[: reader.end + lost])])
             self._torn = Torn(reader.path, reader.end, lost, evidence)
         if reader.count:
             seal = Seal(last_sequence=reader.next_sequence - 1, entries=reader.count, bytes=align(reader.end))
             parts, crc = pack_seal(seal, salt=reader.header.salt)
             whole = bytes(buffer[: reader.end]).ljust(seal.bytes, b"\x00")
-            self._write(reader.path, [whole, *parts])
+            write_file(self._disk, reader.path, [whole, *parts])
             self._keep(reader.path, reader, crc, seal.bytes + sum(map(len, parts)))
 
     def _write_again(self, path: Path, offset: int, seal: bytes) -> None:
@@ -288,21 +289,6 @@ class _Recovery:
             file.datasync()
         finally:
             file.close()
-        self._disk.sync_folder(self._folder)
-
-    def _write(self, path: Path, parts: list[bytes]) -> None:
-        partial = self._folder / partial_name(path.name)
-        self._disk.unlink(partial)
-        file = self._disk.create(partial)
-        try:
-            file.write_at(0, parts)
-            file.datasync()
-        except OSError:
-            self._disk.unlink(partial)
-            raise
-        finally:
-            file.close()
-        self._disk.rename(partial, path)
         self._disk.sync_folder(self._folder)
 
     def _report(self, done: int) -> None:

@@ -31,7 +31,7 @@ BLOCK_BYTES = 4 << 20
 """A group above this is split into blocks, between transactions."""
 
 
-class Memory:
+class WriterState:
     """What the writer needs to know of the structure above it. Called on the loop's thread only."""
 
     def __init__(self, lookup: Callable[[str, bytes], Entry | None], apply: Callable[[list[Entry]], None]) -> None:
@@ -59,7 +59,7 @@ class Writer:
         self,
         ring: Ring,
         appender: Appender,
-        memory: Memory,
+        state: WriterState,
         hybrid: HybridClock,
         *,
         clock: Clock,
@@ -67,9 +67,9 @@ class Writer:
         flush: Flush,
         metrics: LogMetrics = NO_METRICS,
     ) -> None:
-        self._ring = ring
-        self._appender = appender
-        self._memory = memory
+        self.ring = ring
+        self.appender = appender
+        self._state = state
         self._hybrid = hybrid
         self._clock = clock
         self._workers = workers
@@ -88,7 +88,7 @@ class Writer:
         """Serve the ring until an order closes it."""
         closed = False
         while not closed:
-            submissions, command = await self._ring.take(GROUP_BYTES)
+            submissions, command = await self.ring.take(GROUP_BYTES)
             if submissions:
                 await self._serve_or_fail(submissions)
             if command is not None:
@@ -101,20 +101,20 @@ class Writer:
         if self._preparing is not None:
             await asyncio.wait([self._preparing])
         if self.failed is None:
-            await self._guarded(partial(self._appender.close, seal=True))
+            await self._guarded(partial(self.appender.close, seal=True))
         else:
-            self._appender.close(seal=False)
+            self.appender.close(seal=False)
 
     async def rotate(self) -> None:
         """An order: seal the segment, if it has entries."""
         self._refuse_if_failed()
-        await self._guarded(self._appender.rotate)
+        await self._guarded(self.appender.rotate)
 
     async def flush(self) -> None:
         """An order: fdatasync what is not yet."""
         self._timer = None
         self._refuse_if_failed()
-        await self._guarded(self._appender.sync)
+        await self._guarded(self.appender.sync)
 
     async def _run_command(self, command: Command) -> bool:
         await settle_awaiting(command.future, command.action)
@@ -145,7 +145,7 @@ class Writer:
         if self.failed is not None:
             self._refuse(submissions, self.failure())
             return
-        queued, began = self._ring.waited, self._clock.elapsed()
+        queued, began = self.ring.waited, self._clock.elapsed()
         group = self._form(submissions)
         try:
             await self._write(group)
@@ -160,8 +160,8 @@ class Writer:
         if group.payloads:
             self.full = None
             self.timestamp = group.entries[-1].timestamp
-        self._memory.apply(group.entries)
-        self.applied = self._appender.next_sequence - 1
+        self._state.apply(group.entries)
+        self.applied = self.appender.next_sequence - 1
         contain_each([submission.resolve for submission in group.submissions], _not_told)
         self.groups += 1
         size = sum(map(len, group.payloads))
@@ -177,9 +177,7 @@ class Writer:
         wall = self._clock.wall_ms()
         stamp = self._hybrid.stamp
         conditions = any(submission.decide is not None for submission in submissions)
-        overlay = (
-            _Overlay(self._memory.lookup, self._hybrid.now_ms(wall, self._clock.elapsed())) if conditions else None
-        )
+        overlay = _Overlay(self._state.lookup, self._hybrid.now_ms(wall, self._clock.elapsed())) if conditions else None
         taken: list[Submission] = []
         entries: list[Entry] = []
         payloads: list[bytes] = []
@@ -216,7 +214,7 @@ class Writer:
             size += submission.size
         if len(entries) > begin:
             payloads.append(encode_entries(entries[begin:]))
-        if isinstance(self._flush, Interval) and self._appender.unsynced + sum(map(len, payloads)) >= self._flush.bytes:
+        if isinstance(self._flush, Interval) and self.appender.unsynced + sum(map(len, payloads)) >= self._flush.bytes:
             sync = True
         return Group(taken, entries, payloads, sync)
 
@@ -226,7 +224,7 @@ class Writer:
         if size <= MAX_PAYLOAD:
             return None
         return TooLarge(
-            f"{self._appender.header.business}: a transaction of {len(entries)} entries takes {size} bytes in the log, and one"
+            f"{self.appender.header.business}: a transaction of {len(entries)} entries takes {size} bytes in the log, and one"
             f" block holds {MAX_PAYLOAD}; nothing was written.",
             hint="Split it into smaller ones, or keep large values elsewhere and store where they are.",
         )
@@ -240,20 +238,20 @@ class Writer:
 
     async def _write(self, group: Group) -> None:
         if group.payloads:
-            call = partial(self._appender.append, group.payloads, len(group.entries), sync=group.sync)
+            call = partial(self.appender.append, group.payloads, len(group.entries), sync=group.sync)
             await self._workers.commit(call)
-        elif group.sync and not self._appender.clean:
-            await self._workers.commit(self._appender.sync)
+        elif group.sync and not self.appender.clean:
+            await self._workers.commit(self.appender.sync)
 
     def _after_group(self) -> None:
-        if isinstance(self._flush, Interval) and self._timer is None and not self._appender.clean:
+        if isinstance(self._flush, Interval) and self._timer is None and not self.appender.clean:
             loop = asyncio.get_running_loop()
             self._timer = call_later(loop, self._flush.ms / 1000, self._flush_later, self._flush_failed)
-        if self._preparing is None and (size := self._appender.wants_spare()):
+        if self._preparing is None and (size := self.appender.wants_spare()):
             self._preparing = start_task(self._prepare(size), _not_prepared)
 
     def _flush_later(self) -> None:
-        self._flushing = start_task(self._ring.command(self.flush), self._flush_failed)
+        self._flushing = start_task(self.ring.command(self.flush), self._flush_failed)
 
     def _flush_failed(self, error: BaseException) -> None:
         """A log that is closed, full or poisoned refused it. Anything else poisons the log: what was acknowledged may not be
@@ -264,7 +262,7 @@ class Writer:
 
     async def _prepare(self, size: int) -> None:
         try:
-            await self._workers.run(partial(self._appender.prepare_spare, size))
+            await self._workers.run(partial(self.appender.prepare_spare, size))
         finally:
             self._preparing = None
 
@@ -278,7 +276,7 @@ class Writer:
     def failure(self) -> LogFailed:
         """The error of a write that comes after the log has failed."""
         failure = LogFailed(
-            f"{self._appender.header.business}: the log failed earlier ({self.failed}); nothing was written.",
+            f"{self.appender.header.business}: the log failed earlier ({self.failed}); nothing was written.",
             hint="Reading goes on. Mend the disk, then reopen the store: every acknowledged write is recovered.",
         )
         failure.__cause__ = self.failed

@@ -27,7 +27,7 @@ MUTANTS = [
     Mutant(
         "memory has a write before the log has it", 2, "kvwal/log/writer.py",
         "        try:\n            await self._write(group)\n",
-        "        self._memory.apply(group.entries)\n        try:\n            await self._write(group)\n",
+        "        self._state.apply(group.entries)\n        try:\n            await self._write(group)\n",
         "tests/unit/structures/test_map.py tests/unit/log/test_poison.py",
     ),
     Mutant(
@@ -37,7 +37,7 @@ MUTANTS = [
     ),
     Mutant(
         "a forced answer does not wait for what it was judged on", 2, "kvwal/log/writer.py",
-        "        elif group.sync and not self._appender.clean:\n            await self._workers.commit(self._appender.sync)\n",
+        "        elif group.sync and not self.appender.clean:\n            await self._workers.commit(self.appender.sync)\n",
         "",
         FLUSH,
     ),
@@ -151,7 +151,7 @@ MUTANTS = [
     ),
     Mutant(
         "what a failed fsync left in the page cache is sealed where it stands", 5, "kvwal/log/recovery.py",
-        "            self._write(reader.path, [whole, *parts])\n",
+        "            write_file(self._disk, reader.path, [whole, *parts])\n",
         '            self._write_again(reader.path, seal.bytes, b"".join(parts))\n',
         FAILED,
     ),
@@ -168,8 +168,8 @@ MUTANTS = [
         "tests/unit/test_hlc.py",
     ),
     Mutant(
-        "an unfinished snapshot has its name", 7, "kvwal/log/files/snapshot.py",
-        '    partial = folder / partial_name(f"{name}.{header.salt:08x}")\n', "    partial = folder / name\n",
+        "an unfinished file has its name", 7, "kvwal/log/files/atomic_file.py",
+        '    partial = path.with_name(partial_name(f"{path.name}.{tag}" if tag else path.name))\n', "    partial = path\n",
         CUTS,
     ),
     Mutant(

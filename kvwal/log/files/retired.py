@@ -17,9 +17,10 @@ from pathlib import Path
 import msgspec
 
 from archive.layout import Place, check_name
+from kvwal.log.files.atomic_file import write_file
 from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.format import Seal, SnapshotHeader, pack_header, pack_seal
-from kvwal.log.files.names import RETIRED, check_place, log_folder, partial_name, snapshot_name
+from kvwal.log.files.names import RETIRED, check_place, log_folder, snapshot_name
 from kvwal.log.reader import SnapshotReader, entry_decoder, log_files
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk
@@ -37,7 +38,7 @@ def retire(disk: Disk, clock: Clock, root: Path, place: Place, end: SnapshotHead
     disk.make_folders(gone.parent)
     disk.remove_tree(gone)
     if end is not None:
-        _write(disk, _path(root, place), _packed(clock, end))
+        write_file(disk, _path(root, place), [_packed(clock, end)])
     disk.rename(folder, gone)
     disk.sync_folder(gone.parent)  # the new name first: see tests/support/disk/power.py
     disk.sync_folder(folder.parent)
@@ -53,7 +54,7 @@ def bring_back(disk: Disk, root: Path, place: Place) -> None:
     folder = log_folder(root, place)
     if not any(log_files(disk, folder)):
         data = disk.read(path)
-        _write(disk, folder / snapshot_name(_checked(path, place, data).last_sequence), data)
+        write_file(disk, folder / snapshot_name(_checked(path, place, data).last_sequence), [data])
     disk.unlink(path)
 
 
@@ -113,20 +114,3 @@ def _checked(path: Path, place: Place, data: bytes) -> SnapshotHeader:
 def _used_up(blocks: Iterator[object]) -> None:
     for _ in blocks:
         pass
-
-
-def _write(disk: Disk, path: Path, data: bytes) -> None:
-    """Returns when the file is durable; a crash leaves the old one, the new one or none."""
-    partial = path.with_name(partial_name(path.name))
-    disk.unlink(partial)
-    file = disk.create(partial)
-    try:
-        file.write_at(0, [data])
-        file.datasync()
-    except OSError:
-        disk.unlink(partial)
-        raise
-    finally:
-        file.close()
-    disk.rename(partial, path)
-    disk.sync_folder(path.parent)

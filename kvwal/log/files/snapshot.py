@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from kvwal.entry import encode_entries
+from kvwal.log.files.atomic_file import atomic_file
 from kvwal.log.files.format import NOT_KNOWN, Kind, Seal, SnapshotHeader, block_size, pack_block, pack_header, pack_seal
-from kvwal.log.files.names import partial_name, snapshot_name
+from kvwal.log.files.names import snapshot_name
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk
 
@@ -55,10 +56,8 @@ def write_snapshot(
     """
     header = msgspec.structs.replace(header, salt=clock.random_bits(32), created_ms=clock.wall_ms())
     name = snapshot_name(header.last_sequence, header.first_sequence)
-    # A name of its own: an archiver that outlived its killed parent may be writing the same snapshot at the same time.
-    partial = folder / partial_name(f"{name}.{header.salt:08x}")
-    file = disk.create(partial)
-    try:
+    # The salt is a tag: an archiver that outlived its killed parent may be writing the same snapshot at the same time.
+    with atomic_file(disk, folder / name, tag=f"{header.salt:08x}") as file:
         parts = pack_header(header)
         start, position, count = 0, sum(map(len, parts)), 0
         for entries in blocks:
@@ -72,12 +71,4 @@ def write_snapshot(
         known = left_out() if left_out is not None else NOT_KNOWN
         seal = Seal(last_sequence=header.last_sequence, entries=count, bytes=position, left_out=known)
         file.write_at(start, [*parts, *pack_seal(seal, salt=header.salt)[0]])
-        file.datasync()
-    except OSError:
-        disk.unlink(partial)  # on a full disk it would stand in its own way at the next try
-        raise
-    finally:
-        file.close()
-    disk.rename(partial, folder / name)
-    disk.sync_folder(folder)
     return folder / name
