@@ -31,7 +31,7 @@ $(STAMP): pyproject.toml constraints.txt deploy/java_home.py deploy/fetch_hazelc
 	@$(WITH_JAVA) $(BIN)/python deploy/fetch_hazelcast.py
 	@touch $@
 
-$(GLUE): $(STAMP) $(wildcard kvwal/node/java/*.java) deploy/build_glue.py
+$(GLUE): $(STAMP) $(shell find kvwal/node/java/src -name "*.java") deploy/build_glue.py
 	@$(WITH_JAVA) $(BIN)/python deploy/build_glue.py
 
 setup: $(STAMP) $(GLUE) ## everything the other targets need

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from archive.errors import ArchiveDamaged
-from archive.rows import COLUMNS, DAMAGED_HINT, IDENTITY, node_schema, same_as_before, sorted_rows, with_node
+from archive.parquet.rows import COLUMNS, DAMAGED_HINT, IDENTITY, node_schema, same_as_before, sorted_rows, with_node
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,8 +17,7 @@ from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, BeforeHisto
 from archive.faults import ObjectMissing
 from archive.layout import LOGICAL_BITS, Place, Span, parse_object_key, to_text
 from archive.objects import Objects, open_copy
-from archive.registry import Registration, owner
-from archive.rows import (
+from archive.parquet.rows import (
     COLUMNS,
     DAMAGED_HINT,
     FOOTER_KEY,
@@ -28,6 +27,7 @@ from archive.rows import (
     footer_is_sealed,
     schema,
 )
+from archive.registry import Registration, owner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ import msgspec
 from archive.errors import ArchiveDamaged, ConfigError
 from archive.layout import Place, check_name, parse_object_key, parse_registration_key, registration_key
 from archive.objects import Objects
-from archive.rows import DAMAGED_HINT, FORMAT, check_format
+from archive.parquet.rows import DAMAGED_HINT, FORMAT, check_format
 
 BLANK_CRC = b"00000000"
 

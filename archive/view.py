@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.columns import find_class, find_rows
 from archive.layout import Place
 from archive.merge import Source, all_rows, latest_batches
 from archive.objects import Objects
+from archive.parquet.columns import find_class, find_rows
+from archive.parquet.rows import COLUMNS, IDENTITY, node_schema, schema
 from archive.reader import ObjectInfo, checked, listed_again, live_objects, without_gaps
 from archive.registry import registered
-from archive.rows import COLUMNS, IDENTITY, node_schema, schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,9 +13,7 @@ from archive.errors import ArchiveDamaged, ArchiveError, ConfigError, KvwalError
 from archive.faults import ObjectMissing
 from archive.layout import Place, Span, object_key
 from archive.objects import Objects
-from archive.reader import list_spans, read_footer, read_info
-from archive.registry import owner, require_owner
-from archive.rows import (
+from archive.parquet.rows import (
     FOOTER_KEY,
     FORMAT,
     IDENTITY,
@@ -26,6 +24,8 @@ from archive.rows import (
     seal_object,
     sorted_rows,
 )
+from archive.reader import list_spans, read_footer, read_info
+from archive.registry import owner, require_owner
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,7 @@ from pathlib import Path
 import fetch_hazelcast as fetch
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ROOT / "kvwal" / "node" / "java"
+SOURCES = ROOT / "kvwal" / "node" / "java" / "src"
 GLUE = ROOT / "kvwal" / "node" / "glue.jar"
 ECJ = ("org.eclipse.jdt", "ecj", "3.42.0")
 ECJ_SHA256 = "29f6d3918ee02db4400c103bc25dd90a22491c3a395867d9393070cb96a7dd29"
@@ -45,7 +45,14 @@ def compiler(scratch: Path) -> list[str]:
 
 def compile_to(classes: Path, scratch: Path) -> None:
     """Compile every source of the glue into `classes`."""
-    command = [*compiler(scratch), "-cp", str(fetch.JAR), "-d", str(classes), *map(str, sorted(SOURCES.glob("*.java")))]
+    command = [
+        *compiler(scratch),
+        "-cp",
+        str(fetch.JAR),
+        "-d",
+        str(classes),
+        *map(str, sorted(SOURCES.rglob("*.java"))),
+    ]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     if ran.returncode:
         raise RuntimeError(ran.stdout + ran.stderr)

@@ -44,24 +44,24 @@ if TYPE_CHECKING:
         WrongLoop,
         WrongType,
     )
-    from kvwal.restoring import RestoreReport, restore
-    from kvwal.store import Store
-    from kvwal.store import open_store as open
+    from kvwal.history.restore import RestoreReport, restore
+    from kvwal.store.sync import Store
+    from kvwal.store.sync import open_store as open
     from kvwal.structures.map import Map
 
 _PLACES = {
     "DataEntry": "kvwal.entry:DataEntry",
     "Interval": "kvwal.config:Interval",
     "Map": "kvwal.structures.map:Map",
-    "RestoreReport": "kvwal.restoring:RestoreReport",
+    "RestoreReport": "kvwal.history.restore:RestoreReport",
     "Settings": "kvwal.config:Settings",
-    "Store": "kvwal.store:Store",
+    "Store": "kvwal.store.sync:Store",
     "aio": "kvwal.aio",
     "codecs": "kvwal.codecs",
     "connect": "kvwal.client.connect:connect",
     "errors": "kvwal.errors",
-    "open": "kvwal.store:open_store",
-    "restore": "kvwal.restoring:restore",
+    "open": "kvwal.store.sync:open_store",
+    "restore": "kvwal.history.restore:restore",
     "spark": "kvwal.spark",
 }
 

@@ -9,7 +9,7 @@ import msgspec
 
 from archive.layout import Place
 from kvwal.errors import KvwalError
-from kvwal.log.segment import SealedSegment
+from kvwal.log.files.segment import SealedSegment
 
 
 class SegmentRef(msgspec.Struct, array_like=True):

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import msgspec
 
-from archive import reader, registry, rewrite, writer
-from archive.forget import Ended, forget
+from archive import reader, registry, writer
 from archive.layout import Span
+from archive.maintenance import compaction as rewrite
+from archive.maintenance.forget import Ended, forget
+from archive.maintenance.tombstones import OlderRows, others_of
 from archive.objects import Objects, open_objects
 from archive.reader import Coverage
-from archive.tombstones import OlderRows, others_of
 from kvwal.archiver.jobs import (
     Answer,
     Answers,
@@ -33,13 +34,13 @@ from kvwal.archiver.jobs import (
 )
 from kvwal.entry import DROPPED, TIMESTAMP_SHIFT, Decode, Entry, time_mark
 from kvwal.errors import ArchiveError, ArchiveGap, KvwalError
+from kvwal.history.timeline import to_table
 from kvwal.log.appender import FULL
-from kvwal.log.chain import snapshot_parts
 from kvwal.log.checkpoint import Tombstones, checkpoint
-from kvwal.log.parts import open_snapshot
+from kvwal.log.files.chain import snapshot_parts
+from kvwal.log.files.parts import open_snapshot
+from kvwal.log.files.segment import SealedSegment
 from kvwal.log.reader import End, SegmentReader, entry_decoder, log_files
-from kvwal.log.segment import SealedSegment
-from kvwal.past import to_table
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
 

@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 import kvwal
-from kvwal.cli import archives, data, doctor, jobs, logs, query, record, show, transfer, upkeep
+from kvwal.cli import show
+from kvwal.cli.commands import archives, data, doctor, jobs, logs, query, record, transfer
+from kvwal.cli.commands import store as upkeep
 from kvwal.node import command
 
 app = typer.Typer(

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from archive.layout import Place, check_name
-from kvwal.cli.upkeep import BENCH
+from kvwal.cli.commands.store import BENCH
 from kvwal.errors import InvalidName
-from kvwal.integrity.checkup import NOTE, OK, PROBLEM, Finding
-from kvwal.integrity.repair import STAGE as SAVING
-from kvwal.integrity.words import size
-from kvwal.log.names import LOCK, LOCKS
+from kvwal.history.restore import STAGE as RESTORING
+from kvwal.log.files.names import LOCK, LOCKS
 from kvwal.ports.disk import OS_DISK
 from kvwal.ports.range_locks import is_held
-from kvwal.ports.room import space_stats
-from kvwal.restoring import STAGE as RESTORING
+from kvwal.ports.space import space_stats
+from kvwal.scrub.diagnose import NOTE, OK, PROBLEM, Finding
+from kvwal.scrub.repair import STAGE as SAVING
+from kvwal.scrub.units import size
 
 LITTLE_FREE = 1 << 30
 """Usable bytes below which a disk counts as nearly full: a large segment, its successor and a snapshot."""

@@ -14,12 +14,12 @@ from archive.layout import Place
 from archive.objects import Objects, open_objects
 from kvwal.cli import show
 from kvwal.config import MOST_SECONDS, is_seconds
-from kvwal.engine import ARCHIVE_FOLDER
 from kvwal.errors import ArchiveError, ConfigError
-from kvwal.integrity.notes import Notes, NotesInMemory, notes_file
-from kvwal.log.names import find_places
+from kvwal.log.files.names import find_places
 from kvwal.ports.disk import OS_DISK
-from kvwal.store import ReadOnlyStore
+from kvwal.scrub.progress import Notes, NotesInMemory, notes_file
+from kvwal.store.options import ARCHIVE_FOLDER
+from kvwal.store.sync import ReadOnlyStore
 
 ALL = "*"
 LOOK = "See what is there with `kvwal doctor`."

@@ -14,7 +14,6 @@ from typing import Any, Self, TypeVar
 
 from hazelcast.future import Future as HazelcastFuture
 
-from kvwal import aio
 from kvwal.client.business import ClusterBusiness
 from kvwal.client.connect import Target, make_target
 from kvwal.client.failures import translate
@@ -25,6 +24,7 @@ from kvwal.errors import CodecError, StoreClosed, WrongLoop
 from kvwal.log.ring import Submission
 from kvwal.ports.boundary import call_on, logged, when_done
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal.store import asynchronous
 from kvwal.structures.changes import Changes
 from kvwal.structures.reads import MapReads
 
@@ -34,7 +34,7 @@ _THREADS = 4
 _not_delivered = logged("an answer of the cluster could not be given to its task, which is a bug")
 
 
-class ClusterMap(aio.Map):
+class ClusterMap(asynchronous.Map):
     """A map of the cluster, as tasks of one event loop use it."""
 
     def __init__(self, store: ClusterStore, name: str) -> None:

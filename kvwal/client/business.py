@@ -14,7 +14,7 @@ from kvwal.client.intents import send
 from kvwal.client.link import Link, is_reactor
 from kvwal.client.memory import ClusterMemory, make_entry, to_data
 from kvwal.client.past import ask
-from kvwal.cluster.questions import Question
+from kvwal.cluster.requests import Question
 from kvwal.codecs import registry
 from kvwal.config import MIB
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_decoder

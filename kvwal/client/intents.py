@@ -16,7 +16,7 @@ _TRANSACTION = 1
 
 
 class _Transaction(IdentifiedDataSerializable):
-    """See java/Tasks.java."""
+    """See RunTransaction.java."""
 
     def __init__(self, name: str, number: str, entries: list[Entry]) -> None:
         self._name = name

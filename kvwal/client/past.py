@@ -9,7 +9,7 @@ from hazelcast.future import Future as HazelcastFuture
 from hazelcast.serialization.api import IdentifiedDataSerializable, ObjectDataOutput
 
 from kvwal.client.intents import FACTORY
-from kvwal.cluster.questions import Question, encode
+from kvwal.cluster.requests import Question, encode
 from kvwal.ports.clock import SYSTEM
 
 _QUESTION = 10
@@ -18,7 +18,7 @@ _EXECUTOR = "kvwal.questions"
 
 
 class _Ask(IdentifiedDataSerializable):
-    """See java/Questions.java."""
+    """See HistoryRequests.java."""
 
     def __init__(self, question: Question) -> None:
         self._text = encode(question)

@@ -1,7 +1,7 @@
 """Words of kvwal (class and bytes) as Hazelcast's serialized bytes, and back: what a member's glue does, on the client's side.
 
 Both sides must agree to the byte, because a key's bytes are its identity in Hazelcast: docs/decisions/0009 has the table, and
-kvwal/node/java/Words.java the other side.
+ValueCodec.java in kvwal/node/java the other side.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bytes to durable entries: what a segment is (`format`), what it is called (`names`), how it is written, read and recovered.
+"""Bytes to durable entries: how a log is written, read and recovered; `files` says what its files hold.
 
-The data's way: `ring` → `writer` → `appender` → `segment` → the disk; back through `reader` and `recovery`.
+The data's way: `ring` → `writer` → `appender` → `files.segment` → the disk; back through `reader` and `recovery`.
 """

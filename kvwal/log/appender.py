@@ -15,15 +15,15 @@ import msgspec
 
 from kvwal.config import KIB, LEAST_SEGMENT, Settings
 from kvwal.errors import StorageFull
-from kvwal.log.format import Header
-from kvwal.log.segment import SealedSegment, Segment, blank_file
-from kvwal.log.spares import Spares
+from kvwal.log.files.format import Header
+from kvwal.log.files.preallocation import Spares
+from kvwal.log.files.segment import SealedSegment, Segment, blank_file
 from kvwal.ports.clock import Clock
 from kvwal.ports.descriptors import OWN_DESCRIPTORS, Descriptors
 from kvwal.ports.disk import Disk, File, Folder
 from kvwal.ports.locks import Lock
-from kvwal.ports.meter import NO_METER, Meter
-from kvwal.ports.room import Room
+from kvwal.ports.metrics import NO_METER, Meter
+from kvwal.ports.space import Room
 
 T = TypeVar("T")
 

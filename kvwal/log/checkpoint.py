@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 from kvwal.entry import TIMESTAMP_SHIFT, Decode, Entry
 from kvwal.errors import CorruptLog
-from kvwal.log.chain import lacking, snapshot_parts, superseded
-from kvwal.log.format import Header, SnapshotHeader
-from kvwal.log.names import LogFile, parse_name
-from kvwal.log.parts import merge_all
+from kvwal.log.files.chain import lacking, snapshot_parts, superseded
+from kvwal.log.files.format import Header, SnapshotHeader
+from kvwal.log.files.names import LogFile, parse_name
+from kvwal.log.files.parts import merge_all
+from kvwal.log.files.segment import SealedSegment
+from kvwal.log.files.snapshot import in_blocks, write_snapshot
 from kvwal.log.reader import End, SegmentReader, SnapshotReader, log_files
-from kvwal.log.segment import SealedSegment
-from kvwal.log.snapshot import in_blocks, write_snapshot
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk, let_go
 

@@ -14,20 +14,20 @@ from kvwal.entry import TIMESTAMP_SHIFT, Entry
 from kvwal.errors import ArchiveError, ClockSkew, ConfigError, KvwalError, StorageFull, StoreLocked
 from kvwal.hlc import HybridClock, to_text
 from kvwal.log.appender import Appender, storage_full
-from kvwal.log.chain import check_belongs
-from kvwal.log.format import Header, SnapshotHeader
-from kvwal.log.names import LOCK, LOCKS, log_folder
+from kvwal.log.files.chain import check_belongs
+from kvwal.log.files.format import Header, SnapshotHeader
+from kvwal.log.files.names import LOCK, LOCKS, log_folder
+from kvwal.log.files.retired import bring_back, retire
+from kvwal.log.files.segment import SealedSegment
 from kvwal.log.reader import Progress, entry_decoder
 from kvwal.log.recovery import Recovered, Target, recover
-from kvwal.log.retired import bring_back, retire
 from kvwal.log.ring import Ring
-from kvwal.log.segment import SealedSegment
 from kvwal.log.writer import Memory, Writer
 from kvwal.ports.boundary import raised_to_awaiter, start_task, when_done
 from kvwal.ports.clock import Clock
 from kvwal.ports.descriptors import OWN_DESCRIPTORS, Descriptors
 from kvwal.ports.disk import Disk, Lock
-from kvwal.ports.meter import NO_METER, Meter
+from kvwal.ports.metrics import NO_METER, Meter
 from kvwal.ports.processes import whoami
 from kvwal.ports.tasks import Workers
 

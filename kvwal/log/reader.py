@@ -15,7 +15,7 @@ import msgspec
 from kvwal.codecs import registry
 from kvwal.entry import Decode, Entry, count_entries, make_decoder
 from kvwal.errors import CorruptLog, NewerVersion
-from kvwal.log.format import (
+from kvwal.log.files.format import (
     DURABLE,
     HEAD_BYTES,
     MAX_PAYLOAD,
@@ -33,7 +33,7 @@ from kvwal.log.format import (
     unpack_header,
     unpack_snapshot_header,
 )
-from kvwal.log.names import FileKind, LogFile, parse_name
+from kvwal.log.files.names import FileKind, LogFile, parse_name
 from kvwal.ports.disk import Buffer, Disk
 
 T = TypeVar("T")

@@ -38,11 +38,11 @@ from typing import NamedTuple
 
 from kvwal.entry import Decode, Entry
 from kvwal.errors import CorruptLog
-from kvwal.log.chain import Part, lacking, missing, part_of, snapshot_parts, unlinked, unlinked_part
-from kvwal.log.format import Header, Seal, align, pack_seal
-from kvwal.log.names import FileKind, LogFile, parse_name, partial_name, torn_name
+from kvwal.log.files.chain import Part, lacking, missing, part_of, snapshot_parts, unlinked, unlinked_part
+from kvwal.log.files.format import Header, Seal, align, pack_seal
+from kvwal.log.files.names import FileKind, LogFile, parse_name, partial_name, torn_name
+from kvwal.log.files.segment import SEAL_ROOM, SealedSegment
 from kvwal.log.reader import End, Progress, SegmentReader, SnapshotReader, log_files
-from kvwal.log.segment import SEAL_ROOM, SealedSegment
 from kvwal.ports.disk import Buffer, Disk
 
 _ORPHANS = 5

@@ -18,11 +18,11 @@ from kvwal.entry import Entry, encode_entries
 from kvwal.errors import CommitUnknown, KvwalError, LogFailed, StorageFull, TooLarge
 from kvwal.hlc import HybridClock
 from kvwal.log.appender import Appender
-from kvwal.log.format import MAX_PAYLOAD
+from kvwal.log.files.format import MAX_PAYLOAD
 from kvwal.log.ring import Lookup, Order, Ring, Submission
 from kvwal.ports.boundary import call_later, contain_each, logged, settle_awaiting, start_task
 from kvwal.ports.clock import Clock
-from kvwal.ports.meter import NO_METER, Meter
+from kvwal.ports.metrics import NO_METER, Meter
 from kvwal.ports.tasks import Workers
 
 GROUP_BYTES = 8 << 20

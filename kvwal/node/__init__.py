@@ -1,5 +1,6 @@
-"""A member of the cluster: Hazelcast's memory in this process, and a log of kvwal under it.
+"""A cluster member: Hazelcast's memory in this process, and a log of kvwal under it.
 
-Every change that reaches a durable map, from whatever client, is in this node's log before it is in anybody's memory. `java/`
-is the glue inside Hazelcast, `glue` takes batches from it to the log, `recover` brings them back, `service` runs it all.
+Every change of a durable map is in this node's log before it is in any member's memory. `java/` has the classes that run inside
+Hazelcast, `log_bridge` takes batches of changes from them to the log, `adapters` connects the decisions of `kvwal/cluster` to
+Hazelcast, `requests` answers what clients and other members ask of this node's logs, and `service` runs it all.
 """

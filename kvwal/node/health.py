@@ -17,17 +17,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from kvwal.cluster.clocks import Limits
-from kvwal.cluster.maps import INTERNAL
+from kvwal.cluster.map_names import INTERNAL
 from kvwal.cluster.token import Token
-from kvwal.engine import Engine
 from kvwal.errors import ConfigError
-from kvwal.node.adoption import Adoption
+from kvwal.node.adapters.bootstrap import Recovery
+from kvwal.node.adapters.clock_bounds import Limits
+from kvwal.node.adapters.failover import Adoption
 from kvwal.node.config import Address
 from kvwal.node.jvm import java
 from kvwal.node.metrics import MOST, REST, Metrics
-from kvwal.node.recover import Recovery
 from kvwal.ports.boundary import logged, start_task
+from kvwal.store.engine import Engine
 
 _QUERY_SECONDS = 2.0
 """Queries that wait longer for a thread do not count as served."""
@@ -60,7 +60,7 @@ class Vitals:
     adoption: Adoption | None = None
     limits: Limits | None = None
     queries: Any = None
-    """See java/QueryProbe.java."""
+    """See QueryProbe.java."""
     query_seconds: float = 0.0
 
     def look_at_queries(self) -> None:
@@ -118,7 +118,7 @@ class Vitals:
     def _maps(self) -> dict[str, tuple[int, int]]:
         if self.instance is None or self.phase is Phase.LEAVING:
             return {}
-        found = java("kvwal.node.Footprint").of(self.instance, MOST, INTERNAL, REST)
+        found = java("kvwal.member.HeapUsage").of(self.instance, MOST, INTERNAL, REST)
         return {str(each.getKey()): (int(each.getValue()[0]), int(each.getValue()[1])) for each in found.entrySet()}
 
     def _gauges(self) -> dict[str, tuple[str, float]]:

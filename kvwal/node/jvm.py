@@ -86,7 +86,7 @@ def start(heap: str, hazelcast_jar: str | None, more: list[str]) -> None:
             hint="See whether it is Java 17 or newer and takes these options, and whether this machine has so much memory.",
         ) from error
     # Hazelcast logs what people must know, and no more; what else Java has to say is one JSON object a line too.
-    java("kvwal.node.JsonLog").begin()
+    java("kvwal.member.JsonLogFormatter").begin()
 
 
 def java(name: str) -> Any:

@@ -9,10 +9,10 @@ from typing import Any
 
 import jpype
 
-from kvwal.cluster.maps import INTERNAL, VOLATILE
-from kvwal.cluster.roster import ADDRESS, AGREED, ARCHIVE, BACKUPS, NAMESPACE, NODE, STATUSES
+from kvwal.cluster.map_names import INTERNAL, VOLATILE
 from kvwal.cluster.token import Token
 from kvwal.errors import ConfigError, NotRecovered
+from kvwal.node.adapters.membership import ADDRESS, AGREED, ARCHIVE, BACKUPS, NAMESPACE, NODE, STATUSES
 from kvwal.node.config import NodeOptions, Tls
 from kvwal.node.jvm import java
 from kvwal.ports.disk import OS_DISK
@@ -41,13 +41,13 @@ _PROPERTIES = {
 
 
 def leases() -> Any:
-    """How long each member may believe that the others count it in: see java/Leases.java."""
-    return java("kvwal.node.Leases")(_LEASE_SECONDS)
+    """How long each member may believe that the others count it in: see Leases.java."""
+    return java("kvwal.quorum.Leases")(_LEASE_SECONDS)
 
 
 def majority(gate: Any, leases: Any) -> Any:
-    """What is asked before each read and write of a map with a log: see java/Majority.java."""
-    return java("kvwal.node.Majority")(gate, leases)
+    """What is asked before each read and write of a map with a log: see Majority.java."""
+    return java("kvwal.quorum.Majority")(gate, leases)
 
 
 def configuration(
@@ -72,7 +72,7 @@ def configuration(
     config.setProperty("hazelcast.local.localAddress", options.address.host)
     _network(config.getNetworkConfig(), options)
     _serialization(config.getSerializationConfig())
-    factory = java("kvwal.node.LogStore$Factory")(mailboxes, gate)
+    factory = java("kvwal.log.LogStore$Factory")(mailboxes, gate)
     config.getMapConfig("default").setMapStoreConfig(_store(factory)).setSplitBrainProtectionName(_MAJORITY)
     protection = java("com.hazelcast.config.SplitBrainProtectionConfig")(_MAJORITY, True)
     gate.pending.configure(options.file.backups, leases, majority)
@@ -83,13 +83,13 @@ def configuration(
     config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(majority))
     for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", AGREED, STATUSES):
         config.addMapConfig(java("com.hazelcast.config.MapConfig")(pattern))
-    java("kvwal.node.Intents").configure(config, _store(factory), gate)
+    java("kvwal.transactions.Transactions").configure(config, _store(factory), gate)
     for name, found in config.getMapConfigs().items():
         found.setBackupCount({AGREED: MOST_COPIES, STATUSES: 0}.get(str(name), options.file.backups))
         found.setAsyncBackupCount(MOST_COPIES if str(name) == STATUSES else 0)
         # The half of a split cluster that comes back gives up its memory; its logs keep what it wrote.
         found.getMergePolicyConfig().setPolicy("DiscardMergePolicy")
-    listener = java("kvwal.node.Losses")(gate, options.file.backups)
+    listener = java("kvwal.quorum.PartitionLossListener")(gate, options.file.backups)
     config.addListenerConfig(java("com.hazelcast.config.ListenerConfig")(listener))
     return config
 
@@ -117,13 +117,13 @@ def _network(network: Any, options: NodeOptions) -> None:
 def _serialization(config: Any) -> None:
     """What Python's client pickled has a negative type, which Hazelcast allows to a serializer for everything else only.
 
-    Java deserialization is for errors between members: see java/AllowedClasses.java."""
-    config.setJavaSerializationFilterConfig(java("kvwal.node.AllowedClasses").filter())
-    pass_through = java("kvwal.node.PassThrough")
+    Java deserialization is for errors between members: see AllowedClasses.java."""
+    config.setJavaSerializationFilterConfig(java("kvwal.security.AllowedClasses").filter())
+    pass_through = java("kvwal.codec.OpaqueSerializer")
     pickles = java("com.hazelcast.config.GlobalSerializerConfig")()
     config.setGlobalSerializerConfig(pickles.setImplementation(pass_through.pickles()))
     foreign = java("com.hazelcast.config.SerializerConfig")()
-    foreign.setTypeClass(java("kvwal.node.PassThrough$Foreign").class_)
+    foreign.setTypeClass(java("kvwal.codec.OpaqueSerializer$Foreign").class_)
     config.addSerializerConfig(foreign.setImplementation(pass_through.foreigners()))
 
 
@@ -137,12 +137,12 @@ def _store(factory: Any) -> Any:
 
 
 def make_tls(files: Tls | None) -> Any:
-    """What java/TlsChannel.java encrypts with; None for nothing. `ConfigError` if the files are no certificate and its key."""
+    """What TlsChannel.java encrypts with; None for nothing. `ConfigError` if the files are no certificate and its key."""
     if files is None:
         return None
     try:
         parts = [OS_DISK.read(Path(path)) for path in (files.certificate, files.key, files.authority)]
-        return java("kvwal.node.Tls")(*parts)
+        return java("kvwal.security.Tls")(*parts)
     except (OSError, jpype.JException) as error:
         raise ConfigError(
             f"[tls]: {files.certificate}, {files.key} and {files.authority} cannot be used ({error}).",
@@ -153,11 +153,13 @@ def make_tls(files: Tls | None) -> Any:
 def start(config: Any, volatile: Sequence[str], token: Token | None, tls: Any) -> Any:
     """Join the cluster, or begin one; returns the instance. Blocks for seconds. `ConfigError` if it cannot be.
 
-    Clients may use the services without a log that are named in `volatile`: see java/Services.java. Clients and members must show
-    `token`, unless it is None: see java/TokenHandshake.java. `tls` is what `make_tls` made."""
-    secret = None if token is None else java("kvwal.node.Token")(token.reveal().encode())
+    Clients may use the services without a log that are named in `volatile`: see ServicePolicy.java. Clients and members must show
+    `token`, unless it is None: see TokenHandshake.java. `tls` is what `make_tls` made."""
+    secret = None if token is None else java("kvwal.security.Token")(token.reveal().encode())
     try:
-        return java("kvwal.node.NodeParts")(java("kvwal.node.Services")(list(volatile)), secret, tls).start(config)
+        return java("kvwal.member.KvwalNodeContext")(
+            java("kvwal.clients.ServicePolicy")(list(volatile)), secret, tls
+        ).start(config)
     except jpype.JException as error:
         raise ConfigError(
             f"the member cannot start: {error}.", hint="See whether --address is free, and this machine's own."

@@ -7,9 +7,9 @@ import socket
 from pathlib import Path
 from typing import NamedTuple
 
-from kvwal.cluster.record import FOLDER
+from kvwal.cluster.membership import FOLDER
 from kvwal.errors import ConfigError
-from kvwal.log.names import find_places
+from kvwal.log.files.names import find_places
 from kvwal.node.config import Address, NodeOptions
 from kvwal.ports.disk import OS_DISK, Disk
 from kvwal.ports.logger import get_logger

@@ -13,35 +13,36 @@ from typing import Any
 
 import jpype
 
-from kvwal.cluster.clocks import Limits
-from kvwal.cluster.limits import Bounds, LimitedClock
-from kvwal.cluster.maps import flush_for, to_map
-from kvwal.cluster.memory import Passing
-from kvwal.cluster.record import OwnRecord, RecordFile
-from kvwal.cluster.roster import Roster
-from kvwal.cluster.voters import Voters
-from kvwal.cluster.watching import Links
+from kvwal.cluster.clock_bounds import Bounds, LimitedClock
+from kvwal.cluster.map_names import flush_for, to_map
+from kvwal.cluster.membership import OwnRecord, RecordFile
+from kvwal.cluster.recovery_buffer import Passing
 from kvwal.config import Flush
-from kvwal.engine import Default, Engine, Options
 from kvwal.entry import timestamps_within
 from kvwal.errors import ArchiveError, ClusterUnreachable, KvwalError, LogFailed, StorageFull
 from kvwal.node import jvm, member
-from kvwal.node.adoption import Adoption
-from kvwal.node.answering import Answer, QuestionLoop
-from kvwal.node.compare import Comparison
+from kvwal.node.adapters.bootstrap import Recovery
+from kvwal.node.adapters.clock_bounds import Limits
+from kvwal.node.adapters.destroyed_maps import Absence, may_let_go
+from kvwal.node.adapters.failover import Adoption
+from kvwal.node.adapters.link_watch import Links
+from kvwal.node.adapters.membership import Roster
+from kvwal.node.adapters.quorum_membership import Voters
+from kvwal.node.adapters.rejoin import Comparison
 from kvwal.node.config import NodeOptions
-from kvwal.node.copies import Copies
-from kvwal.node.drop import Absence, may_let_go
-from kvwal.node.glue import Glue
 from kvwal.node.health import Access, HttpServer, Phase, Vitals, application
+from kvwal.node.local_logs import is_alone, open_logs
+from kvwal.node.log_bridge import Glue
 from kvwal.node.metrics import Metrics
-from kvwal.node.own import is_alone, open_logs
-from kvwal.node.past import Answering
-from kvwal.node.peers import Peers
-from kvwal.node.recover import Recovery
+from kvwal.node.requests.history_service import Answering
+from kvwal.node.requests.log_copies import Copies
+from kvwal.node.requests.loop import Answer, QuestionLoop
+from kvwal.node.requests.peers import Peers
 from kvwal.ports.boundary import on_signals, raised_to_awaiter, start_task, when_done
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal.store.engine import Engine
+from kvwal.store.options import Default, Options
 from kvwal.structures.state import Now
 
 _LOOK_SECONDS = 0.25
@@ -76,15 +77,15 @@ class Service:
             hybrid=lambda: LimitedClock(self._bounds), flush_of=self._flush_of,
         )  # fmt: skip
         self._alone = True
-        self._mailboxes = jvm.java("kvwal.node.Mailboxes")()
-        self._gate = jvm.java("kvwal.node.Gate")()
+        self._mailboxes = jvm.java("kvwal.log.BatchQueues")()
+        self._gate = jvm.java("kvwal.node.ReadyGate")()
         self._vitals = Vitals(self._engine, self._gate, metrics)
         self._leases = member.leases()
-        self._heard = jvm.java("kvwal.node.Links")()
+        self._heard = jvm.java("kvwal.quorum.LinkMonitor")()
         self._links: Links | None = None
         self._majority = member.majority(self._gate, self._leases)
-        self._questions = jvm.java("kvwal.node.Questions")(self._gate, self._majority)
-        self._peer_questions = jvm.java("kvwal.node.Questions").ofPeers()
+        self._questions = jvm.java("kvwal.history.HistoryRequests")(self._gate, self._majority)
+        self._peer_questions = jvm.java("kvwal.history.HistoryRequests").ofPeers()
         self._engine.let_small_segments_wait(self._patience)
         self._engine.forget_if(self._may_forget)
         self._full_since = math.inf
@@ -159,7 +160,7 @@ class Service:
         """Once every key is in as many memories as it should be."""
         if self._vitals.phase is not Phase.COPYING:
             return
-        copied = jvm.java("kvwal.node.Members").areCopied
+        copied = jvm.java("kvwal.node.HazelcastInternals").areCopied
         if await self._workers.run(partial(copied, self._vitals.instance, self._options.file.backups)):
             self._vitals.phase = Phase.SERVING
             self._logger.info("ready")
@@ -226,14 +227,14 @@ class Service:
         instance = vitals.instance = await self._workers.run(
             partial(member.start, config, options.file.volatile, options.token, tls)
         )
-        vitals.queries = jvm.java("kvwal.node.QueryProbe")(instance)
+        vitals.queries = jvm.java("kvwal.member.QueryProbe")(instance)
         self._leases.begin(instance)
         self._heard.begin(instance)
-        roster = Roster(instance, jvm.java("kvwal.node.Limits")(instance), self._leases)
+        roster = Roster(instance, jvm.java("kvwal.clock.ClockBounds")(instance), self._leases)
         # Before it tells the others anything, under a name that may be another one's.
         await self._workers.run(roster.check)
         voters = Voters(roster, options.node, self._majority.expect if options.file.majority else lambda names: None)
-        make_loader = partial(jvm.java("kvwal.node.Loader"), instance)
+        make_loader = partial(jvm.java("kvwal.log.MemoryLoader"), instance)
         record = OwnRecord(file, self._workers, options.node, str(options.address), alone=self._alone)
         peers = Peers(instance, roster, self._engine, self._askers, self._readers)
         self._answer(self._peer_questions, peers.answer)
@@ -243,7 +244,7 @@ class Service:
         )
         vitals.adoption = Adoption(
             roster, lambda: voters.current if options.file.majority else None,
-            partial(jvm.java("kvwal.node.Adoption"), instance), recovery.all_archive, recovery.objects,
+            partial(jvm.java("kvwal.failover.FailoverAppend"), instance), recovery.all_archive, recovery.objects,
             (around.namespace, around.cluster), timestamps_within(around.settings.max_skew_seconds),
             around.clock, self._workers,
         )  # fmt: skip

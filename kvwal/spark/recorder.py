@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kvwal.errors import ConfigError, KvwalError
 from kvwal.ports.boundary import at_exit, contain_each, logged, start_thread
-from kvwal.spark.logs import Identity, Log
-from kvwal.spark.reading import BUSINESS, LogReader
+from kvwal.spark.eventlog.logs import Identity, Log
+from kvwal.spark.eventlog.reading import BUSINESS, LogReader
 from kvwal.spark.records import Position, app_prefix, to_value
 from kvwal.spark.redaction import Redaction, rules_of
 from kvwal.spark.spool import AFTER_SPARK, POSITION, Spool, add_roll, drop_read
-from kvwal.store import Store, open_store
+from kvwal.store.sync import Store, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

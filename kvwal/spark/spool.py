@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kvwal.spark.logs import Log, identify
-from kvwal.spark.reading import LogReader, Read, Records
+from kvwal.spark.eventlog.logs import Log, identify
+from kvwal.spark.eventlog.reading import LogReader, Read, Records
 from kvwal.spark.records import Position
 
 FOLDER = "_spark"

@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from kvwal.entry import Entry
-from kvwal.integrity.examine import examine
+from kvwal.history.tail_reader import read_local
 from kvwal.log.checkpoint import checkpoint
-from kvwal.log.names import log_folder
+from kvwal.log.files.names import log_folder
 from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import Target, recover
 from kvwal.ports.clock import SYSTEM
-from kvwal.reading import read_local
+from kvwal.scrub.inspect import examine
 from tests.support.disk import rot
 from tests.support.disk.rot import Answers, Built, RottenDisk, tried
 from tests.support.log.logs import PLACE, Writer

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kvwal.log.format import unpack_block, unpack_header
+from kvwal.log.files.format import unpack_block, unpack_header
 from tests.support.log.logs import Writer, keys, recovered
 
 BEFORE = 5

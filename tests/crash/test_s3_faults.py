@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 import kvwal
-from archive import rewrite
 from archive.errors import ArchiveError, ArchiveGap
+from archive.maintenance import compaction as rewrite
 from archive.objects import Objects, open_objects
 from archive.verify import verify
 from archive.view import latest

@@ -11,43 +11,43 @@ RETURNING = "tests/unit/cluster/test_rejoin.py"
 
 MUTANTS = [
     Mutant(
-        "whoever takes a key over stamps by its own clock alone", 6, "kvwal/cluster/limits.py",
+        "whoever takes a key over stamps by its own clock alone", 6, "kvwal/cluster/clock_bounds.py",
         "        stamp = max(last + 1, self._floor, wall)\n", "        stamp = max(last + 1, wall)\n", LIMITS,
     ),
     Mutant(
-        "a member stamps what the others were not told", 6, "kvwal/cluster/limits.py",
+        "a member stamps what the others were not told", 6, "kvwal/cluster/clock_bounds.py",
         "        if self._limit is not None and stamp >= self._limit:\n",
         "        if self._limit is not None and stamp >= self._limit << 1:\n", LIMITS,
     ),
     Mutant(
-        "half of the expected members is enough", 6, "kvwal/cluster/electorate.py",
+        "half of the expected members is enough", 6, "kvwal/cluster/quorum.py",
         "        return 2 * len(set(self.names) & set(there)) > len(self.names)\n",
         "        return 2 * len(set(self.names) & set(there)) >= len(self.names)\n", ELECTORATE,
     ),
     Mutant(
-        "who counts changes while a member goes by the list before", 6, "kvwal/cluster/electorate.py",
+        "who counts changes while a member goes by the list before", 6, "kvwal/cluster/quorum.py",
         "    return all(known.get(name) == current.version", "    return any(known.get(name) == current.version", ELECTORATE,
     ),
     Mutant(
-        "one member that has archived counts for all", 6, "kvwal/cluster/archiving.py",
+        "one member that has archived counts for all", 6, "kvwal/node/adapters/archive_requests.py",
         "        return sorted(set(living) - done)\n", "        return [] if done else sorted(living)\n", ARCHIVING,
     ),
     Mutant(
-        "a member that has told nothing yet has archived", 6, "kvwal/cluster/archiving.py",
+        "a member that has told nothing yet has archived", 6, "kvwal/node/adapters/archive_requests.py",
         "        return sorted(set(living) - done)\n", "        return sorted({status.name for status in statuses} - done)\n",
         ARCHIVING,
     ),
     Mutant(
-        "what was archived for another member counts for whoever asks later", 6, "kvwal/cluster/archiving.py",
+        "what was archived for another member counts for whoever asks later", 6, "kvwal/node/adapters/archive_requests.py",
         "        asked = {s.name: s.asks for s in statuses if s.asks > self.answered.get(s.name, 0)}\n",
         "        asked = {s.name: s.asks for s in statuses if s.asks > max(self.answered.values(), default=0)}\n", ARCHIVING,
     ),
     Mutant(
-        "what was logged between the two looks is undone", 6, "kvwal/cluster/returning.py",
+        "what was logged between the two looks is undone", 6, "kvwal/cluster/rejoin.py",
         "        newer = self._after(business, None,", "        newer = self._after(business, {self._node: None},", RETURNING,
     ),
     Mutant(
-        "what came into memory between the two looks is overwritten", 6, "kvwal/cluster/returning.py",
+        "what came into memory between the two looks is overwritten", 6, "kvwal/cluster/rejoin.py",
         "        return [locked for locked in found if _is_lacking(*locked)]\n", "        return found\n", RETURNING,
     ),
 ]  # fmt: skip

@@ -58,17 +58,17 @@ MUTANTS = [
         "tests/property/test_memory_laws.py",
     ),
     Mutant(
-        "the crc of a block is not looked at", 4, "kvwal/log/format.py",
+        "the crc of a block is not looked at", 4, "kvwal/log/files/format.py",
         "    if checksum(salt, base + offset, buffer[offset:start], payload) != crc:\n", "    if crc < 0:\n",
         "tests/property/test_log_laws.py tests/unit/log/test_golden_log.py",
     ),
     Mutant(
-        "the crc of a block does not depend on its file", 4, "kvwal/log/format.py",
+        "the crc of a block does not depend on its file", 4, "kvwal/log/files/format.py",
         "google_crc32c.value(_PLACE.pack(salt, offset) +", "google_crc32c.value(_PLACE.pack(0, offset) +",
         "tests/property/test_log_laws.py tests/unit/log/test_segments.py",
     ),
     Mutant(
-        "the chain of seals is not followed", 4, "kvwal/log/chain.py",
+        "the chain of seals is not followed", 4, "kvwal/log/files/chain.py",
         "    return None if header.previous_crc == crc else BROKEN\n", "    return None\n",
         STATES,
     ),
@@ -111,12 +111,12 @@ MUTANTS = [
         "tests/property/test_checkpoint_laws.py",
     ),
     Mutant(
-        "a part of a snapshot goes though no other holds all of it", 7, "kvwal/log/chain.py",
+        "a part of a snapshot goes though no other holds all of it", 7, "kvwal/log/files/chain.py",
         "part != file and part.first <= file.first and file.number <= part.number", "part != file and file.number <= part.number",
         f"tests/property/test_checkpoint_laws.py {STATES}",
     ),
     Mutant(
-        "a part of a snapshot that is missing is not missed", 4, "kvwal/log/chain.py",
+        "a part of a snapshot that is missing is not missed", 4, "kvwal/log/files/chain.py",
         "    if not parts or parts[-1].first == 1:\n", "    if True:\n",
         f"{STATES} tests/unit/log/test_deltas.py",
     ),
@@ -131,7 +131,7 @@ MUTANTS = [
         "tests/unit/log/test_poison.py",
     ),
     Mutant(
-        "the crc of a block does not depend on its place", 4, "kvwal/log/format.py",
+        "the crc of a block does not depend on its place", 4, "kvwal/log/files/format.py",
         "google_crc32c.value(_PLACE.pack(salt, offset) +", "google_crc32c.value(_PLACE.pack(salt, 0) +",
         "tests/property/test_log_laws.py",
     ),
@@ -142,7 +142,7 @@ MUTANTS = [
         f"{STATES} tests/unit/log/test_golden_log.py tests/property/test_log_laws.py",
     ),
     Mutant(
-        "an fsync that failed is tried again", 5, "kvwal/log/segment.py",
+        "an fsync that failed is tried again", 5, "kvwal/log/files/segment.py",
         "            self._open.datasync()\n            self.clean = True\n",
         "            try:\n                self._open.datasync()\n"
         "            except OSError:\n                self._open.datasync()\n"
@@ -168,12 +168,12 @@ MUTANTS = [
         "tests/unit/test_hlc.py",
     ),
     Mutant(
-        "an unfinished snapshot has its name", 7, "kvwal/log/snapshot.py",
+        "an unfinished snapshot has its name", 7, "kvwal/log/files/snapshot.py",
         '    partial = folder / partial_name(f"{name}.{header.salt:08x}")\n', "    partial = folder / name\n",
         CUTS,
     ),
     Mutant(
-        "a block says of its own group that it was durable", 4, "kvwal/log/segment.py",
+        "a block says of its own group that it was durable", 4, "kvwal/log/files/segment.py",
         "            flags = DURABLE if self.clean else 0\n", "            flags = DURABLE\n",
         CUTS,
     ),

@@ -22,11 +22,11 @@ from archive.layout import (
     parse_registration_key,
     registration_key,
 )
+from archive.maintenance.compaction import gc, rewrite, thin_out
 from archive.merge import Row, Source, latest_plain, latest_table
 from archive.objects import open_objects
+from archive.parquet.rows import schema, sorted_rows
 from archive.reader import live_objects, unsuperseded
-from archive.rewrite import gc, rewrite, thin_out
-from archive.rows import schema, sorted_rows
 from archive.verify import verify
 from archive.view import history, latest
 from archive.writer import put_segment

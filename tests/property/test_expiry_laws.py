@@ -16,14 +16,14 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from archive import rewrite
 from archive.layout import Place
+from archive.maintenance import compaction as rewrite
 from archive.objects import open_objects
 from archive.restore import restore_batches
 from kvwal import aio
 from kvwal.codecs import registry
-from kvwal.past import entries_of
-from kvwal.readonly import open_read_only
+from kvwal.history.timeline import entries_of
+from kvwal.store.read_only import open_read_only
 from kvwal.structures.map import Map
 from kvwal.structures.state import to_state
 from tests.support.archive.archiver import InProcess

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kvwal.codecs import registry
 from kvwal.entry import DataEntry, Entry, encode_entries, make_decoder, make_entry
 from kvwal.errors import CodecError, NewerVersion
-from kvwal.log.format import Kind, align, find_blocks, pack_block, unpack_block
-from kvwal.log.parts import merge_all
+from kvwal.log.files.format import Kind, align, find_blocks, pack_block, unpack_block
+from kvwal.log.files.parts import merge_all
 
 ENTRIES = st.lists(
     st.builds(

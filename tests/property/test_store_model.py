@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import kvwal
-from archive import rewrite
 from archive.layout import Place
+from archive.maintenance import compaction as rewrite
 from archive.objects import open_objects
 from kvwal.ports.clock import SYSTEM
 from tests.support.archive.archiver import InProcess

@@ -61,7 +61,7 @@ def test_no_function_is_longer_than_60_lines() -> None:
 def test_folders_stay_small_and_flat() -> None:
     folders = Counter(m.path.rsplit("/", 1)[0] for m in modules() if not m.path.endswith("/__init__.py"))
     assert not {folder: count for folder, count in folders.items() if count > MAX_FOLDER}
-    assert not [folder for folder in folders if folder.count("/") > 1]
+    assert not [folder for folder in folders if folder.count("/") > 2]
 
 
 def test_no_module_is_named_for_nothing() -> None:
@@ -160,7 +160,7 @@ EDGES = {
 
 # Where one stands outside the boundary, each with its reason.
 EDGES_WITH_A_CALLER = {
-    ("kvwal/aio.py", "run_in_executor"): "awaited where it stands",
+    ("kvwal/store/asynchronous.py", "run_in_executor"): "awaited where it stands",
     ("kvwal/ports/processes.py", "register_at_fork"): "what it calls goes through the boundary by itself",
 }
 

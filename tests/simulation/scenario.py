@@ -7,9 +7,9 @@ import errno
 from collections.abc import Awaitable, Callable
 
 from kvwal import aio
-from kvwal.business import OpenBusiness
-from kvwal.engine import Engine
 from kvwal.errors import ArchiveError, ClockSkew, ConfigError, KvwalError, StorageFull
+from kvwal.store.business import OpenBusiness
+from kvwal.store.engine import Engine
 from tests.simulation.actors.clients import Client
 from tests.simulation.actors.disturber import DAMAGE, Disturber
 from tests.simulation.actors.operator import Operator

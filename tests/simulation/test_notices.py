@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 import pytest
 
 from kvwal.log.appender import Appender
+from kvwal.log.files.segment import Segment
 from kvwal.log.recovery import Target
-from kvwal.log.segment import Segment
 from kvwal.log.writer import Writer, _Overlay
-from kvwal.upkeep import Keeper
+from kvwal.store.maintenance import Keeper
 from tests.simulation.ledger import WatchedState
 from tests.simulation.run import run_seed
 from tests.simulation.world import World
@@ -56,7 +56,9 @@ def _without_deletes(apply: Callable[..., None]) -> Callable[..., None]:
 
 def halves(patch: pytest.MonkeyPatch) -> None:
     """A recovery leaves out the last entry of what it reads."""
-    patch.setattr("kvwal.business.recovery.Target", lambda apply, clear: Target(lambda found: apply(found[:-1]), clear))
+    patch.setattr(
+        "kvwal.store.business.recovery.Target", lambda apply, clear: Target(lambda found: apply(found[:-1]), clear)
+    )
 
 
 def drops_early(patch: pytest.MonkeyPatch) -> None:
@@ -88,7 +90,7 @@ def lets_deletes_go_early(patch: pytest.MonkeyPatch) -> None:
     def without(objects: Any, table: Any, horizon: int, others: Any) -> Any:
         return table.filter(pc.invert(table.column("deleted")))
 
-    patch.setattr("archive.rewrite.without_tombstones", without)
+    patch.setattr("archive.maintenance.compaction.without_tombstones", without)
 
 
 def lets_puts_expire_early(patch: pytest.MonkeyPatch) -> None:
@@ -97,7 +99,7 @@ def lets_puts_expire_early(patch: pytest.MonkeyPatch) -> None:
     def without(objects: Any, table: Any, horizon: int, others: Any) -> Any:
         return table.filter(pc.equal(table.column("expires"), 0))
 
-    patch.setattr("archive.rewrite.without_tombstones", without)
+    patch.setattr("archive.maintenance.compaction.without_tombstones", without)
 
 
 def keeps_no_order(patch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 import kvwal
 from kvwal.config import Flush
 from kvwal.ports.clock import SYSTEM
-from kvwal.store import WritableStore
+from kvwal.store.sync import WritableStore
 from tests.support.chance import new_seed
 from tests.support.disk.cuts import ROOT, Model, recovered
 from tests.support.disk.faults import make_options

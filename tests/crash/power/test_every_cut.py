@@ -13,8 +13,8 @@ import pytest
 from kvwal.config import Flush, Interval
 from kvwal.entry import Entry, encode_entries
 from kvwal.log.appender import Appender
-from kvwal.log.spares import Spares
-from kvwal.ports.room import Room
+from kvwal.log.files.preallocation import Spares
+from kvwal.ports.space import Room
 from tests.support.disk.cuts import FOLDER, Cuts, Told
 from tests.support.disk.faults import FakeClock
 from tests.support.disk.lives import SETTINGS, Life

@@ -12,10 +12,10 @@ import pytest
 from archive.layout import Place
 from archive.objects import open_objects
 from archive.registry import register
-from kvwal.integrity.repair import look, repair
-from kvwal.log.names import log_folder
+from kvwal.history.restore import STAGE, Doors, restore_through
+from kvwal.log.files.names import log_folder
 from kvwal.log.reader import entry_decoder
-from kvwal.restoring import STAGE, Doors, restore_through
+from kvwal.scrub.repair import look, repair
 from tests.support.disk.cuts import PLACE, ROOT, Model, Told, after_changes, cuts, recovered
 from tests.support.disk.faults import FakeClock
 from tests.support.disk.lives import DRAWS, Life

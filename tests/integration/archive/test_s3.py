@@ -14,13 +14,13 @@ from archive import registry
 from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, ConfigError
 from archive.faults import ObjectMissing
 from archive.layout import Span, object_key
+from archive.maintenance.compaction import gc, rewrite
 from archive.merge import latest_plain
 from archive.objects import Objects, open_objects
+from archive.parquet.rows import node_schema, seal_object
 from archive.reader import coverage, live_objects
 from archive.registry import Registration
 from archive.restore import restore_batches
-from archive.rewrite import gc, rewrite
-from archive.rows import node_schema, seal_object
 from archive.verify import verify
 from archive.view import history, latest
 from tests.support.archive import s3

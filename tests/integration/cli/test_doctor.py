@@ -18,8 +18,8 @@ import kvwal as library
 from archive import registry
 from archive.layout import Place
 from archive.objects import open_objects
-from kvwal.cli import doctor as command
-from kvwal.log.names import log_folder
+from kvwal.cli.commands import doctor as command
+from kvwal.log.files.names import log_folder
 from tests.support.cli import Ran, kvwal
 from tests.support.disk.faults import FakeClock, open_store
 from tests.support.disk.mounts import small_disk
@@ -233,7 +233,7 @@ def test_a_clock_that_stepped_back(root: Path) -> None:
 
 
 def test_a_long_log_without_a_checkpoint(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kvwal.integrity.checkup.LONG_BYTES", 100)
+    monkeypatch.setattr("kvwal.scrub.diagnose.LONG_BYTES", 100)
     assert "of log behind no snapshot" in one(root, "note", "an open reads")["found"]
     with library.open(root) as store:
         store.map("b")

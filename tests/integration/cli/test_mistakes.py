@@ -11,12 +11,12 @@ import pytest
 
 import kvwal as library
 from kvwal.errors import ConfigError
-from kvwal.integrity.repair import look, repair
-from kvwal.log.names import find_places
+from kvwal.history.restore import Doors
+from kvwal.log.files.names import find_places
 from kvwal.log.reader import entry_decoder
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
-from kvwal.restoring import Doors
+from kvwal.scrub.repair import look, repair
 from kvwal.spark.queries import one_application
 from tests.repository.source import ROOT
 from tests.support.cli import Ran, kvwal

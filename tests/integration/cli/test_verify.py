@@ -20,11 +20,11 @@ from archive.layout import Place
 from archive.objects import open_objects
 from kvwal.cli import show
 from kvwal.errors import ConfigError
-from kvwal.integrity.compare import verify_log
-from kvwal.integrity.examine import examine
-from kvwal.integrity.notes import NotesFile, notes_file
-from kvwal.log.names import log_folder
+from kvwal.log.files.names import log_folder
 from kvwal.ports.disk import OS_DISK, OsDisk
+from kvwal.scrub.compare_archive import verify_log
+from kvwal.scrub.inspect import examine
+from kvwal.scrub.progress import NotesFile, notes_file
 from tests.support.cli import Ran, kvwal
 from tests.support.log.store import busy, fill_segments
 

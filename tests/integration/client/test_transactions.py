@@ -16,7 +16,7 @@ import pytest
 from hazelcast.errors import HazelcastError
 
 import kvwal
-from kvwal.cluster.intents import INTENT, INTENTS
+from kvwal.cluster.transactions import INTENT, INTENTS
 from kvwal.entry import Entry, ExpiringEntry, encode_entries
 from kvwal.log.ring import Submission, size_of
 from tests.support.chance import new_seed

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import kvwal
-from kvwal.cluster.intents import INTENTS
+from kvwal.cluster.transactions import INTENTS
 from kvwal.entry import Entry, encode_entries
 from tests.support.cluster.nodes import CLUSTER, Cluster, Node, cluster, needs_hazelcast
 from tests.support.cluster.writers import surely

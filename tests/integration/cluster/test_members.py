@@ -18,7 +18,7 @@ from hazelcast.predicate import true
 from hazelcast.serialization.api import IdentifiedDataSerializable
 
 import kvwal
-from kvwal.cluster.limits import AHEAD_MS
+from kvwal.cluster.clock_bounds import AHEAD_MS
 from tests.support.cluster.nodes import CLUSTER, Cluster, Node, cluster, needs_hazelcast
 from tests.support.cluster.writers import IN_FLIGHT, Connected, Writers
 from tests.support.polling import until

@@ -154,7 +154,7 @@ def test_a_member_that_has_all_in_memory_is_cut_off(tmp_path_factory: pytest.Tem
 
 
 class Ask(IdentifiedDataSerializable):
-    """What members ask each other: what they were told of how far clocks may run (java/Limits.java)."""
+    """What members ask each other: what they were told of how far clocks may run (ClockBounds.java)."""
 
     def get_factory_id(self) -> int:
         return FACTORY

@@ -16,7 +16,7 @@ from hazelcast.invocation import Invocation
 from hazelcast.protocol.client_message import REQUEST_HEADER_SIZE, OutboundMessage, create_initial_buffer
 
 import kvwal
-from kvwal.log.names import parse_name
+from kvwal.log.files.names import parse_name
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast, running, small_jvm
 from tests.support.sweep.tracing import failing_fdatasync, needs_strace
 

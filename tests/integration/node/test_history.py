@@ -8,7 +8,7 @@ import pytest
 
 import kvwal
 from kvwal.client.past import ask
-from kvwal.cluster.questions import Question
+from kvwal.cluster.requests import Question
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast
 from tests.support.ports import free_port
 

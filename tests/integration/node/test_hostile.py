@@ -72,7 +72,7 @@ def send(
         "java.lang.invoke.SerializedLambda",
         "javax.management.BadAttributeValueExpException",
         "com.hazelcast.config.Config",
-        "kvwal.node.Gate",
+        "kvwal.node.ReadyGate",
         "[[Ljava.lang.Object;",
     ],
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kvwal.cluster.maps import flush_for, to_business, to_map
+from kvwal.cluster.map_names import flush_for, to_business, to_map
 from kvwal.config import Interval, Settings
 from kvwal.errors import ConfigError, InvalidName
 from kvwal.node.config import NodeFile, parse_address, parse_flush, read_file

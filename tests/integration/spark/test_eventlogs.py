@@ -12,9 +12,10 @@ import pytest
 
 import kvwal
 from kvwal.errors import ConfigError
-from kvwal.spark import lines, reading, record_event_logs
-from kvwal.spark.logs import find_logs, identify
-from kvwal.spark.reading import LogReader
+from kvwal.spark import record_event_logs
+from kvwal.spark.eventlog import lines, reading
+from kvwal.spark.eventlog.logs import find_logs, identify
+from kvwal.spark.eventlog.reading import LogReader
 from tests.support.cli import kvwal as command
 from tests.support.spark import LARGE_JOBS, Written, comparable
 

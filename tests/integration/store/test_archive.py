@@ -14,11 +14,11 @@ import pytest
 
 import kvwal
 from archive.layout import Place
+from archive.maintenance.compaction import rewrite
 from archive.objects import open_objects
-from archive.rewrite import rewrite
 from kvwal.errors import ArchiveError, ArchiveGap, BeforeHistory, ConfigError
+from kvwal.history.tail_reader import read_local
 from kvwal.ports.disk import OS_DISK
-from kvwal.reading import read_local
 from tests.support.archive.archiver import PLACE, InProcess, business, coverage_of
 from tests.support.cli import kvwal as command
 

@@ -17,8 +17,8 @@ from unittest.mock import patch
 
 from kvwal.archiver.jobs import Answers, Checkpoint, Failed, Job, Upkeep, decode_job, encode
 from kvwal.archiver.work import answer
-from kvwal.engine import Options
 from kvwal.log.reader import log_files
+from kvwal.store.options import Options
 from tests.simulation.history import Violation
 from tests.simulation.machine.bucket import URL, Bucket
 from tests.simulation.machine.loop import Loop, pause, wait_for

@@ -10,7 +10,7 @@ from archive import registry
 from archive.layout import Place, Span
 from archive.merge import Row
 from archive.objects import Objects
-from archive.rows import COLUMNS, node_schema, schema
+from archive.parquet.rows import COLUMNS, node_schema, schema
 from archive.writer import Stored, put_segment
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from kvwal.cluster.electorate import Electorate, first
-from kvwal.cluster.gathering import Recovered, Status
-from kvwal.cluster.record import OwnRecord, RecordFile
-from kvwal.cluster.roster import Fellow
-from kvwal.cluster.voters import Voters
+from kvwal.cluster.bootstrap import Recovered, Status
+from kvwal.cluster.membership import OwnRecord, RecordFile
+from kvwal.cluster.quorum import Electorate, first
 from kvwal.errors import ClusterUnreachable, NotRecovered
 from kvwal.node import jvm
-from kvwal.node.recover import Recovery
+from kvwal.node.adapters.bootstrap import Recovery
+from kvwal.node.adapters.membership import Fellow
+from kvwal.node.adapters.quorum_membership import Voters
 from kvwal.ports.clock import SystemClock
 from kvwal.ports.disk import OS_DISK
 from kvwal.ports.tasks import ThreadWorkers
@@ -107,7 +107,7 @@ async def joined(others: Others, gate: Any) -> str:
 
 def cases() -> dict[str, str]:
     """Each by its name."""
-    gate = jvm.java("kvwal.node.Gate")
+    gate = jvm.java("kvwal.node.ReadyGate")
     found = {}
 
     def play(name: str, others: Others, *happened: str, while_joining: bool = False) -> None:

@@ -45,7 +45,7 @@ def glue() -> Iterator[Glue]:
 def serve() -> None:
     """The process."""
     jvm.start("64m", None, ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
-    words = jvm.java("kvwal.node.Words")
+    words = jvm.java("kvwal.codec.ValueCodec")
     heap_data = jvm.java("com.hazelcast.internal.serialization.impl.HeapData")
     for line in sys.stdin:
         word = words.of(heap_data(bytes.fromhex(line)))

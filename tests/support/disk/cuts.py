@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from archive.layout import Place
 from kvwal.codecs import registry
 from kvwal.entry import Entry
-from kvwal.log.names import log_folder
+from kvwal.log.files.names import log_folder
 from kvwal.log.reader import End, SegmentReader, entry_decoder
 from kvwal.log.recovery import Recovered, Target, recover
 from tests.support.disk.power import Choice, Cut, Image, MemoryDisk

@@ -12,10 +12,10 @@ from typing import Any
 
 from kvwal import aio
 from kvwal.config import Settings
-from kvwal.engine import Options
 from kvwal.ports.descriptors import Descriptors
 from kvwal.ports.disk import File, OsDisk, Space
-from kvwal.store import WritableStore
+from kvwal.store.options import Options
+from kvwal.store.sync import WritableStore
 
 START_MS = 1_767_225_600_000
 """2026-01-01T00:00:00Z: where a `FakeClock` begins."""

@@ -14,7 +14,7 @@ from kvwal.archiver.work import answer
 from kvwal.config import Flush, Settings
 from kvwal.errors import CommitUnknown, KvwalError
 from kvwal.ports.clock import Clock
-from kvwal.store import WritableStore
+from kvwal.store.sync import WritableStore
 from kvwal.structures.map import Map
 from tests.support.disk.cuts import ROOT, Cuts, Model, Told
 from tests.support.disk.faults import FakeClock, make_options

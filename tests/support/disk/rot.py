@@ -13,19 +13,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import kvwal
-from archive import rewrite, view
+from archive import view
 from archive.layout import Place, parse_object_key
+from archive.maintenance import compaction as rewrite
 from archive.objects import open_objects
 from archive.reader import live_objects
 from archive.verify import verify
 from kvwal.errors import KvwalError
-from kvwal.integrity.examine import examine
-from kvwal.log.format import HEAD_BYTES, find_blocks
-from kvwal.log.names import log_folder
+from kvwal.history.restore import Doors, restore_through
+from kvwal.log.files.format import HEAD_BYTES, find_blocks
+from kvwal.log.files.names import log_folder
 from kvwal.log.reader import SegmentReader, SnapshotReader
 from kvwal.ports.clock import SYSTEM
-from kvwal.restoring import Doors, restore_through
-from kvwal.store import ReadOnlyStore, Store, WritableStore
+from kvwal.scrub.inspect import examine
+from kvwal.store.sync import ReadOnlyStore, Store, WritableStore
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import make_options
 from tests.support.disk.power import MemoryDisk

@@ -8,10 +8,10 @@ from archive.layout import Place
 from kvwal.config import Settings
 from kvwal.entry import Entry, encode_entries
 from kvwal.log.appender import Appender
-from kvwal.log.format import Header
+from kvwal.log.files.format import Header
+from kvwal.log.files.segment import SealedSegment
 from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import Recovered, Target, recover
-from kvwal.log.segment import SealedSegment
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK, Disk
 

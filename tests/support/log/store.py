@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import kvwal
-from kvwal.store import WritableStore
+from kvwal.store.sync import WritableStore
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import make_options
 

@@ -25,7 +25,7 @@ import psutil
 
 import kvwal
 from kvwal import aio
-from kvwal.store import WritableStore
+from kvwal.store.sync import WritableStore
 from tests.support.archive.archiver import InProcess
 from tests.support.chance import new_seed
 from tests.support.disk.faults import make_options

@@ -34,7 +34,7 @@ import pyarrow.pandas_compat
 import pyarrow.parquet  # noqa: F401
 
 import kvwal
-import kvwal.restoring
+import kvwal.history.restore
 from archive.objects import open_objects
 from archive.verify import verify
 from tests.support.sweep.lifecycle import STAGES, Life, Model, apply, transactions

@@ -8,14 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from archive import rewrite as rewriting
 from archive.errors import ArchiveDamaged, ArchiveGap
 from archive.layout import Span
+from archive.maintenance import compaction as rewriting
+from archive.maintenance.compaction import gc, plan, rewrite, run, thin_out
 from archive.objects import Objects, open_objects
+from archive.parquet.rows import Footer, sorted_rows
 from archive.reader import ObjectInfo, coverage, live_objects, read_rows
 from archive.registry import take_over
-from archive.rewrite import gc, plan, rewrite, run, thin_out
-from archive.rows import Footer, sorted_rows
 from archive.verify import verify
 from archive.view import history, latest
 from tests.support.archive.history import LOG, PLACE, fill, put, rows, table

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from archive.errors import ArchiveError
-from archive.forget import Ended, forget
 from archive.layout import Place, Span
+from archive.maintenance.forget import Ended, forget
 from archive.objects import LocalObjects, open_objects
 from archive.registry import register, registered, take_over
 from archive.verify import verify
 from archive.view import latest
 from archive.writer import put_segment
 from kvwal.entry import DROPPED, Entry, time_mark
-from kvwal.past import to_table
+from kvwal.history.timeline import to_table
 
 WHERE = ("default", "test", "b")
 

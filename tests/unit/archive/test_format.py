@@ -14,12 +14,12 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from archive.chunks import chunk_crcs
 from archive.layout import NAME_LENGTH, Place, Span, object_key, parse_object_key, parse_registration_key
 from archive.objects import Objects, open_objects
+from archive.parquet.chunks import chunk_crcs
+from archive.parquet.rows import FORMAT, Footer, schema
 from archive.reader import live_objects, read_rows
 from archive.registry import Registration, owner
-from archive.rows import FORMAT, Footer, schema
 from archive.verify import verify
 from archive.view import history, latest
 from archive.writer import Seals, encode

@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from archive import registry
-from archive.chunks import chunks_of
-from archive.columns import find_class, find_rows
 from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, KvwalError
 from archive.layout import Place, Span, object_key
 from archive.objects import Objects, open_objects
+from archive.parquet.chunks import chunks_of
+from archive.parquet.columns import find_class, find_rows
+from archive.parquet.rows import COLUMNS, IDENTITY, Footer, seal_object
 from archive.reader import coverage, live_objects, read_footer, read_rows, unsuperseded, without_gaps
-from archive.rows import COLUMNS, IDENTITY, Footer, seal_object
 from archive.writer import put_segment
 from tests.support.archive.history import LOG, PLACE, fill, merged, place, put, rows, table
 

@@ -12,19 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from archive import registry
-from archive.chunks import chunks_of
 from archive.layout import LOGICAL_BITS, Place, Span
+from archive.maintenance.compaction import rewrite
+from archive.maintenance.tombstones import OlderRows
 from archive.merge import Row
 from archive.objects import Objects, open_objects
+from archive.parquet.chunks import chunks_of
 from archive.reader import live_objects, read_rows
-from archive.rewrite import rewrite
-from archive.tombstones import OlderRows
 from archive.view import latest
 from archive.writer import put_segment
 from kvwal import aio
 from kvwal.archiver.jobs import decode_job, encode
 from kvwal.archiver.work import answer
-from kvwal.log.names import log_folder
+from kvwal.log.files.names import log_folder
 from kvwal.log.reader import SnapshotReader, entry_decoder, log_files
 from kvwal.ports.disk import OS_DISK
 from tests.support.archive.archiver import InProcess

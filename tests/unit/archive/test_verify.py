@@ -11,9 +11,9 @@ import pytest
 
 from archive import registry
 from archive.layout import Span, object_key, registration_key
+from archive.maintenance.compaction import rewrite
 from archive.objects import Objects, open_objects
-from archive.rewrite import rewrite
-from archive.rows import seal_object, sorted_rows
+from archive.parquet.rows import seal_object, sorted_rows
 from archive.verify import verify
 from archive.writer import Seals, encode, put_segment
 from tests.support.archive.history import LOG, PLACE, fill, place, put, rows, table

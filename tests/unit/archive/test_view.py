@@ -12,8 +12,8 @@ from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, BeforeHisto
 from archive.layout import Span, object_key
 from archive.merge import BATCH_BYTES, Row, Source, all_rows, latest_plain, latest_table, newest_first
 from archive.objects import Objects, open_objects
+from archive.parquet.rows import node_schema
 from archive.restore import businesses, restore_batches
-from archive.rows import node_schema
 from archive.view import history, latest
 from archive.writer import Seals, encode, put_segment
 from tests.support.archive.history import LOG, PLACE, fill, from_table, merged, place, rows, table

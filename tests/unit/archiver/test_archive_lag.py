@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvwal.upkeep import Behind
+from kvwal.store.archive_lag import Behind
 
 DAY = 86_400
 

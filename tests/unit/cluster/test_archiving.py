@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from kvwal.cluster.archiving import Archiving
-from kvwal.cluster.gathering import Status
+from kvwal.cluster.bootstrap import Status
 from kvwal.errors import ArchiveError
+from kvwal.node.adapters.archive_requests import Archiving
 
 
 class Archive:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kvwal.cluster.gathering import Status, left_out, missing, unknown_to
-from kvwal.cluster.record import Record, RecordFile
+from kvwal.cluster.bootstrap import Status, left_out, missing, unknown_to
+from kvwal.cluster.membership import Record, RecordFile
 from kvwal.errors import ConfigError, NewerVersion
 from kvwal.ports.disk import OS_DISK
 

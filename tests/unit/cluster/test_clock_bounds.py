@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvwal.cluster.limits import AHEAD_MS, Bounds, LimitedClock
+from kvwal.cluster.clock_bounds import AHEAD_MS, Bounds, LimitedClock
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ClusterUnreachable
 

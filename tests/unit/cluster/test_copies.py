@@ -12,16 +12,16 @@ import pytest
 
 from archive.objects import Objects
 from archive.restore import restore_batches
-from kvwal.cluster.gathering import Status, is_away, unproved
-from kvwal.cluster.questions import CopyQuestion, PartQuestion
-from kvwal.cluster.roster import Fellow
-from kvwal.engine import Engine
+from kvwal.cluster.bootstrap import Status, is_away, unproved
+from kvwal.cluster.requests import CopyQuestion, PartQuestion
 from kvwal.entry import DROPPED, Entry
 from kvwal.errors import ArchiveError
 from kvwal.log.ring import Submission, size_of
-from kvwal.node import copies
-from kvwal.node.copies import Copies, OwnCopy
+from kvwal.node.adapters.membership import Fellow
+from kvwal.node.requests import log_copies as copies
+from kvwal.node.requests.log_copies import Copies, OwnCopy
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal.store.engine import Engine
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import FakeClock, open_aio
 

@@ -9,19 +9,19 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from archive.forget import forget
 from archive.layout import Place, Span
+from archive.maintenance.forget import forget
 from archive.objects import open_objects
 from archive.registry import register
 from archive.view import latest
 from archive.writer import put_segment
-from kvwal.cluster.memory import Passing, passing
-from kvwal.cluster.restore import Marks, dropped_rows, marks_of
-from kvwal.engine import Engine
+from kvwal.cluster.archive_load import Marks, dropped_rows, marks_of
+from kvwal.cluster.recovery_buffer import Passing, passing
 from kvwal.entry import DROPPED, TIMESTAMP_SHIFT, Ended, Entry, time_mark
-from kvwal.node.drop import Absence, may_let_go
-from kvwal.past import to_table
+from kvwal.history.timeline import to_table
+from kvwal.node.adapters.destroyed_maps import Absence, may_let_go
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal.store.engine import Engine
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import FakeClock, make_options
 from tests.unit.archive.test_forget import WHERE, archived, delete, mark, place, put

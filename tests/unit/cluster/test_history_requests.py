@@ -14,18 +14,18 @@ from typing import Any, cast
 import pytest
 
 from archive.objects import open_objects
-from kvwal.cluster import questions
-from kvwal.cluster.questions import Question
-from kvwal.cluster.roster import Fellow
-from kvwal.engine import Engine
+from kvwal.cluster import requests as questions
+from kvwal.cluster.requests import Question
 from kvwal.entry import Entry
 from kvwal.errors import ArchiveError, ClusterUnreachable
 from kvwal.log.reader import entry_decoder
-from kvwal.node import peers
-from kvwal.node.answering import QuestionLoop
-from kvwal.node.past import Answering
-from kvwal.node.peers import Peers
+from kvwal.node.adapters.membership import Fellow
+from kvwal.node.requests import peers
+from kvwal.node.requests.history_service import Answering
+from kvwal.node.requests.loop import QuestionLoop
+from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal.store.engine import Engine
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import FakeClock, open_aio
 
@@ -158,7 +158,7 @@ def test_a_member_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pyt
 
 
 class Asked:
-    """Stands for java/Questions.java with one question in it, which stays open until that has its answer."""
+    """Stands for HistoryRequests.java with one question in it, which stays open until that has its answer."""
 
     def __init__(self) -> None:
         self.told: object = None

@@ -7,8 +7,8 @@ from itertools import combinations, permutations
 
 import pytest
 
-from kvwal.cluster.electorate import first
-from kvwal.cluster.links import Report, Verdict, victims
+from kvwal.cluster.link_failures import Report, Verdict, victims
+from kvwal.cluster.quorum import first
 
 THREE = ["oldest", "middle", "youngest"]
 FIVE = ["a", "b", "c", "d", "e"]

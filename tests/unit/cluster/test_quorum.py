@@ -8,9 +8,9 @@ from itertools import combinations
 
 import pytest
 
-from kvwal.cluster.electorate import Electorate, first
-from kvwal.cluster.gathering import Status
-from kvwal.cluster.voters import Voters
+from kvwal.cluster.bootstrap import Status
+from kvwal.cluster.quorum import Electorate, first
+from kvwal.node.adapters.quorum_membership import Voters
 
 NAMES = [f"node-{number}" for number in range(1, 7)]
 STEPS = 250

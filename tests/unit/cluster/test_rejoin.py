@@ -11,7 +11,7 @@ from archive.layout import Span
 from archive.merge import Row
 from archive.objects import Objects, open_objects
 from archive.writer import put_segment
-from kvwal.cluster.returning import WINDOW_MS, Identity, Returning, Value
+from kvwal.cluster.rejoin import WINDOW_MS, Identity, Returning, Value
 from kvwal.entry import AWAY, DROPPED, TIMESTAMP_SHIFT
 from kvwal.errors import ClusterUnreachable
 from tests.support.archive.history import LOG, place, table

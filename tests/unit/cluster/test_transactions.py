@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kvwal.cluster.intents import INTENT, Unfinished
-from kvwal.cluster.memory import Passing
+from kvwal.cluster.recovery_buffer import Passing
+from kvwal.cluster.transactions import INTENT, Unfinished
 from kvwal.entry import Entry, ExpiringEntry, encode_entries
 
 

@@ -12,7 +12,7 @@ import pytest
 import kvwal
 from archive import view
 from archive.objects import RemoteObjects
-from kvwal.log import runs
+from kvwal.log.files import runs
 
 URL = "memory://restored-archive"
 VALUE_BYTES = 20_000

@@ -13,13 +13,13 @@ from archive.layout import Place
 from kvwal.config import Settings
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CorruptLog
+from kvwal.history.tail_reader import find_entry, read_local
 from kvwal.log import reader
-from kvwal.log.format import SnapshotHeader
+from kvwal.log.files.format import SnapshotHeader
+from kvwal.log.files.snapshot import in_blocks, write_snapshot
 from kvwal.log.reader import SnapshotFile, entry_decoder
-from kvwal.log.snapshot import in_blocks, write_snapshot
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
-from kvwal.reading import find_entry, read_local
 from tests.support.disk.faults import FakeDisk, open_store
 
 PLACE = Place("default", "local", "jobs", "local")

@@ -22,7 +22,7 @@ from pathlib import Path
 from kvwal.log import checkpoint as checkpoints
 from kvwal.log.checkpoint import checkpoint
 from kvwal.log.reader import entry_decoder
-from kvwal.log.segment import SealedSegment
+from kvwal.log.files.segment import SealedSegment
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
 

@@ -16,17 +16,17 @@ from archive.layout import Place
 from kvwal.config import Settings
 from kvwal.entry import Entry, encode_entries
 from kvwal.errors import CorruptLog
-from kvwal.integrity.compare import verify_log
-from kvwal.integrity.repair import look, repair
+from kvwal.history.restore import Doors
+from kvwal.history.tail_reader import find_entry, read_local
 from kvwal.log.appender import Appender
 from kvwal.log.checkpoint import checkpoint
-from kvwal.log.names import log_folder
-from kvwal.log.parts import open_snapshot
+from kvwal.log.files.names import log_folder
+from kvwal.log.files.parts import open_snapshot
 from kvwal.log.reader import entry_decoder, log_files
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
-from kvwal.reading import find_entry, read_local
-from kvwal.restoring import Doors
+from kvwal.scrub.compare_archive import verify_log
+from kvwal.scrub.repair import look, repair
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import FakeClock, open_aio, open_store
 from tests.support.disk.power import MemoryDisk

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from kvwal.entry import DataEntry, encode_entries, make_entry
-from kvwal.log.format import (
+from kvwal.log.files.format import (
     ALIGNMENT,
     DURABLE,
     FORMAT,
@@ -32,7 +32,7 @@ from kvwal.log.format import (
     unpack_header,
     unpack_snapshot_header,
 )
-from kvwal.log.names import FileKind, parse_name, segment_name, snapshot_name
+from kvwal.log.files.names import FileKind, parse_name, segment_name, snapshot_name
 from kvwal.log.reader import entry_decoder
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent

@@ -15,8 +15,8 @@ import kvwal
 from archive.layout import Place
 from kvwal.entry import Entry
 from kvwal.errors import ConfigError, CorruptLog, KvwalError, NewerVersion
-from kvwal.log.format import DURABLE, HEAD_BYTES, Header, checksum, pack_block, unpack_block, unpack_header
-from kvwal.log.names import log_folder, segment_name, snapshot_name
+from kvwal.log.files.format import DURABLE, HEAD_BYTES, Header, checksum, pack_block, unpack_block, unpack_header
+from kvwal.log.files.names import log_folder, segment_name, snapshot_name
 from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import Recovered, Target, recover
 from kvwal.ports.disk import OS_DISK

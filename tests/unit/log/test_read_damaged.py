@@ -9,10 +9,10 @@ import pytest
 import kvwal
 from archive.layout import Place
 from kvwal.errors import ConfigError, CorruptLog
-from kvwal.integrity.examine import examine
-from kvwal.log.names import log_folder
-from kvwal.reading import latest_entries, read_local
-from kvwal.readonly import read_only_stats
+from kvwal.history.tail_reader import latest_entries, read_local
+from kvwal.log.files.names import log_folder
+from kvwal.scrub.inspect import examine
+from kvwal.store.read_only import read_only_stats
 from tests.support.disk.faults import make_options
 from tests.support.log.logs import PLACE, Writer, keys, recovered
 from tests.support.log.store import fill_segments

@@ -14,8 +14,8 @@ from kvwal.config import Settings
 from kvwal.errors import CorruptLog, NewerVersion
 from kvwal.log import recovery
 from kvwal.log.checkpoint import checkpoint
-from kvwal.log.format import HEAD_BYTES, pack_header, unpack_block, unpack_header
-from kvwal.log.names import snapshot_name
+from kvwal.log.files.format import HEAD_BYTES, pack_header, unpack_block, unpack_header
+from kvwal.log.files.names import snapshot_name
 from kvwal.log.reader import SegmentReader, entry_decoder
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK, Buffer, File, OsDisk

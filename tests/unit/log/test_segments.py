@@ -11,10 +11,10 @@ from kvwal.config import Settings
 from kvwal.entry import Entry, encode_entries
 from kvwal.errors import StorageFull
 from kvwal.log.appender import Appender
-from kvwal.log.format import find_blocks, unpack_header
-from kvwal.log.names import segment_name
+from kvwal.log.files.format import find_blocks, unpack_header
+from kvwal.log.files.names import segment_name
+from kvwal.log.files.segment import SEAL_ROOM
 from kvwal.log.reader import End, SegmentReader, entry_decoder
-from kvwal.log.segment import SEAL_ROOM
 from kvwal.ports.disk import OS_DISK
 from tests.support.disk.faults import FakeClock, FakeDisk, open_store
 from tests.support.disk.power import OpenFolder

@@ -56,7 +56,7 @@ def test_few_are_told_as_they_are() -> None:
 
 
 class Stub:
-    """A node that is well but for its file descriptors; see `Engine` and java/Gate.java."""
+    """A node that is well but for its file descriptors; see `Engine` and ReadyGate.java."""
 
     businesses: ClassVar[dict[str, Any]] = {}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from kvwal.cluster.gathering import Status, strangers
-from kvwal.cluster.record import OwnRecord, Record, RecordFile
+from kvwal.cluster.bootstrap import Status, strangers
+from kvwal.cluster.membership import OwnRecord, Record, RecordFile
 from kvwal.errors import ConfigError
 from kvwal.node.config import heap_bytes
 from kvwal.node.preflight import Owner, check_root

@@ -42,7 +42,7 @@ def torn(root: Path) -> None:
     ("configure", "expected"),
     [
         ("", "cut a torn tail, as a crash leaves it"),
-        ("logging.basicConfig(format='HEARD %(name)s %(levelname)s %(message)s')", "HEARD kvwal.engine WARNING cut a torn"),
+        ("logging.basicConfig(format='HEARD %(name)s %(levelname)s %(message)s')", "HEARD kvwal.store.engine WARNING cut a torn"),
         ("logging.basicConfig(level=logging.ERROR)", ""),
     ],
     ids=["nothing", "basicConfig", "errors only"],

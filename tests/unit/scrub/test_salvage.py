@@ -12,12 +12,12 @@ from unittest.mock import patch
 import pytest
 
 from kvwal.entry import Entry
-from kvwal.integrity.salt import find_salt
-from kvwal.integrity.salvage import Saved, salvage
 from kvwal.log.checkpoint import checkpoint
-from kvwal.log.names import log_folder
+from kvwal.log.files.names import log_folder
 from kvwal.log.reader import SegmentReader, entry_decoder
 from kvwal.ports.clock import SYSTEM
+from kvwal.scrub.salt_recovery import find_salt
+from kvwal.scrub.salvage import Saved, salvage
 from tests.support.disk.power import MemoryDisk
 from tests.support.log.logs import PLACE, Writer
 
@@ -125,7 +125,7 @@ def test_a_header_and_a_block_of_the_last_segment() -> None:
 
 
 def test_between_which_keys_a_damaged_snapshot_has_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kvwal.log.snapshot.BLOCK_ENTRIES", 4)
+    monkeypatch.setattr("kvwal.log.files.snapshot.BLOCK_ENTRIES", 4)
     files = written(4, closed=True, covered=3)
     (path,) = (path for path in files if path.suffix == ".snapshot")
     saved = salvaged(flipped(files, path, files[path].index(b"key-0006")))

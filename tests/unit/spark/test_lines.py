@@ -12,9 +12,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvwal.spark import lines
+from kvwal.spark.eventlog import lines
+from kvwal.spark.eventlog.lines import DamagedFile, Lines
 from kvwal.spark.events import DamagedLine, JobStart, parse_line
-from kvwal.spark.lines import DamagedFile, Lines
 
 BLOCK = 700
 TEXT = b"".join(

@@ -10,7 +10,7 @@ import pytest
 
 import kvwal
 from kvwal.spark import recorder
-from kvwal.spark.logs import Identity, Log
+from kvwal.spark.eventlog.logs import Identity, Log
 from kvwal.spark.recorder import JobRecorder
 from kvwal.spark.spool import add_roll
 from tests.support.polling import until

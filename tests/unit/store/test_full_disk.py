@@ -11,10 +11,10 @@ import pytest
 import kvwal
 from kvwal.errors import Overloaded, StorageFull
 from kvwal.log.appender import Appender
-from kvwal.log.format import Header
+from kvwal.log.files.format import Header
 from kvwal.ports.disk import OS_DISK, Space
-from kvwal.ports.room import Room, default_reserve
-from kvwal.upkeep import Keeper
+from kvwal.ports.space import Room, default_reserve
+from kvwal.store.maintenance import Keeper
 from tests.support.archive.archiver import InProcess, business, coverage_of
 from tests.support.disk.faults import FakeClock, FakeDisk, open_aio, open_store
 

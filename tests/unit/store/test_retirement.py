@@ -10,21 +10,21 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from archive.forget import Ended, forget
 from archive.layout import Place
+from archive.maintenance.forget import Ended, forget
 from archive.objects import open_objects
 from archive.reader import coverage
 from archive.verify import verify
-from kvwal.business import OpenBusiness
-from kvwal.cluster.memory import Passing
-from kvwal.engine import Engine
+from kvwal.cluster.recovery_buffer import Passing
 from kvwal.entry import DROPPED, Entry
 from kvwal.errors import ConfigError, CorruptLog
+from kvwal.log.files.retired import bring_back, end_of, retired_places
 from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import Target, recover
-from kvwal.log.retired import bring_back, end_of, retired_places
 from kvwal.log.ring import Submission, size_of
 from kvwal.ports.disk import OS_DISK
+from kvwal.store.business import OpenBusiness
+from kvwal.store.engine import Engine
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.cuts import PLACE as ON_DISK
 from tests.support.disk.cuts import ROOT, after_changes, cuts

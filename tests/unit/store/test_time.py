@@ -13,8 +13,8 @@ import pytest
 import kvwal
 from archive.layout import Place
 from kvwal.errors import ClockSkew, CodecError, StorageFull
+from kvwal.history.tail_reader import read_local
 from kvwal.ports.disk import OS_DISK, Space
-from kvwal.reading import read_local
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import START_MS, FakeClock, FakeDisk, open_aio, open_store
 

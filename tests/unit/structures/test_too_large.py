@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from kvwal.business import OpenBusiness
-from kvwal.cluster.memory import Passing, passing
-from kvwal.engine import Engine
+from kvwal.cluster.recovery_buffer import Passing, passing
 from kvwal.entry import DROPPED, Entry
 from kvwal.errors import TooLarge
-from kvwal.log.format import MAX_PAYLOAD
+from kvwal.log.files.format import MAX_PAYLOAD
 from kvwal.log.ring import Submission, size_of
 from kvwal.log.writer import BLOCK_BYTES
-from kvwal.node.drop import delete
+from kvwal.node.adapters.destroyed_maps import delete
+from kvwal.store.business import OpenBusiness
+from kvwal.store.engine import Engine
 from tests.support.disk.faults import make_options, open_store
 
 LONG = 3500

@@ -1,0 +1,1 @@
+"""What rewrites or removes objects: compaction, tombstones, destroyed businesses."""

@@ -1,0 +1,127 @@
+"""What the archive holds of a log whose map was destroyed goes, when nobody may ask for it and nothing depends on it.
+
+The log's own node does this, and nobody else writes there. In its order, so that it can be killed anywhere and simply run again,
+and readers find the log whole, thinned out, or not at all: one object with one row takes the place of all; what it supersedes
+goes; then it goes; then the registration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive import view
+from archive.layout import Place, Span, registration_key
+from archive.objects import Objects
+from archive.parquet import rows
+from archive.parquet.columns import open_columns
+from archive.reader import ObjectInfo, covered, list_spans, listed_again, live_objects
+from archive.registry import owner, registered
+from archive.writer import Seals, put_object
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Ended(NamedTuple):
+    """Where a log ended: its last sequence and timestamp."""
+
+    log_id: str
+    last_sequence: int
+    last_timestamp: int
+
+
+TIME_CLASS = "time:none"
+
+
+def forget(objects: Objects, place: Place, end: Ended, mark_class: str) -> bool:
+    """Remove a log that ended long enough ago. False if it goes on, was taken over, or other logs have rows that it may hold
+    down: then nothing is changed. Raises ArchiveError.
+
+    `mark_class` is the key class of the entries that say in a node's log that its map was destroyed: what stands before one of
+    them counts no more.
+    """
+    found = owner(objects, place)
+    if found is not None and (found.log_id != end.log_id or found.previous):
+        return False
+    live = listed_again(lambda: live_objects(objects, place))
+    if live:
+        reached = covered(live)
+        if reached.last != end.last_sequence or reached.gaps or any(i.footer.log_id != end.log_id for i in live):
+            return False
+        if not listed_again(lambda: _is_needed_by_none(objects, place, end, mark_class)):
+            return False
+        last = _thinned(objects, place, end, live)
+        for key in sorted(_keys(objects, place), key=lambda key: key == last):
+            objects.delete(key)
+    if found is not None:
+        objects.delete(registration_key(place, 1))
+    objects.prune(place.prefix)
+    return True
+
+
+def _is_needed_by_none(objects: Objects, place: Place, end: Ended, mark_class: str) -> bool:
+    """Whether no other node has, or may still bring, a row that a mark or a delete of this log may hold down: a put that is as
+    old as the end of this log and younger than the last mark of its own."""
+    where = (place.namespace, place.cluster, place.business)
+    others = [other for other in registered(objects, *where) if other.node != place.node]
+    if not others:
+        return True
+    marks = _marks(objects, where, mark_class)
+    for other in others:
+        live = live_objects(objects, other)
+        reached = covered(live)
+        if reached.gaps or reached.max_timestamp < end.last_timestamp:
+            return False
+        if has_puts(objects, live, marks.get(other.node, 0), end.last_timestamp):
+            return False
+    return True
+
+
+def _marks(objects: Objects, where: tuple[str, str, str], mark_class: str) -> dict[str, int]:
+    """The timestamp of each node's latest mark that was not deleted."""
+    found = view.history(objects, *where, key_class=mark_class, key=None).to_pylist()
+    latest = {(row["node"], row["key"]): row for row in reversed(found)}
+    standing = [(row["timestamp"], row["node"]) for row in latest.values() if not row["deleted"]]
+    return {node: timestamp for timestamp, node in sorted(standing)}
+
+
+def has_puts(objects: Objects, infos: Sequence[ObjectInfo], after: int, until: int) -> bool:
+    """Whether there is a row of a time above `after` and up to `until` that is no delete."""
+    import pyarrow.compute as pc
+
+    for info in infos:
+        if info.footer.max_timestamp > after and info.footer.min_timestamp <= until:
+            with open_columns(objects, info, ("deleted", "timestamp")) as opened:
+                opened.check()
+                for batch in opened.batches():
+                    timestamp = batch.column("timestamp")
+                    within = pc.and_(pc.greater(timestamp, after), pc.less_equal(timestamp, until))
+                    if pc.any(pc.and_(within, pc.invert(batch.column("deleted")))).as_py():
+                        return True
+    return False
+
+
+def _thinned(objects: Objects, place: Place, end: Ended, live: Sequence[ObjectInfo]) -> str:
+    """The key of an object that covers all of the log, and holds one row."""
+    if len(live) == 1 and live[0].footer.rows == 1:
+        return live[0].key
+    horizon = max(end.last_timestamp, *(info.span.horizon for info in live)) + 1
+    span = Span(live[0].span.first, end.last_sequence, horizon)
+    newest = max(live, key=lambda info: info.span.last).footer
+    seals = Seals(end.log_id, live[0].footer.previous_crc, newest.seal_crcs[-1:])
+    return put_object(objects, place, span, _row(end), seals).key
+
+
+def _row(end: Ended) -> pa.Table:
+    import pyarrow as pa
+
+    row = {
+        "key_class": TIME_CLASS, "key": b"", "value_class": "", "value": b"", "deleted": True,
+        "timestamp": end.last_timestamp, "expires": 0, "sequence": end.last_sequence,
+    }  # fmt: skip
+    return pa.Table.from_pylist([row], schema=rows.SCHEMA)
+
+
+def _keys(objects: Objects, place: Place) -> Iterator[str]:
+    return (key for key, *_ in list_spans(objects, place).values())

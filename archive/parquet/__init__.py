@@ -1,0 +1,1 @@
+"""The Parquet side of an object: rows, columns and checksums."""

@@ -1,0 +1,118 @@
+"""Some columns of an object, or the rows of one key, read without taking the whole of it; each byte of them is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+import msgspec
+
+from archive.objects import Objects
+from archive.parquet.chunks import DIGITS, Chunk, ChunkFile, chunks_of
+from archive.parquet.rows import COLUMNS, schema
+from archive.reader import ObjectInfo, as_damage, check_body, check_unchanged, damaged, read_metadata
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+BATCH_ROWS = 1024
+BUFFER_BYTES = 256 << 10
+
+
+class Columns(NamedTuple):
+    """Columns of some row groups of an open object."""
+
+    key: str
+    names: list[str]
+    groups: list[int]
+    parquet: pq.ParquetFile
+    chunks: ChunkFile
+
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """The rows, `rows` at once. They are not checked before `check` has returned."""
+        if self.groups:
+            yield from self.parquet.iter_batches(batch_size=rows, row_groups=self.groups, columns=self.names)
+
+    def check(self) -> None:
+        """Raises ArchiveDamaged if a byte of these columns is not as it was written, whether it was read yet or not."""
+        if differing := self.chunks.differing():
+            raise damaged(self.key, f"bytes {differing.begin} to {differing.end} do not match their checksum")
+
+
+@contextmanager
+def open_columns(
+    objects: Objects, info: ObjectInfo, columns: Sequence[str], wanted: Mapping[str, Any] | None = None
+) -> Iterator[Columns]:
+    """These columns, and those of `wanted`, of the row groups that may hold rows with the values of `wanted`.
+
+    Raises ArchiveDamaged, ArchiveError, ObjectMissing; in the context, what Parquet says of damage is ArchiveDamaged.
+    """
+    import pyarrow.parquet as pq
+
+    wanted = wanted or {}
+    with objects.open(info.key) as file, as_damage(info.key):
+        footer, metadata = read_metadata(file, info.key)
+        check_unchanged(footer, info)
+        groups = [n for n in range(metadata.num_row_groups) if _may_hold(metadata.row_group(n), wanted)]
+        names = [name for name in COLUMNS if name in columns or name in wanted]
+        chunks = ChunkFile(file, _expected(file, info, metadata, groups, names))
+        parquet = pq.ParquetFile(
+            chunks, metadata=metadata, page_checksum_verification=True, pre_buffer=False, buffer_size=BUFFER_BYTES
+        )
+        yield Columns(info.key, names, groups, parquet, chunks)
+
+
+def _expected(
+    file: BinaryIO, info: ObjectInfo, metadata: pq.FileMetaData, groups: Iterable[int], names: Sequence[str]
+) -> Iterator[tuple[Chunk, str]]:
+    """The chunks of these columns of these row groups, with their checksums. An object of an earlier version has none:
+    it is checked whole, now.
+    """
+    crcs = info.footer.chunk_crcs
+    if crcs is msgspec.UNSET:
+        check_body(file, info.key, info.footer)
+        return
+    chunks = chunks_of(metadata)
+    if len(crcs) != DIGITS * len(chunks):
+        raise damaged(info.key, f"its footer has not the checksums of {len(chunks)} chunks")
+    for at in (group * len(COLUMNS) + COLUMNS.index(name) for group in groups for name in names):
+        yield chunks[at], crcs[DIGITS * at : DIGITS * (at + 1)]
+
+
+def _may_hold(group: Any, wanted: Mapping[str, Any]) -> bool:
+    """Whether wanted values can be in a row group, as far as the least and greatest values in its footer say."""
+    for name, value in wanted.items():
+        known = group.column(COLUMNS.index(name)).statistics
+        if known is not None and known.has_min_max and not known.min <= value <= known.max:
+            return False
+    return True
+
+
+def find_rows(objects: Objects, info: ObjectInfo, key_class: str, key: bytes) -> pa.Table:
+    """The rows of one identity. Reads only the row groups that may hold it, a little at a time. Raises as `open_columns`."""
+    return _find(objects, info, {"key_class": key_class, "key": key}, COLUMNS).cast(schema())
+
+
+def find_class(objects: Objects, info: ObjectInfo, key_class: str, columns: Sequence[str]) -> pa.Table:
+    """These columns of the rows of one class of key, read as by `find_rows`."""
+    return _find(objects, info, {"key_class": key_class}, columns)
+
+
+def _find(objects: Objects, info: ObjectInfo, wanted: Mapping[str, Any], columns: Sequence[str]) -> pa.Table:
+    import pyarrow as pa
+
+    with open_columns(objects, info, columns, wanted) as opened:
+        found = [batch.filter(mask) for batch in opened.batches() if (mask := _equal(batch, wanted)).true_count]
+        opened.check()
+        fields = pa.schema([opened.parquet.schema_arrow.field(name) for name in opened.names])
+        return pa.Table.from_batches(found, fields).select(list(columns))
+
+
+def _equal(batch: pa.RecordBatch, wanted: Mapping[str, Any]) -> pa.BooleanArray:
+    """For each row, whether it has the wanted values."""
+    import pyarrow.compute as pc
+
+    return reduce(pc.and_, [pc.equal(batch.column(name), value) for name, value in wanted.items()])

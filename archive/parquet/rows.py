@@ -1,0 +1,210 @@
+"""What an object of the archive holds: the columns of its rows, the order they stand in, and the record in its
+footer.
+
+pyarrow is imported when the columns are first asked for, because commands that only look at names import this module
+too.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from functools import cache, reduce
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from archive.errors import ArchiveDamaged, ArchiveError
+from archive.layout import Place, Span
+from archive.parquet.chunks import DIGITS, chunk_crcs
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    SCHEMA: pa.Schema
+
+FORMAT = 1
+FOOTER_KEY = b"kvwal"
+
+COLUMNS = ("key", "key_class", "value", "value_class", "deleted", "timestamp", "expires", "sequence")
+IDENTITY = ("key_class", "key")
+ORDER = (("key_class", "ascending"), ("key", "ascending"), ("timestamp", "descending"), ("sequence", "descending"))
+
+
+class Footer(msgspec.Struct, frozen=True, kw_only=True):
+    """The record in an object's Parquet footer, under the key `kvwal`, as JSON.
+
+    `body_crc` is the crc32c of every byte before the Parquet footer: a reader that takes the whole object checks it,
+    one that takes single columns checks theirs: `chunk_crcs` has the crc32c of each column chunk, eight hexadecimal digits
+    each, by row group and within it by column; objects of earlier versions have no such field. `footer_crc` is the
+    crc32c, in hex, of the Parquet footer with zeros in its place. `previous_crc` is the crc of the seal before `first`
+    and `seal_crcs` those of the segments within, so that the chain of seals of the log can be followed from object to
+    object; of a rewritten object only the last one is kept. `identities` is the number of different (key_class, key),
+    `data_bytes` the length of all keys and values.
+    """
+
+    format: int
+    log_id: str
+    namespace: str
+    cluster: str
+    business: str
+    node: str
+    first: int
+    last: int
+    horizon: int
+    previous_crc: int
+    seal_crcs: list[int]
+    rows: int
+    identities: int
+    data_bytes: int
+    min_timestamp: int
+    max_timestamp: int
+    body_crc: int
+    chunk_crcs: str | msgspec.UnsetType = msgspec.UNSET
+    footer_crc: str = "00000000"
+
+    @property
+    def place(self) -> Place:
+        """The place the object says it belongs to."""
+        return Place(self.namespace, self.cluster, self.business, self.node)
+
+    @property
+    def span(self) -> Span:
+        """The range the object says it covers."""
+        return Span(self.first, self.last, self.horizon)
+
+    def encode(self) -> bytes:
+        """The record as it stands in the footer."""
+        return msgspec.json.encode(self)
+
+
+_CHUNK_CRCS = re.compile(rb'"chunk_crcs":"([0-9a-f]*)"')
+_FOOTER_CRC = re.compile(rb'"footer_crc":"([0-9a-f]{8})"')
+NO_RECORD = f"a Parquet file, but not one of the archive: its footer has no {FOOTER_KEY.decode()!r} record"
+
+
+def blank_chunk_crcs(groups: int) -> str:
+    """The room that the checksums of the chunks of `groups` row groups take in the record, for `seal_object` to fill."""
+    return "0" * DIGITS * len(COLUMNS) * groups
+
+
+def seal_object(data: bytes) -> bytes:
+    """The bytes of an object with the checksums of its chunks and of its Parquet footer written into the record there.
+
+    The record keeps its length: it has zeros for all of them.
+    """
+    import pyarrow.parquet as pq
+
+    begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    raw = data[begin:-8]
+    if found := _CHUNK_CRCS.search(raw):
+        crcs = chunk_crcs(data, pq.read_metadata(io.BytesIO(data)))
+        raw = raw[: found.start(1)] + crcs + raw[found.end(1) :]
+    blank = _blank(raw)
+    if blank is None or len(raw) != len(data) - 8 - begin:
+        raise ValueError("the footer holds no record, or one without room for its checksums")
+    footer, at = blank
+    return data[:begin] + footer[:at] + b"%08x" % _footer_crc(footer) + footer[at + 8 :] + data[-8:]
+
+
+def footer_is_sealed(footer: bytes) -> bool | None:
+    """Whether a Parquet footer is as `seal_object` left it; None if it has no record of ours.
+
+    Asked before the footer is parsed: a parser may abort the process over a footer whose bits were flipped.
+    """
+    blank = _blank(footer)
+    if blank is None:
+        return None
+    return footer[blank[1] : blank[1] + 8] == b"%08x" % _footer_crc(blank[0])
+
+
+def _blank(footer: bytes) -> tuple[bytes, int] | None:
+    """A footer with zeros for its checksum, and where they stand."""
+    found = _FOOTER_CRC.search(footer)
+    return None if found is None else (footer[: found.start(1)] + b"0" * 8 + footer[found.end(1) :], found.start(1))
+
+
+def _footer_crc(footer: bytes) -> int:
+    import google_crc32c
+
+    return int(google_crc32c.value(footer))
+
+
+class NewerFormat(ArchiveError):
+    """An object or a registration that a newer version wrote: nothing is wrong with it, but it cannot be read here."""
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+def decode_footer(raw: bytes | None, key: str) -> Footer:
+    """The record of the object `key`. Raises ArchiveDamaged if it is none, NewerFormat."""
+    if raw is None:
+        raise ArchiveDamaged(
+            f"{key}: {NO_RECORD}.",
+            hint="Move it out of the archive.",
+        )
+    try:
+        check_format(raw, key)
+        return msgspec.json.decode(raw, type=Footer)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ArchiveDamaged(f"{key}: the record in its footer cannot be read: {error}.", hint=DAMAGED_HINT) from error
+
+
+DAMAGED_HINT = "`kvwal archive verify` lists what is damaged; put back a copy of the object if there is one."
+
+
+def check_format(raw: bytes, key: str) -> None:
+    """Raises NewerFormat if the JSON record `raw` of the object `key` has a format this version does not know."""
+    found = msgspec.json.decode(raw, type=_Format).format
+    if found != FORMAT:
+        raise NewerFormat(
+            f"{key}: written by a newer version: format {found}, and this version reads format {FORMAT}.",
+            hint="Update kvwal to read it; nothing was changed.",
+        )
+
+
+@cache
+def schema() -> pa.Schema:
+    """The columns of an object, in order, none of them nullable."""
+    import pyarrow as pa
+
+    types = (pa.binary(), pa.string(), pa.binary(), pa.string(), pa.bool_(), pa.int64(), pa.int64(), pa.int64())
+    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in zip(COLUMNS, types, strict=True)])
+
+
+@cache
+def node_schema() -> pa.Schema:
+    """`schema()` and the node that a row comes from: the columns of every merged table."""
+    import pyarrow as pa
+
+    return schema().append(pa.field("node", pa.string(), nullable=False))
+
+
+def with_node(table: pa.Table, node: str) -> pa.Table:
+    """Rows of one node as rows of `node_schema()`."""
+    import pyarrow as pa
+
+    column = pa.repeat(pa.scalar(node), len(table))
+    return table.select(list(COLUMNS)).append_column("node", column).cast(node_schema())
+
+
+def sorted_rows(table: pa.Table) -> pa.Table:
+    """The rows of one node in the order of an object: by identity, newest first within it."""
+    return table.select(list(COLUMNS)).sort_by(list(ORDER)).cast(schema())
+
+
+def same_as_before(table: pa.Table, columns: Sequence[str]) -> pa.BooleanArray:
+    """For each row but the first, whether it equals the row before it in these columns. `table` is not empty."""
+    import pyarrow.compute as pc
+
+    arrays = [table.column(name).combine_chunks() for name in columns]
+    return reduce(pc.and_, [pc.equal(array[1:], array[:-1]) for array in arrays])
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SCHEMA":
+        return schema()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,234 @@
+"""From the archive into memory: the latest of every key over all registered nodes, when no member is left to ask.
+
+It only reads the archive and only sets what memory lacks, so it may be killed at any time and done again, by any member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, product
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from archive import view
+from archive.objects import Objects
+from archive.reader import list_spans
+from archive.registry import registered
+from archive.restore import businesses, restore_batches
+from kvwal.cluster.map_names import to_map
+from kvwal.cluster.recovery_buffer import SCHEMAS
+from kvwal.cluster.transactions import INTENT, Unfinished
+from kvwal.entry import AWAY, DROPPED, TIMESTAMP_SHIFT, Ended, Entry, encode_entries
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Of a long piece every partition of memory gets many entries at once, and each of them costs less.
+_AT_ONCE = 1 << 17
+_BYTES_AT_ONCE = 32 << 20
+
+
+class Marks(NamedTuple):
+    """What the marks of a destroyed map say. `own`: by node, up to which timestamp what its log held ended. `last`: when the map
+    was destroyed last."""
+
+    own: dict[str, int]
+    last: int
+
+    def ended(self, node: str, timestamp: int, skew: int) -> bool:
+        """See `dropped_rows`."""
+        return timestamp <= max(self.own.get(node, 0), self.last - skew)
+
+
+class Progress:
+    """How far it is. `entries` are in memory; `most` are in the logs, of which each key's latest counts."""
+
+    def __init__(self, elapsed: Callable[[], float]) -> None:
+        self.entries = 0
+        self.most = 0
+        self._elapsed = elapsed
+        self._began = elapsed()
+        self._done = 0
+        self._current = (0, 0)
+
+    def begin(self, weight: int) -> None:
+        """A business begins, in whose logs are `weight` entries; the one before it has ended."""
+        self._done += self._current[0]
+        self._current = (weight, self.entries)
+
+    def eta_seconds(self) -> int:
+        """How long it may still take, at most; 0 while nothing can be said."""
+        weight, began = self._current
+        done = self._done + min(weight, self.entries - began)
+        return int((self._elapsed() - self._began) * (self.most - done) / done) if done else 0
+
+
+class Restore:
+    """Fills the maps of a cluster from its archive. `newest` is the greatest timestamp that it met.
+
+    `unfinished` are the intents that it met, each with its business and those of its changes that are the latest of their keys:
+    they are in memory, and have to be logged.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        namespace: str,
+        cluster: str,
+        loader: Any,
+        *,
+        now_ms: int,
+        skew_ms: int,
+        progress: Progress,
+    ) -> None:
+        """`now_ms` is when what has expired is absent, `skew_ms` how far apart the members' clocks may have been."""
+        self._objects = objects
+        self._where = (namespace, cluster)
+        self._loader = loader
+        self._now_ms = now_ms
+        self._skew = skew_ms << TIMESTAMP_SHIFT
+        self._progress = progress
+        self.unfinished: list[tuple[str, Entry, list[Entry]]] = []
+        self.newest = 0
+
+    def run(self) -> int:
+        """Returns how many entries were loaded, when they are in memory. Raises ArchiveError and its kinds."""
+        import pyarrow as pa
+
+        names = businesses(self._objects, *self._where)
+        weights = {name: self._weigh(name) for name in names}
+        self._progress.most = sum(weights.values())
+        for name in names:
+            self._progress.begin(weights[name])
+            self._fill(name)
+        self._loader.drain()
+        pa.default_memory_pool().release_unused()  # it would keep what reading took as long as the node lives
+        return self._progress.entries
+
+    def _weigh(self, business: str) -> int:
+        places = registered(self._objects, *self._where, business)
+        return sum(max((span.last for span in list_spans(self._objects, place)), default=0) for place in places)
+
+    def _fill(self, business: str) -> None:
+        name = to_map(business)
+        marks = marks_of(self._objects, (*self._where, business))
+        intents = Unfinished(self._intents(business, marks))
+        found = restore_batches(self._objects, *self._where, business)
+        self.newest = max(self.newest, found.max_timestamp)
+        live = (self._live(intents.without(batch), marks) for batch in found.batches)
+        for part in chain.from_iterable(map(_parts, _joined(live))):
+            for columns in columns_of(part):
+                self._loader.load(name, *columns)
+            self._progress.entries += part.num_rows
+        if puts := intents.puts(self._now_ms):
+            self._loader.load(name, encode_entries(puts))
+            self._progress.entries += len(puts)
+        self.unfinished += [(business, intent, changes) for intent, changes in intents.left()]
+
+    def _intents(self, business: str, marks: Marks) -> Iterator[Entry]:
+        """Transactions that a crash interrupted, but for those of a map that was destroyed since."""
+        for key in view.keys_of_class(self._objects, *self._where, business, INTENT):
+            rows = view.history(self._objects, *self._where, business, key_class=INTENT, key=key)
+            row = rows.slice(0, 1).to_pylist()[0]
+            if not marks.ended(row["node"], row["timestamp"], self._skew):
+                yield Entry(key, INTENT, row["value"], row["value_class"], False, row["timestamp"])
+
+    def _live(self, batch: pa.RecordBatch, marks: Marks) -> pa.RecordBatch:
+        import pyarrow.compute as pc
+
+        expires, key_class = batch.column("expires"), batch.column("key_class")
+        gone = pc.or_(batch.column("deleted"), pc.and_(pc.greater(expires, 0), pc.less_equal(expires, self._now_ms)))
+        gone = pc.or_(gone, pc.or_(pc.equal(key_class, DROPPED), pc.equal(key_class, INTENT)))
+        if marks.own:
+            dropped = pc.and_(dropped_rows(batch, marks, self._skew), pc.invert(pc.starts_with(key_class, SCHEMAS)))
+            gone = pc.or_(gone, dropped)
+        return batch.filter(pc.invert(gone))
+
+
+def marks_of(objects: Objects, where: tuple[str, str, str], at: int | None = None, tails: view.Tails = ()) -> Marks:
+    """The marks of the map's destruction, up to `at`, in all logs. `tails` are rows that only logs hold."""
+    rows = view.history(objects, *where, key_class=DROPPED, key=None, tails=tails).to_pylist()
+    own: dict[str, int] = {}
+    for row in reversed([row for row in rows if row["key"] != AWAY and (at is None or row["timestamp"] <= at)]):
+        own[row["node"]] = 0 if row["deleted"] else row["timestamp"]
+    last = max(own.values(), default=0)
+    # A member that came back later marked what had ended before: that counts from when it had.
+    for row in rows:
+        if row["key"] == AWAY and not row["deleted"]:
+            until, destroyed = Ended.of(row["value"])
+            if at is None or destroyed <= at:
+                own[row["node"]] = max(own.get(row["node"], 0), until)
+    return Marks(own, last)
+
+
+def dropped_rows(batch: pa.RecordBatch, marks: Marks, skew: int) -> pa.BooleanArray:
+    """Which rows are from before their own node's mark; or, of a node that had nothing of the map and so made no mark, from long
+    before the last one: `skew` is how far apart the members' clocks may have been, as timestamps are."""
+    import pyarrow.compute as pc
+
+    timestamp, node = batch.column("timestamp"), batch.column("node")
+    found = pc.less_equal(timestamp, marks.last - skew)
+    for name, mark in marks.own.items():
+        found = pc.or_(found, pc.and_(pc.equal(node, name), pc.less_equal(timestamp, mark)))
+    return found
+
+
+def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in as few batches as can be without making one too long or too large."""
+    import pyarrow as pa
+
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        if waiting and not _fit(*waiting, batch):
+            yield pa.concat_batches(waiting)
+            waiting = []
+        waiting.append(batch)
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def _fit(*batches: pa.RecordBatch) -> bool:
+    rows: int = sum(batch.num_rows for batch in batches)
+    size: int = sum(batch.nbytes for batch in batches)
+    return rows <= _AT_ONCE and size <= _BYTES_AT_ONCE
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows in pieces that are neither long nor large."""
+    if not batch.num_rows:
+        return
+    if batch.num_rows == 1 or _fit(batch):
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _parts(batch.slice(0, half))
+    yield from _parts(batch.slice(half))
+
+
+def columns_of(batch: pa.RecordBatch) -> Iterator[tuple[str, str, bytes, bytes, bytes, bytes, bytes | None]]:
+    """The rows as the loader takes them: those of one key class and one value class together, columns as Arrow has them."""
+    import pyarrow.compute as pc
+
+    classes = [batch.column(name).dictionary_encode() for name in ("key_class", "value_class")]
+    for (number, key_class), (other, value_class) in product(*(enumerate(found.dictionary) for found in classes)):
+        chosen = pc.and_(pc.equal(classes[0].indices, number), pc.equal(classes[1].indices, other))
+        rows = batch.filter(chosen)
+        if rows.num_rows:
+            expires = rows.column("expires")
+            ends = expires.to_numpy().tobytes() if pc.any(pc.not_equal(expires, 0)).as_py() else None
+            yield (
+                key_class.as_py(),
+                value_class.as_py(),
+                *_strings(rows.column("key")),
+                *_strings(rows.column("value")),
+                ends,
+            )
+
+
+def _strings(column: pa.BinaryArray) -> tuple[bytes, bytes]:
+    """The bytes of a column's strings, one behind the other, and their offsets; from the first on that is in the column."""
+    _, offsets, data = column.buffers()
+    own = memoryview(offsets)[4 * column.offset : 4 * (column.offset + len(column) + 1)]
+    first, last = own[:4], own[-4:]
+    if data is None:  # every string is empty
+        return b"", bytes(own)
+    return bytes(memoryview(data)[int.from_bytes(first, "little") : int.from_bytes(last, "little")]), bytes(own)

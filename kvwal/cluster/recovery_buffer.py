@@ -1,0 +1,131 @@
+"""What stands where an embedded store has its memory: in a node Hazelcast is the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kvwal.cluster.transactions import INTENT, changes_of, with_changes
+from kvwal.entry import AWAY, DROPPED, Ended, Entry
+from kvwal.structures.state import Now, State
+
+SCHEMAS = "schema:"
+"""Entries of this structure are no entries of the map, but what its values may be read with: they stay."""
+
+
+def is_of_map(key_class: str) -> bool:
+    """Whether entries of this class are entries of the map, and not what the log keeps besides."""
+    return key_class not in (DROPPED, INTENT) and not key_class.startswith(SCHEMAS)
+
+
+def is_dropped(entry: Entry, timestamp: int) -> bool:
+    """Whether the destruction of the map at `timestamp` ended this entry."""
+    return entry.timestamp <= timestamp and entry.key_class != DROPPED and not entry.key_class.startswith(SCHEMAS)
+
+
+class Passing(State):
+    """Collects the latest entries while a log is recovered, hands them over once, and keeps nothing from then on."""
+
+    def __init__(self, now: Now, *, collects: bool = True) -> None:
+        """`collects`: memory is to be filled from this log, and not from what the archive has of all."""
+        super().__init__(now)
+        self._collecting = collects
+        self._put_at = 0
+        self._dropped_at = 0
+        self._watchers: list[set[tuple[str, bytes]]] = []
+
+    def apply(self, entries: list[Entry]) -> None:
+        """See `State.apply`."""
+        self._note(entries)
+        if self._collecting:
+            for part in with_changes(entries, self._is_newer):
+                super().apply(part)
+        for written in self._watchers:
+            written.update((entry.key_class, entry.key) for entry in entries if not entry.deleted)
+
+    def _note(self, entries: list[Entry]) -> None:
+        """Entries of a snapshot come in the order of their keys, not of time."""
+        for entry in entries:
+            if entry.deleted:
+                continue
+            if entry.key_class == DROPPED:
+                until = Ended.of(entry.value).until if entry.key == AWAY else entry.timestamp
+                self._dropped_at = max(self._dropped_at, until)
+            elif entry.timestamp > self._put_at and not entry.key_class.startswith(SCHEMAS):
+                self._put_at = entry.timestamp
+
+    @property
+    def put_at(self) -> int:
+        """The timestamp of the last put that the log had, 0 for none."""
+        return self._put_at
+
+    @property
+    def was_dropped(self) -> bool:
+        """Whether the log has a mark of a destroyed map, whatever was put since."""
+        return self._dropped_at > 0
+
+    def holds_nothing(self) -> bool:
+        """Whether nothing was put since the map was destroyed, or ever. Schemas serve entries only."""
+        return self._put_at <= self._dropped_at
+
+    def _is_newer(self, change: Entry) -> bool:
+        found = self.tables.get(change.key_class, {}).get(change.key)
+        return found is not None and found.timestamp > change.timestamp
+
+    @contextmanager
+    def watching(self) -> Iterator[set[tuple[str, bytes]]]:
+        """A set that gets every identity that is put while the context lasts. Used on the log writer's loop."""
+        written: set[tuple[str, bytes]] = set()
+        self._watchers.append(written)
+        try:
+            yield written
+        finally:
+            self._watchers = [other for other in self._watchers if other is not written]
+
+    def drop_expired(self, most: int) -> int:
+        """None: Hazelcast lets go of what has expired."""
+        return 0
+
+    def stop(self) -> None:
+        """Keep nothing from now on."""
+        self._collecting = False
+        self.clear()
+
+    def dropped(self) -> list[Entry]:
+        """What was collected and stands before the mark of a destroyed map, the mark last; it is no longer kept."""
+        self.tables.get(DROPPED, {}).pop(AWAY, None)  # it ended what others' logs do not bring any more
+        mark = self.tables.get(DROPPED, {}).get(b"")
+        if mark is None:
+            return []
+        found = [e for table in self.tables.values() for e in table.values() if is_dropped(e, mark.timestamp)]
+        for entry in (*found, mark):
+            del self.tables[entry.key_class][entry.key]
+        return [*found, mark]
+
+    def unfinished(self) -> list[tuple[Entry, list[Entry]]]:
+        """Intents that were collected, each with those of its changes that are still the latest of their keys; the intents
+        are no longer kept."""
+        found = list(self.tables.pop(INTENT, {}).values())
+        return [(intent, [change for change in changes_of(intent) if self._is_latest(change)]) for intent in found]
+
+    def _is_latest(self, change: Entry) -> bool:
+        found = self.tables.get(change.key_class, {}).get(change.key)
+        return change.deleted if found is None else found.timestamp == change.timestamp
+
+    def hand_over(self, at_once: int) -> Iterator[list[Entry]]:
+        """What was collected and is live, in lists of at most `at_once`; what was handed over is no longer kept."""
+        now = self._now()
+        self._collecting = False
+        for table in self.tables.values():
+            while table:
+                batch = [table.popitem()[1] for _ in range(min(at_once, len(table)))]
+                if live := [entry for entry in batch if not entry.expires or entry.expires > now]:
+                    yield live
+        self.clear()
+
+
+def passing(state: State) -> Passing:
+    """The memory of a node's business, which is of no other kind."""
+    if not isinstance(state, Passing):
+        raise TypeError(f"a node's engine makes {type(state).__name__} for memory")
+    return state

@@ -1,0 +1,100 @@
+"""Changes of several keys as one, in a cluster: one entry of one log holds them all, until each is in its own member's log.
+
+Such an entry, the intent, has a class of its own, and its value is a block of entries. It counts as these entries, at its own
+timestamp, until it is deleted: whoever fills memory from logs applies what nothing newer has followed, and finishes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kvwal.entry import Entry, make_decoder, make_entry
+from kvwal.log.ring import Submission, size_of
+from kvwal.store.business import OpenBusiness
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+INTENT = "intent:str"
+"""Their class in the log; there a key is what it is in the map of all intents."""
+INTENTS = "__kvwal.intents"
+_decode = make_decoder(())
+
+
+def changes_of(intent: Entry) -> list[Entry]:
+    """The changes of an intent, as if each had been logged where it stands."""
+    return [_at(entry, intent.timestamp) for entry in _decode(intent.value)]
+
+
+def with_changes(entries: list[Entry], is_newer: Callable[[Entry], bool]) -> Iterator[list[Entry]]:
+    """The entries in parts, to be applied one after the other: behind an intent come those of its changes that are not older
+    than what was applied until then.
+    """
+    begin = 0
+    for end, entry in enumerate(entries, 1):
+        if entry.key_class == INTENT and not entry.deleted:
+            yield entries[begin:end]
+            yield [change for change in changes_of(entry) if not is_newer(change)]
+            begin = end
+    yield entries[begin:] if begin else entries
+
+
+class Unfinished:
+    """Intents that the merge of all logs left over, and what of them is the latest of its key, found as the merge goes by."""
+
+    def __init__(self, intents: Iterable[Entry]) -> None:
+        ordered = sorted(intents, key=lambda intent: intent.timestamp)
+        self._changes = [(intent, changes_of(intent)) for intent in ordered]
+        self._latest = {(change.key_class, change.key): change for _, found in self._changes for change in found}
+
+    def without(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows but for those that an intent has changed since. To be called with every row of the merge."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not self._latest:
+            return batch
+        keys = pa.array([key for _, key in self._latest], batch.column("key").type)
+        touched = pc.indices_nonzero(pc.is_in(batch.column("key"), value_set=keys)).to_pylist()
+        rows = batch.select(["key_class", "key", "timestamp"]).take(pa.array(touched, pa.int64())).to_pylist()
+        gone = {index for index, row in zip(touched, rows, strict=True) if self._ends(**row)}
+        return batch.filter(pa.array([index not in gone for index in range(len(batch))])) if gone else batch
+
+    def _ends(self, key_class: str, key: bytes, timestamp: int) -> bool:
+        change = self._latest.get((key_class, key))
+        if change is None:
+            return False
+        if timestamp > change.timestamp:
+            del self._latest[key_class, key]
+            return False
+        return True
+
+    def puts(self, now_ms: int) -> list[Entry]:
+        """When all rows went by: what has to be in memory besides."""
+        return [e for e in self._latest.values() if not e.deleted and not 0 < e.expires <= now_ms]
+
+    def left(self) -> list[tuple[Entry, list[Entry]]]:
+        """When all rows went by: the intents, and what is to be logged of each before it goes."""
+        latest = self._latest
+        return [(i, [e for e in found if latest.get((e.key_class, e.key)) is e]) for i, found in self._changes]
+
+
+async def finish(business: OpenBusiness, intent: Entry, changes: Sequence[Entry]) -> None:
+    """Log these changes of an unfinished intent, which are the latest of their keys; then the intent goes."""
+    if changes:
+        await _submit(business, [_at(entry, 0) for entry in changes])
+    await _submit(business, [Entry(intent.key, INTENT, b"", "", True, 0)])
+
+
+async def _submit(business: OpenBusiness, entries: list[Entry]) -> None:
+    future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    await business.submit_soon(Submission(entries, size_of(entries), future))
+    await future
+
+
+def _at(entry: Entry, timestamp: int) -> Entry:
+    return make_entry(
+        entry.key, entry.key_class, entry.value, entry.value_class, entry.deleted, timestamp, entry.expires
+    )

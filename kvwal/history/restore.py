@@ -1,0 +1,261 @@
+"""A fresh root from the archive alone.
+
+Under a new node's name the latest entries of all nodes are written as a log, in the order of their timestamps: it opens,
+archives and merges like any other, in the same archive or in another one. With `take_over` a node's own log goes on behind
+its last archived sequence, under a new log_id; the old log is fenced.
+
+Everything is built in `<root>/_restoring` and gets its name with one rename: a restore that is killed is simply run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from archive.layout import Place, check_name
+from archive.objects import Objects, open_objects
+from archive.reader import live_objects
+from archive.registry import registered
+from archive.registry import take_over as fence
+from archive.restore import RestoreResult, businesses, restore_batches
+from kvwal.config import Settings, archive_location, check_folder
+from kvwal.entry import encode_entries
+from kvwal.errors import ArchiveError, ConfigError, KvwalError, StorageFull
+from kvwal.hlc import to_timestamp
+from kvwal.log.appender import FULL, Appender
+from kvwal.log.files.format import Header, SnapshotHeader
+from kvwal.log.files.names import find_places
+from kvwal.log.files.runs import Runs
+from kvwal.log.files.snapshot import in_blocks, write_snapshot
+from kvwal.ports.clock import SYSTEM, Clock
+from kvwal.ports.disk import OS_DISK, Disk
+
+DEFAULT_NODE = "restored"
+STAGE = "_restoring"
+_COLUMNS = ("key", "key_class", "value", "value_class", "deleted", "timestamp", "expires")
+
+
+class Doors(NamedTuple):
+    """Where the new root is written, and whose time and numbers stand in it."""
+
+    disk: Disk
+    clock: Clock
+
+
+class RestoreReport(msgspec.Struct, frozen=True):
+    """What a restore brought back: under which node, entries by business (deletes included), and up to which sequence of
+    which node each business was read.
+    """
+
+    root: str
+    node: str
+    entries: dict[str, int]
+    positions: dict[str, dict[str, int]]
+
+
+def restore(
+    archive: str | Path,
+    root: str | Path,
+    *,
+    namespace: str = "default",
+    cluster: str = "local",
+    node: str | None = None,
+    at: int | date | None = None,
+    take_over: bool = False,
+    storage_options: dict[str, Any] | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> RestoreReport:
+    """Make the folder `root` hold the latest value of every key in the archive, or what it was `at` a moment.
+
+    `node` is the name of the restored node, `restored` by default; it must be new to the archive, unless `take_over`: then it
+    is the node whose log goes on (by default the only one), without the entries of others. `progress` is called with
+    businesses done, in all, and the name of one. Raises `ConfigError` if the root has entries of this cluster already,
+    `ArchiveGap` if a range is missing, `BeforeHistory` if `at` lies before the history, `ArchiveError` if there is
+    nothing or no answer, `StorageFull` or `ConfigError` if the root cannot be written; whatever went wrong, it can simply
+    be run again.
+    """
+    return restore_through(
+        Doors(OS_DISK, SYSTEM), archive, root, namespace=namespace, cluster=cluster, node=node, at=at,
+        take_over=take_over, storage_options=storage_options, progress=progress,
+    )  # fmt: skip
+
+
+def restore_through(
+    doors: Doors,
+    archive: str | Path,
+    root: str | Path,
+    *,
+    namespace: str,
+    cluster: str,
+    node: str | None,
+    at: int | date | None,
+    take_over: bool,
+    storage_options: dict[str, Any] | None,
+    progress: Callable[[int, int, str], None] | None,
+) -> RestoreReport:
+    """`restore` through these doors."""
+    objects = open_objects(archive_location(archive), storage_options)
+    check_name("namespace", namespace)
+    check_name("cluster", cluster)
+    target = check_folder("root", root)
+    _check_fresh(doors.disk, target, namespace, cluster)
+    names = businesses(objects, namespace, cluster)
+    if not names:
+        raise ArchiveError(
+            f"{archive}: there is nothing of {namespace}/{cluster} here.",
+            hint="Check the URL, --namespace and --cluster.",
+        )
+    chosen = _choose_node(objects, namespace, cluster, node, take_over)
+    if take_over and at is not None:
+        raise ConfigError(
+            "take_over goes on with the whole log, and `at` would leave out its end.", hint="Choose one of them."
+        )
+    if take_over:
+        known = registered(objects, namespace, cluster)
+        names = sorted({place.business for place in known if place.node == chosen})
+    moment = None if at is None else to_timestamp(at)
+    stage = target / STAGE
+    done = RestoreReport(root=str(target), node=chosen, entries={}, positions={})
+    try:
+        doors.disk.remove_tree(stage)
+        for index, business in enumerate(names):
+            if progress is not None:
+                progress(index, len(names), business)
+            place = Place(namespace, cluster, business, chosen)
+            nodes = {chosen: None} if take_over else None
+            found = restore_batches(objects, namespace, cluster, business, nodes=nodes, at=moment)
+            folder = stage / business / chosen
+            doors.disk.make_folders(folder)
+            write = _continue_log if take_over else _write_log
+            done.entries[business] = write(doors, objects, folder, place, found)
+            done.positions[business] = found.positions
+        give_name(doors.disk, target, STAGE, namespace, cluster)
+    except OSError as error:
+        raise _not_written(target, error) from error
+    return done
+
+
+def _not_written(root: Path, error: OSError) -> KvwalError:
+    again = "and restore again: what is left of this try is in nobody's way."
+    if error.errno in FULL:
+        return StorageFull(f"{root}: the disk is full; nothing was restored.", hint=f"Free space, {again}")
+    return ConfigError(
+        f"{root}: cannot be written ({error}); nothing was restored.",
+        hint=f"Mend the disk, or choose another root, {again}",
+    )
+
+
+def _check_fresh(disk: Disk, root: Path, namespace: str, cluster: str) -> None:
+    if disk.exists(root) and not disk.is_folder(root):
+        raise ConfigError(f"{root} is a file, and a root is a folder.", hint="Choose another root.")
+    if find_places(disk, root, namespace, cluster) or disk.names(root / namespace / cluster):
+        raise ConfigError(
+            f"{root} has entries of {namespace}/{cluster} already; nothing was changed.",
+            hint="Restore into a folder that is new.",
+        )
+
+
+def _choose_node(objects: Objects, namespace: str, cluster: str, node: str | None, take_over: bool) -> str:
+    known = sorted({place.node for place in registered(objects, namespace, cluster)})
+    if not take_over:
+        chosen = check_name("node", node or DEFAULT_NODE)
+        if chosen in known:
+            raise ConfigError(
+                f"{objects.url}: the node {chosen!r} has a log in this archive.",
+                hint="Choose a new node name, or take_over=True (--take-over) to go on with that log and fence the old one.",
+            )
+        return chosen
+    if node is None and len(known) == 1:
+        return known[0]
+    if node not in known:
+        raise ConfigError(
+            f"{objects.url}: which node is to be taken over? There are: {', '.join(known)}.",
+            hint="Say it with node=… (--node).",
+        )
+    return node
+
+
+def give_name(disk: Disk, root: Path, stage: str, namespace: str, cluster: str) -> None:
+    """Make what was built in the folder `stage` under a root the logs of a cluster, durably and in one step."""
+    disk.make_folders(root / namespace)
+    disk.rename(root / stage, root / namespace / cluster)
+    disk.sync_folder(root / namespace)
+    disk.sync_folder(root)
+
+
+def _write_log(doors: Doors, objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
+    """The rows as a log of its own, in the order of their timestamps."""
+    runs = Runs(doors.disk, folder)
+    for row in _entries(found.batches):
+        runs.add(row)
+    settings = Settings()
+    appender = Appender(doors.disk, doors.clock, folder, new_header(doors.clock, place), settings, [])
+    for block in in_blocks(runs.in_order(), _size_of):
+        appender.append([encode_entries(block)], len(block), sync=False)
+    appender.close(seal=True)
+    return runs.count
+
+
+def _continue_log(doors: Doors, objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
+    """The rows as the snapshot behind which the node's log goes on; its old log is fenced in the archive."""
+    last = found.positions[place.node]
+    header = new_header(doors.clock, place)
+    count = write_base(doors, objects, folder, place, found, header) if last else _begin_empty(doors, folder, header)
+    fence(objects, place, header.log_id, last + 1)
+    return count
+
+
+def _begin_empty(doors: Doors, folder: Path, header: Header) -> int:
+    """A log that was registered and archived nothing: a segment that says under which log_id it goes on, and no more."""
+    Appender(doors.disk, doors.clock, folder, header, Settings(), []).close(seal=False)
+    return 0
+
+
+def write_base(doors: Doors, objects: Objects, folder: Path, place: Place, found: RestoreResult, header: Header) -> int:
+    """Write what the archive has of a node's log as the snapshot behind which it goes on. Returns its entries."""
+    last = found.positions[place.node]
+    count = 0
+
+    def blocks() -> Iterator[list[Any]]:
+        nonlocal count
+        for block in _blocks(found.batches):
+            count += len(block)
+            yield block
+
+    seal = _seal(objects, place, last)
+    fields = {"last_sequence": last, "last_crc": seal, "last_timestamp": found.max_timestamp}
+    snapshot = SnapshotHeader(**{**msgspec.structs.asdict(header), **fields})
+    write_snapshot(doors.disk, doors.clock, folder, snapshot, blocks())
+    return count
+
+
+def _seal(objects: Objects, place: Place, last: int) -> int:
+    """The crc of the seal with which the archive of a log ends, at its sequence `last`."""
+    return next(info.footer.seal_crcs[-1] for info in live_objects(objects, place) if info.span.last == last)
+
+
+def new_header(clock: Clock, place: Place) -> Header:
+    """The header of a new log; its salt and time are drawn with each file."""
+    return Header(
+        log_id=f"{clock.random_bits(128):032x}", namespace=place.namespace, cluster=place.cluster,
+        business=place.business, node=place.node, epoch=0, first_sequence=1, previous_crc=0, salt=0, created_ms=0,
+    )  # fmt: skip
+
+
+def _blocks(batches: Any) -> Iterator[list[Any]]:
+    """Rows as the values of stored entries, in blocks: six values, seven where one expires."""
+    yield from in_blocks(_entries(batches), _size_of)
+
+
+def _size_of(row: Any) -> int:
+    return len(row[0]) + len(row[2])
+
+
+def _entries(batches: Any) -> Iterator[Any]:
+    for batch in batches:
+        columns = [batch.column(name).to_pylist() for name in _COLUMNS]
+        yield from (row if row[-1] else row[:-1] for row in zip(*columns, strict=True))

@@ -1,0 +1,378 @@
+"""Reading logs without their lock: what another process holds open can be read at any time.
+
+Nothing is repaired here. A reader may see a group that is not durable yet, and files may go while it reads (a checkpoint
+covers them): then it looks again. Files are read, not mapped, because their writer may cut them short meanwhile. Of a log one
+segment, and a part of its snapshot, is in memory at a time; what is kept of them says a `Sink`.
+
+This room is light on purpose (no asyncio, no Arrow): `kvwal get` imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from archive.layout import Place
+from kvwal.entry import Decode, Entry
+from kvwal.errors import ArchiveGap, CorruptLog
+from kvwal.log.files.chain import check_belongs, unlinked
+from kvwal.log.files.format import SnapshotHeader
+from kvwal.log.files.names import LogFile, find_places, log_folder
+from kvwal.log.files.parts import Snapshot, open_snapshot
+from kvwal.log.reader import End, SegmentReader, entry_decoder, log_files
+from kvwal.ports.disk import Disk
+
+T = TypeVar("T")
+_LOOKS = 10
+_HEADER_BYTES = 64 << 10
+
+Identity = tuple[str, bytes]
+
+
+class Sink(Protocol):
+    """What takes the entries that are read, in the order of the log. `key`, if not None, is that of all it wants."""
+
+    key: bytes | None
+
+    def take(self, first: int, entries: list[Entry]) -> None:
+        """Entries in a row, the first of which has the sequence `first`."""
+        ...
+
+    def take_snapshot(self, last: int, entries: list[Entry]) -> None:
+        """Entries of a snapshot that ends with the sequence `last`."""
+        ...
+
+
+S = TypeVar("S", bound=Sink)
+
+
+class OfIdentity:
+    """Every change of one identity, with its sequence (that of the snapshot's end, if it is from there)."""
+
+    def __init__(self, identity: Identity) -> None:
+        self.key: bytes | None = identity[1]
+        self.rows: list[tuple[int, Entry]] = []
+        self.identity = identity
+
+    def take(self, first: int, entries: list[Entry]) -> None:
+        """See `Sink.take`."""
+        key_class, key = self.identity
+        self.rows += [(n, e) for n, e in enumerate(entries, first) if e.key == key and e.key_class == key_class]
+
+    def take_snapshot(self, last: int, entries: list[Entry]) -> None:
+        """See `Sink.take_snapshot`."""
+        for entry in entries:
+            self.take(last, [entry])
+
+
+class LatestOfEach:
+    """The latest entry of every identity, of those not younger than the timestamp `at` (None: of all), with its sequence."""
+
+    key: bytes | None = None
+
+    def __init__(self, at: int | None = None) -> None:
+        self.found: dict[Identity, tuple[int, Entry]] = {}
+        self._at = at
+
+    @property
+    def rows(self) -> list[tuple[int, Entry]]:
+        """Entries with their sequences."""
+        return list(self.found.values())
+
+    def take(self, first: int, entries: list[Entry]) -> None:
+        """See `Sink.take`."""
+        at = self._at
+        for sequence, entry in enumerate(entries, first):
+            if at is None or entry.timestamp <= at:
+                self.found[entry.key_class, entry.key] = (sequence, entry)
+
+    def take_snapshot(self, last: int, entries: list[Entry]) -> None:
+        """See `Sink.take_snapshot`."""
+        for entry in entries:
+            self.take(last, [entry])
+
+
+class _Everything:
+    key: bytes | None = None
+
+    def __init__(self) -> None:
+        self.snapshot: list[Entry] = []
+        self.tail: list[Entry] = []
+
+    def take(self, first: int, entries: list[Entry]) -> None:
+        self.tail += entries
+
+    def take_snapshot(self, last: int, entries: list[Entry]) -> None:
+        self.snapshot += entries
+
+
+class Uncounted:
+    """Nothing: what is read is only checked."""
+
+    key: bytes | None = None
+
+    def take(self, first: int, entries: list[Entry]) -> None:
+        """See `Sink.take`."""
+
+    def take_snapshot(self, last: int, entries: list[Entry]) -> None:
+        """See `Sink.take_snapshot`."""
+
+
+class Tail(NamedTuple):
+    """The entries of one log that are in its segments here: `first` is the sequence of the first one."""
+
+    first: int
+    entries: list[Entry]
+
+
+class Local(NamedTuple):
+    """One log as it stands in its folder: the newest snapshot (its last sequence and timestamp, 0 without one) and the tail.
+
+    `torn` says where bytes of an unfinished group stand behind the last whole one: of a writer at work, or what the next
+    open will cut.
+    """
+
+    log_id: str
+    snapshot_last: int
+    snapshot_timestamp: int
+    snapshot: list[Entry]
+    tail: Tail
+    torn: str | None
+
+
+class Reading(NamedTuple, Generic[S]):
+    """One log that was read into a sink: its segments here hold the sequences from `first` to before `following`."""
+
+    log_id: str
+    snapshot: SnapshotHeader | None
+    first: int
+    following: int
+    sink: S
+    torn: str | None
+
+
+def read_local(disk: Disk, root: Path, place: Place) -> Local:
+    """All that the folder of a log holds, in memory."""
+    found = read_log(disk, root, place, _Everything, everything=True)
+    last, timestamp = (found.snapshot.last_sequence, found.snapshot.last_timestamp) if found.snapshot else (0, 0)
+    tail = Tail(found.first, found.sink.tail)
+    return Local(found.log_id, last, timestamp, found.sink.snapshot, tail, found.torn)
+
+
+def read_log(
+    disk: Disk,
+    root: Path,
+    place: Place,
+    sink: Callable[[], S],
+    *,
+    archived: Callable[[str], int] = lambda log_id: 0,
+    until: int | None = None,
+    everything: bool = False,
+) -> Reading[S]:
+    """Read a log's files into a sink, which is made anew whenever the files changed under the reader.
+
+    What the archive holds is passed over: up to the sequence that `archived` says of a log_id. What stands behind the sequence
+    `until` is not told. The snapshot is read if segments do not reach back far enough, or if `everything` is to be read.
+    `ArchiveGap` for what is nowhere.
+    """
+    folder = log_folder(root, place)
+    reader = _LogReader(disk, folder, place)
+    return _looked_again(disk, folder, lambda: reader.read(sink(), archived, until, everything))
+
+
+def latest_entries(disk: Disk, root: Path, place: Place) -> dict[Identity, Entry]:
+    """The latest entry of every identity of one log, deletes included."""
+    folder = log_folder(root, place)
+    reader = _LogReader(disk, folder, place)
+    found = _looked_again(disk, folder, lambda: reader.latest(LatestOfEach()))
+    return {identity: entry for identity, (_, entry) in found.found.items()}
+
+
+def find_entry(disk: Disk, root: Path, place: Place, identity: Identity) -> Entry | None:
+    """The latest entry of one identity in one log, deletes included. Of the snapshot only a few parts are read, and checked."""
+    folder = log_folder(root, place)
+    reader = _LogReader(disk, folder, place)
+    return _looked_again(disk, folder, lambda: reader.find(identity))
+
+
+def merged_entries(disk: Disk, root: Path, places: Iterable[Place]) -> dict[Identity, Entry]:
+    """The latest entry of every identity over the logs of several nodes, by (timestamp, node); deletes included."""
+    merged: dict[Identity, Entry] = {}
+    for place in sorted(places, key=lambda place: place.node):
+        found = latest_entries(disk, root, place)
+        if not merged:
+            merged = found
+            continue
+        for identity, entry in found.items():
+            other = merged.get(identity)
+            if other is None or entry.timestamp >= other.timestamp:
+                merged[identity] = entry
+    return merged
+
+
+def live_entry(
+    disk: Disk,
+    root: Path,
+    namespace: str,
+    cluster: str,
+    business: str,
+    node: str | None,
+    identity: Identity,
+    now_ms: int,
+) -> Entry | None:
+    """The latest entry of one identity over the nodes (or of one node), None if it is absent."""
+    places = [place for place in find_places(disk, root, namespace, cluster, business) if node in (None, place.node)]
+    return latest_of(disk, root, places, identity, now_ms)
+
+
+def latest_of(disk: Disk, root: Path, places: Iterable[Place], identity: Identity, now_ms: int) -> Entry | None:
+    """The latest entry of one identity over these logs, None if it is absent."""
+    entry: Entry | None = None
+    for place in sorted(places, key=lambda place: place.node):
+        found = find_entry(disk, root, place, identity)
+        if found is not None and (entry is None or found.timestamp >= entry.timestamp):
+            entry = found
+    gone = entry is None or entry.deleted or 0 < entry.expires <= now_ms
+    return None if gone else entry
+
+
+class _LogReader:
+    """Reads the files of one log as they are now. A file that went is `FileNotFoundError`, what is wrong `CorruptLog`."""
+
+    def __init__(self, disk: Disk, folder: Path, place: Place) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._place = place
+        self._decode: Decode = entry_decoder()
+
+    def read(self, sink: S, archived: Callable[[str], int], until: int | None, everything: bool) -> Reading[S]:
+        """See `read_log`."""
+        segments, snapshot = self._files()
+        last = snapshot.header.last_sequence if snapshot else 0
+        first = segments[0].number if segments else last + 1
+        log_id = self._log_id(segments, snapshot)
+        floor = 0 if everything else archived(log_id)
+        if snapshot is not None and (everything or floor + 1 < first):
+            self._take_snapshot(snapshot, sink)
+            floor = floor if everything else max(floor, last)
+        following, torn = first, None
+        for reader, at, entries in self._segments(segments, snapshot, sink.key, floor):
+            following = reader.next_sequence
+            if not entries:
+                torn = _torn(reader)
+            sink.take(*_between(at, entries, floor, until))
+        if floor + 1 < first and not everything:
+            raise self._gap(floor + 1, first - 1)
+        return Reading(log_id, snapshot.header if snapshot else None, first, following, sink, torn)
+
+    def latest(self, sink: LatestOfEach) -> LatestOfEach:
+        """The latest entry of every identity, deletes included."""
+        segments, snapshot = self._files()
+        last = 0
+        if snapshot is not None:
+            last = snapshot.header.last_sequence
+            self._take_snapshot(snapshot, sink)
+        newer = [file for file in segments if file.number > last]
+        for _, at, entries in self._segments(newer, snapshot, None, last):
+            sink.take(at, entries)
+        return sink
+
+    def find(self, identity: Identity) -> Entry | None:
+        """See `find_entry`."""
+        segments, snapshot = self._files()
+        last = snapshot.header.last_sequence if snapshot else 0
+        newer = [file for file in segments if file.number > last]
+        sink = OfIdentity(identity)
+        for _, at, entries in self._segments(newer, snapshot, sink.key, last):
+            sink.take(at, entries)
+        if sink.rows:
+            return sink.rows[-1][1]
+        return None if snapshot is None else snapshot.find(self._decode, identity)
+
+    def _files(self) -> tuple[list[LogFile], Snapshot | None]:
+        segments, snapshots = log_files(self._disk, self._folder)
+        snapshot = open_snapshot(self._disk, self._folder, snapshots)
+        if snapshot is not None:
+            check_belongs(snapshot.header, self._place, self._folder)
+        return segments, snapshot
+
+    def _log_id(self, segments: list[LogFile], snapshot: Snapshot | None) -> str:
+        if not segments:
+            return snapshot.header.log_id if snapshot else ""
+        path = self._folder / segments[-1].name
+        return SegmentReader(path, self._disk.read_part(path, 0, _HEADER_BYTES)).header.log_id
+
+    def _take_snapshot(self, snapshot: Snapshot, sink: Sink) -> None:
+        last = snapshot.header.last_sequence
+        if isinstance(sink, OfIdentity):
+            found = snapshot.find(self._decode, sink.identity)
+            sink.take_snapshot(last, [found] if found is not None else [])
+            return
+        for entries in snapshot.whole(self._decode):
+            sink.take_snapshot(last, entries)
+
+    def _segments(
+        self, files: list[LogFile], snapshot: Snapshot | None, key: bytes | None, floor: int
+    ) -> Iterator[tuple[SegmentReader, int, list[Entry]]]:
+        """The blocks of the segments with sequences behind `floor`, and at the end of each one without entries.
+
+        Blocks without the bytes of `key`, if that is not None, are passed over. What is missing is `CorruptLog`.
+        """
+        header = snapshot.header if snapshot else None
+        wanted, crc = (header.last_sequence + 1, header.last_crc) if header else (1, 0)
+        ends = [later.number - 1 for later in files[1:]]
+        needed = sum(end <= floor for end in ends)
+        for index, file in enumerate(files[needed:]):
+            path = self._folder / file.name
+            reader = SegmentReader(path, self._disk.read(path))
+            check_belongs(reader.header, self._place, self._folder)
+            follows = index or (file.number >= wanted and not needed)
+            wrong = unlinked(reader.header, wanted, crc) if follows else None
+            if wrong is not None:
+                raise CorruptLog(wrong, path=path, offset=0, sequence=wanted)
+            for at, entries in reader.numbered(self._decode, key):
+                yield reader, at, entries
+            ending = reader.ending()
+            if ending is End.DAMAGED or (ending is End.TORN and file is not files[-1]):
+                raise reader.damage()
+            yield reader, reader.next_sequence, []
+            wanted, crc = reader.next_sequence, reader.seal_crc
+
+    def _gap(self, first: int, last: int) -> ArchiveGap:
+        return ArchiveGap(
+            f"{'/'.join(self._place)}: sequences {first}–{last} are neither in the log nor in the archive.",
+            hint="`kvwal archive verify` and `kvwal log verify` say what is where.",
+        )
+
+
+def _between(at: int, entries: list[Entry], floor: int, until: int | None) -> tuple[int, list[Entry]]:
+    """Of entries in a row those behind `floor`, and not behind `until`."""
+    begin = max(0, floor + 1 - at)
+    end = len(entries) if until is None else max(begin, until + 1 - at)
+    return at + begin, entries[begin:end] if begin or end < len(entries) else entries
+
+
+def _torn(reader: SegmentReader) -> str | None:
+    lost = reader.torn_bytes() if reader.seal is None else 0
+    return f"{reader.path}: {lost} bytes behind byte {reader.end}" if lost else None
+
+
+def _looked_again(disk: Disk, folder: Path, read: Callable[[], T]) -> T:
+    """`read()`, and again if what it read was on the move: a file that went, or that got another name or more blocks."""
+    before = _sight(disk, folder)
+    for _ in range(_LOOKS):
+        try:
+            return read()
+        except FileNotFoundError:
+            before = _sight(disk, folder)
+        except CorruptLog:
+            now = _sight(disk, folder)
+            if now == before:
+                return read()
+            before = now
+    return read()
+
+
+def _sight(disk: Disk, folder: Path) -> list[str]:
+    return disk.names(folder)

@@ -1,1 +1,0 @@
-"""What is sound, what is not, and what can be saved: the rooms behind `kvwal log verify`, `log repair` and `doctor`."""

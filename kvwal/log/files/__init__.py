@@ -1,0 +1,1 @@
+"""The files of a log: their names, bytes and order."""

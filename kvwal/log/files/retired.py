@@ -1,0 +1,132 @@
+"""Retired logs: of the log of a destroyed map only its end stays, beside the folders of the logs.
+
+    <root>/<namespace>/<cluster>/_retired/<node>/
+        <business>.snapshot     the end of a log: a snapshot without entries
+        <business>.gone         a folder that is on its way out: it is removed, now or at the next start
+
+A log that is written to again goes on from its end: under the same log_id, with the next sequence and a later timestamp. So the
+archive has one log of it, with rising sequences. The end is durable before the folder gets its other name, and that name is
+durable before anything in it goes: whenever a program is killed, the log is there whole, or its end is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from archive.layout import Place, check_name
+from kvwal.log.files.chain import check_belongs
+from kvwal.log.files.format import Seal, SnapshotHeader, pack_header, pack_seal
+from kvwal.log.files.names import RETIRED, check_place, log_folder, partial_name, snapshot_name
+from kvwal.log.reader import SnapshotReader, entry_decoder, log_files
+from kvwal.ports.clock import Clock
+from kvwal.ports.disk import Disk
+
+_END = ".snapshot"
+_GONE = ".gone"
+
+
+def retire(disk: Disk, clock: Clock, root: Path, place: Place, end: SnapshotHeader | None) -> None:
+    """Remove the folder of a log that holds nothing. The caller has its lock, and nothing writes to it any more.
+
+    `end` stays, if the log is known elsewhere; None where nothing but this folder ever knew of it.
+    """
+    folder, gone = log_folder(root, place), _folder(root, place) / f"{place.business}{_GONE}"
+    disk.make_folders(gone.parent)
+    disk.remove_tree(gone)
+    if end is not None:
+        _write(disk, _path(root, place), _packed(clock, end))
+    disk.rename(folder, gone)
+    disk.sync_folder(gone.parent)  # the new name first: see tests/support/disk/power.py
+    disk.sync_folder(folder.parent)
+    disk.remove_tree(gone)
+    disk.remove_folder(folder.parent)
+
+
+def bring_back(disk: Disk, root: Path, place: Place) -> None:
+    """Let a log without files begin where it was retired. The caller has its lock. `CorruptLog` if its end is damaged."""
+    path = _path(root, place)
+    if not disk.exists(path):
+        return
+    folder = log_folder(root, place)
+    if not any(log_files(disk, folder)):
+        data = disk.read(path)
+        _write(disk, folder / snapshot_name(_checked(path, place, data).last_sequence), data)
+    disk.unlink(path)
+
+
+def end_of(disk: Disk, root: Path, place: Place) -> SnapshotHeader | None:
+    """Where a retired log ended; None if none of this place is retired. `CorruptLog` if that is damaged."""
+    path = _path(root, place)
+    return _checked(path, place, disk.read(path)) if disk.exists(path) else None
+
+
+def retired_places(disk: Disk, root: Path, namespace: str, cluster: str) -> list[Place]:
+    """The logs of a cluster under `root` of which only the end is left, sorted."""
+    folder = root / check_name("namespace", namespace) / check_name("cluster", cluster) / RETIRED
+    return sorted(
+        Place(namespace, cluster, name.removesuffix(_END), node)
+        for node in disk.names(folder)
+        for name in disk.names(folder / node)
+        if name.endswith(_END)
+    )
+
+
+def forget(disk: Disk, root: Path, place: Place) -> None:
+    """Nobody needs to know any more where this log ended."""
+    disk.unlink(_path(root, place))
+
+
+def sweep(disk: Disk, root: Path, namespace: str, cluster: str, node: str) -> None:
+    """Remove the folders that a program was removing when it was killed."""
+    folder = _folder(root, Place(namespace, cluster, "any", node))
+    for name in disk.names(folder):
+        if name.endswith(_GONE):
+            disk.remove_tree(folder / name)
+
+
+def _folder(root: Path, place: Place) -> Path:
+    return root / place.namespace / place.cluster / RETIRED / check_place(place).node
+
+
+def _path(root: Path, place: Place) -> Path:
+    return _folder(root, place) / f"{place.business}{_END}"
+
+
+def _packed(clock: Clock, end: SnapshotHeader) -> bytes:
+    """The end as a file. What the log deleted is not in it, which `left_out` says."""
+    end = msgspec.structs.replace(end, salt=clock.random_bits(32), created_ms=clock.wall_ms())
+    head = b"".join(pack_header(end))
+    seal = Seal(last_sequence=end.last_sequence, entries=0, bytes=len(head), left_out=end.last_timestamp)
+    return b"".join([head, *pack_seal(seal, salt=end.salt)[0]])
+
+
+def _checked(path: Path, place: Place, data: bytes) -> SnapshotHeader:
+    reader = SnapshotReader(path, data)
+    check_belongs(reader.header, place, path.parent)
+    _used_up(reader.whole(entry_decoder()))
+    return reader.header
+
+
+def _used_up(blocks: Iterator[object]) -> None:
+    for _ in blocks:
+        pass
+
+
+def _write(disk: Disk, path: Path, data: bytes) -> None:
+    """Returns when the file is durable; a crash leaves the old one, the new one or none."""
+    partial = path.with_name(partial_name(path.name))
+    disk.unlink(partial)
+    file = disk.create(partial)
+    try:
+        file.write_at(0, [data])
+        file.datasync()
+    except OSError:
+        disk.unlink(partial)
+        raise
+    finally:
+        file.close()
+    disk.rename(partial, path)
+    disk.sync_folder(path.parent)

@@ -1,0 +1,92 @@
+"""Sorting more entries than fit into memory: sorted runs in files, merged again."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kvwal.entry import encode_entries
+from kvwal.log.files.names import partial_name
+from kvwal.ports.disk import Disk
+
+RUN_BYTES = 32 << 20
+"""Keys and values that are sorted in memory at a time."""
+_PIECE_ROWS = 500
+_PIECE_BYTES = 128 << 10
+_TIMESTAMP = 5
+
+Row = Any
+"""The values of a stored entry, in its order."""
+
+
+class Runs:
+    """Rows given in any order, in the order of their timestamps. What does not fit into memory lies in files of `folder`.
+
+    The files are none of the log's: recovery deletes them, should the process be killed.
+    """
+
+    def __init__(self, disk: Disk, folder: Path) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._held: list[Row] = []
+        self._bytes = 0
+        self._runs: list[tuple[Path, list[tuple[int, int]]]] = []
+        self.count = 0
+
+    def add(self, row: Row) -> None:
+        """Take one row."""
+        self._held.append(row)
+        self._bytes += len(row[0]) + len(row[2])
+        self.count += 1
+        if self._bytes >= RUN_BYTES or len(self._held) >= RUN_BYTES >> 7:
+            self._write()
+
+    def in_order(self) -> Iterator[Row]:
+        """All rows by timestamp; afterwards the files are gone."""
+        self._held.sort(key=_timestamp)
+        yield from heapq.merge(*(self._read(*run) for run in self._runs), self._held, key=_timestamp)
+        for path, _ in self._runs:
+            self._disk.unlink(path)
+
+    def _write(self) -> None:
+        self._held.sort(key=_timestamp)
+        path = self._folder / partial_name(f"run-{len(self._runs)}")
+        pieces: list[tuple[int, int]] = []
+        file = self._disk.create(path)
+        try:
+            position = 0
+            for piece in _pieces(self._held):
+                data = encode_entries(piece)
+                file.write_at(position, [data])
+                pieces.append((position, len(data)))
+                position += len(data)
+        finally:
+            file.close()
+        self._runs.append((path, pieces))
+        self._held, self._bytes = [], 0
+
+    def _read(self, path: Path, pieces: list[tuple[int, int]]) -> Iterator[Row]:
+        for position, size in pieces:
+            yield from msgspec.msgpack.decode(self._disk.read_part(path, position, size))
+
+
+def _pieces(rows: list[Row]) -> Iterator[list[Row]]:
+    piece: list[Row] = []
+    size = 0
+    for row in rows:
+        piece.append(row)
+        size += len(row[0]) + len(row[2])
+        if len(piece) >= _PIECE_ROWS or size >= _PIECE_BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
+
+
+def _timestamp(row: Row) -> int:
+    found: int = row[_TIMESTAMP]
+    return found

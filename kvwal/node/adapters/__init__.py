@@ -1,0 +1,1 @@
+"""Each decision of the cluster, connected to the running Hazelcast member."""

@@ -1,0 +1,70 @@
+"""One member asks, and all bring the archive up to date: what their logs held when it asked is there afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable
+
+from kvwal.cluster.bootstrap import Status
+from kvwal.errors import ArchiveError, KvwalError
+from kvwal.ports.boundary import contain_awaiting, start_task
+from kvwal.ports.logger import get_logger
+
+
+class Archiving:
+    """What one member asks of all, and what it did for those that asked. Used on the node's event loop."""
+
+    def __init__(self, name: str, archive: Callable[[], Awaitable[object]]) -> None:
+        """`archive` returns when all that this member's logs hold is in the archive."""
+        self.asks = 0
+        self.answered: dict[str, int] = {}
+        self._name = name
+        self._archive = archive
+        self._task: asyncio.Task[None] | None = None
+        self._logger = get_logger(__name__).bind(node=name)
+
+    def ask(self, now_ms: int, statuses: Collection[Status]) -> int:
+        """Ask all, with a number that none of them has answered yet: it is to be told to them."""
+        answered = max((status.answered.get(self._name, 0) for status in statuses), default=0)
+        self.asks = max(now_ms, answered + 1, self.asks + 1)
+        return self.asks
+
+    def lacking(self, number: int, statuses: Collection[Status], living: Iterable[str]) -> list[str]:
+        """Who of the `living` has not done so since `ask` gave this number: those too that have told nothing yet; sorted."""
+        done = {status.name for status in statuses if status.answered.get(self._name, 0) >= number}
+        return sorted(set(living) - done)
+
+    def answer(self, statuses: Collection[Status]) -> None:
+        """Do what is asked and was not done yet."""
+        asked = {s.name: s.asks for s in statuses if s.asks > self.answered.get(s.name, 0)}
+        if asked and (self._task is None or self._task.done()):
+            self._task = start_task(self._do(asked), self._failed)
+
+    async def _do(self, asked: dict[str, int]) -> None:
+        async def archive() -> None:
+            await self._archive()
+            self.answered = self.answered | asked
+
+        await contain_awaiting(archive, self._failed)
+
+    def _failed(self, error: BaseException) -> None:
+        trace = None if isinstance(error, KvwalError) else error
+        self._logger.warning(
+            "the archive could not be brought up to date for another member", error=str(error), exc_info=trace
+        )
+
+
+def not_archived(lacking: list[str], seconds: float) -> ArchiveError:
+    """These members were asked to archive what their logs hold, and have not done so in that time."""
+    return ArchiveError(
+        f"{', '.join(lacking)} did not bring the archive up to date within {seconds:g} s.",
+        hint="See what /readyz and the log say there: whether it reaches the archive, or still joins. Then ask again.",
+    )
+
+
+def not_told(lacking: list[str], seconds: float) -> ArchiveError:
+    """These members were asked for what only their logs hold, and have not answered in that time."""
+    return ArchiveError(
+        f"{', '.join(lacking)} did not say within {seconds:g} s what its log holds, and without that the past is not told.",
+        hint="See what /readyz and the log say there: whether it reaches the archive, or still joins. Then ask again.",
+    )

@@ -1,0 +1,176 @@
+"""After an absence: what the log of this member has and memory lacks is written once more, as a client would."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import jpype
+
+from kvwal.cluster.map_names import to_map
+from kvwal.cluster.recovery_buffer import is_of_map
+from kvwal.cluster.rejoin import Identity, Returning, Suspect, Value
+from kvwal.entry import DROPPED
+from kvwal.errors import ClusterUnreachable, KvwalError
+from kvwal.node.adapters.bootstrap import Recovery
+from kvwal.node.adapters.membership import Roster
+from kvwal.node.adapters.quorum_membership import Voters
+from kvwal.node.jvm import java
+from kvwal.ports.clock import Clock
+from kvwal.ports.logger import get_logger
+from kvwal.ports.tasks import ThreadWorkers
+from kvwal.store.engine import Engine
+
+_AT_ONCE = 256
+"""So many keys are locked while the archive is brought up to date: for about a second."""
+_ARCHIVE_SECONDS = 5.0
+"""For longer nobody is to wait for a locked key."""
+_AGAIN_SECONDS = 10.0
+_LOCK_SECONDS = 2
+_LEASE_SECONDS = 60
+
+
+class HazelcastMemory:
+    """See `cluster.returning.Memory`. A lock is one of the thread that calls."""
+
+    def __init__(self, instance: Any, clock: Clock) -> None:
+        self._instance = instance
+        self._clock = clock
+        self._words = java("kvwal.codec.ValueCodec")
+        self._locked: list[tuple[str, Any]] = []
+        self._logger = get_logger(__name__)
+
+    def read(self, business: str, key: Identity) -> Value | None:
+        """Hazelcast answers in the order of the changes of the key's partition."""
+        found = java("kvwal.node.HazelcastInternals").held(self._instance, to_map(business), self._words.toData(*key))
+        return None if found is None else (str(found.name()), bytes(found.bytes()))
+
+    def lock(self, business: str, key: Identity) -> None:
+        """It ends with this member, too, or after a minute."""
+        name, seconds = to_map(business), java("java.util.concurrent.TimeUnit").SECONDS
+        where = self._words.toData(*key)
+        self._locked.append((name, where))
+        if not self._instance.getMap(name).tryLock(where, _LOCK_SECONDS, seconds, _LEASE_SECONDS, seconds):
+            self._locked.pop()
+            raise ClusterUnreachable(
+                f"the key {key[1]!r} ({key[0]}) of the map {name} is locked by a client.", hint="It is tried again."
+            )
+
+    def unlock(self) -> None:
+        """What a member that went held up stays, for the next time."""
+        left = []
+        for name, where in self._locked:
+            try:
+                self._instance.getMap(name).unlock(where)
+            except java("java.lang.IllegalMonitorStateException"):
+                pass  # it ended by itself, or never was
+            except jpype.JException as error:
+                left.append((name, where))
+                self._logger.debug("a key is still locked", map=name, error=str(error))
+        self._locked = left
+        if left:
+            raise ClusterUnreachable(f"{len(left)} keys could not be unlocked.", hint="It is tried again.")
+
+    def exchange(self, business: str, key: Identity, held: Value | None, value: Value | None, expires: int) -> bool:
+        """Hazelcast compares the bytes. Not every call heeds a lock: `put_all` does not."""
+        map_, where = self._instance.getMap(to_map(business)), self._words.toData(*key)
+        old = None if held is None else self._words.toData(*held)
+        if value is None:
+            return old is None or bool(map_.remove(where, old))
+        new = self._words.toData(*value)
+        done = map_.putIfAbsent(where, new) is None if old is None else bool(map_.replace(where, old, new))
+        if done and expires:
+            left = max(1, expires - self._clock.wall_ms())
+            map_.setTtl(where, left, java("java.util.concurrent.TimeUnit").MILLISECONDS)
+        return done
+
+
+class Comparison:
+    """Used on the node's event loop."""
+
+    def __init__(self, instance: Any, engine: Engine, recovery: Recovery, roster: Roster, voters: Voters) -> None:
+        """`instance` is Hazelcast's."""
+        self._engine = engine
+        self._memory = HazelcastMemory(instance, engine.options.clock)
+        self._recovery = recovery
+        self._roster = roster
+        self._voters = voters
+        self._thread = ThreadWorkers("kvwal-compare", 1)  # whoever locked a key unlocks it
+        self._logger = get_logger(__name__).bind(node=roster.own.name)
+
+    async def run(self) -> None:
+        """Until it is done: whoever cannot be asked now may be asked later. Others write meanwhile."""
+        try:
+            while not await self._is_done():
+                await asyncio.sleep(_AGAIN_SECONDS)
+        finally:
+            self._thread.close()
+
+    async def _is_done(self) -> bool:
+        try:
+            counts = await self._compare()
+        except (KvwalError, jpype.JException) as error:
+            self._logger.warning("could not be compared with the others after an absence", error=str(error))
+            return False
+        self._recovery.note_compared()
+        self._logger.info(
+            "compared with the others after an absence", written_again={to_map(name): counts[name] for name in counts}
+        )
+        return True
+
+    async def _compare(self) -> Counter[str]:
+        await self._thread.run(self._memory.unlock)  # what an attempt before this one could not
+        before = await self._thread.run(self._living)
+        await self._recovery.all_archive()
+        returning = await self._thread.run(self._returning)
+        suspects = await self._thread.run(partial(returning.suspects, self._recovery.apart_ms))
+        counts: Counter[str] = Counter()
+        for first in range(0, len(suspects), _AT_ONCE):
+            await self._thread.run(partial(self._check, before))
+            counts += await self._again(returning, suspects[first : first + _AT_ONCE], before)
+        return counts
+
+    def _returning(self) -> Returning:
+        around = self._engine.options
+        return Returning(
+            self._recovery.objects(), around.namespace, around.cluster, self._engine.node, self._memory,
+            logged=self._recovery.logged, now_ms=around.clock.wall_ms(), skew_ms=int(around.settings.max_skew_seconds * 1000),
+            mark=DROPPED, is_of_map=is_of_map,
+        )  # fmt: skip
+
+    async def _again(self, returning: Returning, suspects: list[Suspect], before: set[str]) -> Counter[str]:
+        """What is archived while nobody changes these keys shows every change of them, if no log is missing."""
+        try:
+            left = await self._thread.run(partial(returning.lock, suspects))
+            if not left:
+                return Counter()
+            await self._archive_soon()
+            await self._thread.run(partial(self._check, before))
+            return await self._thread.run(partial(returning.again, left))
+        finally:
+            await self._thread.run(self._memory.unlock)
+
+    async def _archive_soon(self) -> None:
+        try:
+            async with asyncio.timeout(_ARCHIVE_SECONDS):
+                await self._recovery.all_archive()
+        except TimeoutError:
+            raise ClusterUnreachable(
+                f"not all members have archived within {_ARCHIVE_SECONDS:g} s.", hint="It is tried again."
+            ) from None
+
+    def _check(self, before: set[str]) -> None:
+        """`ClusterUnreachable` if a member may have changed a key, and its log is not in the archive yet."""
+        if before != self._living():
+            raise ClusterUnreachable("members came or went meanwhile.", hint="It is tried again.")
+        expected = self._voters.current
+        if expected is not None and (gone := self._roster.unadopted(expected.names)):
+            raise ClusterUnreachable(
+                f"{', '.join(gone)} may have changed these keys last, and is gone.",
+                hint="It is tried again when what it had is adopted, when it is back, or when a member is started --without it.",
+            )
+
+    def _living(self) -> set[str]:
+        return {fellow.member for fellow in self._roster.living()}

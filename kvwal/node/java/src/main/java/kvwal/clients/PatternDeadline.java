@@ -1,0 +1,79 @@
+package kvwal.clients;
+
+import com.hazelcast.query.QueryException;
+import java.util.regex.Pattern;
+
+/**
+ * Deadline of one predicate for regular expressions, LIKE and ILIKE: a pattern can need more steps than there are seconds.
+ *
+ * Only long matches are timed, so an ordinary scan may take as long as it needs. A predicate whose long matches took more than
+ * half of ten seconds fails; without that it would keep a thread that all queries need.
+ */
+public final class PatternDeadline {
+    private static final long WINDOW_NANOS = 10_000_000_000L;
+    private static final long MOST_NANOS = WINDOW_NANOS / 2;
+    /** Steps between two looks at the clock: a power of two. */
+    private static final int STEPS = 1 << 12;
+
+    private long begun = System.nanoTime();
+    private long spent;
+
+    /** Whether all of `text` matches. `QueryException` when the deadline has passed. */
+    public boolean matches(Pattern pattern, String text) {
+        try {
+            return pattern.matcher(new Timed(text)).matches();
+        } catch (StackOverflowError error) {
+            throw new QueryException("The pattern " + pattern + " nests too deep for a value of " + text.length()
+                + " characters; nothing was read. Use a simpler pattern.");
+        }
+    }
+
+    private synchronized void spend(long nanos, CharSequence text) {
+        long now = System.nanoTime();
+        if (now - begun > WINDOW_NANOS) {
+            begun = now;
+            spent = 0;
+        }
+        spent += nanos;
+        if (spent > MOST_NANOS) {
+            throw new QueryException("The predicate's pattern took more than " + MOST_NANOS / 1_000_000_000L
+                + " s on values of up to " + text.length() + " characters; nothing was read. Use a simpler pattern.");
+        }
+    }
+
+    /** A text that tells how long a match walks over it. */
+    private final class Timed implements CharSequence {
+        private final CharSequence text;
+        private int steps;
+        private long since = System.nanoTime();
+
+        Timed(CharSequence text) {
+            this.text = text;
+        }
+
+        @Override
+        public char charAt(int index) {
+            if ((++steps & STEPS - 1) == 0) {
+                long now = System.nanoTime();
+                spend(now - since, text);
+                since = now;
+            }
+            return text.charAt(index);
+        }
+
+        @Override
+        public int length() {
+            return text.length();
+        }
+
+        @Override
+        public CharSequence subSequence(int start, int end) {
+            return text.subSequence(start, end);
+        }
+
+        @Override
+        public String toString() {
+            return text.toString();
+        }
+    }
+}

@@ -1,0 +1,23 @@
+package kvwal.clients;
+
+import com.hazelcast.client.impl.protocol.ClientMessage;
+
+/** Limit of one part (a key, a value, a name) of what a client sends: a larger one is read past, never held, and refused. */
+public final class RequestLimit {
+    /** Far above what one entry of a log may take, and far below what a heap has. */
+    public static final int MOST = 16 << 20;
+    static final String REFUSAL = "TooLarge: a part of the request has more than " + (MOST >> 20)
+        + " MiB; nothing was read or written. Store a smaller value, or several.";
+    private static final String MARK = "kvwal.oversize";
+
+    private RequestLimit() { }
+
+    /** A part of this message was left out. */
+    public static void mark(ClientMessage message) {
+        message.setOperationName(MARK);
+    }
+
+    static boolean is(ClientMessage message) {
+        return MARK.equals(message.getOperationName());
+    }
+}

@@ -1,0 +1,48 @@
+package kvwal.member;
+
+import com.hazelcast.core.HazelcastInstance;
+import com.hazelcast.map.impl.MapService;
+import com.hazelcast.map.impl.MapServiceContext;
+import com.hazelcast.map.impl.PartitionContainer;
+import com.hazelcast.map.impl.recordstore.RecordStore;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import kvwal.node.HazelcastInternals;
+
+/** What maps take of this member's memory. Hazelcast's own statistics say the same, but wait for partitions that are under way. */
+public final class HeapUsage {
+    private HeapUsage() { }
+
+    /**
+     * Of each map how many entries are here, copies of others' included, and about how many bytes these take, by Hazelcast's count.
+     * Of more than `most` maps the largest only, and all others together as `rest`. Names that begin with `hidden` are left out.
+     */
+    public static Map<String, long[]> of(HazelcastInstance instance, int most, String hidden, String rest) {
+        MapServiceContext maps = HazelcastInternals.engine(instance).<MapService>getService(MapService.SERVICE_NAME).getMapServiceContext();
+        Map<String, long[]> found = new HashMap<>();
+        for (PartitionContainer partition : maps.getPartitionContainers()) {
+            for (RecordStore<?> store : partition.getAllRecordStores()) {
+                long[] taken = found.computeIfAbsent(store.getName(), name -> new long[2]);
+                taken[0] += store.size();
+                taken[1] += store.getOwnedEntryCost();
+            }
+        }
+        found.keySet().removeIf(name -> name.startsWith(hidden));
+        return largest(found, most, rest);
+    }
+
+    private static Map<String, long[]> largest(Map<String, long[]> found, int most, String rest) {
+        List<Map.Entry<String, long[]>> ordered = found.entrySet().stream()
+            .sorted(Comparator.comparingLong((Map.Entry<String, long[]> each) -> each.getValue()[1]).reversed()).toList();
+        Map<String, long[]> told = new TreeMap<>();
+        for (Map.Entry<String, long[]> each : ordered) {
+            long[] into = told.computeIfAbsent(told.size() < most ? each.getKey() : rest, name -> new long[2]);
+            into[0] += each.getValue()[0];
+            into[1] += each.getValue()[1];
+        }
+        return told;
+    }
+}

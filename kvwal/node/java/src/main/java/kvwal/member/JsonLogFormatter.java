@@ -1,0 +1,65 @@
+package kvwal.member;
+
+import com.hazelcast.internal.json.Json;
+import com.hazelcast.internal.json.JsonObject;
+import java.io.ByteArrayOutputStream;
+import java.io.OutputStream;
+import java.io.PrintStream;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.charset.StandardCharsets;
+import java.util.logging.Formatter;
+import java.util.logging.Handler;
+import java.util.logging.Level;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
+
+/** What Java has to say is on standard error, one JSON object a line, with the names that the lines from Python have. */
+public final class JsonLogFormatter extends Formatter {
+    private static final Logger PRINTED = Logger.getLogger("java");
+
+    /** Warnings and worse, of Hazelcast and of all else: also what is printed, and what ends a thread. */
+    public static void begin() {
+        Logger root = Logger.getLogger("");
+        root.setLevel(Level.WARNING);
+        for (Handler handler : root.getHandlers()) {
+            handler.setLevel(Level.WARNING);
+            handler.setFormatter(new JsonLogFormatter());
+        }
+        Thread.setDefaultUncaughtExceptionHandler((thread, error) ->
+            PRINTED.log(Level.SEVERE, "the thread " + thread.getName() + " has ended", error));
+        // The handlers have the streams of before.
+        System.setErr(new PrintStream(new Lines(), true, StandardCharsets.UTF_8));
+        System.setOut(new PrintStream(new Lines(), true, StandardCharsets.UTF_8));
+    }
+
+    @Override
+    public String format(LogRecord record) {
+        JsonObject line = Json.object().add("event", formatMessage(record)).add("logger", record.getLoggerName());
+        if (record.getThrown() != null) {
+            StringWriter trace = new StringWriter();
+            record.getThrown().printStackTrace(new PrintWriter(trace));
+            line.add("exception", trace.toString());
+        }
+        line.add("level", record.getLevel().intValue() >= Level.SEVERE.intValue() ? "error" : "warning");
+        return line.add("timestamp", record.getInstant().toString()) + "\n";
+    }
+
+    /** Each line that is printed is logged. */
+    private static final class Lines extends OutputStream {
+        private final ByteArrayOutputStream line = new ByteArrayOutputStream();
+
+        @Override
+        public synchronized void write(int value) {
+            if (value != '\n') {
+                line.write(value);
+                return;
+            }
+            String text = line.toString(StandardCharsets.UTF_8).stripTrailing();
+            line.reset();
+            if (!text.isEmpty()) {
+                PRINTED.warning(() -> text);
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+package kvwal.security;
+
+import com.hazelcast.internal.networking.Channel;
+import com.hazelcast.internal.networking.ChannelInitializer;
+import com.hazelcast.internal.networking.ChannelOption;
+import com.hazelcast.internal.server.ServerContext;
+import com.hazelcast.spi.properties.ClusterProperty;
+import com.hazelcast.spi.properties.HazelcastProperties;
+
+/** Initializer of every connection of a member that has a token: Hazelcast's options, TLS, TokenHandshake, Hazelcast's protocol. */
+public final class SecureChannelInitializer implements ChannelInitializer {
+    private static final int KILOBYTE = 1024;
+
+    private final ServerContext server;
+    private final Token token;
+    private final Tls tls;
+
+    /** `tls` may be null: then nothing is encrypted. */
+    public SecureChannelInitializer(ServerContext server, Token token, Tls tls) {
+        this.server = server;
+        this.token = token;
+        this.tls = tls;
+    }
+
+    /** See UnifiedChannelInitializer, which sets the same options. */
+    @Override
+    public void initChannel(Channel channel) {
+        HazelcastProperties set = server.properties();
+        channel.options()
+            .setOption(ChannelOption.DIRECT_BUF, set.getBoolean(ClusterProperty.SOCKET_BUFFER_DIRECT))
+            .setOption(ChannelOption.TCP_NODELAY, set.getBoolean(ClusterProperty.SOCKET_NO_DELAY))
+            .setOption(ChannelOption.SO_KEEPALIVE, set.getBoolean(ClusterProperty.SOCKET_KEEP_ALIVE))
+            .setOption(ChannelOption.SO_SNDBUF, set.getInteger(ClusterProperty.SOCKET_SEND_BUFFER_SIZE) * KILOBYTE)
+            .setOption(ChannelOption.SO_RCVBUF, set.getInteger(ClusterProperty.SOCKET_RECEIVE_BUFFER_SIZE) * KILOBYTE)
+            .setOption(ChannelOption.SO_LINGER, set.getSeconds(ClusterProperty.SOCKET_LINGER_SECONDS))
+            .setOption(ChannelOption.TCP_KEEPIDLE, set.getInteger(ClusterProperty.SOCKET_KEEP_IDLE))
+            .setOption(ChannelOption.TCP_KEEPCOUNT, set.getInteger(ClusterProperty.SOCKET_KEEP_COUNT))
+            .setOption(ChannelOption.TCP_KEEPINTERVAL, set.getInteger(ClusterProperty.SOCKET_KEEP_INTERVAL));
+        if (tls == null) {
+            TokenHandshake.begin(server, token, channel);
+            return;
+        }
+        TlsChannel encrypted = new TlsChannel(channel, tls);
+        channel.inboundPipeline().addLast(encrypted.decoder());
+        TokenHandshake.begin(server, token, channel);
+        channel.outboundPipeline().addLast(encrypted.encoder());
+    }
+}

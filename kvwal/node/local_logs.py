@@ -1,0 +1,93 @@
+"""A node's own logs: opened, loaded where they are all there is, and held against what the archive has of this node."""
+
+from __future__ import annotations
+
+import gc
+from functools import partial
+from typing import Any
+
+from archive.objects import Objects, open_objects
+from archive.registry import owner, registered
+from kvwal.cluster.map_names import to_map
+from kvwal.cluster.membership import Record
+from kvwal.cluster.recovery_buffer import Passing, passing
+from kvwal.cluster.transactions import finish
+from kvwal.entry import encode_entries
+from kvwal.errors import ConfigError
+from kvwal.node.adapters.destroyed_maps import delete
+from kvwal.node.config import NodeOptions
+from kvwal.ports.logger import get_logger
+from kvwal.ports.tasks import Workers
+from kvwal.store.engine import Engine
+
+_AT_ONCE = 50_000
+
+
+async def open_logs(engine: Engine) -> None:
+    """Open every log of this node: one that cannot be opened must not leave half a memory, or a member that cannot write."""
+    for name in engine.names():
+        await engine.business(name)
+
+
+async def load_own(engine: Engine, loader: Any, workers: Workers) -> int:
+    """Load what this node's logs hold, which is all there is; how many entries that were."""
+    logger = get_logger(__name__)
+    gc.freeze()  # JPype collects Python's garbage whenever Java's is: it need not look through what is only waiting to be loaded
+    loaded = 0
+    for name in engine.names():
+        business = await engine.business(name)
+        state = passing(business.state)
+        if dropped := state.dropped():
+            await delete(business, dropped[:-1], lambda entry: True)
+        for intent, changes in state.unfinished():
+            await finish(business, intent, changes)
+        count = await workers.run(partial(load, loader, to_map(name), state))
+        logger.info("loaded", map=to_map(name), entries=count)
+        loaded += count
+    return loaded
+
+
+def load(loader: Any, name: str, state: Passing) -> int:
+    """Put what a log held into a map; returns when it is there."""
+    count = 0
+    for batch in state.hand_over(_AT_ONCE):
+        loader.load(name, encode_entries(batch))
+        count += len(batch)
+    loader.drain()
+    return count
+
+
+def is_alone(options: NodeOptions, engine: Engine, record: Record | None) -> bool:
+    """Whether this node's own logs are all there ever was of its cluster. Asks the archive if no record says so."""
+    if options.members != [options.address]:
+        return False
+    if record is not None:
+        return record.alone and record.members.keys() <= {options.node}
+    url = engine.options.archive_url
+    if url is None:
+        return True
+    objects = open_objects(url, engine.options.storage_options)
+    return all(place.node == options.node for place in registered(objects, options.namespace, options.cluster))
+
+
+def _log_id(engine: Engine, business: str) -> str | None:
+    """That of this node's log, which may be retired."""
+    if (here := engine.businesses.get(business)) is not None:
+        return here.log.log_id
+    end = engine.end_of(business)
+    return None if end is None else end.log_id
+
+
+def check_own(objects: Objects, engine: Engine) -> None:
+    """`ConfigError` if the archive has a log of this node that is not here: its disk was lost, or is another one."""
+    options = engine.options
+    for place in registered(objects, options.namespace, options.cluster):
+        if place.node != engine.node:
+            continue
+        there = owner(objects, place)
+        if there is not None and _log_id(engine, place.business) != there.log_id:
+            raise ConfigError(
+                f"the archive {objects.url} has a log of {'/'.join(place)} that is not the one in {options.root}.",
+                hint="If its disk was lost, bring it back with `kvwal restore --take-over`, or start under a new --node name"
+                f" with --without {engine.node} at one of the members.",
+            )

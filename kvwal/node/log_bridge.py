@@ -1,0 +1,158 @@
+"""From Hazelcast's threads to the log: a batch of changes becomes one group, and all who wait for it get one answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+from weakref import WeakValueDictionary
+
+from kvwal.cluster.map_names import to_business
+from kvwal.cluster.recovery_buffer import passing
+from kvwal.entry import DROPPED, Decode, Entry, make_decoder
+from kvwal.errors import KvwalError
+from kvwal.log.ring import Submission, size_of
+from kvwal.node.adapters.destroyed_maps import drop, may_let_go
+from kvwal.ports.boundary import start_task, when_done
+from kvwal.ports.logger import get_logger
+from kvwal.ports.tasks import ThreadWorkers
+from kvwal.ports.wakeup import Doorbell
+from kvwal.store.business import OpenBusiness
+from kvwal.store.engine import Engine
+
+CLASSES = ("str", "json", "int", "int64", "float", "bool", "bytes", "hz")
+"""The classes that the glue inside Hazelcast gives (ValueCodec.java)."""
+_SIZE_BITS = 32
+_NOTHING, _END = -1, -2
+"""What BatchQueues.java gives instead of a batch."""
+
+
+class _Batch:
+    """Whoever waits for a batch is told in the writer's own turn of the loop: a future would take another one."""
+
+    def __init__(self, tell: Callable[[BaseException | None], None]) -> None:
+        self._tell = tell
+        self._done = False
+
+    def cancelled(self) -> bool:
+        """Hazelcast's threads wait until they are told."""
+        return False
+
+    def done(self) -> bool:
+        """See `Answer.done`."""
+        return self._done
+
+    def set_result(self, result: int, /) -> None:
+        """See `Answer.set_result`."""
+        self._done = True
+        self._tell(None)
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """See `Answer.set_exception`."""
+        self._done = True
+        self._tell(error)
+
+
+class Glue:
+    """Used on the engine's event loop."""
+
+    def __init__(self, mailboxes: Any, engine: Engine, alone: Callable[[], bool]) -> None:
+        """`alone` says whether no other node ever had a log of a map."""
+        self._alone = alone
+        self._mailboxes = mailboxes
+        self._engine = engine
+        self._decode: Decode = make_decoder(CLASSES)
+        self._logger = get_logger(__name__)
+        self._bell = Doorbell()
+        self._droppers = ThreadWorkers("kvwal-drop", 1)
+        self._businesses: WeakValueDictionary[int, OpenBusiness] = WeakValueDictionary()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Take batches and see to it that they are written, until the mailboxes are closed and empty."""
+        handed = memoryview(self._mailboxes.handed())
+        with self._bell:
+            self._mailboxes.wakeBy(self._bell.path)
+            while (taken := self._mailboxes.take()) != _END:
+                if taken == _NOTHING:
+                    await self._bell.rung()
+                    continue
+                number, size = taken >> _SIZE_BITS, taken & (1 << _SIZE_BITS) - 1
+                self._serve(number, self._decode(bytes(handed[:size])))
+        for task in self._tasks:
+            task.cancel()  # only deletes of destroyed maps are left, and the next start goes on with them
+        self._droppers.close()
+
+    def _serve(self, number: int, entries: list[Entry]) -> None:
+        answer = partial(self._answer, number)
+        if any(entry.key_class == DROPPED for entry in entries):
+            future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            when_done(future, lambda done: answer(done.exception()), self._not_told)
+            mark = Submission(entries, size_of(entries), future)
+            self._keep(self._submit_mark(number, mark, future), mark)
+            return
+        submission = Submission(entries, size_of(entries), _Batch(answer))
+        business = self._businesses.get(number)
+        try:
+            if business is not None and not business.closed and business.offer(submission):
+                business.log.ring.end_tick()  # a batch is all there is of this log: nothing in this round is to join it
+                return
+        except KvwalError as error:
+            submission.fail(error)
+            return
+        self._keep(self._submit(number, submission), submission)
+
+    def _keep(self, work: Coroutine[Any, Any, None], submission: Submission) -> None:
+        """Whatever ends the task is the submission's error: one of Hazelcast's threads waits for it."""
+        task = start_task(work, submission.fail)
+        self._tasks.add(task)
+        when_done(task, self._tasks.discard, self._not_told)
+
+    def _not_told(self, error: BaseException) -> None:
+        self._logger.error("Hazelcast could not be told the end of a change", exc_info=error)
+
+    async def _submit(self, number: int, submission: Submission) -> None:
+        """The long way: the log is not open yet, or its ring is full."""
+        try:
+            business = self._businesses.get(number)
+            if business is None or business.closed:
+                business = self._businesses[number] = await self._open(str(self._mailboxes.business(number)))
+            await business.submit_soon(submission)
+        except (KvwalError, OSError) as error:
+            submission.fail(error)
+
+    async def _submit_mark(self, number: int, submission: Submission, future: asyncio.Future[int]) -> None:
+        """A map was destroyed: whoever did that waits for the mark, what the map held is deleted afterwards."""
+        name = str(self._mailboxes.business(number))
+        try:
+            if len(submission.entries) == 1 and not self._engine.has_log(to_business(name)):
+                future.set_result(0)  # nobody ever wrote to it
+                return
+            business = await self._open(name)
+            business.keeper.held += 1  # an error leaves it so: what is to be deleted is in the log until the next start
+            with passing(business.state).watching() as written:
+                await business.submit_soon(submission)
+                timestamp = await future
+                # A delete now could come behind a put in another member's log: the mark stays, in the archive when the log has
+                # gone, and whoever restores obeys it.
+                count = 0
+                if alone := self._alone():
+                    count = await drop(self._engine, business, timestamp, written, self._droppers)
+            business.keeper.held -= 1
+            business.keeper.retires = may_let_go(self._engine, business, alone=alone)
+            if not alone:
+                return
+            self._logger.info("dropped", map=name, entries=count)
+        except (KvwalError, OSError) as error:
+            submission.fail(error)
+            self._logger.error("a destroyed map is in the log until the next start", map=name, error=str(error))
+
+    async def _open(self, name: str) -> OpenBusiness:
+        business = await self._engine.business(to_business(name))
+        passing(business.state).stop()
+        return business
+
+    def _answer(self, number: int, error: BaseException | None) -> None:
+        if self._mailboxes.complete(number, None if error is None else f"{type(error).__name__}: {error}"):
+            self._bell.ring()

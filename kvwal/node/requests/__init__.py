@@ -1,0 +1,1 @@
+"""Requests to a member for what its logs hold: from clients, and from other members."""

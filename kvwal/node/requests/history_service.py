@@ -1,0 +1,96 @@
+"""Answers what clients ask of the past of a map: from what the logs of all living members held when they asked.
+
+Each member tells what only its log holds of the map, and the archive has the rest. Where there is no archive, this node's own log
+is all there is. Who asks holds a thread of a member until there is an answer, so none may wait for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from archive import view
+from archive.objects import Objects
+from archive.registry import registered
+from archive.view import Tails
+from kvwal.cluster import requests as questions
+from kvwal.cluster.archive_load import dropped_rows, marks_of
+from kvwal.cluster.map_names import to_business
+from kvwal.cluster.recovery_buffer import is_of_map
+from kvwal.cluster.requests import Question, TailQuestion
+from kvwal.entry import DataEntry, Entry, encode_entries, timestamps_within
+from kvwal.history.timeline import each_once, entries_of
+from kvwal.node.adapters.bootstrap import Recovery
+from kvwal.node.requests.peers import Peers
+from kvwal.ports.tasks import Workers
+from kvwal.store.business import OpenBusiness
+from kvwal.store.engine import Engine
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+_WITHIN_SECONDS = 30.0
+
+
+class Answering:
+    """Used on the node's event loop."""
+
+    def __init__(
+        self, engine: Engine, recovery: Recovery, peers: Peers, readers: Workers, *, within: float = _WITHIN_SECONDS
+    ) -> None:
+        """On `readers` logs and archive are read. A question that a member does not answer `within` so many seconds is
+        refused."""
+        self._engine = engine
+        self._recovery = recovery
+        self._peers = peers
+        self._readers = readers
+        self._within = within
+
+    async def answer(self, text: bytes) -> bytes:
+        """What a client is told that asked this."""
+        return encode_entries(await self._find(questions.decode(text)))
+
+    async def _find(self, question: Question) -> Sequence[Entry | DataEntry]:
+        business = to_business(question.map)
+        if self._engine.options.archive_url is None:
+            own = self._engine.businesses.get(business)
+            return [] if own is None else await self._readers.run(partial(_own, own, question))
+        asked = TailQuestion(business, question.key_class, question.key, question.timestamp)
+        tails = await self._peers.tails(asked, self._within)
+        return await self._readers.run(partial(self._read, business, question, tails))
+
+    def _read(self, business: str, question: Question, tails: Tails) -> Sequence[Entry | DataEntry]:
+        options = self._engine.options
+        where = (options.namespace, options.cluster, business)
+        objects = self._recovery.objects()
+        if not registered(objects, *where) and not tails:
+            return []  # nobody ever wrote to it
+        if question.key_class:
+            table = view.history(objects, *where, key_class=question.key_class, key=question.key, tails=tails)
+            return each_once(list(entries_of(table)))
+        skew = timestamps_within(options.settings.max_skew_seconds)
+        return list(entries_of(_as_of(objects, where, question.timestamp, skew, tails)))
+
+
+def _own(business: OpenBusiness, question: Question) -> Sequence[Entry | DataEntry]:
+    if question.key_class:
+        return business.history(question.key_class, question.key)
+    return [entry for entry in business.as_of(question.timestamp).all_ordered() if is_of_map(entry.key_class)]
+
+
+def _as_of(objects: Objects, where: tuple[str, str, str], timestamp: int, skew: int, tails: Tails) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = view.latest(objects, *where, at=timestamp, tails=tails)
+    table = table.filter(pc.invert(table.column("deleted")))
+    classes = table.column("key_class").combine_chunks()
+    found = [name for name in pc.unique(classes).to_pylist() if is_of_map(name)]
+    table = table.filter(pc.is_in(classes, value_set=pa.array(found, pa.string())))
+    marks = marks_of(objects, where, at=timestamp, tails=tails)
+    if marks.own:
+        gone = [dropped_rows(batch, marks, skew) for batch in table.to_batches()]
+        table = table.filter(pc.invert(pa.chunked_array(gone, pa.bool_())))
+    return table

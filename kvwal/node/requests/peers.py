@@ -1,0 +1,104 @@
+"""What members ask each other of their logs: the rows of a map that the archive does not hold yet, or all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kvwal.cluster import requests as questions
+from kvwal.cluster.requests import PeerQuestion, TailQuestion
+from kvwal.errors import ClusterUnreachable
+from kvwal.history.timeline import from_bytes, to_bytes, to_table
+from kvwal.node.adapters.archive_requests import not_told
+from kvwal.node.adapters.membership import Fellow, Roster
+from kvwal.node.jvm import java
+from kvwal.node.requests.log_copies import OwnCopy
+from kvwal.ports.boundary import raised_to_awaiter, start_task
+from kvwal.ports.tasks import Workers
+from kvwal.store.business import OpenBusiness
+from kvwal.store.engine import Engine
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_BYTES = 64 << 20
+"""A tail of more bytes is archived instead of told."""
+
+
+class Peers:
+    """The other members, to be asked; and this one, as it answers them. Used on the node's event loop."""
+
+    def __init__(self, instance: Any, roster: Roster, engine: Engine, workers: Workers, readers: Workers) -> None:
+        """On `workers` others are waited for, on `readers` logs are read."""
+        self._instance = instance
+        self._roster = roster
+        self._engine = engine
+        self._workers = workers
+        self._readers = readers
+        self.own_copy = OwnCopy(engine, readers)
+
+    async def answer(self, text: bytes) -> bytes:
+        """What this member says to a question of another one."""
+        question = questions.decode_peer(text)
+        if isinstance(question, TailQuestion):
+            return to_bytes(await self._own_tail(question))
+        return await self.own_copy.answer(question)
+
+    async def ask(self, fellow: Fellow, question: PeerQuestion, within: float) -> bytes:
+        """What another member answers. `ClusterUnreachable` if it has gone, or not answered `within` so many seconds."""
+        text = questions.encode(question)
+        ask = partial(
+            java("kvwal.history.HistoryRequests").askPeer, self._instance, fellow.member, text, int(within * 1000)
+        )
+        said = await self._workers.run(ask)
+        if said is None:
+            raise ClusterUnreachable(f"{fellow.name} went while it was asked for its log.", hint="Ask again.")
+        return bytes(said)
+
+    async def tails(self, question: TailQuestion, within: float) -> list[tuple[str, pa.Table]]:
+        """By the name of each living member the rows that only its log holds, if it has any. What the archive holds is to be read
+        afterwards.
+
+        `ArchiveError`, which names the members that have not answered, after `within` seconds; `ClusterUnreachable` if one has
+        gone meanwhile.
+        """
+        own = self._roster.own.member
+        living = await self._workers.run(self._roster.living)
+        asking = {
+            fellow.name: start_task(
+                self._own_tail(question) if fellow.member == own else self._ask(fellow, question, within),
+                raised_to_awaiter,
+            )
+            for fellow in living
+        }
+        try:
+            done, _ = await asyncio.wait(asking.values(), timeout=within)
+            if lacking := sorted(name for name, task in asking.items() if task not in done):
+                raise not_told(lacking, within)
+            found = [(name, task.result()) for name, task in asking.items()]
+        finally:
+            for task in asking.values():
+                task.cancel()
+        return [(name, table) for name, table in found if table.num_rows]
+
+    async def _ask(self, fellow: Fellow, question: TailQuestion, within: float) -> pa.Table:
+        said = await self.ask(fellow, question, within)
+        return await self._readers.run(partial(from_bytes, said))
+
+    async def _own_tail(self, question: TailQuestion) -> pa.Table:
+        business = self._engine.businesses.get(question.business)
+        if business is None or business.log.appender.next_sequence == 1:
+            return to_table([])
+        if not business.keeper.archive_seen:
+            await business.keeper.archive()
+        table = await self._readers.run(partial(_read, business, question))
+        if table.nbytes > MOST_BYTES:
+            await business.keeper.archive()
+            return to_table([])
+        return table
+
+
+def _read(business: OpenBusiness, question: TailQuestion) -> pa.Table:
+    identity = (question.key_class, question.key) if question.key_class else None
+    return business.unarchived_rows(identity, question.timestamp)

@@ -1,0 +1,309 @@
+"""Looking at a log's files without changing them: what each holds, whether it verifies, and whether they follow each other.
+
+The log may be in use meanwhile: files come, go and grow. What looks wrong is looked at again as long as the folder changes.
+Segments are read one at a time; a snapshot, which may be large, is mapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from archive.layout import Place
+from kvwal.entry import Entry
+from kvwal.errors import KvwalError
+from kvwal.log.files.chain import BROKEN, Part, lacking, misplaced, snapshot_parts, unlinked_part
+from kvwal.log.files.format import Kind, decode_seal, find_blocks
+from kvwal.log.files.names import FileKind, LogFile, log_folder, parse_name
+from kvwal.log.files.segment import SEAL_ROOM
+from kvwal.log.reader import End, Progress, SegmentReader, SnapshotReader, entry_decoder, log_files
+from kvwal.ports.disk import Buffer, Disk
+from kvwal.scrub.progress import Notes, NotesInMemory
+
+_LOOKS = 5
+
+
+class Found(NamedTuple):
+    """A segment or snapshot: its range, what stands at its end (`sealed`, `open`, `torn`, `damaged`), and what is wrong.
+
+    Of a part of a snapshot `seal_crc` is the seal of the log that it ends with. `state` is `missing` for a range that is in no
+    file. `newest` is the timestamp of the last entry. `glanced`: only header and seal were looked at, so `newest` is 0 of a
+    segment.
+    """
+
+    name: str
+    first: int
+    last: int
+    entries: int
+    bytes: int
+    state: str
+    problem: str
+    previous_crc: int = 0
+    seal_crc: int = 0
+    log_id: str = ""
+    created_ms: int = 0
+    newest: int = 0
+    glanced: bool = False
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether it is a snapshot, by its name."""
+        return parse_name(self.name).kind is FileKind.SNAPSHOT
+
+
+def examine(
+    disk: Disk,
+    root: Path,
+    place: Place,
+    progress: Progress | None = None,
+    notes: Notes | None = None,
+    glance_above: int | None = None,
+) -> list[Found]:
+    """Every snapshot and segment of a log, in order, each read whole. A problem is a sentence in `problem`.
+
+    What `notes` know is not read again, and what was read and is sound is added to them. Of files of more than `glance_above`
+    bytes only header and seal are looked at, but for the last segment that has entries.
+    """
+    folder = log_folder(root, place)
+    looking = _Looking(disk, folder, place, progress, notes or NotesInMemory(), glance_above)
+    for _ in range(_LOOKS - 1):
+        names = disk.names(folder)
+        found = looking.look()
+        if not any(file.problem for file in found) or disk.names(folder) == names:
+            return found
+    return looking.look()
+
+
+class _Looking:
+    """One log being looked at."""
+
+    def __init__(
+        self, disk: Disk, folder: Path, place: Place, progress: Progress | None, notes: Notes, glance_above: int | None
+    ) -> None:
+        self._glance_above = glance_above
+        self._disk = disk
+        self._folder = folder
+        self._place = place
+        self._progress = progress
+        self._notes = notes
+        self._decode = entry_decoder()
+        self._done = self._total = 0
+
+    def look(self) -> list[Found]:
+        """The files as they are now."""
+        segments, snapshots = log_files(self._disk, self._folder)
+        sizes = {file.name: self._size(file) for file in (*snapshots, *segments)}
+        self._done, self._total = 0, sum(sizes.values())
+        found = []
+        for file in (*snapshots, *segments):
+            glance = (
+                self._glance_above is not None and sizes[file.name] > self._glance_above and file not in segments[-2:]
+            )
+            seen = self._glance(file) if glance else self._file(file, last=file in segments[-1:])
+            found += [seen] if seen is not None else []
+            self._done += sizes[file.name]
+            self._report(0)
+        if len(found) > 1 and found[-2].glanced and not found[-1].newest:
+            found[-2] = self._file(segments[-2], last=False) or found[-2]
+        return list(check_chain(found, self._place))
+
+    def _size(self, file: LogFile) -> int:
+        try:
+            return self._disk.size(self._folder / file.name)
+        except FileNotFoundError:
+            return 0
+
+    def _file(self, file: LogFile, *, last: bool) -> Found | None:
+        """What is found in a file; None if it is gone. One that is being written is read again if it seems damaged: its
+        reader may have overtaken its writer.
+        """
+        try:
+            found = self._read(file, last=last)
+            if last and found.problem:
+                found = self._read(file, last=last)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return Found(file.name, _begins(file), 0, 0, 0, "unreadable", f"it cannot be read: {error.strerror}.")
+        return found
+
+    def _read(self, file: LogFile, *, last: bool) -> Found:
+        path = self._folder / file.name
+        with self._open(path, file.kind) as buffer:
+            try:
+                reader = SnapshotReader(path, buffer) if file.kind is FileKind.SNAPSHOT else SegmentReader(path, buffer)
+                name, mark = f"{'/'.join(self._place)}/{file.name}", f"{len(buffer)} {reader.header.salt}"
+                if (record := self._notes.known(name, mark)) is not None:
+                    return Found(*record)
+                newest = 0
+                for entries in reader.entries(self._decode):
+                    newest = max(newest, entries[-1].timestamp if entries else 0)
+                    self._report(reader.end)
+                found = _described(reader, len(buffer), newest, last=last)
+            except KvwalError as error:
+                return Found(file.name, _begins(file), 0, 0, len(buffer), "damaged", error.what)
+        found = found._replace(problem=found.problem or misplaced(reader.header, self._place) or "")
+        if found.state == "sealed" and not found.problem:
+            self._notes.add(name, mark, list(found))
+        return found
+
+    def _glance(self, file: LogFile) -> Found | None:
+        """A file that is done, by its first and its last block."""
+        path = self._folder / file.name
+        try:
+            with self._disk.view(path) as buffer:
+                reader = SnapshotReader(path, buffer) if file.kind is FileKind.SNAPSHOT else SegmentReader(path, buffer)
+                found = _by_its_seal(reader, buffer)
+        except FileNotFoundError:
+            return None
+        except (KvwalError, OSError) as error:
+            what = error.what if isinstance(error, KvwalError) else f"it cannot be read: {error.strerror}."
+            return Found(file.name, _begins(file), 0, 0, 0, "damaged", what)
+        return found._replace(problem=found.problem or misplaced(reader.header, self._place) or "")
+
+    def _open(self, path: Path, kind: FileKind) -> AbstractContextManager[Buffer]:
+        """A segment is read, because its writer may cut it short; a snapshot never changes."""
+        if kind is FileKind.SEGMENT:
+            return nullcontext(self._disk.read(path))
+        self._disk.try_read(path)
+        return self._disk.view(path)
+
+    def _report(self, done: int) -> None:
+        if self._progress is not None:
+            self._progress(self._done + done, self._total, f"verifying {self._place.business}/{self._place.node}")
+
+
+def _begins(file: LogFile) -> int:
+    """The sequence with which a file begins, by its name."""
+    return file.first if file.kind is FileKind.SNAPSHOT else file.number
+
+
+def _described(reader: SegmentReader, size: int, newest: int, *, last: bool) -> Found:
+    """A file that was read to its end."""
+    state, problem = _ending(reader, last=last)
+    header = reader.header
+    if isinstance(reader, SnapshotReader):
+        final, crc, newest = reader.header.last_sequence, reader.header.last_crc, reader.header.last_timestamp
+    else:
+        final, crc = reader.next_sequence - 1, reader.seal_crc
+    return Found(
+        reader.path.name, header.first_sequence, final, reader.count, size, state, problem,
+        header.previous_crc, crc, header.log_id, header.created_ms, newest,
+    )  # fmt: skip
+
+
+def _by_its_seal(reader: SegmentReader, buffer: Buffer) -> Found:
+    """A file of which only the ends were read. A seal says how many entries there are, and stands where they end."""
+    header = reader.header
+    blocks = list(find_blocks(buffer, max(reader.start, len(buffer) - SEAL_ROOM), header.salt))
+    if not blocks or blocks[-1].kind is not Kind.SEAL:
+        return Found(
+            reader.path.name, header.first_sequence, 0, 0, len(buffer), "damaged", "it does not end with its seal."
+        )
+    try:
+        seal = decode_seal(blocks[-1].payload)
+    except msgspec.DecodeError as error:
+        return Found(
+            reader.path.name, header.first_sequence, 0, 0, len(buffer), "damaged", f"its seal is none ({error})."
+        )
+    crc, newest = blocks[-1].crc, 0
+    if isinstance(reader, SnapshotReader):
+        crc, newest = reader.header.last_crc, reader.header.last_timestamp
+    return Found(
+        reader.path.name, header.first_sequence, seal.last_sequence, seal.entries, len(buffer), "sealed", "",
+        header.previous_crc, crc, header.log_id, header.created_ms, newest, glanced=True,
+    )  # fmt: skip
+
+
+def _ending(reader: SegmentReader, *, last: bool) -> tuple[str, str]:
+    ending = reader.ending()
+    if ending is End.SEALED:
+        return "sealed", ""
+    if ending is End.TORN and last:
+        return ("torn", "") if reader.torn_bytes() else ("open", "")
+    return "damaged", str(reader.damage().what)
+
+
+def check_chain(files: list[Found], place: Place) -> Iterator[Found]:
+    """The files (snapshots, then segments), each with the problem that it does not follow what stands before it. Pure."""
+    snapshots = list(_check_parts([file for file in files if file.is_snapshot]))
+    yield from snapshots
+    snapshot = snapshot_of(snapshots)
+    segments = [file for file in files if not file.is_snapshot]
+    log_id = snapshot.log_id if snapshot else next((file.log_id for file in segments if file.log_id), "")
+    before: Found | None = None
+    for segment in segments:
+        problem = segment.problem
+        if segment.log_id and not problem:
+            stranger = "it is of another log than the files beside it." if segment.log_id != log_id else ""
+            problem = stranger or _follows(segment, before, snapshot)
+        yield segment._replace(problem=problem)
+        before = segment
+
+
+def snapshot_of(files: Sequence[Found]) -> Found | None:
+    """The newest part of the newest snapshot of which all parts are sound, None if there is none. Pure."""
+    sound = {file.name: file for file in files if file.is_snapshot and not file.problem}
+    while parts := snapshot_parts(map(parse_name, sound)):
+        if lacking(parts) is None:
+            return sound[parts[0].name]
+        del sound[parts[0].name]
+    return None
+
+
+def _check_parts(files: list[Found]) -> Iterator[Found]:
+    """The snapshots, each with the problem that its name is not its own, or that it does not follow the part below it. Pure."""
+    parts = snapshot_parts(parse_name(file.name) for file in files)
+    sound = {file.name: Part(file.log_id, file.first, file.last, file.previous_crc, file.seal_crc)
+             for file in files if not file.problem}  # fmt: skip
+    below = {part.name: sound.get(lower.name) for part, lower in pairwise(parts)}
+    for file in files:
+        problem = file.problem
+        if file.name in sound:
+            problem = unlinked_part(sound[file.name], parse_name(file.name), below.get(file.name)) or ""
+        if not problem and parts and file.name == parts[-1].name:
+            problem = lacking(parts) or ""
+        yield file._replace(problem=problem)
+
+
+def _follows(segment: Found, before: Found | None, snapshot: Found | None) -> str:
+    """What is wrong between a sound segment and what stands before it, or ""."""
+    covered = snapshot.last if snapshot else 0
+    if before is None and segment.first > covered + 1:
+        return f"sequences {covered + 1} to {segment.first - 1} are in no segment and in no snapshot."
+    if before is not None and before.state == "sealed" and segment.first != before.last + 1:
+        return f"sequences {before.last + 1} to {segment.first - 1} are in no segment."
+    expected = before.seal_crc if before is not None and before.state == "sealed" else None
+    if expected is None and snapshot is not None and segment.first == covered + 1:
+        expected = snapshot.seal_crc
+    if expected is not None and segment.previous_crc != expected:
+        return BROKEN
+    if (
+        snapshot is not None
+        and segment.state == "sealed"
+        and segment.last == covered
+        and segment.seal_crc != snapshot.seal_crc
+    ):
+        return "the chain of seals is broken: the snapshot that ends with it was made of another segment."
+    return ""
+
+
+def dump(disk: Disk, root: Path, place: Place) -> Iterator[tuple[str, int, Entry]]:
+    """(file, sequence, entry) of every entry in the segments of a log, in order; a file that is damaged raises CorruptLog."""
+    folder = log_folder(root, place)
+    segments, _ = log_files(disk, folder)
+    for number, file in enumerate(segments):
+        buffer = disk.read(folder / file.name)
+        reader = SegmentReader(folder / file.name, buffer)
+        for entries in reader.entries(entry_decoder()):
+            first = reader.next_sequence - len(entries)
+            for offset, entry in enumerate(entries):
+                yield file.name, first + offset, entry
+        ending = reader.ending()
+        if ending is End.DAMAGED or (ending is End.TORN and number < len(segments) - 1):
+            raise reader.damage()

@@ -1,0 +1,61 @@
+"""The salt of a segment whose header is damaged, found from its blocks.
+
+The salt comes first in every block's checksum, and a CRC is linear: whatever the rest of the block is, exactly one salt gives
+its checksum. So each thing that looks like a block's head says what the salt would be, and what two of them say is the salt.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from kvwal.log.files.format import ALIGNMENT, HEAD_BYTES, checksum
+from kvwal.ports.disk import Buffer
+
+_HEAD = re.compile(rb"[\x02-\x04][\x00\x01]\x00\x00", re.DOTALL)
+_LENGTH_AND_CRC = struct.Struct("<II")
+_MOST = 64 << 10
+"""Bytes of the longest block that a salt is computed from: every file has shorter ones, a seal or a group."""
+_BITS = 32
+
+
+def find_salt(buffer: Buffer) -> int | None:
+    """The salt under which two blocks of the file verify; None if there is none."""
+    seen: set[int] = set()
+    for match in _HEAD.finditer(buffer):
+        start = match.start() - 8
+        if start < ALIGNMENT or start % ALIGNMENT:
+            continue
+        salt = _salt_of(buffer, start)
+        if salt is not None and salt in seen:
+            return salt
+        seen |= {salt} if salt is not None else set()
+    return None
+
+
+def _salt_of(buffer: Buffer, offset: int) -> int | None:
+    """The one salt that makes what stands at `offset` a block, if it has the length of one."""
+    length, crc = _LENGTH_AND_CRC.unpack_from(buffer, offset)
+    start = offset + HEAD_BYTES
+    if length > _MOST or start + length > len(buffer):
+        return None
+    head, payload = bytes(buffer[offset:start]), bytes(buffer[start : start + length])
+    without = checksum(0, offset, head, payload)
+    columns = [checksum(1 << bit, offset, head, payload) ^ without for bit in range(_BITS)]
+    return _solve(columns, crc ^ without)
+
+
+def _solve(columns: list[int], wanted: int) -> int:
+    """Which of the columns, added bit by bit without carry, give `wanted`. They are independent, so there is one answer."""
+    salt = 0
+    rows = [(column, 1 << bit) for bit, column in enumerate(columns)]
+    for bit in reversed(range(_BITS)):
+        pivot = next((row for row in rows if row[0] >> bit & 1), None)
+        if pivot is None:
+            continue
+        rows.remove(pivot)
+        rows = [(row[0] ^ pivot[0], row[1] ^ pivot[1]) if row[0] >> bit & 1 else row for row in rows]
+        if wanted >> bit & 1:
+            wanted ^= pivot[0]
+            salt ^= pivot[1]
+    return salt

@@ -1,0 +1,237 @@
+"""What can be read of a damaged log: every entry whose block verifies, wherever it stands. Nothing of the log is changed.
+
+A block is taken whole or not at all: what does not verify is not believed, in no part. Sequences are counted from the
+beginning of a segment up to the damage, and from its seal backwards behind the damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from kvwal.entry import Decode, Entry
+from kvwal.errors import KvwalError, NewerVersion
+from kvwal.log.files.chain import snapshot_parts
+from kvwal.log.files.format import DURABLE, HEAD_BYTES, Block, Kind, SnapshotHeader, align, decode_seal, find_blocks
+from kvwal.log.files.names import LogFile
+from kvwal.log.reader import SegmentReader, SnapshotReader, log_files
+from kvwal.ports.disk import Buffer, Disk
+from kvwal.scrub.compare_archive import missing
+from kvwal.scrub.salt_recovery import find_salt
+
+
+class Lost(NamedTuple):
+    """A range of sequences that a file should have: `entries` of them it has not. `last` and `entries` are 0 if unknown.
+
+    `in_snapshot`: it is a part of a snapshot, damaged or missing, which had the latest values of the keys of the range.
+    """
+
+    first: int
+    last: int
+    entries: int
+    where: str
+    in_snapshot: bool = False
+
+
+class Saved(NamedTuple):
+    """What verifies. `entries` are those of segments with their sequences (0: not known), in order; `snapshot` those of
+    snapshots, which are whole up to the sequence `covered` (0: none is). `epoch` is the greatest that was seen, `log_id`
+    that of the files.
+    """
+
+    entries: list[tuple[int, Entry]]
+    snapshot: list[Entry]
+    covered: int
+    epoch: int
+    log_id: str
+    lost: list[Lost]
+
+
+def salvage(disk: Disk, folder: Path, decode: Decode) -> Saved:
+    """Read all that verifies in the snapshots and segments of a log."""
+    segments, snapshots = log_files(disk, folder)
+    saved = _read_snapshots(disk, folder, snapshots, decode)
+    newest = snapshots[-1].number if snapshots else 0
+    reached = min(newest, segments[0].number - 1) if segments else newest
+    for number, file in enumerate(segments):
+        if file.number > reached + 1:
+            lost = Lost(reached + 1, file.number - 1, file.number - 1 - reached, "a segment is missing")
+            saved.lost.append(lost)
+        following = segments[number + 1].number if number + 1 < len(segments) else 0
+        found = _Segment(folder / file.name, disk.read(folder / file.name), file, following, decode)
+        saved.entries.extend(found.entries)
+        saved.lost.extend(found.lost)
+        saved = saved._replace(epoch=max(saved.epoch, found.epoch), log_id=saved.log_id or found.log_id)
+        reached = found.last
+    return saved
+
+
+def _read_snapshots(disk: Disk, folder: Path, snapshots: Sequence[LogFile], decode: Decode) -> Saved:
+    """The entries of the parts of the newest snapshot, of a damaged one the blocks that verify; and if a part is damaged or
+    missing, those of older ones, until one is whole.
+    """
+    saved = Saved([], [], 0, 0, "", [])
+    newest = max((file.number for file in snapshots), default=0)
+    for first, last in missing([(file.first, file.number) for file in snapshots], newest):
+        saved.lost.append(Lost(first, last, 0, "a part of the snapshot is missing", in_snapshot=True))
+    left, whole = list(snapshots), set[LogFile]()
+    while parts := snapshot_parts(left):
+        for file in parts:
+            if file not in whole and (found := _read_part(disk, folder / file.name, file, decode, saved)) is not None:
+                saved = saved._replace(epoch=max(saved.epoch, found.epoch), log_id=saved.log_id or found.log_id)
+                whole.add(file)
+        if whole.issuperset(parts) and parts[-1].first == 1:
+            return saved._replace(covered=parts[0].number)
+        bad = [file for file in parts if file not in whole] or parts[:1]
+        left = [file for file in left if file not in bad]
+    return saved
+
+
+def _read_part(disk: Disk, path: Path, file: LogFile, decode: Decode, saved: Saved) -> SnapshotHeader | None:
+    """Add the entries of a part, and what is lost of it. Its header if it is whole."""
+    buffer = disk.read(path)
+    try:
+        reader = SnapshotReader(path, buffer)
+        entries = [entry for block in reader.whole(decode) for entry in block]
+    except NewerVersion:
+        raise
+    except KvwalError:
+        found, holes = _any_entries(buffer, decode)
+        saved.snapshot.extend(found)
+        saved.lost.append(Lost(file.first, file.number, 0, f"{file.name} is damaged ({holes})", in_snapshot=True))
+        return None
+    saved.snapshot.extend(entries)
+    return reader.header
+
+
+def _any_entries(buffer: Buffer, decode: Decode) -> tuple[list[Entry], str]:
+    """What verifies in a damaged snapshot, and between which keys something does not: it is sorted by them."""
+    salt = _salt(buffer)
+    found: list[Entry] = []
+    holes: list[str] = []
+    end = 0
+    for block in find_blocks(buffer, 1, salt) if salt is not None else ():
+        entries = _decoded(block, decode) if block.kind is Kind.ENTRIES else []
+        if end and block.offset != end:
+            holes.append(f"{_key(found[-1:])} and {_key((entries or [])[:1])}")
+        found.extend(entries or [])
+        end = block.end
+    if salt is None:
+        return found, "nothing of it can be read"
+    return found, f"keys are lost between {', between '.join(holes)}" if holes else "which keys are lost is not known"
+
+
+def _key(entries: Sequence[Entry]) -> str:
+    return repr(entries[0].key.decode("utf-8", "backslashreplace")) if entries else "the end"
+
+
+def _salt(buffer: Buffer) -> int | None:
+    """The salt in a snapshot's header, or, if that is damaged, the one that its blocks agree on."""
+    try:
+        return SnapshotReader(Path(), buffer).header.salt
+    except NewerVersion:
+        raise
+    except KvwalError:
+        return find_salt(buffer)
+
+
+def _decoded(block: Block, decode: Decode) -> list[Entry] | None:
+    try:
+        return decode(block.payload)
+    except msgspec.DecodeError:
+        return None
+
+
+class _Segment:
+    """What a segment still holds. `last` is the last sequence that it held, as far as that can be known."""
+
+    def __init__(self, path: Path, buffer: Buffer, file: LogFile, following: int, decode: Decode) -> None:
+        """`following` is the first sequence of the next segment, 0 for the last."""
+        begins, salt, self.epoch, self.log_id = _header(path, buffer)
+        blocks = list(find_blocks(buffer, 1, salt)) if salt is not None else []
+        runs = _runs(blocks if following else _without_torn(blocks, begins), decode)
+        sealed = next((_sealed(block) for block in blocks if block.kind is Kind.SEAL), 0)
+        end = sealed or max(following - 1, 0)
+        count = sum(len(run.entries) for run in runs)
+        self.last = end or file.number + count - 1
+        self.entries = [(0, entry) for run in runs for entry in run.entries]
+        self.lost: list[Lost] = []
+        unbroken = len(runs) == 1 and runs[0].start == begins
+        if end == file.number + count - 1 or (not end and (unbroken or (not runs and _is_blank(buffer, begins)))):
+            front, back = count, 0
+        else:
+            front = len(runs[0].entries) if runs and runs[0].start == begins else 0
+            back = len(runs[-1].entries) if sealed and len(runs) > bool(front) else 0
+            self._lose(
+                path, file.number + front, end and end - back, end and end - file.number + 1 - count, runs, begins
+            )
+        for index in range(front):
+            self.entries[index] = (file.number + index, self.entries[index][1])
+        for index in range(back):
+            self.entries[-1 - index] = (end - index, self.entries[-1 - index][1])
+
+    def _lose(self, path: Path, first: int, last: int, entries: int, runs: list[_Run], begins: int) -> None:
+        offset = runs[0].end if runs and runs[0].start == begins else begins
+        self.lost.append(Lost(first, last, entries, f"{path.name} is damaged at byte {offset}"))
+
+
+def _header(path: Path, buffer: Buffer) -> tuple[int, int | None, int, str]:
+    """Where the first block begins, the salt, the epoch and the log_id; of a damaged header, what its blocks and length say."""
+    try:
+        reader = SegmentReader(path, buffer)
+    except NewerVersion:
+        raise
+    except KvwalError:
+        begins = align(HEAD_BYTES + int.from_bytes(buffer[:4], "little"))
+        return begins if begins < len(buffer) else 0, find_salt(buffer), 0, ""
+    return reader.start, reader.header.salt, reader.header.epoch, reader.header.log_id
+
+
+def _is_blank(buffer: Buffer, begins: int) -> bool:
+    """Whether nothing was ever written behind the header: there stands an end mark, before the stale bytes of a recycled file."""
+    return not any(buffer[begins : begins + HEAD_BYTES])
+
+
+def _without_torn(blocks: list[Block], begins: int) -> list[Block]:
+    """The blocks of the last segment without those behind a tear, if none says that what was there had been durable: then it is
+    a crash's trace, and the next open would have cut it too.
+    """
+    at = begins
+    for number, block in enumerate(blocks):
+        if block.offset != at and not any(later.flags & DURABLE for later in blocks[number:]):
+            return blocks[:number]
+        at = block.end
+    return blocks
+
+
+class _Run(NamedTuple):
+    """Blocks that stand one behind the other: where they begin and end, and their entries."""
+
+    start: int
+    end: int
+    entries: list[Entry]
+
+
+def _runs(blocks: list[Block], decode: Decode) -> list[_Run]:
+    """The entries, apart where something between them does not verify. A seal that stands apart is a run without entries."""
+    runs: list[_Run] = []
+    for block in blocks:
+        found = _decoded(block, decode) if block.kind is Kind.ENTRIES else [] if block.kind is Kind.SEAL else None
+        if found is None:
+            continue
+        if runs and runs[-1].end == block.offset:
+            runs[-1].entries.extend(found)
+            runs[-1] = runs[-1]._replace(end=block.end)
+        else:
+            runs.append(_Run(block.offset, block.end, list(found)))
+    return runs
+
+
+def _sealed(block: Block) -> int:
+    try:
+        return decode_seal(block.payload).last_sequence
+    except msgspec.DecodeError:
+        return 0

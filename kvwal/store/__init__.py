@@ -1,0 +1,1 @@
+"""The store: options, engine, businesses, background maintenance, and its two faces."""

@@ -1,0 +1,279 @@
+"""The asynchronous store and its maps, as `kvwal.aio` shows them.
+
+The core runs on the caller's own event loop. Reads of memory are coroutines too, so that a map that is not in this process
+can have the same face.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from datetime import date
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from kvwal.config import Flush, Settings
+from kvwal.entry import DataEntry, Entry
+from kvwal.errors import CodecError, StoreClosed
+from kvwal.hlc import to_timestamp
+from kvwal.log.reader import Progress
+from kvwal.log.ring import Decide, Submission
+from kvwal.store.engine import Engine
+from kvwal.store.options import Default, Options
+from kvwal.structures.business import Business
+from kvwal.structures.changes import Changes
+from kvwal.structures.reads import MapReads
+from kvwal.structures.transaction import Collected
+
+T = TypeVar("T")
+_MISSING = object()
+_AT_ONCE = 1000
+
+
+class Map:
+    """Keys to values of one business, with the promises of the synchronous `Map`. Any number of tasks of the loop may use it.
+
+    A task that is cancelled (or timed out) while it waits for a write may or may not have written it: not, if the log writer
+    had not taken it yet; whole, if it had; never half. Who must know looks whether it is there, or writes it again. Nobody
+    else's write is touched by it. The business is opened at the first call; a task that is cancelled while it opens one waits
+    until what runs on a thread has ended. On another event loop than the store's a call raises `WrongLoop`.
+    """
+
+    def __init__(self, store: Store, name: str, flush: Flush | None) -> None:
+        self._store = store
+        self._name = name
+        self._flush = flush
+        self._business: Business | None = None
+        self._reads: MapReads | None = None
+        self._changes: Changes | None = None
+        self._loop = asyncio.get_running_loop()
+
+    async def put(self, key: Any, value: Any, ttl: float | None = None, *, sync: bool = False) -> int:
+        """Put, and return the timestamp. After `ttl` seconds the key counts as absent."""
+        changes = self._changes or await self._open()
+        return await self._commit(changes, changes.put(key, value, ttl), sync)
+
+    async def put_many(self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]], *, sync: bool = False) -> int:
+        """Put all items in one transaction, and return its timestamp. `TooLarge` above 5 MiB."""
+        changes = self._changes or await self._open()
+        return await self._commit(changes, changes.put_all(items), sync)
+
+    def transaction(self) -> Transaction:
+        """`async with jobs.transaction() as t: t["a"] = 1; del t["b"]`: all of it at the end of the block, or nothing."""
+        return Transaction(self)
+
+    async def delete(self, key: Any, *, sync: bool = False) -> int:
+        """Delete, whether the key is there or not, and return the timestamp."""
+        changes = self._changes or await self._open()
+        return await self._commit(changes, changes.delete(key), sync)
+
+    async def put_if_absent(self, key: Any, value: Any, ttl: float | None = None) -> bool:
+        """Put only if the key is absent, decided in the order of the log. Whether it was."""
+        changes = self._changes or await self._open()
+        return await self._decide(changes, *changes.put_if_absent(key, value, ttl))
+
+    async def replace(self, key: Any, expected: Any, value: Any) -> bool:
+        """Put only if the key's value equals `expected` and is of its type. Whether it did."""
+        changes = self._changes or await self._open()
+        return await self._decide(changes, *changes.replace(key, expected, value))
+
+    async def remove(self, key: Any, expected: Any) -> bool:
+        """Delete only if the key's value equals `expected` and is of its type. Whether it did."""
+        changes = self._changes or await self._open()
+        return await self._decide(changes, *changes.remove(key, expected))
+
+    async def pop(self, key: Any, default: Any = _MISSING) -> Any:
+        """Delete, and return the value that this very delete ended; `default`, or `KeyError`, if the key was absent."""
+        changes = self._changes or await self._open()
+        ended: list[Entry] = []
+        try:
+            change = changes.discard(key, ended.append)
+        except CodecError as error:
+            if default is _MISSING:
+                raise KeyError(key) from error
+            return default
+        if await self._decide(changes, *change):
+            return self._opened().codecs.decode(ended[0].value, ended[0].value_class)
+        if default is _MISSING:
+            raise KeyError(key)
+        return default
+
+    async def get(self, key: Any, default: Any = None) -> Any:
+        """The value of `key`, or `default`."""
+        return (await self._reading()).get(key, default)
+
+    async def contains(self, key: Any) -> bool:
+        """Whether the key is there."""
+        return key in await self._reading()
+
+    async def count(self) -> int:
+        """How many keys are there."""
+        return len(await self._reading())
+
+    async def entry(self, key: Any) -> DataEntry | None:
+        """The latest entry of `key` with its raw bytes, None if it is absent."""
+        return (await self._reading()).entry(key)
+
+    async def scan(self, prefix: str | bytes | None = None) -> AsyncIterator[tuple[Any, Any]]:
+        """Keys and values in key order: all of them, or those whose str (or bytes) key begins with `prefix`."""
+        reads = await self._reading()
+        items = await self._elsewhere(lambda: reads.scan(prefix))
+        while part := await self._elsewhere(lambda: list(islice(items, _AT_ONCE))):
+            for item in part:
+                yield item
+
+    async def history(self, key: Any) -> list[DataEntry]:
+        """Every change of the key that log and archive hold, newest first. Read on a thread."""
+        identity = (await self._reading()).identity(key)
+        business = self._opened()
+        return [] if identity is None else await self._elsewhere(lambda: business.history(*identity))
+
+    async def at(self, moment: int | date) -> Mapping[Any, Any]:
+        """The map as it was at a moment, as `kvwal.Map.at` takes it; a mapping in memory."""
+        timestamp = to_timestamp(moment)
+        await self._reading()
+        business = self._opened()
+        state = await self._elsewhere(lambda: business.as_of(timestamp))
+        return MapReads(state, business.codecs)
+
+    async def _elsewhere(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(None, call)
+
+    async def _open(self) -> Changes:
+        self._business = business = await self._store._engine_now().business(self._name, self._flush)
+        self._reads = MapReads(business.state, business.codecs)
+        self._changes = Changes(business)
+        return self._changes
+
+    async def _reading(self) -> MapReads:
+        if self._reads is None:
+            await self._open()
+        return self._reads or MapReads(self._opened().state, self._opened().codecs)
+
+    def _opened(self) -> Business:
+        if self._business is None:
+            raise StoreClosed(f"{self._name} is not open yet.", hint="Await one of its methods first.")
+        return self._business
+
+    def _commit(self, changes: Changes, entries: list[Entry], sync: bool) -> Awaitable[int]:
+        future: asyncio.Future[int] = self._here().create_future()
+        return self._sent(changes.submission(entries, future, None, sync), future)
+
+    def _decide(self, changes: Changes, entries: list[Entry], decide: Decide) -> Awaitable[bool]:
+        future: asyncio.Future[bool] = self._here().create_future()
+        return self._sent(changes.submission(entries, future, decide), future)
+
+    def _here(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._store._engine_now().check_loop()
+        return loop
+
+    def _sent(self, submission: Submission, future: asyncio.Future[T]) -> Awaitable[T]:
+        """Hand over at once if there is room, without a coroutine: what is awaited is the answer itself."""
+        business = self._opened()
+        return future if business.offer(submission) else self._sent_when_room(business, submission, future)
+
+    async def _sent_when_room(self, business: Business, submission: Submission, future: asyncio.Future[T]) -> T:
+        await business.submit_soon(submission)
+        return await future
+
+
+class Transaction(Collected):
+    """Changes of one map that are logged as one: all there or not there at all, after any crash.
+
+    Used by one task, for one `async with` block.
+    """
+
+    def __init__(self, target: Map) -> None:
+        super().__init__()
+        self._map = target
+
+    async def __aenter__(self) -> Self:
+        self._begin()
+        await self._map._reading()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Commit, unless the block raised. `timestamp` is the transaction's afterwards."""
+        entries = self._end(kind is not None)
+        if entries:
+            self.timestamp = await self._map._commit(self._changes(), entries, False)
+
+    def _changes(self) -> Changes:
+        return self._map._changes or Changes(self._map._opened())
+
+
+class Store:
+    """An open store on this event loop; `async with` closes it. The methods are those of the synchronous `Store`."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._engine: Engine | None = None
+
+    def map(self, name: str, flush: Flush | None = None) -> Map:
+        """The map of the business `name`; its first call opens it, and may raise what the synchronous `map` raises."""
+        return Map(self, name, flush)
+
+    async def checkpoint(self) -> None:
+        """Bring the snapshot of every business up to now. Writes go on meanwhile."""
+        await self._engine_now().checkpoint()
+
+    async def archive(self) -> None:
+        """Seal what is there, archive it, and return when it is confirmed."""
+        await self._engine_now().archive()
+
+    def stats(self) -> dict[str, Any]:
+        """Numbers about the store and each open business, such as JSON can hold."""
+        return self._engine_now().stats()
+
+    async def close(self, *, archive: bool | None = None) -> None:
+        """Write what waits, end the logs cleanly, let go of the locks. An archive that was named gets the tail first.
+
+        Every business is closed, also when closing another one fails: the first failure is raised, with the rest in its notes and
+        its `others`. Cancelled, it goes on; calling it again waits for its end. If the event loop goes down first
+        (`asyncio.run` ends while the store is open), the logs are left as a crash leaves them, with every acknowledged write,
+        and the locks are let go.
+        """
+        if self._engine is not None:
+            await self._engine.close(archive=self._options.archive_named if archive is None else archive)
+
+    async def __aenter__(self) -> Self:
+        self._engine = Engine(self._options, own_loop=False)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _engine_now(self) -> Engine:
+        if self._engine is None:
+            raise StoreClosed("the store is not open.", hint="Use it inside `async with kvwal.aio.open(…) as store`.")
+        return self._engine
+
+
+def open_store(
+    root: str | Path,
+    *,
+    namespace: str = "default",
+    cluster: str = "local",
+    node: str | None = None,
+    archive: str | Path | Default | None = Default.ARCHIVE,
+    flush: Flush = "sync",
+    storage_options: dict[str, Any] | None = None,
+    settings: Settings | None = None,
+    accept_clock: bool = False,
+    progress: Progress | None = None,
+) -> Store:
+    """A store to be used with `async with`. The arguments are those of `kvwal.open`."""
+    return Store(
+        Options(
+            root, namespace=namespace, cluster=cluster, node=node, archive=archive, flush=flush,
+            storage_options=storage_options, settings=settings, accept_clock=accept_clock, progress=progress,
+        )
+    )  # fmt: skip

@@ -1,0 +1,281 @@
+"""The asyncio core of a store: its businesses, its archiver, and the clock that tells them what is due.
+
+Both faces (`store.Store`, `aio.Store`) are thin: they choose the loop that this runs on, and wait in their own way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from archive.layout import Place, check_name
+from kvwal.archiver.remote import Archiver
+from kvwal.config import Flush, check_flush
+from kvwal.errors import ConfigError, StoreClosed, WrongLoop
+from kvwal.hlc import HybridClock
+from kvwal.log.files.format import SnapshotHeader
+from kvwal.log.files.names import find_places, log_folder
+from kvwal.log.files.retired import end_of, retired_places, sweep
+from kvwal.log.log import Ports, check_descriptors, not_opened
+from kvwal.ports.boundary import contain_each, logged, raise_together, raised_to_awaiter, start_task
+from kvwal.ports.descriptors import Budget
+from kvwal.ports.logger import get_logger
+from kvwal.ports.processes import tell_if_forked
+from kvwal.ports.space import space_stats
+from kvwal.ports.tasks import ThreadWorkers
+from kvwal.store.business import OpenBusiness, open_business
+from kvwal.store.context import Surroundings
+from kvwal.store.forgetting import Forgetting
+from kvwal.store.options import Options
+from kvwal.store.retirement import Retirement
+from kvwal.structures.state import Now, State
+
+T = TypeVar("T")
+TICK_SECONDS = 1.0
+_REST_TICKS = 10
+"""After so many, to twice as many, without a write a log closes its file."""
+_OPENED_AT_ONCE = 3
+"""Logs that are recovered at a time: one of the threads that write is left to those that are open."""
+_not_abandoned = logged("a log could not be told that its event loop has ended")
+
+
+class Engine:
+    """Used on one event loop. `businesses` are the open ones."""
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        own_loop: bool,
+        memory: Callable[[Now], State] = State,
+        hybrid: Callable[[], HybridClock] = HybridClock,
+        flush_of: Callable[[str], Flush] | None = None,
+    ) -> None:
+        """`own_loop`: nobody but kvwal runs on this event loop. `memory` keeps a business's entries, `hybrid` is its clock.
+
+        `flush_of` says the flush policy of a business that is opened without one; else that is the store's.
+        """
+        self.options = options
+        self.node = options.node()
+        self.businesses: dict[str, OpenBusiness] = {}
+        self._logger = get_logger(__name__)
+        self._workers = ThreadWorkers("kvwal-disk", own_loop=own_loop)
+        self._archive_workers = ThreadWorkers("kvwal-archiver", 1)
+        self._around = Surroundings(
+            ports=Ports(options.disk, options.clock, self._workers, options.meter, options.descriptors),
+            root=options.root,
+            settings=options.settings,
+            archiver=Archiver(self._archive_workers, options.start_archiver),
+            archive_url=options.archive_url,
+            options=options.storage_options,
+            accept_clock=options.accept_clock,
+            progress=options.progress,
+            logger=self._logger,
+            memory=memory,
+            hybrid=hybrid,
+        )
+        self._flush_of = flush_of or (lambda name: options.flush)
+        self._opening: dict[str, asyncio.Task[OpenBusiness]] = {}
+        self._retirement = Retirement(self.businesses, self._reopen, self._sweep, self._workers, self._logger)
+        self._forgetting = Forgetting(self._around, self._place("any"), self.has_log)
+        self._at_once = asyncio.Semaphore(_OPENED_AT_ONCE)
+        self._closed = False
+        self._closing: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._ticker = start_task(self._tick(), self._ticked)
+        tell_if_forked(self)
+
+    async def business(self, name: str, flush: Flush | None = None) -> OpenBusiness:
+        """The business of that name, opened (locked, recovered) at first use. `flush` overrides its policy."""
+        self.check_loop()
+        await self._retirement.wait(name)
+        self._check_open()
+        found = self.businesses.get(name)
+        if found is None:
+            policy = self._flush_of(name) if flush is None else check_flush(flush)
+            found = await asyncio.shield(self._opening.get(name) or self._begin_opening(name, policy))
+            self._check_open()
+        if flush is not None and flush != found.flush:
+            raise ConfigError(
+                f"{name} is open with flush={found.flush!r}.", hint="A business has one policy at a time."
+            )
+        return found
+
+    def _begin_opening(self, name: str, policy: Flush) -> asyncio.Task[OpenBusiness]:
+        """Logs are opened side by side, each once. An opening that was begun goes on, though its caller was cancelled."""
+        opening = self._opening[name] = start_task(self._open(name, policy), raised_to_awaiter)
+        return opening
+
+    async def _open(self, name: str, policy: Flush) -> OpenBusiness:
+        try:
+            place = self._place(check_name("business", name))
+            async with self._at_once:
+                await self._workers.run(partial(check_descriptors, place, self._around.ports.descriptors))
+                found = self.businesses[name] = await open_business(place, policy, self._around)
+        finally:
+            del self._opening[name]
+        self._workers.logs = len(self.businesses)
+        return found
+
+    def _reopen(self, business: OpenBusiness) -> None:
+        self._begin_opening(business.name, business.flush)
+
+    def _sweep(self) -> None:
+        options = self.options
+        sweep(options.disk, options.root, options.namespace, options.cluster, self.node)
+
+    async def archive(self) -> None:
+        """Archive every business of this node, and return when all of it is confirmed."""
+        self.check_loop()
+        if self.options.archive_url is None:
+            raise ConfigError("the store was opened with archive=None.", hint="Open it with an archive.")
+        async for business in self._existing():
+            await business.keeper.archive()
+
+    async def checkpoint(self) -> None:
+        """Checkpoint every business of this node."""
+        self.check_loop()
+        async for business in self._existing():
+            await business.keeper.checkpoint()
+
+    async def _existing(self) -> AsyncIterator[OpenBusiness]:
+        """Every business of this node, opened, but for those whose log was retired meanwhile."""
+        for name in self.names():
+            await self._retirement.wait(name)
+            if self.has_log(name):
+                yield await self.business(name)
+
+    def has_log(self, name: str) -> bool:
+        """Whether this node has a log of that business, open or not."""
+        if name in self.businesses or name in self._opening:
+            return True
+        return self.options.disk.exists(log_folder(self.options.root, self._place(name)))
+
+    def retired(self) -> list[str]:
+        """Businesses of which only the end of this node's log is left, or was: see `end_of`."""
+        options = self.options
+        places = retired_places(options.disk, options.root, options.namespace, options.cluster)
+        return [place.business for place in places if place.node == self.node]
+
+    def end_of(self, name: str) -> SnapshotHeader | None:
+        """Where the log of that business ended, if it is retired. It looks at the disk."""
+        return None if self.has_log(name) else end_of(self.options.disk, self.options.root, self._place(name))
+
+    def names(self) -> list[str]:
+        """Businesses of this node, open or not, sorted."""
+        options = self.options
+        try:
+            places = find_places(options.disk, options.root, options.namespace, options.cluster)
+        except OSError as error:
+            raise not_opened(options.root, error) from error
+        return sorted({place.business for place in places if place.node == self.node} | set(self.businesses))
+
+    def descriptors(self) -> Budget:
+        """The file descriptors of this process."""
+        return self._around.ports.descriptors.budget()
+
+    def stats(self) -> dict[str, Any]:
+        """Numbers about the store and its open businesses; JSON can hold them."""
+        disk = self.options.disk
+        return {
+            "root": str(self.options.root),
+            "namespace": self.options.namespace,
+            "cluster": self.options.cluster,
+            "node": self.node,
+            "archive": self.options.archive_url,
+            "descriptors": self.descriptors()._asdict(),
+            "disk": space_stats(disk, self.options.root, self.options.settings.reserve_bytes),
+            "businesses": {name: business.stats() for name, business in sorted(self.businesses.items())},
+        }
+
+    async def close(self, *, archive: bool, within: float | None = None) -> None:
+        """Close every business, cleanly, and let go of everything. With `archive` tails are archived, for `within` seconds.
+
+        Cancelled, it goes on, and calling it again waits for its end; once it has ended, that does nothing.
+        """
+        if self._loop.is_closed():
+            self._let_go()
+        elif not (self._closed if self._closing is None else self._closing.done()):
+            self.check_loop()
+            self._closing = self._closing or start_task(self._close(archive=archive, within=within), raised_to_awaiter)
+            await asyncio.shield(self._closing)
+
+    async def _close(self, *, archive: bool, within: float | None) -> None:
+        until = None if within is None else self.options.clock.elapsed() + within
+        self._closed = True
+        await self._retirement.close()
+        await self._forgetting.close()
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        self._ticker.cancel()
+        await asyncio.gather(self._ticker, return_exceptions=True)
+        closing = {name: business.close(archive=archive, until=until) for name, business in self.businesses.items()}
+        ended = await asyncio.gather(*closing.values(), return_exceptions=True)
+        ended += await asyncio.gather(self._around.archiver.close(), return_exceptions=True)
+        failures = dict(zip([*closing, "the archiver"], ended, strict=True))
+        contain_each([self._archive_workers.close, self._workers.close], partial(failures.__setitem__, "its threads"))
+        raise_together({what: error for what, error in failures.items() if error is not None})
+
+    async def _tick(self) -> None:
+        """Every second, see what is due. A business that nobody writes to and that owes nothing costs nothing."""
+        for count in itertools.count(1):
+            await asyncio.sleep(TICK_SECONDS)
+            if count % _REST_TICKS == 0:
+                self._around.ports.descriptors.rest()
+            for business in list(self.businesses.values()):
+                await business.keeper.tick()
+            self._retirement.tick()
+            self._forgetting.tick()
+
+    def _ticked(self, error: BaseException) -> None:
+        """Should a bug have stopped it, say so, and begin it again: without it nothing is archived or checkpointed."""
+        self._logger.error("the timer of the maintenance met a bug; it goes on", exc_info=error)
+        if not self._closed:
+            self._ticker = start_task(self._tick(), self._ticked)
+
+    def abandon(self, error: BaseException) -> None:
+        """The event loop cannot go on: every open log refuses what waits and all that comes, and its lock is let go of.
+
+        On the loop's thread.
+        """
+        refusals = [partial(business.log.abandon, error) for business in self.businesses.values()]
+        contain_each([*refusals, self._let_go], _not_abandoned)
+
+    def _let_go(self) -> None:
+        """The event loop was closed before the store: end the logs as a crash does, once no thread of ours writes."""
+        self._closed = True
+        self._archive_workers.close()
+        self._workers.close()
+        self._around.archiver.let_go()
+        for business in self.businesses.values():
+            business.log.let_go()
+
+    def let_small_segments_wait(self, patience: Callable[[], int]) -> None:
+        """For so many archive intervals, in businesses that are opened from now on: see `Surroundings.patience`."""
+        self._around = self._around._replace(patience=patience)
+
+    def forget_if(self, may: Callable[[], Awaitable[bool]]) -> None:
+        """What the archive holds of destroyed maps goes only while this says so: see `Forgetting.may`."""
+        self._forgetting.may = may
+
+    def forked(self) -> None:
+        """In a child process the store is closed: it goes on in the parent."""
+        self._closed = True
+
+    def check_loop(self) -> None:
+        """`WrongLoop` on another event loop than the store's; `StoreClosed` once that can be used no more, or in a child."""
+        if asyncio.get_running_loop() is not self._loop:
+            self._check_open()
+            raise WrongLoop(
+                "the store was opened on another event loop, and can be used and closed on that one only; nothing was written.",
+                hint="Use `kvwal.open`, whose store serves any thread, or a store (a node, or a root) for each event loop.",
+            )
+
+    def _place(self, business: str) -> Place:
+        return Place(self.options.namespace, self.options.cluster, business, self.node)
+
+    def _check_open(self) -> None:
+        if self._closed or self._loop.is_closed():
+            raise StoreClosed("the store is closed, or was opened in another process.", hint="Open it again.")

@@ -1,0 +1,122 @@
+"""Options of a store: the arguments of `kvwal.open`, checked, and the ports that the store's logs use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from archive.layout import Place, check_name
+from kvwal.archiver.remote import start_child
+from kvwal.config import Flush, Settings, archive_location, check_flush, check_folder
+from kvwal.errors import ConfigError
+from kvwal.log.files.names import choose_node, find_places
+from kvwal.log.reader import Progress
+from kvwal.ports.clock import SYSTEM, Clock
+from kvwal.ports.descriptors import OWN_DESCRIPTORS, Descriptors
+from kvwal.ports.disk import OS_DISK, Disk
+from kvwal.ports.metrics import NO_METER, Meter
+from kvwal.ports.processes import Child
+
+T = TypeVar("T")
+ARCHIVE_FOLDER = "_archive"
+
+
+class Default(Enum):
+    """Stands for an argument that was not given, where None means something else."""
+
+    ARCHIVE = "the folder _archive under the root"
+
+
+class Options:
+    """What `open` was called with, checked."""
+
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        namespace: str,
+        cluster: str,
+        node: str | None,
+        archive: str | Path | Default | None,
+        flush: Flush,
+        storage_options: dict[str, Any] | None,
+        settings: Settings | None,
+        accept_clock: bool,
+        progress: Progress | None,
+        disk: Disk = OS_DISK,
+        clock: Clock = SYSTEM,
+        meter: Meter = NO_METER,
+        descriptors: Descriptors = OWN_DESCRIPTORS,
+        start_archiver: Callable[[], Child] = start_child,
+    ) -> None:
+        """`disk` and `clock` are the doors that the store's logs use, `meter` hears what they do, `descriptors` is their
+        budget of file descriptors, `start_archiver` makes the archiver's process.
+        """
+        self.disk = disk
+        self.clock = clock
+        self.meter = meter
+        self.descriptors = descriptors
+        self.start_archiver = start_archiver
+        self.root = check_folder("root", root)
+        self.namespace = check_name("namespace", namespace)
+        self.cluster = check_name("cluster", cluster)
+        self.named_node = node
+        self.archive_named = archive is not Default.ARCHIVE and archive is not None
+        self.archive_url = self._archive_url(archive)
+        self.flush = check_flush(flush)
+        self.storage_options = _check_storage(storage_options)
+        self.settings = _check_settings(settings)
+        self.accept_clock = accept_clock
+        self.progress = progress
+        if self.reach(lambda: disk.exists(self.root) and not disk.is_folder(self.root)):
+            raise ConfigError(f"{self.root} is a file, and a root is a folder.", hint="Choose another root.")
+
+    def node(self) -> str:
+        """The node that is meant; several without a choice are a `ConfigError`."""
+        return self.reach(lambda: choose_node(self.disk, self.root, self.namespace, self.cluster, self.named_node))
+
+    def places(self) -> list[Place]:
+        """The logs under the root that a reader means: of one node, or of all."""
+        found = self.reach(lambda: find_places(self.disk, self.root, self.namespace, self.cluster))
+        return [place for place in found if self.named_node in (None, place.node)]
+
+    def reach(self, look: Callable[[], T]) -> T:
+        """What `look` finds under the root; where that is not allowed, a `ConfigError` that says so."""
+        try:
+            return look()
+        except PermissionError as error:
+            raise ConfigError(
+                f"{self.root}: not allowed to look here ({error.strerror}: {error.filename}).",
+                hint="Choose another root, or mend its owner and mode.",
+            ) from error
+
+    def _archive_url(self, archive: str | Path | Default | None) -> str | None:
+        if archive is None:
+            return None
+        if isinstance(archive, Default):
+            return str(self.root / ARCHIVE_FOLDER)
+        return archive_location(archive)
+
+
+def _check_settings(settings: Settings | None) -> Settings:
+    if not isinstance(settings, Settings | None):
+        raise ConfigError(f"settings={settings!r} are no settings.", hint="Give kvwal.Settings(…).")
+    return settings or Settings()
+
+
+def _check_storage(options: dict[str, Any] | None) -> dict[str, Any]:
+    """`options`, if they can cross the pipe to the archiver's process."""
+    if not isinstance(options, dict | None):
+        raise ConfigError(f"storage_options={options!r} is no dict.", hint="Give names and values.")
+    try:
+        msgspec.json.encode(options)
+    except TypeError as error:
+        raise ConfigError(
+            f"storage_options must be such as JSON can hold: {error}.",
+            hint="Give names, numbers and text, not objects.",
+        ) from error
+    return dict(options or {})

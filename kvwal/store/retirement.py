@@ -1,0 +1,87 @@
+"""What becomes of the logs of destroyed maps: each is retired, beside the store, once it holds nothing that is not archived."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from kvwal.errors import KvwalError
+from kvwal.ports.boundary import contain_awaiting, raised_to_awaiter, start_task
+from kvwal.ports.logger import Logger
+from kvwal.ports.tasks import ThreadWorkers
+from kvwal.store.business import OpenBusiness
+
+
+class Retirement:
+    """Used on the store's event loop. One log at a time goes: others write meanwhile, and each costs the disk a few syncs."""
+
+    def __init__(
+        self, businesses: dict[str, OpenBusiness], reopen: Callable[[OpenBusiness], object], sweep: Callable[[], None],
+        workers: ThreadWorkers, logger: Logger,
+    ) -> None:  # fmt: skip
+        """`businesses` are those that are open; `reopen` opens one again that was closed and could not go. `sweep` removes what a
+        killed program was removing: it is called once, on `workers`."""
+        self._businesses = businesses
+        self._reopen = reopen
+        self._sweep = sweep
+        self._workers = workers
+        self._logger = logger
+        self._swept = False
+        self._leaving: dict[str, asyncio.Future[None]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def tick(self) -> None:
+        """Begin with those that may go now. To be called about every second."""
+        if self._closed or (self._task is not None and not self._task.done()):
+            return
+        due = [business for business in self._businesses.values() if business.may_retire()]
+        if due or not self._swept:
+            self._task = start_task(self._run(due), raised_to_awaiter)
+
+    async def wait(self, name: str) -> None:
+        """Returns when the log of this business is not on its way out: it is open, or may be opened."""
+        while (leaving := self._leaving.get(name)) is not None:
+            await asyncio.wait([leaving])
+
+    async def close(self) -> None:
+        """Let the one that is on its way out go, and begin with no other."""
+        self._closed = True
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _run(self, due: list[OpenBusiness]) -> None:
+        if not self._swept:
+            self._swept = True
+            await contain_awaiting(partial(self._workers.run, self._sweep), partial(self._failed, "what was left"))
+        for business in due:
+            alone = await self._workers.run(business.keeper.is_alone_here)
+            business.keeper.retires &= alone  # where another node has a log of it under this root, readers need both
+            if self._closed:
+                return
+            if business.may_retire():
+                await self._retire(business)
+
+    async def _retire(self, business: OpenBusiness) -> None:
+        name = business.name
+        del self._businesses[name]
+        leaving = self._leaving[name] = asyncio.get_running_loop().create_future()
+        gone = False
+
+        async def ended() -> None:
+            nonlocal gone
+            gone = await business.retire()
+
+        try:
+            await contain_awaiting(ended, partial(self._failed, name))
+            if not gone:
+                self._reopen(business)
+        finally:
+            del self._leaving[name]
+            leaving.set_result(None)
+            self._workers.logs = len(self._businesses)
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        trace = None if isinstance(error, KvwalError | OSError) else error
+        self._logger.warning("a log that holds nothing is still there", business=name, error=str(error), exc_info=trace)

@@ -1,0 +1,256 @@
+"""The synchronous face: `kvwal.open`. The core runs on an event loop on a thread of its own."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from weakref import WeakMethod
+
+from kvwal.config import Flush, Settings
+from kvwal.entry import DataEntry
+from kvwal.errors import ConfigError, StoreClosed
+from kvwal.log.reader import Progress
+from kvwal.ports.boundary import Failed
+from kvwal.ports.processes import tell_if_forked
+from kvwal.ports.tasks import LoopEnded, LoopThread
+from kvwal.store.engine import Engine
+from kvwal.store.options import Default, Options
+from kvwal.store.read_only import open_read_only, read_only_stats
+from kvwal.structures.map import Map
+
+T = TypeVar("T")
+
+
+class Store:
+    """An open store. Any number of threads may use it; leaving the `with` block closes it."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self.root = options.root
+        self.namespace = options.namespace
+        self.cluster = options.cluster
+
+    @property
+    def node(self) -> str | None:
+        """The node whose log this is; None where all are read."""
+        return self._options.named_node
+
+    def map(self, name: str, flush: Flush | None = None) -> Map:
+        """The map of the business `name`, which is opened at first use: locked and recovered.
+
+        `flush` overrides the store's flush policy for it. Raises `InvalidName`, `StoreLocked`, `CorruptLog`, `ClockSkew`.
+        """
+        raise NotImplementedError
+
+    def businesses(self) -> list[str]:
+        """Names of the businesses that are there, sorted."""
+        raise NotImplementedError
+
+    def checkpoint(self) -> None:
+        """Bring the snapshot of every business up to now. Writes go on meanwhile."""
+        raise NotImplementedError
+
+    def archive(self) -> None:
+        """Seal what is there, archive it, and return when it is confirmed. `ArchiveError` if the archive cannot be reached."""
+        raise NotImplementedError
+
+    def stats(self) -> dict[str, Any]:
+        """Numbers about the store and each open business, such as JSON can hold."""
+        raise NotImplementedError
+
+    def close(self, *, archive: bool | None = None) -> None:
+        """Write what waits, end the logs cleanly, let go of the locks. Calling it again waits for that, or does nothing.
+
+        An archive that was named when the store was opened gets the tail first (`archive=False`: it does not). Every business
+        is closed, also when closing another one fails: the first failure is raised, with the rest in its notes and its `others`.
+        """
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class WritableStore(Store):
+    """A store that holds the locks of the businesses it uses."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._is_open = False
+        self._is_forked = False
+        self._thread = LoopThread("kvwal", _abandon_if_held(WeakMethod(self._abandon)))
+        try:
+            self._engine = self._thread.run(self._start())
+        except BaseException:
+            self._thread.close()
+            raise
+        self._is_open = True
+        tell_if_forked(self)
+
+    def _abandon(self, error: BaseException) -> None:
+        """The event loop cannot go on: what waits for a log, and all that comes, is refused."""
+        engine: Engine | None = getattr(self, "_engine", None)
+        if engine is not None:
+            engine.abandon(error)
+
+    async def _start(self) -> Engine:
+        return Engine(self._options, own_loop=True)
+
+    @property
+    def node(self) -> str:
+        """The node whose log this is."""
+        return self._engine.node
+
+    def map(self, name: str, flush: Flush | None = None) -> Map:
+        """See `Store.map`."""
+        return Map(self._run(lambda: self._engine.business(name, flush)), store=self)
+
+    def businesses(self) -> list[str]:
+        """See `Store.businesses`."""
+        return self._engine.names()
+
+    def checkpoint(self) -> None:
+        """See `Store.checkpoint`."""
+        self._run(self._engine.checkpoint)
+
+    def archive(self) -> None:
+        """See `Store.archive`."""
+        self._run(self._engine.archive)
+
+    def stats(self) -> dict[str, Any]:
+        """See `Store.stats`."""
+        return self._engine.stats()
+
+    def close(self, *, archive: bool | None = None) -> None:
+        """See `Store.close`."""
+        if self._is_forked:
+            return
+        whether = self._options.archive_named if archive is None else archive
+        ending: Future[None] | None = None
+        try:
+            ending = self._thread.begin(self._engine.close(archive=whether))
+            self._is_open = False
+            self._thread.wait(ending)
+        except LoopEnded:
+            return
+        finally:
+            if ending is not None and ending.done():
+                self._thread.close()
+
+    def __del__(self) -> None:
+        """Nobody can close it any more: say so, and close it without waiting for that."""
+        if getattr(self, "_is_open", False):
+            warnings.warn(
+                f"unclosed store {self.root}: close it, or use `with`", ResourceWarning, stacklevel=2, source=self
+            )
+            engine = self._engine
+            self._thread.end_after(lambda: engine.close(archive=False))
+
+    def forked(self) -> None:
+        """In a child process the store is closed: it goes on in the parent."""
+        self._is_open = False
+        self._is_forked = True
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if not self._is_open:
+            raise _closed()
+        try:
+            return self._thread.run(work())
+        except LoopEnded:
+            raise _closed() from None
+
+
+def _abandon_if_held(abandon: WeakMethod[Failed]) -> Failed:
+    """For the thread of a store, which lives until the store is closed: it must not keep a store that its users dropped."""
+
+    def broken(error: BaseException) -> None:
+        found = abandon()
+        if found is not None:
+            found(error)
+
+    return broken
+
+
+def _closed() -> StoreClosed:
+    return StoreClosed("the store is closed, or was opened in another process.", hint="Open it again.")
+
+
+class ReadOnlyStore(Store):
+    """A store that reads what is there; each `map` shows the moment at which it was asked for."""
+
+    def map(self, name: str, flush: Flush | None = None) -> Map:
+        """The map as the files are now, merged over all nodes unless one was named."""
+        business = open_read_only(name, self._options)
+        return self._options.reach(lambda: Map(business))
+
+    def find(self, name: str, key: Any) -> DataEntry | None:
+        """The latest entry of one key of a map, None if it is absent. The map itself is not loaded."""
+        business = open_read_only(name, self._options)
+        data, key_class = business.codecs.encode_key(key)
+        return self._options.reach(lambda: business.find(key_class, data))
+
+    def history(self, name: str, key: Any) -> list[DataEntry]:
+        """As `Map.history`. The map itself is not loaded."""
+        business = open_read_only(name, self._options)
+        data, key_class = business.codecs.encode_key(key)
+        return self._options.reach(lambda: business.history(key_class, data))
+
+    def businesses(self) -> list[str]:
+        """See `Store.businesses`."""
+        return sorted({place.business for place in self._options.places()})
+
+    def checkpoint(self) -> None:
+        """Refuse."""
+        raise self._refusal()
+
+    def archive(self) -> None:
+        """Refuse."""
+        raise self._refusal()
+
+    def stats(self) -> dict[str, Any]:
+        """What can be said without the locks."""
+        return read_only_stats(self._options)
+
+    def close(self, *, archive: bool | None = None) -> None:
+        """Nothing to do."""
+
+    def _refusal(self) -> ConfigError:
+        return ConfigError("the store was opened with read_only=True.", hint="Open it for writing.")
+
+
+def open_store(
+    root: str | Path,
+    *,
+    namespace: str = "default",
+    cluster: str = "local",
+    node: str | None = None,
+    archive: str | Path | Default | None = Default.ARCHIVE,
+    flush: Flush = "sync",
+    read_only: bool = False,
+    storage_options: dict[str, Any] | None = None,
+    settings: Settings | None = None,
+    accept_clock: bool = False,
+    progress: Progress | None = None,
+) -> Store:
+    """Open the store in the folder `root`, which is created if need be.
+
+    `node` defaults to the only one under the root, else `local`. `archive` is a folder or any fsspec URL (`storage_options`
+    go to it), by default the folder `_archive` under the root, which does not survive the disk; None turns it off. `flush` is
+    `"sync"`, `"os"` or `Interval(...)`. `read_only=True` needs no lock, and without `node` reads the merge of all nodes.
+    `progress(done, total, what)` is called while logs are recovered, with bytes.
+
+    Raises `ConfigError`; what is wrong with a log is raised when it is first used.
+    """
+    options = Options(
+        root, namespace=namespace, cluster=cluster, node=node, archive=archive, flush=flush,
+        storage_options=storage_options, settings=settings, accept_clock=accept_clock, progress=progress,
+    )  # fmt: skip
+    return ReadOnlyStore(options) if read_only else WritableStore(options)
