@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,13 +30,6 @@ WORDS: list[tuple[Any, Any]] = [
     ("bytes", b"\x00\xff"), ("json", {"a": [1, 2.5, None]}), (7, "int"), (2**40, "wide"), (1.5, "float"), (True, "bool"),
     (None, "none"), (b"k", "bytes"),
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """One node for all tests here: each has maps of its own."""
-    with running(tmp_path_factory.mktemp("client") / "root") as node:
-        yield node
 
 
 def connect(node: Node, **given: Any) -> Any:
