@@ -140,6 +140,7 @@ def test_a_java_client_writes_durably_whatever_its_classes(node: Node, tmp_path:
         assert there["long"] == 5
 
 
+@pytest.mark.long
 def test_what_has_expired_is_absent_after_a_restart_and_what_has_not_keeps_its_end(node: Node) -> None:
     with node.client() as client:
         jobs = client.get_map("expiring").blocking()
@@ -166,6 +167,7 @@ def deletes_of(node: Node, name: str) -> int:
         return sum(business.history(f"key-{number}")[0].deleted for number in range(20))
 
 
+@pytest.mark.long
 def test_a_destroyed_map_stays_destroyed_and_may_be_used_again(node: Node) -> None:
     with node.client(**TYPED) as client:
         map_ = client.get_map("short-lived")
@@ -181,6 +183,7 @@ def test_a_destroyed_map_stays_destroyed_and_may_be_used_again(node: Node) -> No
     assert contents(node, "short-lived") == {"key-1": "again"}
 
 
+@pytest.mark.long
 def test_a_drop_that_a_kill_cut_short_is_finished_by_the_next_start(node: Node) -> None:
     with node.client() as client:
         client.get_map("half").blocking().put_all({f"key-{number}": number for number in range(20)})
@@ -206,6 +209,7 @@ def said_of(node: Node, name: str) -> str | None:
     return lines[-1] if lines else None
 
 
+@pytest.mark.long
 def test_a_destroyed_map_with_long_keys_stays_destroyed(node: Node) -> None:
     """The deletes of 5,000 keys of 3.5 KB are more than one block of the log holds."""
     count = 5_000
@@ -229,6 +233,7 @@ def test_a_destroyed_map_with_long_keys_stays_destroyed(node: Node) -> None:
     assert contents(node, "long") == {}
 
 
+@pytest.mark.long
 def test_volatile_maps_are_memory_only(node: Node) -> None:
     with node.client() as client:
         client.get_map("tmp.cache").blocking().put("a", "1")
