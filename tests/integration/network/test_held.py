@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -26,13 +25,6 @@ pytestmark = [
     pytest.mark.timeout(400 + 60 * ROUNDS),
 ]
 SMALL = "[log]\narchive_seconds = 1\n"
-
-
-@pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Network]]:
-    """Three members on a network that can be cut; each test leaves all of them serving."""
-    with networked(tmp_path_factory.mktemp("three"), 3, config=SMALL) as made:
-        yield made
 
 
 def test_nobody_reads_a_change_that_goes_with_its_owner(three: tuple[Cluster, Network]) -> None:
