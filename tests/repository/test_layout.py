@@ -139,7 +139,7 @@ def is_overload(node: ast.AST) -> bool:
     return any(isinstance(mark, ast.Name) and mark.id == "overload" for mark in getattr(node, "decorator_list", []))
 
 
-def test_whatever_is_public_says_what_it_promises() -> None:
+def test_every_public_name_has_a_docstring() -> None:
     assert not [name for module in modules() for name in public_without_docstring(module)]
     assert not [module.path for module in modules() if ast.get_docstring(module.tree) is None]
 

@@ -122,7 +122,7 @@ def test_what_kvwal_has_a_codec_for_can_be_read_without_a_cluster(node: Node) ->
 
 
 @pytest.mark.skipif(java_tool("javac") is None, reason="there is no javac to compile a Java client with")
-def test_a_java_client_writes_durably_whatever_its_classes(node: Node, tmp_path: Path) -> None:
+def test_a_java_client_writes_durably_with_any_classes(node: Node, tmp_path: Path) -> None:
     (tmp_path / "Writes.java").write_text(JAVA)
     javac, java = java_tool("javac"), java_tool("java")
     assert javac is not None

@@ -230,7 +230,7 @@ def test_a_node_listens_at_the_address_of_a_host_name(tmp_path: Path) -> None:
         assert node.stop() == 0
 
 
-def test_a_host_name_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_host_name_is_refused(tmp_path: Path) -> None:
     found = kvwal("node", str(tmp_path / "root"), "--address", "no-such-host.invalid:5701", "--node", "node-1")
     assert found.code == 2
     assert "no-such-host.invalid" in found.err
