@@ -124,7 +124,7 @@ MUTANTS = [
     ),
     Mutant(
         "a restore goes on with what a killed one left", 7, "kvwal/history/restore.py",
-        "        doors.disk.remove_tree(stage)\n", "",
+        "        ports.disk.remove_tree(stage)\n", "",
         "tests/integration/store/test_restore.py::test_what_a_killed_restore_left_is_not_taken_over",
     ),
     Mutant(

@@ -78,8 +78,8 @@ MUTANTS = [
     ),
     Mutant(
         "a recycled segment keeps its old name on the disk", 1, "kvwal/log/files/preallocation.py",
-        "        self._disk.rename(path, spare)\n        self._disk.sync_folder(self._folder)\n",
-        "        self._disk.rename(path, spare)\n",
+        "        self._disk.rename(path, prepared)\n        self._disk.sync_folder(self._folder)\n",
+        "        self._disk.rename(path, prepared)\n",
         CUTS,
     ),
     Mutant(

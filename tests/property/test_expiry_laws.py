@@ -82,7 +82,7 @@ class Nodes:
             self.clock.ms += milliseconds
         elif what == "sweep":
             business = await store._engine_now().business("b")
-            await business.keeper.tick()
+            await business.maintenance.tick()
             await business.log.flush()
         elif what == "archive":
             await store.archive()

@@ -13,8 +13,8 @@ import pytest
 from kvwal.config import Flush, Interval
 from kvwal.entry import Entry, encode_entries
 from kvwal.log.appender import Appender
-from kvwal.log.files.preallocation import Spares
-from kvwal.ports.space import Room
+from kvwal.log.files.preallocation import PreallocatedSegments
+from kvwal.ports.space import DiskSpace
 from tests.support.disk.cuts import FOLDER, Cuts, Told
 from tests.support.disk.durability import SECTOR
 from tests.support.disk.faults import FakeClock
@@ -122,7 +122,7 @@ def test_a_spare_is_on_the_disk_before_it_is_used() -> None:
     """Else the fdatasync of the first groups in it would have to write all of it."""
     disk = MemoryDisk()
     disk.make_folders(FOLDER)
-    Spares(disk, Room(disk, FOLDER, 0), FOLDER).prepare(9 << 20)
+    PreallocatedSegments(disk, DiskSpace(disk, FOLDER, 0), FOLDER).prepare(9 << 20)
     assert {choice.place for choice in Cut(disk).choices} == {"zeros-1.partial"}, "only its name may be lost"
 
 

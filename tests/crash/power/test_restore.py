@@ -12,7 +12,7 @@ import pytest
 from archive.layout import Place
 from archive.objects import open_objects
 from archive.registry import register
-from kvwal.history.restore import STAGE, Doors, restore_through
+from kvwal.history.restore import STAGE, RestorePorts, restore_through
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import entry_decoder
 from kvwal.scrub.repair import look, repair
@@ -103,7 +103,7 @@ def test_every_cut_of_a_restore(take_over: bool, tmp_path: Path) -> None:
         clock = FakeClock()
         clock.drawn = number * DRAWS
         restore_through(
-            Doors(disk, clock), archive, ROOT, namespace="default", cluster="local", node=node, at=None,
+            RestorePorts(disk, clock), archive, ROOT, namespace="default", cluster="local", node=node, at=None,
             take_over=take_over, storage_options=None, progress=None,
         )  # fmt: skip
 
@@ -120,10 +120,10 @@ def test_every_cut_of_a_restore(take_over: bool, tmp_path: Path) -> None:
 
 def test_every_cut_of_a_repair(tmp_path: Path) -> None:
     (tmp_path / "archive").mkdir()
-    found = look(Doors(written(), FakeClock()), ROOT, PLACE, None, entry_decoder())
+    found = look(RestorePorts(written(), FakeClock()), ROOT, PLACE, None, entry_decoder())
 
     def mend(disk: MemoryDisk, archive: Path, number: int) -> None:
-        repair(Doors(disk, FakeClock()), ROOT, [found], None, take_over=False)
+        repair(RestorePorts(disk, FakeClock()), ROOT, [found], None, take_over=False)
 
     def whole(disk: MemoryDisk) -> None:
         assert read(disk, PLACE) == VALUES

@@ -11,7 +11,7 @@ import pytest
 
 import kvwal as library
 from kvwal.errors import ConfigError
-from kvwal.history.restore import Doors
+from kvwal.history.restore import RestorePorts
 from kvwal.log.files.names import find_places
 from kvwal.log.reader import entry_decoder
 from kvwal.ports.clock import SYSTEM
@@ -67,7 +67,7 @@ def test_logs_of_several_namespaces_are_not_repaired_into_one_root(tmp_path: Pat
 
 
 def test_a_repair_of_several_namespaces_writes_nothing(tmp_path: Path) -> None:
-    root, into, doors = tmp_path / "data", tmp_path / "mended", Doors(OS_DISK, SYSTEM)
+    root, into, doors = tmp_path / "data", tmp_path / "mended", RestorePorts(OS_DISK, SYSTEM)
     two_namespaces(root)
     found = [look(doors, root, place, None, entry_decoder()) for place in find_places(OS_DISK, root)]
     with pytest.raises(ConfigError, match="cannot be repaired into one root at once; nothing was written"):

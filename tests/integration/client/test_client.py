@@ -119,7 +119,7 @@ class Job:
 def test_a_codec_of_the_caller_and_one_that_is_not_known_here(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     knowing = Codecs()
     knowing.register(Job, "job", keys=True)
-    monkeypatch.setattr("kvwal.client.business.registry", knowing)
+    monkeypatch.setattr("kvwal.client.cluster_business.registry", knowing)
     with connect(node) as store:
         jobs = store.map("codecs")
         jobs["a"] = Job("RUNNING")

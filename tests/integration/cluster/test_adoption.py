@@ -139,7 +139,7 @@ def test_what_came_meanwhile_counts_and_ends_of_entries_stay(three: Cluster) -> 
 
 
 def test_a_new_member_takes_the_place_of_a_lost_one(three: Cluster) -> None:
-    """As docs/cluster.md says: then one more may be killed, and a total loss waits for none that is gone."""
+    """As docs/cluster-semantics.md says: then one more may be killed, and a total loss waits for none that is gone."""
     jobs = dict.fromkeys(KEYS, 1)
     with three.client() as client:
         client.get_map("jobs").blocking().put_all(jobs)

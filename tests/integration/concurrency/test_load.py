@@ -130,7 +130,7 @@ def test_tasks_and_threads_on_the_asynchronous_store(tmp_path: Path) -> None:
             jobs = store.map("jobs")
             await jobs.count()
             workers.extend(Worker(jobs, str(number), seed, tally) for number in range(TASKS + THREADS))
-            keeper = asyncio.create_task(keep_up(store, ended))
+            maintenance = asyncio.create_task(keep_up(store, ended))
             for worker in workers[:THREADS]:
                 threads.start(
                     lambda worker=worker: asyncio.run_coroutine_threadsafe(  # type: ignore[misc]
@@ -142,7 +142,7 @@ def test_tasks_and_threads_on_the_asynchronous_store(tmp_path: Path) -> None:
                     group.create_task(worker.run(TASK_STEPS))
             await asyncio.to_thread(threads.join)
             ended.set()
-            await keeper
+            await maintenance
             check({key: value async for key, value in jobs.scan()}, workers)
             check_idle(store.stats()["businesses"]["jobs"], tally)
 

@@ -1,4 +1,4 @@
-"""docs/cluster.md, typed as it is written: a node by hand, a client, a kill, and what the logs and the archive then hold."""
+"""docs/cluster.md and the lost disk of docs/cluster-runbook.md, as typed: a node, a client, a kill, a restore."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ READY = "is ready at"
 
 @pytest.fixture
 def page() -> str:
-    """The page, with ports that are free here."""
-    text = (ROOT / "docs" / "cluster.md").read_text()
+    """The quick start and the runbook behind it, with ports that are free here."""
+    text = "\n".join((ROOT / "docs" / name).read_text() for name in ("cluster.md", "cluster-runbook.md"))
     for port in (5701, 5711, 5712, 5713, 8701):
         text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{free_port()}")
     return text

@@ -18,7 +18,7 @@ OFTEN = kvwal.Settings(archive_seconds=0.01, checkpoint_seconds=0.01)
 def test_an_unforeseen_error_ends_no_maintenance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither that of the other businesses nor, once it is gone, of the one that met it."""
     with open_with_archiver(tmp_path / "root", tmp_path / "archive", settings=OFTEN) as store:
-        keepers = {name: store.map(name)._business.keeper for name in ("a", "b", "c")}  # type: ignore[attr-defined]
+        keepers = {name: store.map(name)._business.maintenance for name in ("a", "b", "c")}  # type: ignore[attr-defined]
 
         def fail(now: float) -> None:
             raise ZeroDivisionError("an unforeseen error")

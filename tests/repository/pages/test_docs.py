@@ -39,6 +39,19 @@ def test_every_link_of_every_page_resolves() -> None:
     assert not [link for page in committed(".md") for link in broken_links(ROOT / page)]
 
 
+KINDS = {"tutorial", "how-to", "reference", "explanation"}
+PAGE = re.compile(r"^\| \[[^\]]+\]\((\S+)\) \| ([\w-]+) \| (.+) \|$", re.MULTILINE)
+
+
+def test_the_readme_leads_to_every_page_and_names_its_kind() -> None:
+    text = (ROOT / "README.md").read_text()
+    rows = {path: kind for path, kind, _ in PAGE.findall(text)}
+    assert set(rows.values()) <= KINDS
+    pages = {page for page in committed(".md") if page.startswith("docs/") and "/decisions/0" not in page}
+    assert not [page for page in pages if page not in rows and f"]({page})" not in text]
+    assert not [path for path in rows if path not in pages and not (ROOT / path).is_dir()]
+
+
 def test_an_overtaken_decision_says_so_and_the_index_does() -> None:
     folder = ROOT / "docs" / "decisions"
     rows = re.findall(r"^\| \[\d+\]\((\S+)\) \|.*\|([^|]*)\|$", (folder / "README.md").read_text(), re.MULTILINE)

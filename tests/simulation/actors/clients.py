@@ -9,7 +9,7 @@ from typing import Any
 
 from kvwal import aio
 from kvwal.errors import ArchiveError, ArchiveGap, CommitUnknown, LogFailed, Overloaded, StorageFull, StoreClosed
-from kvwal.store.business import OpenBusiness
+from kvwal.store.open_business import OpenBusiness
 from kvwal.structures.map import Map
 from tests.simulation.history import ABSENT, Op, Stamped
 from tests.simulation.ledger import Ledger, to_version

@@ -11,10 +11,10 @@ from archive.maintenance import compaction as rewrite
 from archive.objects import open_objects
 from kvwal.entry import Entry
 from kvwal.errors import ArchiveDamaged, ArchiveError, ArchiveGap, ConfigError, CorruptLog, KvwalError
-from kvwal.history.restore import Doors, RestoreReport, restore_through
+from kvwal.history.restore import RestorePorts, RestoreReport, restore_through
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import entry_decoder
-from kvwal.log.recovery import Target, recover
+from kvwal.log.recovery import RecoveryTarget, recover
 from tests.simulation.checker import check_state
 from tests.simulation.history import Violation, fold
 from tests.simulation.ledger import Ledger, to_found
@@ -91,7 +91,9 @@ class Operator:
         for name in report.entries:
             entries = found[name] = []
             place = Place("default", "local", name, ELSEWHERE)
-            recover(machine.memory, log_folder(ROOT, place), Target(entries.extend, entries.clear), entry_decoder())
+            recover(
+                machine.memory, log_folder(ROOT, place), RecoveryTarget(entries.extend, entries.clear), entry_decoder()
+            )
         return found
 
     def _compare(self, ledger: Ledger, entries: list[Entry], last: int, confirmed: int) -> None:
@@ -124,7 +126,7 @@ class Operator:
 
     def _restore(self, process: Process, *, take_over: bool) -> RestoreReport:
         return restore_through(
-            Doors(process.disk, self.world.clock), URL, ROOT, namespace="default", cluster="local",
+            RestorePorts(process.disk, self.world.clock), URL, ROOT, namespace="default", cluster="local",
             node=NODE if take_over else ELSEWHERE, at=None, take_over=take_over, storage_options=None, progress=None,
         )  # fmt: skip
 

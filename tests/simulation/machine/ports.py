@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
 
-from kvwal.archiver.jobs import Answers, Checkpoint, Failed, Job, Upkeep, decode_job, encode
+from kvwal.archiver.jobs import Answers, Checkpoint, Compact, Failed, Job, decode_job, encode
 from kvwal.archiver.work import answer
 from kvwal.log.reader import log_files
 from kvwal.store.options import Options
@@ -70,7 +70,7 @@ class Child:
 
     def _do(self, job: Job) -> bytes:
         self._world.happened("job", type(job).__name__)
-        self._world.rewrites += isinstance(job, Upkeep)
+        self._world.rewrites += isinstance(job, Compact)
         self._world.checkpoints += isinstance(job, Checkpoint)
         done = answer(job, self._process.disk, self._world.clock)
         self._world.happened("job done", done)

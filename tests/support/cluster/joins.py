@@ -14,13 +14,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from kvwal.cluster.bootstrap import Recovered, Status
-from kvwal.cluster.membership import OwnRecord, RecordFile
-from kvwal.cluster.quorum import Electorate, first
+from kvwal.cluster.membership import LocalMembership, MembershipFile
+from kvwal.cluster.quorum import Quorum, first
 from kvwal.errors import ClusterUnreachable, NotRecovered
 from kvwal.node import jvm
-from kvwal.node.adapters.bootstrap import Recovery
-from kvwal.node.adapters.membership import Fellow
-from kvwal.node.adapters.quorum_membership import Voters
+from kvwal.node.adapters.bootstrap import Bootstrap
+from kvwal.node.adapters.membership import Peer
+from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.ports.clock import SystemClock
 from kvwal.ports.disk import OS_DISK
 from kvwal.ports.tasks import ThreadWorkers
@@ -35,7 +35,7 @@ class Others:
     def __init__(self, *, there: list[str], living: list[str], answers: bool = True) -> None:
         """`there` saw memory being filled, `living` are there now; with `answers` false the first question gets none."""
         self.own = self._fellow(NEW)
-        self.now: Electorate | None = first([OLD, NEW])
+        self.now: Quorum | None = first([OLD, NEW])
         self.asked = lambda: None
         self._recovered = Recovered(by=OLD, living=there)
         self._living = living
@@ -45,8 +45,8 @@ class Others:
             self.tell(Status(member=name, name=name, address=name, votes=1, expected={OLD: OLD, NEW: NEW}))
 
     @staticmethod
-    def _fellow(name: str) -> Fellow:
-        return Fellow(name, name, name, "", "")
+    def _fellow(name: str) -> Peer:
+        return Peer(name, name, name, "", "")
 
     def recovered(self) -> Recovered:
         if not self._answers:
@@ -54,7 +54,7 @@ class Others:
             raise ClusterUnreachable("the other members could not be asked.", hint="It is asked again.")
         return self._recovered
 
-    def living(self) -> list[Fellow]:
+    def living(self) -> list[Peer]:
         return [self._fellow(name) for name in self._living]
 
     def names(self) -> set[str]:
@@ -67,10 +67,10 @@ class Others:
     def tell(self, status: Status) -> None:
         self._told[status.name] = status
 
-    def electorate(self) -> Electorate | None:
+    def electorate(self) -> Quorum | None:
         return self.now
 
-    def exchange(self, old: Electorate | None, new: Electorate) -> bool:
+    def exchange(self, old: Quorum | None, new: Quorum) -> bool:
         return False
 
 
@@ -91,10 +91,10 @@ async def joined(others: Others, gate: Any) -> str:
     )
     workers = ThreadWorkers("test", 1)
     with tempfile.TemporaryDirectory() as folder:
-        file = RecordFile(OS_DISK, Path(folder), "default", "default", NEW)
-        voters = Voters(others, NEW, lambda names: None)  # type: ignore[arg-type]
-        record = OwnRecord(file, workers, NEW, NEW, alone=False)
-        recovery = Recovery(options, engine, others, voters, lambda: None, workers, record, gate, None)  # type: ignore[arg-type]
+        file = MembershipFile(OS_DISK, Path(folder), "default", "default", NEW)
+        quorum_membership = QuorumMembership(others, NEW, lambda names: None)  # type: ignore[arg-type]
+        record = LocalMembership(file, workers, NEW, NEW, alone=False)
+        recovery = Bootstrap(options, engine, others, quorum_membership, lambda: None, workers, record, gate, None)  # type: ignore[arg-type]
         try:
             await recovery.run()
         except NotRecovered as error:

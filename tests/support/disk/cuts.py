@@ -20,7 +20,7 @@ from kvwal.codecs import registry
 from kvwal.entry import Entry
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import End, SegmentReader, entry_decoder
-from kvwal.log.recovery import Recovered, Target, recover
+from kvwal.log.recovery import Recovered, RecoveryTarget, recover
 from tests.support.disk.durability import Choice, Image
 from tests.support.disk.power import Cut, MemoryDisk
 
@@ -80,7 +80,7 @@ def recovered(disk: MemoryDisk, folder: Path = FOLDER) -> Found:
     def apply(entries: list[Entry]) -> None:
         latest.update({entry.key: entry for entry in entries})
 
-    found = recover(disk, folder, Target(apply, latest.clear), entry_decoder())
+    found = recover(disk, folder, RecoveryTarget(apply, latest.clear), entry_decoder())
     _check_sealed(disk, found)
     values = {
         key.decode(): registry.decode(entry.value, entry.value_class)

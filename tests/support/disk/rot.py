@@ -20,7 +20,7 @@ from archive.objects import open_objects
 from archive.reader import live_objects
 from archive.verify import verify
 from kvwal.errors import KvwalError
-from kvwal.history.restore import Doors, restore_through
+from kvwal.history.restore import RestorePorts, restore_through
 from kvwal.log.files.format import HEAD_BYTES, find_blocks
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import SegmentReader, SnapshotReader
@@ -187,7 +187,7 @@ def restore_all(built: Built) -> Answers:
     """What a restore of all businesses brings back."""
     disk = RottenDisk()
     restore_through(
-        Doors(disk, SYSTEM), built.archive, "/restored", namespace="default", cluster="local", node=None, at=None,
+        RestorePorts(disk, SYSTEM), built.archive, "/restored", namespace="default", cluster="local", node=None, at=None,
         take_over=False, storage_options=None, progress=None,
     )  # fmt: skip
     store = ReadOnlyStore(make_options(Path("/restored"), disk))

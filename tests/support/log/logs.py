@@ -11,7 +11,7 @@ from kvwal.log.appender import Appender
 from kvwal.log.files.format import Header
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.reader import entry_decoder
-from kvwal.log.recovery import Recovered, Target, recover
+from kvwal.log.recovery import Recovered, RecoveryTarget, recover
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK, Disk
 
@@ -64,7 +64,7 @@ class Writer:
 def recovered(folder: Path) -> tuple[Recovered, list[bytes]]:
     """What recovery finds, and the keys it hands over, in order."""
     entries: list[Entry] = []
-    found = recover(OS_DISK, folder, Target(entries.extend, entries.clear), entry_decoder())
+    found = recover(OS_DISK, folder, RecoveryTarget(entries.extend, entries.clear), entry_decoder())
     return found, [entry.key for entry in entries]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 
 from kvwal.entry import Entry
 from kvwal.log.ring import Submission, size_of
-from kvwal.store.business import OpenBusiness
+from kvwal.store.open_business import OpenBusiness
 
 
 def put(business: OpenBusiness, *entries: Entry) -> Awaitable[int]:

@@ -88,7 +88,7 @@ class Life:
             for stage in LITTLE:
                 self._write(store, stage)
                 self._ask("delta", store.checkpoint)
-            self._ask("upkeep", lambda: store._run(store._engine.businesses["b"].keeper._upkeep))
+            self._ask("upkeep", lambda: store._run(store._engine.businesses["b"].maintenance._compact))
         self._compact()
         with self._open() as store:
             self._write(store, 5)

@@ -138,7 +138,8 @@ def test_encoding_is_deterministic() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["layout", "objects", "registry", "writer", "reader", "view", "rewrite", "verify", "restore"]
+    "module",
+    ["layout", "objects", "registry", "writer", "reader", "view", "maintenance.compaction", "verify", "restore"],
 )
 def test_importing_is_light(module: str) -> None:
     heavy = "{'pyarrow', 'duckdb', 'fsspec', 's3fs', 'tenacity'}"

@@ -62,7 +62,7 @@ def snapshot(root: Path, node: str = "local") -> dict[bytes, bool]:
 
 
 async def keeper_of(store: aio.Store) -> Any:
-    return (await store._engine_now().business("b")).keeper
+    return (await store._engine_now().business("b")).maintenance
 
 
 def test_without_an_archive_a_snapshot_holds_no_deletes(tmp_path: Path, clock: FakeClock) -> None:
@@ -103,7 +103,7 @@ def test_a_snapshot_leaves_out_what_no_other_node_needs(tmp_path: Path, clock: F
             await b.map("b").put("ended", 1, ttl=1)
             for key in ("of a", "of b"):
                 await b.map("b").delete(key)
-            keeper = await keeper_of(b)
+            maintenance = await keeper_of(b)
             for a_has_passed in (False, True):
                 clock.ms += 2 * HOUR_MS
                 clock.seconds += 700
@@ -114,7 +114,7 @@ def test_a_snapshot_leaves_out_what_no_other_node_needs(tmp_path: Path, clock: F
                 assert snapshot(tmp_path / "b", "b") == {b"kept": False, **needed}
                 await a.map("b").put("more", 1)
                 await a.archive()
-            assert keeper.archive_error is None
+            assert maintenance.archive_error is None
 
     asyncio.run(main())
 
@@ -139,9 +139,9 @@ def test_a_year_of_keys_that_come_and_go_leaves_nothing_behind(tmp_path: Path, c
         clock.ms += 4 * WEEK_MS
         clock.seconds += 700
         for store in stores.values():
-            keeper = await keeper_of(store)
-            await keeper._upkeep()
-            await keeper.log.flush()
+            maintenance = await keeper_of(store)
+            await maintenance._compact()
+            await maintenance.log.flush()
             await store.archive()
             await store.checkpoint()
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from kvwal.store.archive_lag import Behind
+from kvwal.store.archive_lag import ArchiveLag
 
 DAY = 86_400
 
 
 def test_nothing_waits_where_all_is_archived() -> None:
-    behind = Behind()
+    behind = ArchiveLag()
     for now in range(100):
         behind.note(now, now, float(now))
     assert behind.seconds(99, 200.0) == 0.0
 
 
 def test_the_oldest_entry_counts_however_much_is_written_after_it() -> None:
-    behind = Behind()
+    behind = ArchiveLag()
     behind.note(5, 5, 0.0)
     for now in range(10, 60):
         behind.note(now, 5, float(now))
@@ -25,7 +25,7 @@ def test_the_oldest_entry_counts_however_much_is_written_after_it() -> None:
 
 
 def test_what_was_archived_meanwhile_waits_no_longer() -> None:
-    behind = Behind()
+    behind = ArchiveLag()
     for now in range(1, 101):
         behind.note(now, 0, float(now))
     assert behind.seconds(40, 100.0) == pytest.approx(100 - 41, abs=1)
@@ -33,7 +33,7 @@ def test_what_was_archived_meanwhile_waits_no_longer() -> None:
 
 
 def test_a_quiet_log_that_is_written_to_again_is_as_late_as_its_new_entry() -> None:
-    behind = Behind()
+    behind = ArchiveLag()
     behind.note(1, 1, 0.0)
     behind.note(1, 1, float(DAY))
     behind.note(2, 1, DAY + 1.0)
@@ -41,7 +41,7 @@ def test_a_quiet_log_that_is_written_to_again_is_as_late_as_its_new_entry() -> N
 
 
 def test_a_week_without_an_archive_is_remembered_in_little() -> None:
-    behind = Behind()
+    behind = ArchiveLag()
     for now in range(7 * DAY):
         behind.note(now + 1, 0, float(now))
     assert behind.seconds(0, 7.0 * DAY) == 7 * DAY

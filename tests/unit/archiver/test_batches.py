@@ -12,10 +12,10 @@ from kvwal.archiver.jobs import (
     Answers,
     Archive,
     Archived,
+    ArchiveTarget,
     Failed,
     SegmentRef,
     Several,
-    Target,
     decode_job,
     encode,
 )
@@ -30,7 +30,7 @@ from tests.support.disk.faults import make_options, open_store
 
 
 def job(name: str, size: int = 100) -> Archive:
-    target = Target("/nowhere", ("n", "c", name, "l"), "0" * 32)
+    target = ArchiveTarget("/nowhere", ("n", "c", name, "l"), "0" * 32)
     return Archive(target, "/nowhere", [SegmentRef("/nowhere", 1, 2, 0, 0, size)], 2, 0)
 
 

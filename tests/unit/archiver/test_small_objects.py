@@ -53,10 +53,10 @@ class Written:
             for _ in range(EVERY):
                 clock.seconds += 1
                 clock.ms += 1000
-                await business.keeper.tick()
-                if business.keeper._running is not None:
-                    await business.keeper._running
-                self.most_waiting = max(self.most_waiting, business.keeper.archive_lag_seconds())
+                await business.maintenance.tick()
+                if business.maintenance._running is not None:
+                    await business.maintenance._running
+                self.most_waiting = max(self.most_waiting, business.maintenance.archive_lag_seconds())
             self.puts |= {path.name for path in (self.folder / "archive").rglob("*.parquet")}
         await engine.close(archive=False)
 

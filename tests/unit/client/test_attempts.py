@@ -21,7 +21,7 @@ from hazelcast.protocol.codec import map_delete_codec, map_put_if_absent_codec, 
 from hazelcast.serialization.data import Data
 
 from kvwal.client.attempts import install
-from kvwal.client.business import ClusterBusiness
+from kvwal.client.cluster_business import ClusterBusiness
 from kvwal.client.failures import translate
 from kvwal.errors import CommitUnknown, KvwalError
 

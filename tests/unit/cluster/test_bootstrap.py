@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kvwal.cluster.bootstrap import Status, left_out, missing, unknown_to
-from kvwal.cluster.membership import Record, RecordFile
+from kvwal.cluster.membership import MembershipFile, MembershipRecord
 from kvwal.errors import ConfigError, NewerVersion
 from kvwal.ports.disk import OS_DISK
 
@@ -58,20 +58,20 @@ def test_a_member_is_known_when_every_other_one_has_it_on_record() -> None:
 
 
 def test_a_record_comes_back_and_a_crash_leaves_the_old_one(tmp_path: Path) -> None:
-    file = RecordFile(OS_DISK, tmp_path, "spark", "test", "node-1")
+    file = MembershipFile(OS_DISK, tmp_path, "spark", "test", "node-1")
     assert file.read() is None
-    file.write(Record(members={"node-1": "h:1"}))
+    file.write(MembershipRecord(members={"node-1": "h:1"}))
     (leftover,) = (tmp_path / "spark" / "test" / "_members").iterdir()
     leftover.with_name("node-1.json.partial").write_bytes(b"{half")
-    assert file.read() == Record(members={"node-1": "h:1"})
-    file.write(Record(members=NAMES, alone=False))
-    assert file.read() == Record(members=NAMES, alone=False)
+    assert file.read() == MembershipRecord(members={"node-1": "h:1"})
+    file.write(MembershipRecord(members=NAMES, alone=False))
+    assert file.read() == MembershipRecord(members=NAMES, alone=False)
     assert [path.name for path in leftover.parent.iterdir()] == ["node-1.json"]
 
 
 def test_a_record_that_cannot_be_read_is_no_empty_one(tmp_path: Path) -> None:
-    file = RecordFile(OS_DISK, tmp_path, "spark", "test", "node-1")
-    file.write(Record())
+    file = MembershipFile(OS_DISK, tmp_path, "spark", "test", "node-1")
+    file.write(MembershipRecord())
     (path,) = (tmp_path / "spark" / "test" / "_members").iterdir()
     path.write_bytes(b"")
     with pytest.raises(ConfigError, match=r"node-1\.json"):

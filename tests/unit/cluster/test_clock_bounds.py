@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvwal.cluster.clock_bounds import AHEAD_MS, Bounds, LimitedClock
+from kvwal.cluster.clock_bounds import AHEAD_MS, BoundedClock, ClockBounds
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ClusterUnreachable
 
@@ -24,8 +24,8 @@ class Member:
 
     def __init__(self, ahead: int) -> None:
         self.ahead = ahead
-        self.bounds = Bounds()
-        self.logs = [LimitedClock(self.bounds), LimitedClock(self.bounds)]
+        self.bounds = ClockBounds()
+        self.logs = [BoundedClock(self.bounds), BoundedClock(self.bounds)]
         self.told = 0
 
     def tell(self, wall: int, floor: int = 0) -> None:
@@ -77,7 +77,7 @@ def test_a_clock_that_could_not_be_told_writes_nothing_and_goes_on_when_it_could
 
 
 def test_before_anybody_was_told_there_is_no_limit() -> None:
-    log = LimitedClock(Bounds())
+    log = BoundedClock(ClockBounds())
     assert log.stamp(WALL) == WALL << TIMESTAMP_SHIFT
     assert log.stamp(WALL) == (WALL << TIMESTAMP_SHIFT) + 1
 

@@ -17,7 +17,7 @@ from kvwal.cluster.requests import CopyQuestion, PartQuestion
 from kvwal.entry import DROPPED, Entry
 from kvwal.errors import ArchiveError
 from kvwal.log.ring import Submission, size_of
-from kvwal.node.adapters.membership import Fellow
+from kvwal.node.adapters.membership import Peer
 from kvwal.node.requests import log_copies as copies
 from kvwal.node.requests.log_copies import Copies, OwnCopy
 from kvwal.ports.tasks import ThreadWorkers
@@ -80,15 +80,15 @@ class Members:
         self.workers = ThreadWorkers("test", 4)
         self.own: dict[str, OwnCopy] = {}
 
-    async def _ask(self, fellow: Fellow, question: CopyQuestion | PartQuestion, within: float) -> bytes:
-        return await self.own[fellow.name].answer(question)
+    async def _ask(self, peer: Peer, question: CopyQuestion | PartQuestion, within: float) -> bytes:
+        return await self.own[peer.name].answer(question)
 
     async def gather(self) -> Objects:
         """At the first."""
         engines = {name: cast("Engine", store._engine) for name, store in self.stores.items()}
         self.own = {name: OwnCopy(engine, self.workers) for name, engine in engines.items()}
         first = Copies(self.own[NAMES[0]], self._ask, engines[NAMES[0]], self.workers)
-        return await first.gather(NAMES[0], [Fellow(name, name, "", "", "") for name in NAMES])
+        return await first.gather(NAMES[0], [Peer(name, name, "", "", "") for name in NAMES])
 
 
 async def submitted(members: Members, name: str, *entries: Entry) -> None:
@@ -191,7 +191,7 @@ def test_what_a_log_held_before_its_own_mark_needs_no_delete(marked: bool, tmp_p
         members.clock.ms += 1
         await submitted(members, "node-1", Entry(b"", DROPPED, b"", "none", True, 0))
         engine = cast("Engine", members.stores["node-1"]._engine)
-        engine.businesses["jobs"].keeper.retires = True
+        engine.businesses["jobs"].maintenance.retires = True
         await members.stores["node-1"].archive()
         engine._retirement.tick()
         await cast("asyncio.Task[None]", engine._retirement._task)

@@ -16,7 +16,7 @@ from archive.registry import register
 from archive.view import latest
 from archive.writer import put_segment
 from kvwal.cluster.archive_load import Marks, dropped_rows, marks_of
-from kvwal.cluster.recovery_buffer import Passing, passing
+from kvwal.cluster.recovery_buffer import RecoveryBuffer, recovery_buffer
 from kvwal.entry import DROPPED, TIMESTAMP_SHIFT, Ended, Entry, time_mark
 from kvwal.history.timeline import to_table
 from kvwal.node.adapters.destroyed_maps import Absence, may_let_go
@@ -96,7 +96,7 @@ def test_the_archive_forgets_a_map_of_which_all_logs_are_marked(other: list[Entr
     ("since", "nothing"), [([], True), ([put("1", 46)], False), ([put("1", 91)], False), ([delete("1", 91)], True)]
 )
 def test_a_log_that_is_marked_holds_nothing_until_something_is_put(since: list[Entry], nothing: bool) -> None:
-    state = Passing(lambda: 0, collects=False)
+    state = RecoveryBuffer(lambda: 0, collects=False)
     state.apply([put("1", 11), away(90, 45, 50), *since])
     assert state.holds_nothing() is nothing
     assert state.was_dropped
@@ -110,10 +110,10 @@ def member(folder: Path, work: Callable[[Engine, FakeClock], Awaitable[None]]) -
         options = make_options(
             folder / "root", archive=folder / "archive", node="b", clock=clock, start_archiver=lambda: InProcess("")
         )
-        engine = Engine(options, own_loop=True, memory=lambda now: Passing(now, collects=False))
+        engine = Engine(options, own_loop=True, memory=lambda now: RecoveryBuffer(now, collects=False))
         business = await engine.business("b")
         await _put(engine)
-        await business.keeper.archive()
+        await business.maintenance.archive()
         await work(engine, clock)
         await engine.close(archive=True)
 
@@ -164,13 +164,13 @@ def test_a_log_is_marked_that_is_older_than_the_mark_by_more_than_clocks_differ(
         business = engine.businesses["b"]
         await look(engine, tmp_path)
         last = business.log.appender.next_sequence
-        assert business.keeper.retires is marked
-        assert passing(business.state).holds_nothing() is marked
+        assert business.maintenance.retires is marked
+        assert recovery_buffer(business.state).holds_nothing() is marked
         await look(engine, tmp_path)
         assert business.log.appender.next_sequence == last
         if marked:
             assert may_let_go(engine, business, alone=False)
-            await business.keeper.archive()
+            await business.maintenance.archive()
             engine._retirement.tick()
             assert engine._retirement._task is not None
             await engine._retirement._task
@@ -188,7 +188,7 @@ def test_a_put_that_comes_before_the_mark_is_written_stays(tmp_path: Path) -> No
         looking = asyncio.create_task(look(engine, tmp_path))
         await _put(engine)
         await looking
-        assert not passing(engine.businesses["b"].state).holds_nothing()
+        assert not recovery_buffer(engine.businesses["b"].state).holds_nothing()
 
     member(tmp_path, work)
 
@@ -204,7 +204,7 @@ def test_the_archive_forgets_nothing_while_a_member_may_bring_something_older(tm
         destroy(tmp_path, clock.ms + 60_000)
         clock.ms += 120_000
         await look(engine, tmp_path)
-        await engine.businesses["b"].keeper.archive()
+        await engine.businesses["b"].maintenance.archive()
         engine._retirement.tick()
         assert engine._retirement._task is not None
         await engine._retirement._task

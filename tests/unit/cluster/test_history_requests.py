@@ -19,10 +19,10 @@ from kvwal.cluster.requests import Question
 from kvwal.entry import Entry
 from kvwal.errors import ArchiveError, ClusterUnreachable
 from kvwal.log.reader import entry_decoder
-from kvwal.node.adapters.membership import Fellow
+from kvwal.node.adapters.membership import Peer
 from kvwal.node.requests import peers
-from kvwal.node.requests.history_service import Answering
-from kvwal.node.requests.loop import QuestionLoop
+from kvwal.node.requests.history_service import HistoryService
+from kvwal.node.requests.loop import RequestLoop
 from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.engine import Engine
@@ -54,8 +54,8 @@ class Members:
 
     def peer(self, name: str) -> Peers:
         """One of them, as a member that asks and is asked."""
-        fellows = [Fellow(other, other, "", "", "") for other in NAMES]
-        roster: Any = SimpleNamespace(own=fellows[NAMES.index(name)], living=lambda: fellows)
+        peers = [Peer(other, other, "", "", "") for other in NAMES]
+        roster: Any = SimpleNamespace(own=peers[NAMES.index(name)], living=lambda: peers)
         return Peers(None, roster, self.engine(name), self.workers, self.workers)
 
     def _ask(self, instance: object, member: str, text: bytes, millis: int) -> bytes | None:
@@ -68,7 +68,7 @@ class Members:
     async def ask(self, question: Question, *, within: float = LONG) -> list[Entry]:
         """What node-1 answers."""
         recovery: Any = SimpleNamespace(objects=lambda: open_objects(str(self.archive)))
-        answering = Answering(self.engine("node-1"), recovery, self.peer("node-1"), self.workers, within=within)
+        answering = HistoryService(self.engine("node-1"), recovery, self.peer("node-1"), self.workers, within=within)
         said = await answering.answer(questions.encode(question))
         return list(entry_decoder()(said))
 
@@ -200,5 +200,5 @@ async def answers(text: bytes) -> bytes:
 )
 def test_every_question_has_an_answer(answer: Callable[[bytes], Awaitable[bytes]], told: object) -> None:
     asked = Asked()
-    asyncio.run(QuestionLoop(asked, ThreadWorkers("takers", 1), answer).run())
+    asyncio.run(RequestLoop(asked, ThreadWorkers("takers", 1), answer).run())
     assert asked.told == told

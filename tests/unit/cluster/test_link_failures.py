@@ -35,8 +35,8 @@ def seen(by: str, members: Sequence[str], cut: Iterable[tuple[str, str]], *, sil
 
 def judged(members: Sequence[str], cut: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """What each of them concludes."""
-    links, electorate = list(cut), first(members)
-    return {name: victims(name, members, electorate, seen(name, members, links)) for name in members}
+    links, quorum = list(cut), first(members)
+    return {name: victims(name, members, quorum, seen(name, members, links)) for name in members}
 
 
 @pytest.mark.parametrize("cut", list(combinations(THREE, 2)))

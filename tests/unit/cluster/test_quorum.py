@@ -9,8 +9,8 @@ from itertools import combinations
 import pytest
 
 from kvwal.cluster.bootstrap import Status
-from kvwal.cluster.quorum import Electorate, first
-from kvwal.node.adapters.quorum_membership import Voters
+from kvwal.cluster.quorum import Quorum, first
+from kvwal.node.adapters.quorum_membership import QuorumMembership
 
 NAMES = [f"node-{number}" for number in range(1, 7)]
 STEPS = 250
@@ -21,7 +21,7 @@ class Agreed:
     """Stands for what members tell each other: one electorate, and the last status of each, unless that was lost."""
 
     def __init__(self) -> None:
-        self.now: Electorate | None = None
+        self.now: Quorum | None = None
         self.statuses: dict[str, Status] = {}
         self.older: dict[str, list[Status]] = {}
         self.there: set[str] = set()
@@ -35,10 +35,10 @@ class Agreed:
         if found := self.older[name][: chance.randint(0, len(self.older[name]))]:
             self.statuses[name] = found[-1]
 
-    def electorate(self) -> Electorate | None:
+    def quorum(self) -> Quorum | None:
         return self.now
 
-    def exchange(self, old: Electorate | None, new: Electorate) -> bool:
+    def exchange(self, old: Quorum | None, new: Quorum) -> bool:
         if self.now != old:
             return False
         self.now = new
@@ -53,7 +53,7 @@ class Member:
         self.name = name
         self.expected: list[str] = []
         self.serves = False
-        self.voters = Voters(agreed, name, self.expect)  # type: ignore[arg-type]
+        self.quorum_membership = QuorumMembership(agreed, name, self.expect)  # type: ignore[arg-type]
         agreed.there.add(name)
         agreed.older[name] = []
         self.tell()
@@ -62,7 +62,9 @@ class Member:
         self.expected = names
 
     def tell(self, *, failing: bool = False) -> None:
-        status = Status(member=self.name, name=self.name, address=self.name, votes=self.voters.version, failing=failing)
+        status = Status(
+            member=self.name, name=self.name, address=self.name, votes=self.quorum_membership.version, failing=failing
+        )
         self.agreed.statuses[self.name] = status
         self.agreed.older[self.name].append(status)
 
@@ -70,18 +72,18 @@ class Member:
         return list(self.agreed.statuses.values())
 
     def enter(self, gone: tuple[str, ...] = ()) -> bool:
-        self.serves = self.voters.enter(self.statuses(), gone=gone) or self.serves
+        self.serves = self.quorum_membership.enter(self.statuses(), gone=gone) or self.serves
         return self.serves
 
     def leave(self) -> bool:
-        return self.voters.leave(self.statuses())
+        return self.quorum_membership.leave(self.statuses())
 
 
 def settle(members: dict[str, Member]) -> None:
     """Everybody looks, tells, and enters."""
     for _ in range(4 * len(members)):
         for member in members.values():
-            member.voters.look()
+            member.quorum_membership.look()
             member.tell()
             member.enter()
 
@@ -100,7 +102,7 @@ def agreed() -> Agreed:
 def started(agreed: Agreed, count: int) -> dict[str, Member]:
     """A cluster that serves."""
     members = {name: Member(agreed, name) for name in NAMES[:count]}
-    members[NAMES[0]].voters.begin(list(members))
+    members[NAMES[0]].quorum_membership.begin(list(members))
     settle(members)
     assert all(member.serves for member in members.values())
     return members
@@ -110,7 +112,7 @@ def leave(agreed: Agreed, members: dict[str, Member], name: str) -> None:
     """In order: it goes when all know."""
     while not members[name].leave():
         for member in members.values():
-            member.voters.look()
+            member.quorum_membership.look()
             member.tell()
     gone(agreed, members, name)
 
@@ -124,8 +126,8 @@ def halves(names: list[str]) -> Iterator[tuple[set[str], set[str]]]:
 
 def may_serve(members: dict[str, Member], half: set[str]) -> bool:
     """Whether any member of this half would serve if it was cut off from the rest now."""
-    known = [Electorate(version=0, names=members[name].expected) for name in half if members[name].serves]
-    return any(electorate.names and electorate.has_majority(half) for electorate in known)
+    known = [Quorum(version=0, names=members[name].expected) for name in half if members[name].serves]
+    return any(quorum.names and quorum.has_majority(half) for quorum in known)
 
 
 def step(agreed: Agreed, members: dict[str, Member], leaving: set[str], chance: random.Random) -> None:
@@ -142,7 +144,7 @@ def step(agreed: Agreed, members: dict[str, Member], leaving: set[str], chance: 
     else:
         what = chance.choices(["look", "tell", "enter", "leave", "kill", "lose"], [6, 6, 6, 3, 0.5, 6])[0]
         if what == "look":
-            member.voters.look()
+            member.quorum_membership.look()
         elif what == "tell":
             member.tell()
         elif what == "enter":
@@ -163,7 +165,7 @@ def test_no_two_halves_may_serve(seed: int) -> None:
     for number in range(STEPS):
         step(agreed, members, leaving, chance)
         for name in leaving & members.keys():
-            members[name].voters.look()
+            members[name].quorum_membership.look()
             members[name].tell()
         for one, other in halves(sorted(members)):
             assert not (may_serve(members, one) and may_serve(members, other)), (seed, number, one, other)
@@ -190,7 +192,9 @@ def test_a_killed_member_is_not_expected_once_the_operator_leaves_it_out(agreed:
     members = started(agreed, 3)
     gone(agreed, members, "node-1")
     gone(agreed, members, "node-2")
-    while not members["node-3"].voters.enter(members["node-3"].statuses(), gone=("node-1", "node-2", "node-9")):
+    while not members["node-3"].quorum_membership.enter(
+        members["node-3"].statuses(), gone=("node-1", "node-2", "node-9")
+    ):
         settle(members)
     assert may_serve(members, {"node-3"})
 
@@ -244,10 +248,10 @@ def test_what_was_lost_with_lost_members_is_told_again(agreed: Agreed) -> None:
 def test_a_failed_member_leaves_only_if_the_others_may_serve(agreed: Agreed) -> None:
     members = started(agreed, 3)
     one = members["node-1"]
-    assert one.voters.may_go(one.statuses(), at_least=2)
+    assert one.quorum_membership.may_go(one.statuses(), at_least=2)
     members["node-2"].tell(failing=True)
-    assert not one.voters.may_go(one.statuses()), "of the two that stay one has failed too"
+    assert not one.quorum_membership.may_go(one.statuses()), "of the two that stay one has failed too"
     gone(agreed, members, "node-2")
-    assert not one.voters.may_go(one.statuses()), "of the two that are expected one is not there"
+    assert not one.quorum_membership.may_go(one.statuses()), "of the two that are expected one is not there"
     leave(agreed, members, "node-3")
-    assert not one.voters.may_go(one.statuses()), "nobody is there to serve"
+    assert not one.quorum_membership.may_go(one.statuses()), "nobody is there to serve"

@@ -11,7 +11,7 @@ from archive.layout import Span
 from archive.merge import Row
 from archive.objects import Objects, open_objects
 from archive.writer import put_segment
-from kvwal.cluster.rejoin import WINDOW_MS, Identity, Returning, Value
+from kvwal.cluster.rejoin import WINDOW_MS, Identity, RejoinComparison, Value
 from kvwal.entry import AWAY, DROPPED, TIMESTAMP_SHIFT
 from kvwal.errors import ClusterUnreachable
 from tests.support.archive.history import LOG, place, table
@@ -81,9 +81,9 @@ def logs(tmp_path: Path) -> Logs:
     return Logs(open_objects(str(tmp_path)))
 
 
-def returning(logs: Logs, memory: Held, *, logged_ago: int = 0) -> Returning:
+def returning(logs: Logs, memory: Held, *, logged_ago: int = 0) -> RejoinComparison:
     logged = NOW - logged_ago << TIMESTAMP_SHIFT
-    return Returning(
+    return RejoinComparison(
         logs.objects, "ns", "local", BACK, memory, logged={"jobs": logged}, now_ms=NOW, skew_ms=SKEW_MS, mark=DROPPED,
         is_of_map=lambda name: name == "str",
     )  # fmt: skip

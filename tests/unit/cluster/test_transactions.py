@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kvwal.cluster.recovery_buffer import Passing
+from kvwal.cluster.recovery_buffer import RecoveryBuffer
 from kvwal.cluster.transactions import INTENT, Unfinished
 from kvwal.entry import Entry, ExpiringEntry, encode_entries
 
@@ -41,7 +41,7 @@ def names(found: list[tuple[Entry, list[Entry]]]) -> list[tuple[bytes, set[bytes
 
 @pytest.mark.parametrize("size", [1, 3, len(LOG)])
 def test_a_log_is_read_as_if_each_change_stood_where_the_intent_does(size: int) -> None:
-    memory = Passing(lambda: 0)
+    memory = RecoveryBuffer(lambda: 0)
     for start in range(0, len(LOG), size):
         memory.apply(LOG[start : start + size])
     assert names(memory.unfinished()) == LEFT

@@ -16,7 +16,7 @@ from archive.layout import Place
 from kvwal.config import Settings
 from kvwal.entry import Entry, encode_entries
 from kvwal.errors import CorruptLog
-from kvwal.history.restore import Doors
+from kvwal.history.restore import RestorePorts
 from kvwal.history.tail_reader import find_entry, read_local
 from kvwal.log.appender import Appender
 from kvwal.log.checkpoint import checkpoint
@@ -77,15 +77,15 @@ def test_by_the_timer_a_large_snapshot_is_in_no_checkpoints_way(tmp_path: Path) 
     async def main() -> None:
         async with open_aio(tmp_path, archive=None, clock=clock) as store:
             b = store.map("b")
-            keeper: Any = (await store._engine_now().business("b")).keeper
+            maintenance: Any = (await store._engine_now().business("b")).maintenance
             due = clock.elapsed() + 2 * Settings().checkpoint_seconds
             await b.put("a", "x" * 1000)
             for size, is_due in ((1 << 40, False), (1 << 16, False), (5000, True)):
-                keeper.log.snapshot_bytes = size
-                assert keeper._checkpoint_is_due(due) == is_due
+                maintenance.log.snapshot_bytes = size
+                assert maintenance._checkpoint_is_due(due) == is_due
             await b.put("a", "x" * 200_000)
-            keeper.log.snapshot_bytes = 1 << 40
-            assert keeper._checkpoint_is_due(due)
+            maintenance.log.snapshot_bytes = 1 << 40
+            assert maintenance._checkpoint_is_due(due)
 
     asyncio.run(main())
 
@@ -103,14 +103,14 @@ def test_deletes_are_looked_at_when_a_checkpoint_reaches_the_base(
         for node in ("other", "n"):
             async with open_aio(tmp_path / node, node=node, archive=tmp_path / "archive") as store:
                 b = store.map("b")
-                keeper: Any = None if node == "other" else (await store._engine_now().business("b")).keeper
+                maintenance: Any = None if node == "other" else (await store._engine_now().business("b")).maintenance
                 for merged, looked in ((0, True), (0, False), (0, False), (1, False), (9, True)):
                     await b.put("a", merged)
                     await store.archive()
-                    if keeper is not None:
-                        keeper._shared_due = 0.0  # ten minutes later
+                    if maintenance is not None:
+                        maintenance._shared_due = 0.0  # ten minutes later
                     await store.checkpoint()
-                    assert keeper is None or (keeper._shared_due > 0) == looked, merged
+                    assert maintenance is None or (maintenance._shared_due > 0) == looked, merged
 
     asyncio.run(main())
 
@@ -235,8 +235,8 @@ def test_what_is_wrong_with_it_is_said(root: Path, damage: Callable[[list[Path]]
 )
 def test_what_can_be_saved_of_it(root: Path, damage: Callable[[list[Path]], None], left: dict[str, Any]) -> None:
     damage(parts(root))
-    found = look(Doors(OS_DISK, SYSTEM), root, PLACE, None, entry_decoder())
+    found = look(RestorePorts(OS_DISK, SYSTEM), root, PLACE, None, entry_decoder())
     assert len(found.lost) == 1, found.lost
-    repair(Doors(OS_DISK, SYSTEM), root.parent / "mended", [found], None, take_over=False)
+    repair(RestorePorts(OS_DISK, SYSTEM), root.parent / "mended", [found], None, take_over=False)
     with kvwal.open(root.parent / "mended", archive=None) as store:
         assert dict(store.map("b")) == left

@@ -18,7 +18,7 @@ from kvwal.errors import ConfigError, CorruptLog, KvwalError, NewerVersion
 from kvwal.log.files.format import DURABLE, HEAD_BYTES, Header, checksum, pack_block, unpack_block, unpack_header
 from kvwal.log.files.names import log_folder, segment_name, snapshot_name
 from kvwal.log.reader import entry_decoder
-from kvwal.log.recovery import Recovered, Target, recover
+from kvwal.log.recovery import Recovered, RecoveryTarget, recover
 from kvwal.ports.disk import OS_DISK
 from tests.support.disk.faults import START_MS, FakeClock, open_store
 
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 def read(folder: Path) -> tuple[Recovered, list[Entry]]:
     entries: list[Entry] = []
-    return recover(OS_DISK, folder, Target(entries.extend, entries.clear), entry_decoder()), entries
+    return recover(OS_DISK, folder, RecoveryTarget(entries.extend, entries.clear), entry_decoder()), entries
 
 
 def patch(path: Path, offset: int, data: bytes) -> None:

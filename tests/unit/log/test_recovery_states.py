@@ -82,7 +82,7 @@ def test_only_header_recycled(tmp_path: Path) -> None:
     writer.appender.rotate()
     recycled = writer.sealed[0]
     checkpoint(OS_DISK, SYSTEM, tmp_path, writer.sealed, entry_decoder())
-    writer.appender.spares.recycle(writer.sealed.pop(0).path)
+    writer.appender.preallocated.recycle(writer.sealed.pop(0).path)
     writer.group(1)
     writer.appender.rotate()
     assert segments(tmp_path)[-1].stat().st_size == recycled.size, "it is the recycled file"
@@ -106,7 +106,7 @@ def test_unsealed_recycled(tmp_path: Path) -> None:
     for _ in range(3):
         writer.group(900)
     writer.appender.rotate()
-    writer.appender.spares.recycle(writer.sealed.pop(0).path)
+    writer.appender.preallocated.recycle(writer.sealed.pop(0).path)
     writer.group(1)
     writer.appender.rotate(grow=True)
     writer.group(2)

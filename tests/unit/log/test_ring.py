@@ -85,7 +85,7 @@ def test_a_take_ends_at_about_its_bytes_and_at_an_order() -> None:
         for name in "abc":
             ring.offer(submission(name))
             await settle()
-        ordered = asyncio.ensure_future(ring.order(action))
+        ordered = asyncio.ensure_future(ring.command(action))
         await settle()
         ring.offer(submission("d"))
         await settle()
@@ -112,7 +112,7 @@ def test_an_order_stands_behind_what_was_offered_before_it(slots: int) -> None:
 
         async def offer_and_order() -> None:
             ring.offer(submission("b"))
-            await ring.order(action)
+            await ring.command(action)
 
         ring.offer(submission("a"))
         await settle()
@@ -199,7 +199,7 @@ def test_a_close_refuses_what_waits_and_what_comes() -> None:
         with pytest.raises(StoreClosed):
             await ring.put_soon(submission("e"))
         with pytest.raises(StoreClosed):
-            await ring.order(settle)
+            await ring.command(settle)
         with pytest.raises(StoreClosed):
             await asyncio.get_running_loop().run_in_executor(None, ring.put, submission("f"))
 

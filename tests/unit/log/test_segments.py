@@ -109,7 +109,7 @@ def test_a_quiet_log_prepares_nothing_and_a_busy_one_a_spare(tmp_path: Path) -> 
     files.put(300 * KIB)
     wanted = files.appender.wants_spare()
     assert wanted == 4096 * KIB
-    files.appender.spares.prepare(wanted)
+    files.appender.preallocated.prepare(wanted)
     assert files.appender.wants_spare() == 0
     (spare,) = tmp_path.glob("*.partial")
     assert spare.stat().st_size == wanted
@@ -133,7 +133,7 @@ def test_stale_bytes_of_a_recycled_file_never_parse(tmp_path: Path) -> None:
     files.appender.rotate()
     old = files.appender.sealed[0]
     stale = old.path.read_bytes()
-    files.appender.spares.recycle(old.path)
+    files.appender.preallocated.recycle(old.path)
     assert not old.path.exists()
     files.put(1)
     files.appender.rotate()
@@ -177,7 +177,7 @@ def test_a_recycled_file_has_lost_its_old_name_before_it_is_written(tmp_path: Pa
     appender.append([encode_entries([Entry(b"a", "str", bytes(50 * KIB), "bytes", False, 1)])], 1, sync=True)
     appender.rotate()
     disk.log.clear()
-    appender.spares.recycle(appender.sealed.pop(0).path)
+    appender.preallocated.recycle(appender.sealed.pop(0).path)
     assert disk.log == ["rename", "sync_folder"]
     disk.log.clear()
     appender.append([encode_entries([Entry(b"b", "str", bytes(10), "bytes", False, 2)])], 1, sync=True)
@@ -193,9 +193,9 @@ def test_few_recycled_files_are_kept_and_none_of_another_size(tmp_path: Path) ->
     files.put(1)
     files.appender.rotate()
     for done in files.appender.sealed[:3]:
-        files.appender.spares.recycle(done.path)
-    assert len(files.appender.spares) == len(list(tmp_path.glob("*.partial"))) == 2
-    assert files.appender.spares.take(1024 * KIB) is None
+        files.appender.preallocated.recycle(done.path)
+    assert len(files.appender.preallocated) == len(list(tmp_path.glob("*.partial"))) == 2
+    assert files.appender.preallocated.take(1024 * KIB) is None
     assert not list(tmp_path.glob("*.partial"))
     files.appender.close(seal=True)
 
@@ -204,9 +204,9 @@ def test_a_disk_too_full_for_a_spare_keeps_nothing_of_it(tmp_path: Path) -> None
     files = Files(tmp_path, MEDIUM)
     files.disk.full = True
     with pytest.raises(OSError, match="No space"):
-        files.appender.spares.prepare(1024 * KIB)
+        files.appender.preallocated.prepare(1024 * KIB)
     assert not list(tmp_path.glob("*.partial"))
-    assert not len(files.appender.spares)
+    assert not len(files.appender.preallocated)
     files.appender.close(seal=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from kvwal.node.health import Phase, Vitals
+from kvwal.node.health import NodeStatus, Phase
 from kvwal.node.metrics import MOST, REST, Metrics, bounded
 from kvwal.ports.descriptors import Budget
 
@@ -71,10 +71,10 @@ class Stub:
 
 
 def test_a_node_without_descriptors_is_not_ready_and_says_why() -> None:
-    def vitals(free: int) -> Vitals:
-        return Vitals(Stub(free), Stub(free), Metrics(), phase=Phase.SERVING)  # type: ignore[arg-type]
+    def node_status(free: int) -> NodeStatus:
+        return NodeStatus(Stub(free), Stub(free), Metrics(), phase=Phase.SERVING)  # type: ignore[arg-type]
 
-    assert vitals(500).ready()[0]
-    ready, told = vitals(100).ready()
+    assert node_status(500).ready()[0]
+    ready, told = node_status(100).ready()
     assert not ready
     assert told["descriptors"] == {"limit": 1024, "free": 100, "reserve": 128, "logs": 3}

@@ -10,7 +10,7 @@ import pytest
 
 import kvwal
 from kvwal.cluster.bootstrap import Status, strangers
-from kvwal.cluster.membership import OwnRecord, Record, RecordFile
+from kvwal.cluster.membership import LocalMembership, MembershipFile, MembershipRecord
 from kvwal.errors import ConfigError
 from kvwal.node.config import heap_bytes
 from kvwal.node.preflight import Owner, check_root
@@ -50,7 +50,7 @@ def test_a_root_that_holds_a_log_of_the_node_too_is_its_own(tmp_path: Path) -> N
 
 
 def test_a_member_that_never_wrote_left_its_name_on_the_root(tmp_path: Path) -> None:
-    RecordFile(OS_DISK, tmp_path, *OWN).write(Record(members={"node-1": "h:1"}))
+    MembershipFile(OS_DISK, tmp_path, *OWN).write(MembershipRecord(members={"node-1": "h:1"}))
     check_root(OS_DISK, tmp_path, OWN)
     with pytest.raises(ConfigError, match="--node node-1"):
         check_root(OS_DISK, tmp_path, OWN._replace(node="node-2"))
@@ -109,14 +109,14 @@ def test_a_member_that_was_left_out_stays_on_record_as_left(tmp_path: Path) -> N
 
     async def run() -> None:
         workers = ThreadWorkers("test", 1)
-        file = RecordFile(OS_DISK, tmp_path, *OWN)
-        record = OwnRecord(file, workers, "a", "h:a", alone=False)
+        file = MembershipFile(OS_DISK, tmp_path, *OWN)
+        record = LocalMembership(file, workers, "a", "h:a", alone=False)
         record.expect({"a": "h:a", "b": "h:b", "c": "h:c"})
         await record.keep([told("a"), told("b", left={"d": "h:d"})])
         assert record.left == {"d": "h:d"}
         left_out = Status(member="a", name="a", address="h:a", without=["c"])
         await record.keep([left_out, told("b")])
-        again = OwnRecord(file, workers, "a", "h:a", alone=False)
+        again = LocalMembership(file, workers, "a", "h:a", alone=False)
         assert (again.members, again.left) == ({"a": "h:a", "b": "h:b"}, {"c": "h:c", "d": "h:d"})
         await again.keep([told("a"), told("b"), told("d")])
         assert again.left == {"c": "h:c"}

@@ -45,7 +45,7 @@ class SlowDisk(FakeDisk):
 def test_groups_and_syncs_are_heard_with_what_they_took(tmp_path: Path) -> None:
     clock, heard = FakeClock(), Heard()
     disk = SlowDisk(clock)
-    with open_store(tmp_path, disk, clock, meter=heard) as store:
+    with open_store(tmp_path, disk, clock, metrics=heard) as store:
         jobs = store.map("jobs")
         disk.slow = True
         jobs.put_many({"a": b"x" * 1000, "b": 1})
@@ -61,7 +61,7 @@ def test_groups_and_syncs_are_heard_with_what_they_took(tmp_path: Path) -> None:
 
 def test_refusals_are_heard_by_their_reason(tmp_path: Path) -> None:
     disk, heard = FakeDisk(), Heard()
-    with open_store(tmp_path, disk, meter=heard) as store:
+    with open_store(tmp_path, disk, metrics=heard) as store:
         jobs = store.map("jobs")
         disk.full = True
         with pytest.raises(StorageFull):

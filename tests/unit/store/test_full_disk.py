@@ -13,8 +13,8 @@ from kvwal.errors import Overloaded, StorageFull
 from kvwal.log.appender import Appender
 from kvwal.log.files.format import Header
 from kvwal.ports.disk import OS_DISK, Space
-from kvwal.ports.space import Room, default_reserve
-from kvwal.store.maintenance import Keeper
+from kvwal.ports.space import DiskSpace, default_reserve
+from kvwal.store.maintenance import Maintenance
 from tests.support.archive.archiver import InProcess, business, coverage_of
 from tests.support.disk.faults import FakeClock, FakeDisk, open_aio, open_store
 
@@ -68,7 +68,7 @@ def test_the_default_reserve(capacity: int, reserve: int) -> None:
 def test_a_file_gets_what_it_needs_and_what_it_wishes_only_of_what_is_usable(tmp_path: Path) -> None:
     disk = FakeDisk()
     disk.room = Space(CAPACITY, RESERVE + 1000)
-    room = Room(disk, tmp_path, None)
+    room = DiskSpace(disk, tmp_path, None)
     file = OS_DISK.create(tmp_path / "file")
     assert room.grow(file, 0, 100, 500) == 500
     assert room.grow(file, 500, 700, 5000) == 1500, "all that is usable, and no more"
@@ -159,9 +159,9 @@ def test_a_store_that_ran_full_frees_space_without_being_told(tmp_path: Path, mo
         async with open_aio(root, disk, FakeClock(), archive=tmp_path / "archive", settings=never) as store:
             b = store.map("b")
             written = await fill_with_few_keys(b)
-            keeper = store._engine_now().businesses["b"].keeper
-            await keeper.tick()
-            await keeper.finish(archive=False)
+            maintenance = store._engine_now().businesses["b"].maintenance
+            await maintenance.tick()
+            await maintenance.finish(archive=False)
             stats = store.stats()["businesses"]["b"]
             assert (stats["segments"], stats["snapshot_sequence"], stats["archived_sequence"]) == (1, written, written)
             await b.put("again", LARGE)
@@ -172,18 +172,18 @@ def test_a_store_that_ran_full_frees_space_without_being_told(tmp_path: Path, mo
 def test_a_sweep_that_fails_does_not_end_the_upkeep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It hands over deletes like any producer, and so gets the same errors."""
 
-    async def overloaded(keeper: Keeper) -> None:
+    async def overloaded(maintenance: Maintenance) -> None:
         raise Overloaded("the log writer is behind")
 
-    monkeypatch.setattr(Keeper, "_sweep", overloaded)
+    monkeypatch.setattr(Maintenance, "_sweep", overloaded)
     monkeypatch.setattr("kvwal.archiver.remote.Child", InProcess)
 
     async def main() -> None:
         async with open_aio(tmp_path, settings=kvwal.Settings(checkpoint_bytes=1)) as store:
             await store.map("b").put("a", 1)
-            keeper = store._engine_now().businesses["b"].keeper
-            await keeper.tick()
-            await keeper.finish(archive=False)
+            maintenance = store._engine_now().businesses["b"].maintenance
+            await maintenance.tick()
+            await maintenance.finish(archive=False)
             assert store.stats()["businesses"]["b"]["snapshot_sequence"] == 1
 
     asyncio.run(main())

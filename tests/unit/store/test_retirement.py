@@ -15,15 +15,15 @@ from archive.maintenance.forget import Ended, forget
 from archive.objects import open_objects
 from archive.reader import coverage
 from archive.verify import verify
-from kvwal.cluster.recovery_buffer import Passing
+from kvwal.cluster.recovery_buffer import RecoveryBuffer
 from kvwal.entry import DROPPED, Entry
 from kvwal.errors import ConfigError, CorruptLog
 from kvwal.log.files.retired import bring_back, end_of, retired_places
 from kvwal.log.reader import entry_decoder
-from kvwal.log.recovery import Target, recover
+from kvwal.log.recovery import RecoveryTarget, recover
 from kvwal.ports.disk import OS_DISK
-from kvwal.store.business import OpenBusiness
 from kvwal.store.engine import Engine
+from kvwal.store.open_business import OpenBusiness
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.cuts import PLACE as ON_DISK
 from tests.support.disk.cuts import ROOT, after_changes, cuts
@@ -48,9 +48,9 @@ async def lived(engine: Engine, *, archived: bool) -> OpenBusiness:
     business = await engine.business("b")
     await put(business, entry("a"))
     await put(business, entry("a", deleted=True))
-    business.keeper.retires = True
+    business.maintenance.retires = True
     if archived:
-        await business.keeper.archive()
+        await business.maintenance.archive()
     return business
 
 
@@ -90,8 +90,8 @@ def test_the_past_of_a_destroyed_map_is_read_without_its_lock(tmp_path: Path) ->
         business = await engine.business("b")
         then.append(await put(business, entry("a")))
         await put(business, entry("a", deleted=True))
-        business.keeper.retires = True
-        await business.keeper.archive()
+        business.maintenance.retires = True
+        await business.maintenance.archive()
         await retired(engine)
 
     run(work, root, archive)
@@ -141,8 +141,8 @@ def test_a_log_that_is_written_to_again_goes_on_from_its_end(tmp_path: Path) -> 
             log_id = business.log.log_id
             before.append(await put(business, entry(f"{turn}")))
             before.append(await put(business, entry(f"{turn}", deleted=True)))
-            business.keeper.retires = True
-            await business.keeper.archive()
+            business.maintenance.retires = True
+            await business.maintenance.archive()
             await retired(engine)
             end = end_of(OS_DISK, root, PLACE)
             assert end is not None
@@ -176,17 +176,17 @@ def test_what_is_not_archived_or_holds_something_stays(tmp_path: Path) -> None:
         business = await lived(engine, archived=False)
         await retired(engine)
         assert not business.closed, "the archive has not seen it"
-        await business.keeper.archive()
+        await business.maintenance.archive()
         await put(business, entry("again"))
-        await business.keeper.archive()
+        await business.maintenance.archive()
         await retired(engine)
         assert not business.closed, "somebody uses the map again"
         await put(business, entry("again", deleted=True))
-        await business.keeper.archive()
-        business.keeper.retires = False
+        await business.maintenance.archive()
+        business.maintenance.retires = False
         await retired(engine)
         assert not business.closed, "nobody destroyed it"
-        business.keeper.retires = True
+        business.maintenance.retires = True
         await retired(engine)
         assert business.closed
 
@@ -242,17 +242,17 @@ def test_a_log_that_was_emptied_before_the_start_goes_when_the_archive_was_asked
 
     async def first(engine: Engine) -> None:
         business = await lived(engine, archived=True)
-        await business.keeper.checkpoint()
+        await business.maintenance.checkpoint()
 
     async def second(engine: Engine) -> None:
         business = await engine.business("b")
         assert not business.log.sealed
-        business.keeper.retires = True
+        business.maintenance.retires = True
         assert isinstance(engine.options.clock, FakeClock)
         engine.options.clock.seconds += 3600
-        await business.keeper.tick()
-        assert business.keeper._running is not None
-        await business.keeper._running
+        await business.maintenance.tick()
+        assert business.maintenance._running is not None
+        await business.maintenance._running
         await retired(engine)
         assert business.closed
 
@@ -300,7 +300,7 @@ def test_a_node_knows_by_times_whether_its_log_holds_something(
     entries: list[tuple[str, int, bool]], nothing: bool
 ) -> None:
     """Whatever the order: a snapshot is sorted by key. What was put and deleted since may wait for a checkpoint."""
-    state = Passing(lambda: 0, collects=False)
+    state = RecoveryBuffer(lambda: 0, collects=False)
     for key, timestamp, deleted in entries:
         key_class = DROPPED if key == "mark" else "str"
         state.apply([Entry(key.encode(), key_class, b"", "", deleted, timestamp)])
@@ -327,8 +327,8 @@ def test_every_cut_of_a_log_that_goes_and_comes_back(tmp_path: Path) -> None:
             business = await engine.business("b")
             await put(business, entry(f"{turn}"))
             await put(business, entry(f"{turn}", deleted=True))
-            business.keeper.retires = True
-            await business.keeper.archive()
+            business.maintenance.retires = True
+            await business.maintenance.archive()
             least = 2 * turn + 2
             add()
             await retired(engine)
@@ -340,7 +340,9 @@ def test_every_cut_of_a_log_that_goes_and_comes_back(tmp_path: Path) -> None:
         left = MemoryDisk(image)
         left.make_folders(ROOT.joinpath(*ON_DISK))
         bring_back(left, ROOT, ON_DISK)
-        found = recover(left, ROOT.joinpath(*ON_DISK), Target(lambda entries: None, lambda: None), entry_decoder())
+        found = recover(
+            left, ROOT.joinpath(*ON_DISK), RecoveryTarget(lambda entries: None, lambda: None), entry_decoder()
+        )
         assert lowest[key] < found.next_sequence <= 5, image
     print(f"{len(images):,} states")
 

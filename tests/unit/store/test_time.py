@@ -132,10 +132,10 @@ def test_the_memory_of_what_has_ended_is_freed_and_the_log_gets_no_delete(tmp_pa
             await b.put("kept", 1, ttl=2)
             assert [key async for key, _ in b.scan()][-1] == "kept"  # there is an order of keys to keep up
             business = await store._engine_now().business("b")
-            await business.keeper.tick()
+            await business.maintenance.tick()
             assert sum(map(len, business.state.tables.values())) == 2501
             clock.ms += 1000
-            await business.keeper.tick()
+            await business.maintenance.tick()
             await business.log.flush()
             assert sum(map(len, business.state.tables.values())) == 1
             assert [key async for key, _ in b.scan()] == ["kept"]
@@ -153,9 +153,9 @@ def test_a_log_that_has_later_entries_gets_no_time_mark(tmp_path: Path) -> None:
             await b.put("a", 1, ttl=1)
             clock.ms += 1000
             await b.put("b", 1)
-            keeper = (await store._engine_now().business("b")).keeper
+            maintenance = (await store._engine_now().business("b")).maintenance
             for _ in range(3):
-                await keeper.tick()
+                await maintenance.tick()
 
     asyncio.run(work())
     assert logged(tmp_path) == [(b"a", False), (b"b", False)]
@@ -174,10 +174,10 @@ def test_a_time_mark_that_was_refused_is_written_later(tmp_path: Path, monkeypat
             disk.room = Space(1 << 30, 0)
             with pytest.raises(StorageFull):
                 await b.put("large", b"x" * 4_000_000)
-            await business.keeper.tick()
+            await business.maintenance.tick()
             await business.log.flush()
             disk.room = None
-            await business.keeper.tick()
+            await business.maintenance.tick()
             await business.log.flush()
 
     asyncio.run(work())
@@ -193,7 +193,7 @@ def test_what_has_ended_stays_so_over_a_reopening_with_a_clock_that_was_set_back
                 await b.put("a", 1, ttl=60)
                 clock.ms += 60_000
                 business = await store._engine_now().business("b")
-                await business.keeper.tick()
+                await business.maintenance.tick()
                 await business.log.flush()
             assert await b.get("a") is None
 
@@ -299,10 +299,10 @@ def test_a_slow_disk_gets_one_time_mark(tmp_path: Path) -> None:
             b = store.map("b")
             await b.put("a", 1, ttl=1)
             clock.ms += 1000
-            keeper = store._engine_now().businesses["b"].keeper
-            await asyncio.gather(*(keeper.tick() for _ in range(3)))
+            maintenance = store._engine_now().businesses["b"].maintenance
+            await asyncio.gather(*(maintenance.tick() for _ in range(3)))
             await b.put("b", 1)
-            await keeper.tick()
+            await maintenance.tick()
 
     asyncio.run(main())
     assert logged(tmp_path) == [(b"a", False), (b"", True), (b"b", False)]

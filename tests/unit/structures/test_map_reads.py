@@ -102,7 +102,7 @@ def test_what_an_unknown_codec_wrote_is_never_lost(
     """Written by a process that knows the codec, read by one that does not, and back."""
     knowing = Codecs()
     knowing.register(Known, "known", keys=True)
-    monkeypatch.setattr("kvwal.store.business.registry", knowing)
+    monkeypatch.setattr("kvwal.store.open_business.registry", knowing)
     b = store.map("b")
     b.put_many([("value", Known(1)), (Known(2), "key"), ("plain", 3)])
     store.checkpoint()
@@ -122,7 +122,7 @@ def test_what_an_unknown_codec_wrote_is_never_lost(
             assert (found.value, found.value_class) == (b'{"a":4}', "known")
             assert {entry.key_class for entry in b.entries()} == {"str", "known"}
             stranger.checkpoint()
-    monkeypatch.setattr("kvwal.store.business.registry", knowing)
+    monkeypatch.setattr("kvwal.store.open_business.registry", knowing)
     with open_store(tmp_path) as again:
         b = again.map("b")
         assert [b["value"], b[Known(2)], b["later"]] == [Known(1), "key", Known(4)]  # type: ignore[comparison-overlap]
@@ -131,13 +131,13 @@ def test_what_an_unknown_codec_wrote_is_never_lost(
 def test_bytes_that_a_codec_cannot_read(store: kvwal.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     careless = Codecs()
     careless.register(Known, "json@2", encode=lambda known: b"{", decode=lambda data: data)
-    monkeypatch.setattr("kvwal.store.business.registry", careless)
+    monkeypatch.setattr("kvwal.store.open_business.registry", careless)
     store.map("b")["a"] = Known(1)
     store.close()
     monkeypatch.undo()
     strict = Codecs()
     strict.register(Known, "json@2")
-    monkeypatch.setattr("kvwal.store.business.registry", strict)
+    monkeypatch.setattr("kvwal.store.open_business.registry", strict)
     with open_store(tmp_path) as again:
         with pytest.raises(CodecError, match="1 bytes are no 'json@2'"):
             again.map("b")["a"]

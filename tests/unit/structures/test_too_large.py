@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from kvwal.cluster.recovery_buffer import Passing, passing
+from kvwal.cluster.recovery_buffer import RecoveryBuffer, recovery_buffer
 from kvwal.entry import DROPPED, Entry
 from kvwal.errors import TooLarge
 from kvwal.log.files.format import MAX_PAYLOAD
 from kvwal.log.ring import Submission, size_of
 from kvwal.log.writer import BLOCK_BYTES
 from kvwal.node.adapters.destroyed_maps import delete
-from kvwal.store.business import OpenBusiness
 from kvwal.store.engine import Engine
+from kvwal.store.open_business import OpenBusiness
 from tests.support.disk.faults import make_options, open_store
 
 LONG = 3500
@@ -49,7 +49,7 @@ def test_a_destroyed_map_is_deleted_in_transactions_that_the_log_takes(tmp_path:
         return future
 
     async def leave() -> None:
-        engine = Engine(make_options(tmp_path), own_loop=True, memory=Passing)
+        engine = Engine(make_options(tmp_path), own_loop=True, memory=RecoveryBuffer)
         business = await engine.business("jobs")
         for first in range(0, count, 500):
             keys = [f"{number:<{LONG}}".encode() for number in range(first, min(first + 500, count))]
@@ -58,9 +58,9 @@ def test_a_destroyed_map_is_deleted_in_transactions_that_the_log_takes(tmp_path:
         await engine.close(archive=False)
 
     async def start() -> tuple[int, int]:
-        engine = Engine(make_options(tmp_path), own_loop=True, memory=Passing)
+        engine = Engine(make_options(tmp_path), own_loop=True, memory=RecoveryBuffer)
         business = await engine.business("jobs")
-        state = passing(business.state)
+        state = recovery_buffer(business.state)
         dropped = state.dropped()
         deleted = await delete(business, dropped[:-1], lambda entry: True) if dropped else 0
         left = state.count()

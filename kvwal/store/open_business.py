@@ -16,8 +16,8 @@ from kvwal.log import recovery
 from kvwal.log.log import Log, open_log
 from kvwal.log.ring import Submission
 from kvwal.ports.processes import take_before_fork, tell_if_forked
-from kvwal.store.context import Surroundings
-from kvwal.store.maintenance import Keeper
+from kvwal.store.context import StoreContext
+from kvwal.store.maintenance import Maintenance
 from kvwal.structures.state import State
 
 if TYPE_CHECKING:
@@ -27,31 +27,31 @@ if TYPE_CHECKING:
 class OpenBusiness:
     """Made by `open_business`, on the store's event loop; `submit`, `history` and `as_of` are for any other thread.
 
-    `log` is what it is written to, `keeper` looks after that.
+    `log` is what it is written to, `maintenance` looks after that.
     """
 
-    def __init__(self, place: Place, flush: Flush, around: Surroundings) -> None:
+    def __init__(self, place: Place, flush: Flush, context: StoreContext) -> None:
         self.place = place
         self.name = place.business
         self.flush = flush
         self.codecs = registry
-        self.overflow_bytes = around.settings.overflow_bytes
-        self.hybrid = around.hybrid()
-        self.state = around.memory(self.now_ms)
-        self._around = around
+        self.overflow_bytes = context.settings.overflow_bytes
+        self.hybrid = context.hybrid()
+        self.state = context.memory(self.now_ms)
+        self._context = context
         self._closed = False
         self.log: Log
-        self.keeper: Keeper
+        self.maintenance: Maintenance
 
     def now_ms(self) -> int:
         """The present by this log's hybrid clock. It never steps back, so that what was told to be expired stays so."""
-        clock = self._around.ports.clock
+        clock = self._context.ports.clock
         return self.hybrid.now_ms(clock.wall_ms(), clock.elapsed())
 
     @property
     def unarchived(self) -> range:
         """The sequences that the archive was not seen to hold since this was opened."""
-        return range(self.keeper.archived + 1, self.log.appender.next_sequence)
+        return range(self.maintenance.archived + 1, self.log.appender.next_sequence)
 
     def submit(self, submission: Submission, *, waits: bool = False) -> None:
         """See `structures.business.Business.submit`."""
@@ -81,16 +81,16 @@ class OpenBusiness:
 
     def unarchived_rows(self, identity: Identity | None, timestamp: int) -> pa.Table:
         """What the archive was not seen to hold, as its rows: see `Past.unarchived`; for any thread."""
-        archived = self.keeper.archived  # before anything is read: what is behind it stays in the log
+        archived = self.maintenance.archived  # before anything is read: what is behind it stays in the log
         return self._past().unarchived(archived, identity, timestamp)
 
     def _past(self) -> Past:
-        around = self._around
+        context = self._context
         until = self.log.writer.applied  # before anything is read
         objects: Objects | None = None
-        if around.archive_url is not None:
-            objects = open_objects(around.archive_url, around.options)
-        return Past(around.ports.disk, around.root, [self.place], objects, all_nodes=False, until=until)
+        if context.archive_url is not None:
+            objects = open_objects(context.archive_url, context.options)
+        return Past(context.ports.disk, context.root, [self.place], objects, all_nodes=False, until=until)
 
     def stats(self) -> dict[str, Any]:
         """Numbers about this business; sequences count entries from 1, sizes are bytes.
@@ -99,19 +99,19 @@ class OpenBusiness:
         """
         log, appender = self.log, self.log.appender
         last = appender.next_sequence - 1
-        seen = self.keeper.archive_seen
+        seen = self.maintenance.archive_seen
         return {
             "entries": self.state.count(),
             "last_sequence": last,
             "log_bytes": appender.size + sum(segment.size for segment in log.sealed),
             "segments": len(log.sealed) + 1,
             "snapshot_sequence": log.covered,
-            "archived_sequence": self.keeper.archived if seen else None,
-            "archive_lag_entries": last - self.keeper.archived if seen else None,
-            "archive_lag_seconds": self.keeper.archive_lag_seconds() if seen else None,
-            "checkpoint_age_seconds": self.keeper.checkpoint_age_seconds(),
-            "maintenance": dict(self.keeper.failures),
-            "archive_error": str(self.keeper.archive_error) if self.keeper.archive_error else None,
+            "archived_sequence": self.maintenance.archived if seen else None,
+            "archive_lag_entries": last - self.maintenance.archived if seen else None,
+            "archive_lag_seconds": self.maintenance.archive_lag_seconds() if seen else None,
+            "checkpoint_age_seconds": self.maintenance.checkpoint_age_seconds(),
+            "maintenance": dict(self.maintenance.failures),
+            "archive_error": str(self.maintenance.archive_error) if self.maintenance.archive_error else None,
             "flush": self.flush if isinstance(self.flush, str) else f"interval({self.flush.ms} ms, {self.flush.bytes} bytes)",
             "groups": log.writer.groups,
             "ring_slots": log.ring.slots,
@@ -129,20 +129,20 @@ class OpenBusiness:
 
     def may_retire(self) -> bool:
         """Whether its log holds nothing, all of it is archived, if there is an archive, and nothing is on its way to it."""
-        log, keeper = self.log, self.keeper
+        log, maintenance = self.log, self.maintenance
         last = log.appender.next_sequence - 1
-        if not keeper.retires or self._closed or not keeper.is_idle or log.writer.failed is not None:
+        if not maintenance.retires or self._closed or not maintenance.is_idle or log.writer.failed is not None:
             return False
         if log.ring.slots or log.writer.applied != last or not self.state.holds_nothing():
             return False
-        return self._around.archive_url is None or (not log.appender.entries and keeper.archived >= last)
+        return self._context.archive_url is None or (not log.appender.entries and maintenance.archived >= last)
 
     async def retire(self) -> bool:
         """End the log and remove its folder, in the same step of the loop in which it `may_retire`. False if something was
         written at the last moment: then it is only closed."""
         self._closed = True
-        await self.keeper.finish(archive=False)
-        return await self.log.retire(leaves_end=self._around.archive_url is not None)
+        await self.maintenance.finish(archive=False)
+        return await self.log.retire(leaves_end=self._context.archive_url is not None)
 
     async def close(self, *, archive: bool, until: float | None = None) -> None:
         """Write what waits and end the log; with `archive`, its tail is archived first, if the archive can be reached, and the
@@ -150,7 +150,7 @@ class OpenBusiness:
         """
         self._closed = True
         try:
-            await self.keeper.finish(archive=archive, until=until)
+            await self.maintenance.finish(archive=archive, until=until)
         finally:
             await self.log.close()
 
@@ -166,27 +166,27 @@ class OpenBusiness:
         )
 
 
-async def open_business(place: Place, flush: Flush, around: Surroundings) -> OpenBusiness:
+async def open_business(place: Place, flush: Flush, context: StoreContext) -> OpenBusiness:
     """Lock, recover and open the log of a business. Errors are those of `open_log`."""
-    business = OpenBusiness(place, flush, around)
+    business = OpenBusiness(place, flush, context)
     business.log = await open_log(
-        around.ports, around.root, place,
-        settings=around.settings, flush=flush,
-        target=recovery.Target(business.state.apply, business.state.clear),
+        context.ports, context.root, place,
+        settings=context.settings, flush=flush,
+        target=recovery.RecoveryTarget(business.state.apply, business.state.clear),
         lookup=business.state.lookup, hybrid=business.hybrid,
-        accept_clock=around.accept_clock, progress=around.progress,
+        accept_clock=context.accept_clock, progress=context.progress,
     )  # fmt: skip
-    business.keeper = Keeper(place, business.log, business.state, around)
+    business.maintenance = Maintenance(place, business.log, business.state, context)
     take_before_fork(business.state.building)
     take_before_fork(business.state.lock)
     take_before_fork(business.hybrid.lock)
     tell_if_forked(business)
     torn = business.log.recovered.torn
     if torn is not None:
-        around.logger.warning(
+        context.logger.warning(
             "cut a torn tail, as a crash leaves it", path=str(torn.path), offset=torn.offset, bytes=torn.bytes,
             kept=str(torn.evidence),
         )  # fmt: skip
     for kept in business.log.recovered.set_aside:
-        around.logger.warning("a snapshot is damaged; the segments it stood for were read instead", kept=str(kept))
+        context.logger.warning("a snapshot is damaged; the segments it stood for were read instead", kept=str(kept))
     return business
