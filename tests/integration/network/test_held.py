@@ -28,7 +28,7 @@ SMALL = "[log]\narchive_seconds = 1\n"
 
 
 def test_nobody_reads_a_change_that_goes_with_its_owner(three: tuple[Cluster, Network]) -> None:
-    """Writers of few keys each always have a change on its way; readers ask the owner, as long as it answers."""
+    """Writers of few keys each always have a change on its way; readers ask the owner of each key as long as it answers."""
     cluster, network = three
     members = ",".join(node.address for node in cluster.nodes)
     with checked(kvwal.connect(members, cluster=CLUSTER), "held", writers=24, keys=2, readers=6, others=1) as clients:
