@@ -4,7 +4,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
-/** MessagePack of entries, exactly as a block of the log holds them, but for the timestamp, which is 0 until the log stamps it. */
+/** MessagePack codec of log entries. The bytes are those of a block of the log, with 0 for the timestamp: the log sets it. */
 public final class EntryCodec {
     private static final int BIN8 = 0xc4;
     private static final int BIN16 = 0xc5;
@@ -25,7 +25,7 @@ public final class EntryCodec {
 
     private EntryCodec() { }
 
-    /** One entry as bytes; `value` null for a delete, `expires` 0 for never. */
+    /** One entry; `value` null for a delete, `expires` 0 for never. */
     public static byte[] encode(ValueCodec.Encoded k, ValueCodec.Encoded value, long expires) {
         ValueCodec.Encoded v = value == null ? NOTHING : value;
         int most = 40 + k.length() + v.length() + k.name().length() + v.name().length();
@@ -40,7 +40,7 @@ public final class EntryCodec {
         return Arrays.copyOf(out.array(), out.position());
     }
 
-    /** The head of an array of `count` entries: always five bytes, so that its place can be kept free. */
+    /** Writes the head of an array of `count` entries at `at`. It always takes five bytes, so its place can be kept free. */
     public static void putHead(ByteBuffer out, int at, int count) {
         out.put(at, (byte) ARRAY32).putInt(at + 1, count);
     }
@@ -56,10 +56,10 @@ public final class EntryCodec {
         out.put(name);
     }
 
-    /** An entry, as Python hands it over. `expires` is 0 for never. */
+    /** An entry as Python encodes it. `expires` is 0 for never. */
     public record Entry(String keyClass, byte[] key, String valueClass, byte[] value, boolean deleted, long expires) { }
 
-    /** Reads what Python's encoder wrote: arrays of entries with a timestamp. */
+    /** Decoder of Python's encoding: an array of entries with timestamps. */
     public static final class Reader {
         private final ByteBuffer in;
         private final int count;
