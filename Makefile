@@ -49,7 +49,7 @@ soak: $(STAMP) ## new seeds of the simulation; SECONDS=600 for that long
 	@$(BIN)/python -m tests.simulation.run --seconds $(or $(SECONDS),60)
 
 sweep: $(STAMP) ## kill, or hurt, a whole life of a store at each of its system calls; ARGS='--report PAGE' writes the figures
-	@$(BIN)/python -m tests.support.swept $(ARGS)
+	@$(BIN)/python -m tests.support.sweep.run $(ARGS)
 
 mutants: $(STAMP) ## break each promise in a copy of the source, and see the tests notice; ARGS='words' chooses
 	@$(BIN)/python -m tests.mutants.run $(ARGS)
@@ -58,12 +58,12 @@ compat: $(STAMP) $(GLUE) ## the tests of Hazelcast's client, on plain members an
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt parameterized
 	@$(WITH_JAVA) PYTHONPATH="$$PWD/tests:$$PWD" $(BIN)/python -m compat.run '$(CLIENT_TESTS)' $(ARGS)
 
-check: $(STAMP) ## format, lint, types, layers, house rules
+check: $(STAMP) ## format, lint, types, layers, the rules of the repository
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/house
+	$(BIN)/python -m pytest -q tests/repository
 
 format: $(STAMP) ## let ruff lay out the code
 	$(BIN)/ruff format .

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its plots, made from benchmarks/results and from nothing else: no figure is typed by hand."""
+"""docs/benchmarks.md and its plots, made from benchmarks/results only: no figure is typed by hand."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ MISSES: dict[str, str] = {
         "per entry, encoding and the insertion into memory each cost more than its share of the write."
     ),
     "one by one, one node (sync)": (
-        "the baseline is one round trip in memory, 0.05 ms here; a put also waits for the disk, and for the way from the JVM to "
-        "the event loop that writes and back. On a machine where that round trip took 0.23 ms the ratio was 0.4."
+        "the baseline is one round trip in memory, 0.05 ms here. A put also waits for the disk, and for the way from the JVM to "
+        "the event loop that writes and back. On a machine with a round trip of 0.23 ms the ratio was 0.4."
     ),
     "1M entries into three nodes, backup 1": (
-        "the baseline throws its rows away; here three JVMs make Hazelcast's records of each entry for two memories, on the two "
+        "the baseline throws its rows away. Here three JVMs make Hazelcast's records of each entry for two memories, on the two "
         "cores on which one of the nodes reads the archive. All three have just started: their compilers and collectors take "
-        "more of the processor than the making of the records, and the reading about as much. Longer pieces, and Java's quick "
-        "compiler alone, were the only things that helped beyond the noise; the latter would cost every client afterwards."
+        "more of the processor than the making of the records, and the reading about as much. Only longer pieces and Java's "
+        "quick compiler alone helped beyond the noise. The quick compiler would cost every client afterwards."
     ),
 }
 
 HEAD = """# Benchmarks
 
-Written by `make bench` from benchmarks/results; a test holds that it says what the results say.
+This page is the reference of the measurements. `make bench` writes it from benchmarks/results, and a test compares the two.
 
-Every figure stands beside a baseline, the plainest program that comes to the same, measured in the same run on the same disk,
+Every figure stands beside a baseline: the plainest program with the same result, measured in the same run on the same disk,
 in turn: baseline, ours, baseline, ours. A ratio is the median of the ratios of those pairs, so that a noisy spell of the disk
-hits both; how far the rounds lie apart stands beside it. Absolute figures are medians and hold for this machine only.
+affects both. The spread of the rounds stands beside it. Absolute figures are medians and hold for this machine only.
 
-So do ratios to a baseline that waits for the disk: what bounds kvwal there is the interpreter and its threads, so they are lower
-where an fdatasync takes less time (1,000 puts in flight, threads, put_many), or where the disk is already at its bandwidth (1 MiB
-values). On a machine whose disk was twice as fast these five missed what is wanted.
+Ratios to a baseline that waits for the disk hold for this machine only, too. The interpreter and its threads limit kvwal there.
+So these ratios are lower where an fdatasync takes less time (1,000 puts in flight, threads, put_many), or where the disk is
+already at its bandwidth (1 MiB values). On a machine whose disk was twice as fast, these five missed their targets.
 """
 
 

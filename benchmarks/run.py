@@ -17,13 +17,18 @@ from benchmarks.harness import Result, host, save, scratch
 
 def names() -> list[str]:
     """Every question there is, in the order of the page."""
-    found = {module.name for module in pkgutil.iter_modules(questions.__path__)}
-    return sorted(found, key=page.order)
+    return sorted(modules(), key=page.order)
+
+
+def modules() -> dict[str, str]:
+    """The module of each question, by the question's name."""
+    found = pkgutil.walk_packages(questions.__path__, "benchmarks.questions.")
+    return {module.name.rsplit(".", 1)[1]: module.name for module in found if not module.ispkg}
 
 
 def answer(name: str, quick: bool) -> Result:
     """Measure one question."""
-    module = importlib.import_module(f"benchmarks.questions.{name}")
+    module = importlib.import_module(modules()[name])
     with scratch(quick) as run:
         return Result(module.QUESTION, module.measure(run), host(), quick)
 

@@ -32,7 +32,7 @@ class SegmentRef(msgspec.Struct, array_like=True):
         return SealedSegment(Path(self.path), self.first, self.last, self.previous_crc, self.crc, self.size)
 
 
-class Target(msgspec.Struct):
+class ArchiveTarget(msgspec.Struct):
     """An archive, and the log in it that is meant. `options` may hold secrets: they cross the pipe and nothing else."""
 
     url: str
@@ -57,7 +57,7 @@ class Checkpoint(msgspec.Struct, tag=True):
     folder: str
     segments: list[SegmentRef]
     deletes_before: int
-    shared: Target | None = None
+    shared: ArchiveTarget | None = None
 
 
 class Archive(msgspec.Struct, tag=True):
@@ -67,17 +67,17 @@ class Archive(msgspec.Struct, tag=True):
     nor another seal there.
     """
 
-    target: Target
+    target: ArchiveTarget
     folder: str
     segments: list[SegmentRef]
     ends: int
     ends_crc: int
 
 
-class Upkeep(msgspec.Struct, tag=True):
+class Compact(msgspec.Struct, tag=True):
     """Rewrite what is worth it, and remove what was superseded long enough ago."""
 
-    target: Target
+    target: ArchiveTarget
     history_ms: int
     grace_ms: int
 
@@ -85,7 +85,7 @@ class Upkeep(msgspec.Struct, tag=True):
 class Forget(msgspec.Struct, tag=True):
     """Remove a log whose map was destroyed, and which ended there."""
 
-    target: Target
+    target: ArchiveTarget
     last_sequence: int
     last_timestamp: int
 
@@ -96,7 +96,7 @@ class Several(msgspec.Struct, tag=True):
     jobs: list[Archive]
 
 
-Job = Checkpoint | Archive | Upkeep | Forget | Several
+Job = Checkpoint | Archive | Compact | Forget | Several
 
 
 class Checkpointed(msgspec.Struct, tag=True):

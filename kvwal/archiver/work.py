@@ -20,8 +20,10 @@ from kvwal.archiver.jobs import (
     Answers,
     Archive,
     Archived,
+    ArchiveTarget,
     Checkpoint,
     Checkpointed,
+    Compact,
     Failed,
     Forget,
     Forgotten,
@@ -29,8 +31,6 @@ from kvwal.archiver.jobs import (
     Kept,
     SegmentRef,
     Several,
-    Target,
-    Upkeep,
 )
 from kvwal.entry import DROPPED, TIMESTAMP_SHIFT, Decode, Entry, time_mark
 from kvwal.errors import ArchiveError, ArchiveGap, KvwalError
@@ -67,7 +67,7 @@ def answer(job: Job, disk: Disk = OS_DISK, clock: Clock = SYSTEM, run: Run = _in
             return _archive(job, disk)
         if isinstance(job, Forget):
             return _forget(job)
-        return _upkeep(job, clock)
+        return _run_compaction(job, clock)
     except (KvwalError, OSError) as error:
         return _failed(job, error)
 
@@ -117,7 +117,7 @@ def _opened(url: str, options: bytes) -> Objects:
     return open_objects(url, msgspec.json.decode(options))
 
 
-def open_target(target: Target) -> Objects:
+def open_target(target: ArchiveTarget) -> Objects:
     """The archive of a target; opened once."""
     return _opened(target.url, msgspec.json.encode(target.options))
 
@@ -182,7 +182,7 @@ def _batches(refs: list[SegmentRef]) -> Iterator[list[SegmentRef]]:
         yield batch
 
 
-def _put(objects: Objects, target: Target, disk: Disk, decode: Decode, batch: list[SegmentRef]) -> int:
+def _put(objects: Objects, target: ArchiveTarget, disk: Disk, decode: Decode, batch: list[SegmentRef]) -> int:
     numbered: list[tuple[int, Entry]] = []
     for ref in batch:
         numbered += enumerate(read_sealed(disk, ref.segment(), decode), ref.first)
@@ -233,7 +233,7 @@ def _forget(job: Forget) -> Forgotten:
     return Forgotten(forget(open_target(job.target), job.target.where(), end, DROPPED))
 
 
-def _upkeep(job: Upkeep, clock: Clock) -> Kept:
+def _run_compaction(job: Compact, clock: Clock) -> Kept:
     objects = open_target(job.target)
     place = job.target.where()
     now = clock.wall_ms()

@@ -9,8 +9,7 @@ import typer
 
 import kvwal
 from kvwal.cli import show
-from kvwal.cli.commands import archives, data, doctor, jobs, logs, query, record, transfer
-from kvwal.cli.commands import store as upkeep
+from kvwal.cli.commands import archives, data, doctor, jobs, logs, query, record, store, transfer
 from kvwal.node import command
 
 app = typer.Typer(
@@ -44,7 +43,7 @@ COMMANDS: list[tuple[str, list[Callable[..., None]]]] = [
         "Entries",
         [data.put, data.get, data.delete, data.history, data.scan, query.query, transfer.export, transfer.import_],
     ),
-    ("The store", [upkeep.checkpoint, upkeep.stats, doctor.doctor, upkeep.bench]),
+    ("The store", [store.checkpoint, store.stats, doctor.doctor, store.bench]),
     ("The archive", [archives.restore]),
     ("The cluster", [command.node]),
     ("Spark", [record.record, jobs.jobs]),

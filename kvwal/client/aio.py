@@ -14,8 +14,8 @@ from typing import Any, Self, TypeVar
 
 from hazelcast.future import Future as HazelcastFuture
 
-from kvwal.client.business import ClusterBusiness
-from kvwal.client.connect import Target, make_target
+from kvwal.client.cluster_business import ClusterBusiness
+from kvwal.client.connect import ClusterAddress, make_target
 from kvwal.client.failures import translate
 from kvwal.client.link import Link
 from kvwal.client.memory import make_entry, to_data
@@ -165,7 +165,7 @@ def _on_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
 class ClusterStore:
     """A connection to a cluster on this event loop; `async with` makes and closes it."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: ClusterAddress) -> None:
         self.workers = ThreadWorkers("kvwal-client", _THREADS)
         self._target = target
         self._link: Link | None = None

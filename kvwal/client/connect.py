@@ -17,7 +17,7 @@ PORT = 5701
 _PORTS = 1 << 16
 
 
-class Target(NamedTuple):
+class ClusterAddress(NamedTuple):
     """Which cluster, where, and how patiently."""
 
     addresses: list[tuple[str, int]]
@@ -64,7 +64,7 @@ def make_target(
     timeout: float,
     token: str | None = None,
     authority: str | None = None,
-) -> Target:
+) -> ClusterAddress:
     """The arguments of `connect`, checked. `ConfigError`."""
     if find_spec("hazelcast") is None:
         raise ConfigError(
@@ -80,7 +80,7 @@ def make_target(
     if not found:
         raise ConfigError("no address of the cluster was given.", hint="Name one node at least, as host:port.")
     secret = find_token(None) if token is None else Token(token, "token")
-    return Target(found, cluster, namespace, timeout, secret, authority or find_authority())
+    return ClusterAddress(found, cluster, namespace, timeout, secret, authority or find_authority())
 
 
 def _parse(text: str) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from hazelcast.future import Future as HazelcastFuture
 from hazelcast.security import BasicTokenProvider
 
 from kvwal.client.attempts import install
-from kvwal.client.connect import Target
+from kvwal.client.connect import ClusterAddress
 from kvwal.client.failures import translate, unreachable, would_wait
 from kvwal.errors import ConfigError, StoreClosed
 
@@ -28,7 +28,7 @@ _CONNECT_SECONDS = 5.0
 class Link:
     """One connection, which any number of threads use. It comes back by itself when the cluster does."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: ClusterAddress) -> None:
         """Blocks until a member answers. Raises `ClusterUnreachable` and `ConfigError`."""
         self.target = target
         self._closed = False
@@ -85,7 +85,7 @@ def is_reactor() -> bool:
     return hasattr(HazelcastFuture._threading_locals, "is_reactor_thread")
 
 
-def _probe(target: Target) -> None:
+def _probe(target: ClusterAddress) -> None:
     """Whether anybody listens at all: Hazelcast's client would go on trying, and then not say where."""
     errors = []
     for host, port in target.addresses:
@@ -98,7 +98,7 @@ def _probe(target: Target) -> None:
     raise unreachable(f"no node of the cluster {target.cluster} answers ({'; '.join(errors)}).")
 
 
-def _start(target: Target) -> HazelcastClient:
+def _start(target: ClusterAddress) -> HazelcastClient:
     """A client that has heard of the cluster's members.
 
     It connects on a thread of its own: what answers at the port may never say what it is.

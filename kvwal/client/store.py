@@ -6,8 +6,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from kvwal.client.business import ClusterBusiness
-from kvwal.client.connect import Target
+from kvwal.client.cluster_business import ClusterBusiness
+from kvwal.client.connect import ClusterAddress
 from kvwal.client.link import Link
 from kvwal.structures.map import Map
 
@@ -37,7 +37,7 @@ class ClusterMap(Map):
 class ClusterStore:
     """A connection to a cluster. Any number of threads may use it; leaving the `with` block closes it."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: ClusterAddress) -> None:
         self.namespace = target.namespace
         self.cluster = target.cluster
         self._link = Link(target)

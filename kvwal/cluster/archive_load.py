@@ -62,7 +62,7 @@ class Progress:
         return int((self._elapsed() - self._began) * (self.most - done) / done) if done else 0
 
 
-class Restore:
+class ArchiveLoad:
     """Fills the maps of a cluster from its archive. `newest` is the greatest timestamp that it met.
 
     `unfinished` are the intents that it met, each with its business and those of its changes that are the latest of their keys:

@@ -18,7 +18,7 @@ SPARE_MS = 2
 """How far ahead of its last timestamp, if that is further: tens of thousands of transactions fit into each millisecond."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class PublishedBound(msgspec.Struct, frozen=True, kw_only=True):
     """What a member told the others last. `member` is the number Hazelcast gave it at this start."""
 
     member: str
@@ -30,7 +30,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     """The partitions that it may have logged changes of since its start: bits of a number, as hexadecimal digits."""
 
 
-class Bounds:
+class ClockBounds:
     """What all logs of a member share. Before the first `allow` there is no limit: nobody else has the keys."""
 
     def __init__(self) -> None:
@@ -67,10 +67,10 @@ class Bounds:
         return stamp
 
 
-class LimitedClock(HybridClock):
+class BoundedClock(HybridClock):
     """The clock of one log of a member."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: ClockBounds) -> None:
         super().__init__()
         self._bounds = bounds
 

@@ -12,7 +12,7 @@ from enum import Enum
 from itertools import combinations
 from typing import NamedTuple
 
-from kvwal.cluster.quorum import Electorate
+from kvwal.cluster.quorum import Quorum
 
 _GOOD_SECONDS = 3.5
 """Heartbeats come every second, and reports almost as often, over one other member at most."""
@@ -42,7 +42,7 @@ class _Link(Enum):
     BAD = "bad"
 
 
-def victims(own: str, members: Sequence[str], electorate: Electorate, reports: Sequence[Report]) -> list[str]:
+def victims(own: str, members: Sequence[str], quorum: Quorum, reports: Sequence[Report]) -> list[str]:
     """Which of `members` (the oldest first) are to go, as `own` sees it: none as long as the links are not known, or where those
     who stay could not serve. Whom none of those hears may only be slow: Hazelcast gives it up in its time. But whoever hears
     none of them and still says so is not.
@@ -51,11 +51,11 @@ def victims(own: str, members: Sequence[str], electorate: Electorate, reports: S
     speaking = {report.by for report in reports if report.age_seconds <= _TOLD_SECONDS}
     if all(links[pair] is _Link.BAD for pair in links if own in pair):
         # The oldest would give up one after the other, and send each a list without those before: they would part, too.
-        return [own] if own == members[0] and electorate.has_majority(members[1:]) else []
+        return [own] if own == members[0] and quorum.has_majority(members[1:]) else []
     if _Link.BAD not in links.values() or _Link.UNSURE in links.values():
         return []
     for group in _whole_groups(members, links):
-        if electorate.has_majority(group):
+        if quorum.has_majority(group):
             rest = [name for name in members if name not in group]
             return [name for name in rest if _is_to_go(name, group, links, speaking)]
     return []

@@ -24,7 +24,7 @@ FORMAT = 1
 FOLDER = "_members"
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class MembershipRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One node's record. `members` maps names to addresses, this node's own included.
 
     `alone` while nothing but this node's own logs was ever in memory: then they are enough to fill it again.
@@ -42,7 +42,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     looked: bool = False
 
 
-class RecordFile:
+class MembershipFile:
     """Where a node's record stands."""
 
     def __init__(self, disk: Disk, root: Path, namespace: str, cluster: str, node: str) -> None:
@@ -50,12 +50,12 @@ class RecordFile:
         self._folder = root / check_name("namespace", namespace) / check_name("cluster", cluster) / FOLDER
         self._path = self._folder / f"{check_name('node', node)}.json"
 
-    def read(self) -> Record | None:
+    def read(self) -> MembershipRecord | None:
         """The record, None if there is none. `ConfigError` if the file is none that this version wrote."""
         if not self._disk.exists(self._path):
             return None
         try:
-            found = msgspec.json.decode(self._disk.read(self._path), type=Record)
+            found = msgspec.json.decode(self._disk.read(self._path), type=MembershipRecord)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ConfigError(
                 f"{self._path}: who the members are cannot be read ({error}).",
@@ -65,7 +65,7 @@ class RecordFile:
             raise NewerVersion(f"{self._path} was written by a newer version.", hint="Upgrade kvwal.")
         return found
 
-    def write(self, record: Record) -> None:
+    def write(self, record: MembershipRecord) -> None:
         """Returns when the record is durable; a crash leaves the old one or the new one."""
         self._disk.make_folders(self._folder)
         unfinished = self._folder / partial_name(self._path.name)
@@ -81,17 +81,17 @@ class RecordFile:
         self._disk.sync_folder(self._folder)
 
 
-class OwnRecord:
+class LocalMembership:
     """A node's record while it runs. Used on the node's event loop. `was_there`: the root had a record of this node when it
     started, so that its logs are all that it ever wrote, unless somebody changed the disk."""
 
-    def __init__(self, file: RecordFile, workers: Workers, name: str, address: str, *, alone: bool) -> None:
+    def __init__(self, file: MembershipFile, workers: Workers, name: str, address: str, *, alone: bool) -> None:
         """`alone`: no other node ever had a log of this cluster."""
         self._file = file
         self._workers = workers
         self._own = {name: address}
         self._written = file.read()
-        self._known = self._written or Record(alone=alone)
+        self._known = self._written or MembershipRecord(alone=alone)
         self.alone = alone
         self.was_there = self._written is not None and name in self._written.members
 
@@ -102,17 +102,17 @@ class OwnRecord:
 
     @property
     def left(self) -> dict[str, str]:
-        """See `Record`."""
+        """See `MembershipRecord`."""
         return self._known.left
 
     @property
     def looked(self) -> bool:
-        """See `Record`."""
+        """See `MembershipRecord`."""
         return self._known.looked
 
     @property
     def apart(self) -> int:
-        """See `Record`."""
+        """See `MembershipRecord`."""
         return self._known.apart
 
     def expect(self, members: dict[str, str]) -> None:
@@ -140,17 +140,17 @@ class OwnRecord:
         await self._write(msgspec.structs.replace(known, looked=True))
 
     async def note_apart(self, since: int) -> None:
-        """Durably. See `Record`."""
+        """Durably. See `MembershipRecord`."""
         if since != self.apart:
             await self._write(msgspec.structs.replace(self._known, apart=since))
 
-    def _with(self, members: dict[str, str], told: dict[str, str] | None = None) -> Record:
+    def _with(self, members: dict[str, str], told: dict[str, str] | None = None) -> MembershipRecord:
         """What is known, with these members; `told` are others' names of those that left."""
         known = (told or {}) | self._known.left | self._known.members
         left = {name: at for name, at in sorted(known.items()) if name not in members}
         return msgspec.structs.replace(self._known, members=dict(sorted(members.items())), left=left)
 
-    async def _write(self, record: Record) -> None:
+    async def _write(self, record: MembershipRecord) -> None:
         if record != self._written:
             await self._workers.run(partial(self._file.write, record))
             self._written = record

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 
-class Electorate(msgspec.Struct, frozen=True, kw_only=True):
+class Quorum(msgspec.Struct, frozen=True, kw_only=True):
     """The members of which more than half must be together. Who left in order is not among them, who was killed is."""
 
     version: int
@@ -21,23 +21,23 @@ class Electorate(msgspec.Struct, frozen=True, kw_only=True):
         """Whether `there` are more than half of it."""
         return 2 * len(set(self.names) & set(there)) > len(self.names)
 
-    def following(self, *, came: str | None = None, went: str | None = None) -> Electorate:
+    def following(self, *, came: str | None = None, went: str | None = None) -> Quorum:
         """The next one, with one name more or one name less."""
         names = (set(self.names) | ({came} if came else set())) - ({went} if went else set())
-        return Electorate(version=self.version + 1, names=sorted(names))
+        return Quorum(version=self.version + 1, names=sorted(names))
 
 
-def first(names: Collection[str]) -> Electorate:
+def first(names: Collection[str]) -> Quorum:
     """That of a cluster whose memory has just been filled."""
-    return Electorate(version=1, names=sorted(set(names)))
+    return Quorum(version=1, names=sorted(set(names)))
 
 
-def all_know(current: Electorate, known: dict[str, int], living: Collection[str]) -> bool:
+def all_know(current: Quorum, known: dict[str, int], living: Collection[str]) -> bool:
     """Whether every living member that counts goes by `current`. `known` has the version that each told last."""
     return all(known.get(name) == current.version for name in set(living) & set(current.names))
 
 
-def may_go(current: Electorate | None, name: str, healthy: Collection[str]) -> bool:
+def may_go(current: Quorum | None, name: str, healthy: Collection[str]) -> bool:
     """Whether those who stay may serve when `name`, which has failed, leaves in order; `healthy` are those that have not."""
     if current is None:
         return False

@@ -23,7 +23,7 @@ def is_dropped(entry: Entry, timestamp: int) -> bool:
     return entry.timestamp <= timestamp and entry.key_class != DROPPED and not entry.key_class.startswith(SCHEMAS)
 
 
-class Passing(State):
+class RecoveryBuffer(State):
     """Collects the latest entries while a log is recovered, hands them over once, and keeps nothing from then on."""
 
     def __init__(self, now: Now, *, collects: bool = True) -> None:
@@ -124,8 +124,8 @@ class Passing(State):
         self.clear()
 
 
-def passing(state: State) -> Passing:
+def recovery_buffer(state: State) -> RecoveryBuffer:
     """The memory of a node's business, which is of no other kind."""
-    if not isinstance(state, Passing):
+    if not isinstance(state, RecoveryBuffer):
         raise TypeError(f"a node's engine makes {type(state).__name__} for memory")
     return state

@@ -79,7 +79,7 @@ class Memory(Protocol):
         ...
 
 
-class Returning:
+class RejoinComparison:
     """Compares once. It reads the archive, so all members have to have archived their tails: before `suspects`, and once more
     between `lock` and `again`.
     """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kvwal.entry import Entry, make_decoder, make_entry
 from kvwal.log.ring import Submission, size_of
-from kvwal.store.business import OpenBusiness
+from kvwal.store.open_business import OpenBusiness
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -39,7 +39,7 @@ STAGE = "_restoring"
 _COLUMNS = ("key", "key_class", "value", "value_class", "deleted", "timestamp", "expires")
 
 
-class Doors(NamedTuple):
+class RestorePorts(NamedTuple):
     """Where the new root is written, and whose time and numbers stand in it."""
 
     disk: Disk
@@ -79,13 +79,13 @@ def restore(
     be run again.
     """
     return restore_through(
-        Doors(OS_DISK, SYSTEM), archive, root, namespace=namespace, cluster=cluster, node=node, at=at,
+        RestorePorts(OS_DISK, SYSTEM), archive, root, namespace=namespace, cluster=cluster, node=node, at=at,
         take_over=take_over, storage_options=storage_options, progress=progress,
     )  # fmt: skip
 
 
 def restore_through(
-    doors: Doors,
+    ports: RestorePorts,
     archive: str | Path,
     root: str | Path,
     *,
@@ -102,7 +102,7 @@ def restore_through(
     check_name("namespace", namespace)
     check_name("cluster", cluster)
     target = check_folder("root", root)
-    _check_fresh(doors.disk, target, namespace, cluster)
+    _check_fresh(ports.disk, target, namespace, cluster)
     names = businesses(objects, namespace, cluster)
     if not names:
         raise ArchiveError(
@@ -121,7 +121,7 @@ def restore_through(
     stage = target / STAGE
     done = RestoreReport(root=str(target), node=chosen, entries={}, positions={})
     try:
-        doors.disk.remove_tree(stage)
+        ports.disk.remove_tree(stage)
         for index, business in enumerate(names):
             if progress is not None:
                 progress(index, len(names), business)
@@ -129,11 +129,11 @@ def restore_through(
             nodes = {chosen: None} if take_over else None
             found = restore_batches(objects, namespace, cluster, business, nodes=nodes, at=moment)
             folder = stage / business / chosen
-            doors.disk.make_folders(folder)
+            ports.disk.make_folders(folder)
             write = _continue_log if take_over else _write_log
-            done.entries[business] = write(doors, objects, folder, place, found)
+            done.entries[business] = write(ports, objects, folder, place, found)
             done.positions[business] = found.positions
-        give_name(doors.disk, target, STAGE, namespace, cluster)
+        give_name(ports.disk, target, STAGE, namespace, cluster)
     except OSError as error:
         raise _not_written(target, error) from error
     return done
@@ -187,35 +187,37 @@ def give_name(disk: Disk, root: Path, stage: str, namespace: str, cluster: str) 
     disk.sync_folder(root)
 
 
-def _write_log(doors: Doors, objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
+def _write_log(ports: RestorePorts, objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
     """The rows as a log of its own, in the order of their timestamps."""
-    runs = Runs(doors.disk, folder)
+    runs = Runs(ports.disk, folder)
     for row in _entries(found.batches):
         runs.add(row)
     settings = Settings()
-    appender = Appender(doors.disk, doors.clock, folder, new_header(doors.clock, place), settings, [])
+    appender = Appender(ports.disk, ports.clock, folder, new_header(ports.clock, place), settings, [])
     for block in in_blocks(runs.in_order(), _size_of):
         appender.append([encode_entries(block)], len(block), sync=False)
     appender.close(seal=True)
     return runs.count
 
 
-def _continue_log(doors: Doors, objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
+def _continue_log(ports: RestorePorts, objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
     """The rows as the snapshot behind which the node's log goes on; its old log is fenced in the archive."""
     last = found.positions[place.node]
-    header = new_header(doors.clock, place)
-    count = write_base(doors, objects, folder, place, found, header) if last else _begin_empty(doors, folder, header)
+    header = new_header(ports.clock, place)
+    count = write_base(ports, objects, folder, place, found, header) if last else _begin_empty(ports, folder, header)
     fence(objects, place, header.log_id, last + 1)
     return count
 
 
-def _begin_empty(doors: Doors, folder: Path, header: Header) -> int:
+def _begin_empty(ports: RestorePorts, folder: Path, header: Header) -> int:
     """A log that was registered and archived nothing: a segment that says under which log_id it goes on, and no more."""
-    Appender(doors.disk, doors.clock, folder, header, Settings(), []).close(seal=False)
+    Appender(ports.disk, ports.clock, folder, header, Settings(), []).close(seal=False)
     return 0
 
 
-def write_base(doors: Doors, objects: Objects, folder: Path, place: Place, found: RestoreResult, header: Header) -> int:
+def write_base(
+    ports: RestorePorts, objects: Objects, folder: Path, place: Place, found: RestoreResult, header: Header
+) -> int:
     """Write what the archive has of a node's log as the snapshot behind which it goes on. Returns its entries."""
     last = found.positions[place.node]
     count = 0
@@ -229,7 +231,7 @@ def write_base(doors: Doors, objects: Objects, folder: Path, place: Place, found
     seal = _seal(objects, place, last)
     fields = {"last_sequence": last, "last_crc": seal, "last_timestamp": found.max_timestamp}
     snapshot = SnapshotHeader(**{**msgspec.structs.asdict(header), **fields})
-    write_snapshot(doors.disk, doors.clock, folder, snapshot, blocks())
+    write_snapshot(ports.disk, ports.clock, folder, snapshot, blocks())
     return count
 
 

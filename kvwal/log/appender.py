@@ -16,14 +16,14 @@ import msgspec
 from kvwal.config import KIB, LEAST_SEGMENT, Settings
 from kvwal.errors import StorageFull
 from kvwal.log.files.format import Header
-from kvwal.log.files.preallocation import Spares
+from kvwal.log.files.preallocation import PreallocatedSegments
 from kvwal.log.files.segment import SealedSegment, Segment, blank_file
 from kvwal.ports.clock import Clock
 from kvwal.ports.descriptors import OWN_DESCRIPTORS, Descriptors
 from kvwal.ports.disk import Disk, File, Folder
 from kvwal.ports.locks import Lock
-from kvwal.ports.metrics import NO_METER, Meter
-from kvwal.ports.space import Room
+from kvwal.ports.metrics import NO_METRICS, LogMetrics
+from kvwal.ports.space import DiskSpace
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class Appender:
         header: Header,
         settings: Settings,
         sealed: list[SealedSegment],
-        meter: Meter = NO_METER,
+        metrics: LogMetrics = NO_METRICS,
         descriptors: Descriptors = OWN_DESCRIPTORS,
     ) -> None:
         """Begin a new segment with `header` (its salt and time are drawn here) in `folder`. Until it is written to it holds no
@@ -62,14 +62,14 @@ class Appender:
         self._failure: OSError | None = None
         self._disk = disk
         self._clock = clock
-        self._meter = meter
+        self._metrics = metrics
         self._folder = folder
-        self.room = Room(disk, folder, settings.reserve_bytes)
+        self.space = DiskSpace(disk, folder, settings.reserve_bytes)
         # Recovery copies a segment that was not closed: on a full disk the reserve must have room for the copy.
-        copied = max(self.room.reserve, LEAST_SEGMENT) if self.room.reserve else settings.segment_bytes
+        copied = max(self.space.reserve, LEAST_SEGMENT) if self.space.reserve else settings.segment_bytes
         self._most = min(settings.segment_bytes, copied)
         self._limit = min(_FIRST_LIMIT, self._most)
-        self.spares = Spares(disk, self.room, folder)
+        self.preallocated = PreallocatedSegments(disk, self.space, folder)
         self._declined = 0
         self.sealed = sealed
         self.unsynced = 0
@@ -130,7 +130,7 @@ class Appender:
     def _sync(self) -> None:
         began = self._clock.elapsed()
         self._segment.datasync()
-        self._meter.synced(self._clock.elapsed() - began)
+        self._metrics.synced(self._clock.elapsed() - began)
         self.unsynced = 0
 
     def rotate(self, *, grow: bool = False) -> None:
@@ -193,7 +193,7 @@ class Appender:
         A log that fills segments by size wants one as soon as a quarter is full: a quiet one never does.
         """
         limit = min(self._limit * _GROWTH, self._most)
-        if limit < _PREPARE_FROM or len(self.spares) or self._segment.position < self._limit // 4:
+        if limit < _PREPARE_FROM or len(self.preallocated) or self._segment.position < self._limit // 4:
             return 0
         return limit if self._declined != self.header.first_sequence else 0
 
@@ -204,7 +204,7 @@ class Appender:
         """
         asked_for = self.header.first_sequence
         try:
-            self.spares.prepare(size)
+            self.preallocated.prepare(size)
         except OSError:
             self._declined = asked_for
 
@@ -221,7 +221,7 @@ class Appender:
                 self._segment.close()
                 self._count()
         if seal:
-            self.spares.clear()
+            self.preallocated.clear()
 
     def _count(self) -> None:
         """Tell the budget whether a descriptor is held now."""
@@ -251,15 +251,15 @@ class Appender:
             full = storage_full(self._folder, error)
             if full is None:
                 raise
-            if not len(self.spares):
+            if not len(self.preallocated):
                 raise full from error
-            self.spares.clear()
+            self.preallocated.clear()
             self._reserve(payloads)
 
     def _next_file(self) -> tuple[File, Folder]:
         names = self._disk.open_folder(self._folder)
         try:
-            return self.spares.take(self._limit) or blank_file(self._disk, self._folder), names
+            return self.preallocated.take(self._limit) or blank_file(self._disk, self._folder), names
         except OSError:
             names.close()
             raise
@@ -269,7 +269,7 @@ class Appender:
         self.began = self._clock.elapsed()
         self.unsynced = 0
         try:
-            return Segment(self._disk, self.room, self._folder, header, self._limit, file, names)
+            return Segment(self._disk, self.space, self._folder, header, self._limit, file, names)
         finally:
             names.close()
 

@@ -20,14 +20,14 @@ from kvwal.log.files.names import LOCK, LOCKS, log_folder
 from kvwal.log.files.retired import bring_back, retire
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.reader import Progress, entry_decoder
-from kvwal.log.recovery import Recovered, Target, recover
+from kvwal.log.recovery import Recovered, RecoveryTarget, recover
 from kvwal.log.ring import Ring
 from kvwal.log.writer import Memory, Writer
 from kvwal.ports.boundary import raised_to_awaiter, start_task, when_done
 from kvwal.ports.clock import Clock
 from kvwal.ports.descriptors import OWN_DESCRIPTORS, Descriptors
 from kvwal.ports.disk import Disk, Lock
-from kvwal.ports.metrics import NO_METER, Meter
+from kvwal.ports.metrics import NO_METRICS, LogMetrics
 from kvwal.ports.processes import whoami
 from kvwal.ports.tasks import Workers
 
@@ -40,7 +40,7 @@ class Ports(NamedTuple):
     disk: Disk
     clock: Clock
     workers: Workers
-    meter: Meter = NO_METER
+    metrics: LogMetrics = NO_METRICS
     descriptors: Descriptors = OWN_DESCRIPTORS
 
 
@@ -79,11 +79,11 @@ class Log:
 
     async def rotate(self) -> None:
         """Seal what is there, so that it can be archived and checkpointed."""
-        await self.ring.order(self.writer.rotate)
+        await self.ring.command(self.writer.rotate)
 
     async def flush(self) -> None:
         """Return when everything acknowledged so far survives a power cut."""
-        await self.ring.order(self.writer.flush)
+        await self.ring.command(self.writer.flush)
 
     async def drop(self, upto: int) -> None:
         """Let go of segments that end at or before `upto`: a snapshot and the archive have what they hold.
@@ -97,7 +97,7 @@ class Log:
             while sealed and sealed[0].last <= upto:
                 path = sealed[0].path
                 try:
-                    self.appender.spares.recycle(path)
+                    self.appender.preallocated.recycle(path)
                 except OSError as error:
                     raise _not_dropped(path, error) from error
                 finally:
@@ -107,7 +107,7 @@ class Log:
         async def action() -> None:
             await self._ports.workers.run(recycle)
 
-        await self.ring.order(action)
+        await self.ring.command(action)
 
     async def close(self) -> None:
         """Write what waits, end the log as a clean close does, and let go of the lock. A failed log is left for recovery."""
@@ -146,7 +146,7 @@ class Log:
         """Write what waits, and end the writer and the ring."""
         try:
             if not self._task.done():
-                await self.ring.order(self.writer.close)
+                await self.ring.command(self.writer.close)
         except asyncio.CancelledError:
             self._task.cancel()
             raise
@@ -184,7 +184,7 @@ class Log:
                 header,
                 settings,
                 self.recovered.sealed,
-                ports.meter,
+                ports.metrics,
                 ports.descriptors,
             )
 
@@ -192,7 +192,7 @@ class Log:
         self.ring = Ring(settings.ring_slots, settings.ring_bytes, settings.ring_seconds, ports.clock.elapsed)
         self.writer = Writer(
             self.ring, self.appender, memory, self.hybrid,
-            clock=ports.clock, workers=ports.workers, flush=flush, meter=ports.meter,
+            clock=ports.clock, workers=ports.workers, flush=flush, metrics=ports.metrics,
         )  # fmt: skip
         self._task = start_task(self.writer.run(), raised_to_awaiter)
         when_done(self._task, self._ended, self.abandon)
@@ -220,7 +220,7 @@ async def open_log(
     *,
     settings: Settings,
     flush: Flush,
-    target: Target,
+    target: RecoveryTarget,
     lookup: Callable[[str, bytes], Entry | None],
     hybrid: HybridClock,
     accept_clock: bool = False,

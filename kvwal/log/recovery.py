@@ -77,14 +77,16 @@ class Recovered(NamedTuple):
     set_aside: list[Path]
 
 
-class Target(NamedTuple):
+class RecoveryTarget(NamedTuple):
     """Where entries go, in log order; `clear` forgets them all (a snapshot turned out to be damaged half-way)."""
 
     apply: Callable[[list[Entry]], None]
     clear: Callable[[], None]
 
 
-def recover(disk: Disk, folder: Path, target: Target, decode: Decode, progress: Progress | None = None) -> Recovered:
+def recover(
+    disk: Disk, folder: Path, target: RecoveryTarget, decode: Decode, progress: Progress | None = None
+) -> Recovered:
     """Read the log in `folder` into `target` and leave it so that a new segment can follow. The caller holds its lock.
 
     An archiver that outlived its killed parent may finish its checkpoint meanwhile: then a snapshot goes that was seen, and a
@@ -108,7 +110,9 @@ def _delete_partials(disk: Disk, folder: Path) -> None:
 class _Recovery:
     """One run. Fields are filled from top to bottom."""
 
-    def __init__(self, disk: Disk, folder: Path, target: Target, decode: Decode, progress: Progress | None) -> None:
+    def __init__(
+        self, disk: Disk, folder: Path, target: RecoveryTarget, decode: Decode, progress: Progress | None
+    ) -> None:
         self._disk = disk
         self._folder = folder
         self._target = target

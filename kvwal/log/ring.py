@@ -94,7 +94,7 @@ class Submission:
             self.future.set_exception(error)
 
 
-class Order:
+class Command:
     """Something that the writer does between two groups: rotate, flush, close. `future` gets its result."""
 
     __slots__ = ("action", "future")
@@ -104,7 +104,7 @@ class Order:
         self.future = future
 
 
-Slot: TypeAlias = list[Submission] | Order
+Slot: TypeAlias = list[Submission] | Command
 
 
 def size_of(entries: list[Entry]) -> int:
@@ -145,7 +145,7 @@ class _BoundedQueue(janus.Queue[Slot]):
 
 
 def _slot_bytes(slot: Slot) -> int:
-    return 0 if isinstance(slot, Order) else sum([submission.size for submission in slot])
+    return 0 if isinstance(slot, Command) else sum([submission.size for submission in slot])
 
 
 class Ring:
@@ -265,21 +265,21 @@ class Ring:
         finally:
             self._waiting = None
 
-    async def order(self, action: Callable[[], Awaitable[Any]]) -> Any:
+    async def command(self, action: Callable[[], Awaitable[Any]]) -> Any:
         """Have the writer do `action` between two groups, behind all that waits, and return its result."""
-        order = Order(action, self._loop.create_future())
+        command = Command(action, self._loop.create_future())
         self.end_tick()
         while self._waiting is not None:
             await asyncio.shield(self._waiting)
         try:
-            await self._queue.async_q.put(order)
+            await self._queue.async_q.put(command)
             self._wake_consumer()
         except janus.AsyncQueueShutDown:
             error = self._ended()
             raise error from error.__cause__
-        return await order.future
+        return await command.future
 
-    async def take(self, most_bytes: int) -> tuple[list[Submission], Order | None]:
+    async def take(self, most_bytes: int) -> tuple[list[Submission], Command | None]:
         """Wait for something, then take all that waits, up to an order or about `most_bytes`."""
         queue = self._queue.async_q
         slot = await self._next()
@@ -287,7 +287,7 @@ class Ring:
         taken: list[Submission] = []
         size = 0
         while True:
-            if isinstance(slot, Order):
+            if isinstance(slot, Command):
                 return taken, slot
             taken += slot
             size += _slot_bytes(slot)
@@ -323,7 +323,7 @@ class Ring:
         self._queue.shutdown(immediate=False)
         while not self._queue.async_q.empty():
             slot = self._queue.async_q.get_nowait()
-            if isinstance(slot, Order):
+            if isinstance(slot, Command):
                 if not slot.future.done():
                     slot.future.set_exception(why())
             else:

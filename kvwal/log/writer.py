@@ -19,10 +19,10 @@ from kvwal.errors import CommitUnknown, KvwalError, LogFailed, StorageFull, TooL
 from kvwal.hlc import HybridClock
 from kvwal.log.appender import Appender
 from kvwal.log.files.format import MAX_PAYLOAD
-from kvwal.log.ring import Lookup, Order, Ring, Submission
+from kvwal.log.ring import Command, Lookup, Ring, Submission
 from kvwal.ports.boundary import call_later, contain_each, logged, settle_awaiting, start_task
 from kvwal.ports.clock import Clock
-from kvwal.ports.metrics import NO_METER, Meter
+from kvwal.ports.metrics import NO_METRICS, LogMetrics
 from kvwal.ports.tasks import Workers
 
 GROUP_BYTES = 8 << 20
@@ -65,7 +65,7 @@ class Writer:
         clock: Clock,
         workers: Workers,
         flush: Flush,
-        meter: Meter = NO_METER,
+        metrics: LogMetrics = NO_METRICS,
     ) -> None:
         self._ring = ring
         self._appender = appender
@@ -74,7 +74,7 @@ class Writer:
         self._clock = clock
         self._workers = workers
         self._flush = flush
-        self._meter = meter
+        self._metrics = metrics
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[Any] | None = None
         self._preparing: asyncio.Task[None] | None = None
@@ -88,11 +88,11 @@ class Writer:
         """Serve the ring until an order closes it."""
         closed = False
         while not closed:
-            submissions, order = await self._ring.take(GROUP_BYTES)
+            submissions, command = await self._ring.take(GROUP_BYTES)
             if submissions:
                 await self._serve_or_fail(submissions)
-            if order is not None:
-                closed = await self._obey(order)
+            if command is not None:
+                closed = await self._run_command(command)
 
     async def close(self) -> None:
         """An order: end as a clean close does. A poisoned log is left as it is, for recovery."""
@@ -116,9 +116,9 @@ class Writer:
         self._refuse_if_failed()
         await self._guarded(self._appender.sync)
 
-    async def _obey(self, order: Order) -> bool:
-        await settle_awaiting(order.future, order.action)
-        return order.action == self.close
+    async def _run_command(self, command: Command) -> bool:
+        await settle_awaiting(command.future, command.action)
+        return command.action == self.close
 
     async def _guarded(self, call: Callable[[], None]) -> None:
         """Run a call that writes. If it fails, the log is poisoned, unless it says that nothing was written."""
@@ -165,11 +165,11 @@ class Writer:
         contain_each([submission.resolve for submission in group.submissions], _not_told)
         self.groups += 1
         size = sum(map(len, group.payloads))
-        self._meter.group(len(group.entries), size, queued, self._clock.elapsed() - began)
+        self._metrics.group(len(group.entries), size, queued, self._clock.elapsed() - began)
         self._after_group()
 
     def _refuse(self, submissions: list[Submission], error: KvwalError) -> None:
-        self._meter.refused(type(error).__name__, len(submissions))
+        self._metrics.refused(type(error).__name__, len(submissions))
         _fail(submissions, error)
 
     def _form(self, submissions: list[Submission]) -> Group:
@@ -253,7 +253,7 @@ class Writer:
             self._preparing = start_task(self._prepare(size), _not_prepared)
 
     def _flush_later(self) -> None:
-        self._flushing = start_task(self._ring.order(self.flush), self._flush_failed)
+        self._flushing = start_task(self._ring.command(self.flush), self._flush_failed)
 
     def _flush_failed(self, error: BaseException) -> None:
         """A log that is closed, full or poisoned refused it. Anything else poisons the log: what was acknowledged may not be

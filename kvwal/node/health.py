@@ -20,8 +20,8 @@ from starlette.routing import Route
 from kvwal.cluster.map_names import INTERNAL
 from kvwal.cluster.token import Token
 from kvwal.errors import ConfigError
-from kvwal.node.adapters.bootstrap import Recovery
-from kvwal.node.adapters.clock_bounds import Limits
+from kvwal.node.adapters.bootstrap import Bootstrap
+from kvwal.node.adapters.clock_bounds import ClockBoundsExchange
 from kvwal.node.adapters.failover import Adoption
 from kvwal.node.config import Address
 from kvwal.node.jvm import java
@@ -48,7 +48,7 @@ class Phase(Enum):
 
 
 @dataclass
-class Vitals:
+class NodeStatus:
     """What a node is doing and how it is, for whoever looks after it. Its parts are filled in as they begin."""
 
     engine: Engine
@@ -56,9 +56,9 @@ class Vitals:
     metrics: Metrics
     phase: Phase = Phase.STARTING
     instance: Any = None
-    recovery: Recovery | None = None
+    recovery: Bootstrap | None = None
     adoption: Adoption | None = None
-    limits: Limits | None = None
+    limits: ClockBoundsExchange | None = None
     queries: Any = None
     """See QueryProbe.java."""
     query_seconds: float = 0.0

@@ -9,8 +9,8 @@ from typing import Any
 from archive.objects import Objects, open_objects
 from archive.registry import owner, registered
 from kvwal.cluster.map_names import to_map
-from kvwal.cluster.membership import Record
-from kvwal.cluster.recovery_buffer import Passing, passing
+from kvwal.cluster.membership import MembershipRecord
+from kvwal.cluster.recovery_buffer import RecoveryBuffer, recovery_buffer
 from kvwal.cluster.transactions import finish
 from kvwal.entry import encode_entries
 from kvwal.errors import ConfigError
@@ -36,7 +36,7 @@ async def load_own(engine: Engine, loader: Any, workers: Workers) -> int:
     loaded = 0
     for name in engine.names():
         business = await engine.business(name)
-        state = passing(business.state)
+        state = recovery_buffer(business.state)
         if dropped := state.dropped():
             await delete(business, dropped[:-1], lambda entry: True)
         for intent, changes in state.unfinished():
@@ -47,7 +47,7 @@ async def load_own(engine: Engine, loader: Any, workers: Workers) -> int:
     return loaded
 
 
-def load(loader: Any, name: str, state: Passing) -> int:
+def load(loader: Any, name: str, state: RecoveryBuffer) -> int:
     """Put what a log held into a map; returns when it is there."""
     count = 0
     for batch in state.hand_over(_AT_ONCE):
@@ -57,7 +57,7 @@ def load(loader: Any, name: str, state: Passing) -> int:
     return count
 
 
-def is_alone(options: NodeOptions, engine: Engine, record: Record | None) -> bool:
+def is_alone(options: NodeOptions, engine: Engine, record: MembershipRecord | None) -> bool:
     """Whether this node's own logs are all there ever was of its cluster. Asks the archive if no record says so."""
     if options.members != [options.address]:
         return False

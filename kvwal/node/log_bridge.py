@@ -9,7 +9,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from kvwal.cluster.map_names import to_business
-from kvwal.cluster.recovery_buffer import passing
+from kvwal.cluster.recovery_buffer import recovery_buffer
 from kvwal.entry import DROPPED, Decode, Entry, make_decoder
 from kvwal.errors import KvwalError
 from kvwal.log.ring import Submission, size_of
@@ -17,9 +17,9 @@ from kvwal.node.adapters.destroyed_maps import drop, may_let_go
 from kvwal.ports.boundary import start_task, when_done
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import ThreadWorkers
-from kvwal.ports.wakeup import Doorbell
-from kvwal.store.business import OpenBusiness
+from kvwal.ports.wakeup import Wakeup
 from kvwal.store.engine import Engine
+from kvwal.store.open_business import OpenBusiness
 
 CLASSES = ("str", "json", "int", "int64", "float", "bool", "bytes", "hz")
 """The classes that the glue inside Hazelcast gives (ValueCodec.java)."""
@@ -64,7 +64,7 @@ class Glue:
         self._engine = engine
         self._decode: Decode = make_decoder(CLASSES)
         self._logger = get_logger(__name__)
-        self._bell = Doorbell()
+        self._bell = Wakeup()
         self._droppers = ThreadWorkers("kvwal-drop", 1)
         self._businesses: WeakValueDictionary[int, OpenBusiness] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -130,8 +130,10 @@ class Glue:
                 future.set_result(0)  # nobody ever wrote to it
                 return
             business = await self._open(name)
-            business.keeper.held += 1  # an error leaves it so: what is to be deleted is in the log until the next start
-            with passing(business.state).watching() as written:
+            business.maintenance.held += (
+                1  # an error leaves it so: what is to be deleted is in the log until the next start
+            )
+            with recovery_buffer(business.state).watching() as written:
                 await business.submit_soon(submission)
                 timestamp = await future
                 # A delete now could come behind a put in another member's log: the mark stays, in the archive when the log has
@@ -139,8 +141,8 @@ class Glue:
                 count = 0
                 if alone := self._alone():
                     count = await drop(self._engine, business, timestamp, written, self._droppers)
-            business.keeper.held -= 1
-            business.keeper.retires = may_let_go(self._engine, business, alone=alone)
+            business.maintenance.held -= 1
+            business.maintenance.retires = may_let_go(self._engine, business, alone=alone)
             if not alone:
                 return
             self._logger.info("dropped", map=name, entries=count)
@@ -150,7 +152,7 @@ class Glue:
 
     async def _open(self, name: str) -> OpenBusiness:
         business = await self._engine.business(to_business(name))
-        passing(business.state).stop()
+        recovery_buffer(business.state).stop()
         return business
 
     def _answer(self, number: int, error: BaseException | None) -> None:

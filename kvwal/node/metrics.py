@@ -31,7 +31,7 @@ _OLDEST = ("checkpoint_age_seconds", "archive_lag_seconds")
 
 
 class Metrics:
-    """One node's registry, and the `Meter` of its logs."""
+    """One node's registry, and the `LogMetrics` of its logs."""
 
     def __init__(self, volatile: Sequence[str] = ()) -> None:
         """`volatile` are the services without a log that the node's file allows."""
@@ -53,7 +53,7 @@ class Metrics:
         self._sync = self._histogram("kvwal_fsync_seconds", "How long an fdatasync took.", _SECONDS)
 
     def group(self, entries: int, size: int, queued: float, seconds: float) -> None:
-        """See `Meter.group`."""
+        """See `LogMetrics.group`."""
         self._entries.inc(entries)
         self._bytes.inc(size)
         self._group.observe(entries)
@@ -61,11 +61,11 @@ class Metrics:
         self._seconds.observe(seconds)
 
     def synced(self, seconds: float) -> None:
-        """See `Meter.synced`."""
+        """See `LogMetrics.synced`."""
         self._sync.observe(seconds)
 
     def refused(self, reason: str, submissions: int) -> None:
-        """See `Meter.refused`."""
+        """See `LogMetrics.refused`."""
         self._refused.labels(reason).inc(submissions)
 
     def page(

@@ -13,30 +13,30 @@ from typing import Any
 
 import jpype
 
-from kvwal.cluster.clock_bounds import Bounds, LimitedClock
+from kvwal.cluster.clock_bounds import BoundedClock, ClockBounds
 from kvwal.cluster.map_names import flush_for, to_map
-from kvwal.cluster.membership import OwnRecord, RecordFile
-from kvwal.cluster.recovery_buffer import Passing
+from kvwal.cluster.membership import LocalMembership, MembershipFile
+from kvwal.cluster.recovery_buffer import RecoveryBuffer
 from kvwal.config import Flush
 from kvwal.entry import timestamps_within
 from kvwal.errors import ArchiveError, ClusterUnreachable, KvwalError, LogFailed, StorageFull
 from kvwal.node import jvm, member
-from kvwal.node.adapters.bootstrap import Recovery
-from kvwal.node.adapters.clock_bounds import Limits
+from kvwal.node.adapters.bootstrap import Bootstrap
+from kvwal.node.adapters.clock_bounds import ClockBoundsExchange
 from kvwal.node.adapters.destroyed_maps import Absence, may_let_go
 from kvwal.node.adapters.failover import Adoption
 from kvwal.node.adapters.link_watch import Links
-from kvwal.node.adapters.membership import Roster
-from kvwal.node.adapters.quorum_membership import Voters
-from kvwal.node.adapters.rejoin import Comparison
+from kvwal.node.adapters.membership import Membership
+from kvwal.node.adapters.quorum_membership import QuorumMembership
+from kvwal.node.adapters.rejoin import Rejoin
 from kvwal.node.config import NodeOptions
-from kvwal.node.health import Access, HttpServer, Phase, Vitals, application
+from kvwal.node.health import Access, HttpServer, NodeStatus, Phase, application
 from kvwal.node.local_logs import is_alone, open_logs
 from kvwal.node.log_bridge import Glue
 from kvwal.node.metrics import Metrics
-from kvwal.node.requests.history_service import Answering
+from kvwal.node.requests.history_service import HistoryService
 from kvwal.node.requests.log_copies import Copies
-from kvwal.node.requests.loop import Answer, QuestionLoop
+from kvwal.node.requests.loop import Answer, RequestLoop
 from kvwal.node.requests.peers import Peers
 from kvwal.ports.boundary import on_signals, raised_to_awaiter, start_task, when_done
 from kvwal.ports.logger import get_logger
@@ -70,17 +70,17 @@ class Service:
         # A read of the past takes long: what the members tell each other does not wait for it.
         self._readers = ThreadWorkers("kvwal-past", 4)
         self._scrapers = ThreadWorkers("kvwal-metrics", 1)
-        self._bounds = Bounds()
+        self._bounds = ClockBounds()
         metrics = Metrics(options.file.volatile)
         self._engine = Engine(
             self._store_options(metrics), own_loop=True, memory=self._memory,
-            hybrid=lambda: LimitedClock(self._bounds), flush_of=self._flush_of,
+            hybrid=lambda: BoundedClock(self._bounds), flush_of=self._flush_of,
         )  # fmt: skip
         self._alone = True
         self._mailboxes = jvm.java("kvwal.log.BatchQueues")()
         self._gate = jvm.java("kvwal.node.ReadyGate")()
         self._fence = jvm.java("kvwal.clock.OwnershipFence")()
-        self._vitals = Vitals(self._engine, self._gate, metrics)
+        self._node_status = NodeStatus(self._engine, self._gate, metrics)
         self._leases = member.leases()
         self._heard = jvm.java("kvwal.quorum.LinkMonitor")()
         self._links: Links | None = None
@@ -130,8 +130,8 @@ class Service:
     async def _serve(self) -> None:
         """Recover, and see to the others until this is cancelled, or memory has a hole."""
         recovery = await self._start()
-        if self._vitals.adoption is not None:
-            self._begin(self._adopt(self._vitals.adoption))
+        if self._node_status.adoption is not None:
+            self._begin(self._adopt(self._node_status.adoption))
         while True:
             recovery.check_whole()
             try:
@@ -146,7 +146,7 @@ class Service:
         """Whatever else waits for a member that has ended waits for ever: it asks again, or has no answer."""
         while True:
             self._check_running()
-            self._vitals.look_at_queries()
+            self._node_status.look_at_queries()
             if self._links is not None:
                 await self._links.look()
             await asyncio.sleep(_LOOK_SECONDS)
@@ -154,16 +154,16 @@ class Service:
     def _check_running(self) -> None:
         if self._links is not None:
             self._links.check_whole()
-        if self._vitals.instance is not None:
-            member.check_running(self._vitals.instance)
+        if self._node_status.instance is not None:
+            member.check_running(self._node_status.instance)
 
     async def _say_ready(self) -> None:
         """Once every key is in as many memories as it should be."""
-        if self._vitals.phase is not Phase.COPYING:
+        if self._node_status.phase is not Phase.COPYING:
             return
         copied = jvm.java("kvwal.node.HazelcastInternals").areCopied
-        if await self._workers.run(partial(copied, self._vitals.instance, self._options.file.backups)):
-            self._vitals.phase = Phase.SERVING
+        if await self._workers.run(partial(copied, self._node_status.instance, self._options.file.backups)):
+            self._node_status.phase = Phase.SERVING
             self._logger.info("ready")
             sys.stdout.write(READY.format(node=self._options.node, address=self._options.address) + "\n")
             sys.stdout.flush()
@@ -180,9 +180,9 @@ class Service:
                 await asyncio.sleep(_ADOPT_AGAIN_SECONDS)
             await asyncio.sleep(_ADOPT_SECONDS)
 
-    async def _go_if_failing(self, recovery: Recovery) -> None:
+    async def _go_if_failing(self, recovery: Bootstrap) -> None:
         """A node whose keys cannot be written leaves, if those that stay can serve without it: they take its keys over."""
-        failed, full = self._vitals.failed(), self._vitals.full()
+        failed, full = self._node_status.failed(), self._node_status.full()
         now = self._engine.options.clock.elapsed()
         self._full_since = min(self._full_since, now) if full else math.inf
         recovery.failing = bool(failed or full)
@@ -201,56 +201,58 @@ class Service:
             )
 
     def _is_alone(self) -> bool:
-        return self._alone if self._vitals.recovery is None else self._vitals.recovery.alone
+        return self._alone if self._node_status.recovery is None else self._node_status.recovery.alone
 
     def _patience(self) -> int:
         """What a lost disk had is in the memory of another member, which adopts it, as long as there is one."""
-        recovery = self._vitals.recovery
+        recovery = self._node_status.recovery
         return _PATIENCE if recovery is not None and recovery.living > 1 and self._options.file.backups else 1
 
     async def _may_forget(self) -> bool:
-        recovery = self._vitals.recovery
+        recovery = self._node_status.recovery
         return recovery is not None and await recovery.nothing_is_missing(within=_FORGET_SECONDS)
 
-    def _memory(self, now: Now) -> Passing:
-        return Passing(now, collects=self._alone)
+    def _memory(self, now: Now) -> RecoveryBuffer:
+        return RecoveryBuffer(now, collects=self._alone)
 
-    async def _start(self) -> Recovery:
-        options, around, vitals = self._options, self._engine.options, self._vitals
-        file = RecordFile(around.disk, around.root, around.namespace, around.cluster, self._engine.node)
+    async def _start(self) -> Bootstrap:
+        options, around, node_status = self._options, self._engine.options, self._node_status
+        file = MembershipFile(around.disk, around.root, around.namespace, around.cluster, self._engine.node)
         self._alone = await self._workers.run(lambda: is_alone(options, self._engine, file.read()))
         between = (self._leases, self._heard, self._majority)
         glue = (self._mailboxes, self._gate, self._fence, *between, self._questions, self._peer_questions)
         config = member.configuration(options, around.archive_url, *glue)
         tls = member.make_tls(options.file.tls)
-        vitals.phase = Phase.RECOVERING
+        node_status.phase = Phase.RECOVERING
         await open_logs(self._engine)
-        instance = vitals.instance = await self._workers.run(
+        instance = node_status.instance = await self._workers.run(
             partial(member.start, config, options.file.volatile, options.token, tls)
         )
-        vitals.queries = jvm.java("kvwal.member.QueryProbe")(instance)
+        node_status.queries = jvm.java("kvwal.member.QueryProbe")(instance)
         self._leases.begin(instance)
         self._heard.begin(instance)
-        roster = Roster(instance, jvm.java("kvwal.clock.ClockBounds")(instance), self._leases)
+        membership = Membership(instance, jvm.java("kvwal.clock.ClockBounds")(instance), self._leases)
         # Before it tells the others anything, under a name that may be another one's.
-        await self._workers.run(roster.check)
-        voters = Voters(roster, options.node, self._majority.expect if options.file.majority else lambda names: None)
+        await self._workers.run(membership.check)
+        quorum_membership = QuorumMembership(
+            membership, options.node, self._majority.expect if options.file.majority else lambda names: None
+        )
         make_loader = partial(jvm.java("kvwal.log.MemoryLoader"), instance)
-        record = OwnRecord(file, self._workers, options.node, str(options.address), alone=self._alone)
-        peers = Peers(instance, roster, self._engine, self._askers, self._readers)
+        record = LocalMembership(file, self._workers, options.node, str(options.address), alone=self._alone)
+        peers = Peers(instance, membership, self._engine, self._askers, self._readers)
         self._answer(self._peer_questions, peers.answer)
         copies = Copies(peers.own_copy, peers.ask, self._engine, self._readers)
-        recovery = vitals.recovery = Recovery(
-            options, self._engine, roster, voters, make_loader, self._workers, record, self._gate, copies
+        recovery = node_status.recovery = Bootstrap(
+            options, self._engine, membership, quorum_membership, make_loader, self._workers, record, self._gate, copies
         )
-        vitals.adoption = Adoption(
-            roster, lambda: voters.current if options.file.majority else None,
+        node_status.adoption = Adoption(
+            membership, lambda: quorum_membership.current if options.file.majority else None,
             partial(jvm.java("kvwal.failover.FailoverAppend"), instance), recovery.all_archive, recovery.objects,
             (around.namespace, around.cluster), timestamps_within(around.settings.max_skew_seconds),
             around.clock, self._workers,
         )  # fmt: skip
-        self._answer(self._questions, Answering(self._engine, recovery, peers, self._readers).answer)
-        limits = vitals.limits = Limits(roster, self._bounds, self._fence, around.clock)
+        self._answer(self._questions, HistoryService(self._engine, recovery, peers, self._readers).answer)
+        limits = node_status.limits = ClockBoundsExchange(membership, self._bounds, self._fence, around.clock)
         await limits.begin(around.settings.max_skew_seconds)
         loaded = await recovery.run()
         await peers.own_copy.clear()
@@ -260,21 +262,21 @@ class Service:
         gc.freeze()  # what is here now stays; see `load_own`
         self._gate.open()
         self._links = Links(
-            instance, self._heard, self._gate.lose, recovery.check_whole, roster,
-            lambda: voters.current if options.file.majority else None, around.clock,
+            instance, self._heard, self._gate.lose, recovery.check_whole, membership,
+            lambda: quorum_membership.current if options.file.majority else None, around.clock,
         )  # fmt: skip
-        vitals.phase = Phase.COPYING
+        node_status.phase = Phase.COPYING
         self._logger.info("serving", address=str(options.address), entries=loaded)
         if not recovery.alone:
             self._begin(Absence(self._engine, recovery.all_archive, recovery.objects, self._readers).run())
         if recovery.was_away:
-            self._begin(Comparison(instance, self._engine, recovery, roster, voters).run())
+            self._begin(Rejoin(instance, self._engine, recovery, membership, quorum_membership).run())
         return recovery
 
-    def _let_logs_go(self, recovery: Recovery) -> None:
+    def _let_logs_go(self, recovery: Bootstrap) -> None:
         """A log that holds nothing now is of a map that was destroyed; or, of a node alone, made again when it is written to."""
         for business in self._engine.businesses.values():
-            business.keeper.retires = may_let_go(self._engine, business, alone=recovery.alone)
+            business.maintenance.retires = may_let_go(self._engine, business, alone=recovery.alone)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Something to do beside, until the node leaves."""
@@ -284,7 +286,7 @@ class Service:
 
     def _answer(self, asked: Any, answer: Answer) -> None:
         """Answer what is asked, until the node leaves: nobody may wait where nobody answers."""
-        answering = self._begin(QuestionLoop(asked, ThreadWorkers("kvwal-questions", 1), answer).run())
+        answering = self._begin(RequestLoop(asked, ThreadWorkers("kvwal-questions", 1), answer).run())
         when_done(answering, lambda _: asked.close(), self._stopped_beside)
 
     def _stopped_beside(self, error: BaseException) -> None:
@@ -293,8 +295,8 @@ class Service:
 
     async def _leave(self) -> None:
         """Hand the partitions over, write what is on its way, archive the tail, and end the logs cleanly."""
-        vitals = self._vitals
-        served, vitals.phase = vitals.phase in (Phase.COPYING, Phase.SERVING), Phase.LEAVING
+        node_status = self._node_status
+        served, node_status.phase = node_status.phase in (Phase.COPYING, Phase.SERVING), Phase.LEAVING
         self._logger.info("leaving")
         for task in self._beside:
             task.cancel()
@@ -302,13 +304,13 @@ class Service:
         self._peer_questions.close()
         await asyncio.gather(*self._beside, return_exceptions=True)
         whole = self._gate.lost() is None
-        if served and whole and vitals.recovery is not None:
-            await vitals.recovery.withdraw()
+        if served and whole and node_status.recovery is not None:
+            await node_status.recovery.withdraw()
         self._gate.leave()
-        if vitals.limits is not None:
-            await vitals.limits.end()
-        if vitals.instance is not None:
-            instance = vitals.instance
+        if node_status.limits is not None:
+            await node_status.limits.end()
+        if node_status.instance is not None:
+            instance = node_status.instance
             await self._workers.run(instance.shutdown if whole else instance.getLifecycleService().terminate)
         self._leases.close()
         self._heard.close()
@@ -330,7 +332,7 @@ class Service:
             return []
         found = []
         # Told to leave before it had opened all of its logs, it knows of the others by their folders only.
-        for name in sorted(engine.businesses) if self._vitals.recovery is not None else engine.names():
+        for name in sorted(engine.businesses) if self._node_status.recovery is not None else engine.names():
             if name not in engine.businesses:
                 found.append(f"{name} (it was not opened)")
             elif tail := engine.businesses[name].unarchived:
@@ -349,8 +351,8 @@ class Service:
         if self._options.http is None:
             return None
         access = Access(self._options.http_token, closed=self._options.token is not None)
-        figures = partial(self._scrapers.run, self._vitals.page)
-        return HttpServer(application(self._vitals.ready, figures, access), self._options.http)
+        figures = partial(self._scrapers.run, self._node_status.page)
+        return HttpServer(application(self._node_status.ready, figures, access), self._options.http)
 
     def _flush_of(self, business: str) -> Flush:
         return flush_for(to_map(business), self._options.file.policies(), self._options.flush)
@@ -360,7 +362,7 @@ class Service:
         return Options(
             options.root, namespace=options.namespace, cluster=options.cluster, node=options.node,
             archive=_archive(options.archive), flush=options.flush, storage_options=None, settings=options.file.log,
-            accept_clock=False, progress=None, meter=metrics,
+            accept_clock=False, progress=None, metrics=metrics,
         )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Meter(Protocol):
+class LogMetrics(Protocol):
     """Hears what one log does. Called on the log's threads, so it must be quick, and must not raise."""
 
     def group(self, entries: int, size: int, queued: float, seconds: float) -> None:
@@ -23,17 +23,17 @@ class Meter(Protocol):
         ...
 
 
-class NoMeter:
+class NoMetrics:
     """Hears nothing."""
 
     def group(self, entries: int, size: int, queued: float, seconds: float) -> None:
-        """See `Meter.group`."""
+        """See `LogMetrics.group`."""
 
     def synced(self, seconds: float) -> None:
-        """See `Meter.synced`."""
+        """See `LogMetrics.synced`."""
 
     def refused(self, reason: str, submissions: int) -> None:
-        """See `Meter.refused`."""
+        """See `LogMetrics.refused`."""
 
 
-NO_METER = NoMeter()
+NO_METRICS = NoMetrics()

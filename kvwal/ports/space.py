@@ -30,7 +30,7 @@ def space_stats(disk: Disk, folder: Path, reserve: int | None) -> dict[str, int]
     return {"capacity_bytes": capacity, "free_bytes": free, "reserve_bytes": kept, "usable_bytes": max(0, free - kept)}
 
 
-class Room:
+class DiskSpace:
     """The room on the disk of `folder`, which exists. `reserve` is how many of its bytes are left free."""
 
     def __init__(self, disk: Disk, folder: Path, reserve: int | None) -> None:

@@ -13,7 +13,7 @@ _ROOM = 4096
 _not_heard = logged("the bell of Hazelcast's threads could not be heard, which is a bug")
 
 
-class Doorbell:
+class Wakeup:
     """Made and used on the loop that it wakes. A thread rings by writing a byte to the file `path`."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from kvwal.errors import ArchiveDamaged, ArchiveError
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import Progress
 from kvwal.ports.disk import Disk
-from kvwal.scrub.inspect import Found, examine, snapshot_of
+from kvwal.scrub.inspect import Inspection, examine, snapshot_of
 from kvwal.scrub.progress import Notes, NotesInMemory
 
 Range = tuple[int, int]
@@ -28,7 +28,7 @@ _LOOKS = 5
 class Verified(NamedTuple):
     """The files of a log with their problems, and behind them what is missing; `silent` is why the archive did not answer."""
 
-    files: list[Found]
+    files: list[Inspection]
     silent: ArchiveError | None
 
     @property
@@ -59,7 +59,9 @@ def verify_log(
     return Verified([*files, *found], silent)
 
 
-def _compared(objects: Objects | None, place: Place, files: Sequence[Found]) -> tuple[list[Found], ArchiveError | None]:
+def _compared(
+    objects: Objects | None, place: Place, files: Sequence[Inspection]
+) -> tuple[list[Inspection], ArchiveError | None]:
     try:
         return list(compare(objects, place, files)) if objects is not None else [], None
     except ArchiveDamaged as error:
@@ -68,7 +70,7 @@ def _compared(objects: Objects | None, place: Place, files: Sequence[Found]) -> 
         return [], error
 
 
-def compare(objects: Objects, place: Place, files: Sequence[Found]) -> Iterator[Found]:
+def compare(objects: Objects, place: Place, files: Sequence[Inspection]) -> Iterator[Inspection]:
     """What is wrong between the files of a log, as `examine` found them, and the archive; of a log that never was archived
     nothing. Raises `ArchiveError` if the archive does not answer, `ArchiveDamaged` if it is not what was put.
     """
@@ -95,7 +97,7 @@ def whose(registration: Registration, log_id: str) -> str:
     return "the archive has another log under this name."
 
 
-def gaps(covered: Coverage, files: Sequence[Found]) -> Iterator[Found]:
+def gaps(covered: Coverage, files: Sequence[Inspection]) -> Iterator[Inspection]:
     """The ranges that are in no segment and in no object, and an archive that knows more than the log. Pure."""
     here = [(file.first, file.last) for file in files if not file.is_snapshot and file.log_id]
     whole = snapshot_of(files)
@@ -121,7 +123,7 @@ def seals_of(infos: Iterable[ObjectInfo], log_id: str) -> dict[int, int]:
     return {footer.first - 1: footer.previous_crc for footer in own if footer.first > 1} | ends
 
 
-def forks(seals: Mapping[int, int], files: Sequence[Found]) -> Iterator[Found]:
+def forks(seals: Mapping[int, int], files: Sequence[Inspection]) -> Iterator[Inspection]:
     """Where the log and the archive part, if they do: the first of these seals that the log has otherwise, or not. Pure."""
     here = _seals_here(files)
     segments = [file for file in files if file.log_id and not file.problem and not file.is_snapshot]
@@ -136,13 +138,13 @@ def forks(seals: Mapping[int, int], files: Sequence[Found]) -> Iterator[Found]:
             return
 
 
-def common(seals: Mapping[int, int], files: Sequence[Found]) -> int:
+def common(seals: Mapping[int, int], files: Sequence[Inspection]) -> int:
     """The last sequence up to which the log is known to be the archived one: behind it they may have parted. 0: none is. Pure."""
     here = _seals_here(files)
     return max((position for position, crc in seals.items() if here.get(position) == crc), default=0)
 
 
-def _seals_here(files: Sequence[Found]) -> dict[int, int]:
+def _seals_here(files: Sequence[Inspection]) -> dict[int, int]:
     here: dict[int, int] = {}
     for file in files:
         if file.log_id and not file.problem:
@@ -164,5 +166,5 @@ def missing(ranges: Iterable[Range], last: int) -> Iterator[Range]:
         yield reached + 1, last
 
 
-def _between(first: int, last: int, state: str, problem: str) -> Found:
-    return Found("", first, last, 0, 0, state, problem)
+def _between(first: int, last: int, state: str, problem: str) -> Inspection:
+    return Inspection("", first, last, 0, 0, state, problem)

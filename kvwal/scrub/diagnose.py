@@ -19,7 +19,7 @@ from kvwal.log.files.names import FileKind, parse_name
 from kvwal.log.reader import SegmentReader, entry_decoder
 from kvwal.ports.disk import Disk
 from kvwal.scrub.compare_archive import BEHIND, forks, gaps, missing, seals_of, whose
-from kvwal.scrub.inspect import Found, snapshot_of
+from kvwal.scrub.inspect import Inspection, snapshot_of
 from kvwal.scrub.units import age, size
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
@@ -46,7 +46,7 @@ class Seen(NamedTuple):
     """
 
     place: Place
-    files: list[Found]
+    files: list[Inspection]
     names: list[str]
     holder: str
     now_ms: int
@@ -109,7 +109,7 @@ def _check_snapshot(seen: Seen) -> Iterator[Finding]:
     made = f"the snapshot of {to_text(snapshot.created_ms << TIMESTAMP_SHIFT)}" if snapshot else "no snapshot"
     text = f"an open reads {size(behind)} of log behind {made}."
     if seen.holder:
-        todo = "See `maintenance` in the store's stats and `upkeep failed` in its log: checkpoints fail."
+        todo = "See `maintenance` in the store's stats and `maintenance failed` in its log: checkpoints fail."
         yield Finding(PROBLEM, seen.about, text, todo)
     else:
         yield Finding(NOTE, seen.about, text, "kvwal checkpoint ROOT")
@@ -173,7 +173,7 @@ def _lag(disk: Disk, folder: Path, seen: Seen, reached: int) -> Finding:
     return Finding(OK, seen.about, text)
 
 
-def timestamp_of(disk: Disk, folder: Path, files: Sequence[Found], sequence: int) -> int:
+def timestamp_of(disk: Disk, folder: Path, files: Sequence[Inspection], sequence: int) -> int:
     """The timestamp of an entry that is in a segment here; 0 if it is in none that can be read."""
     holding = next((f for f in files if not f.is_snapshot and f.first <= sequence <= f.last), None)
     if holding is None:

@@ -28,7 +28,7 @@ from kvwal.scrub.progress import Notes, NotesInMemory
 _LOOKS = 5
 
 
-class Found(NamedTuple):
+class Inspection(NamedTuple):
     """A segment or snapshot: its range, what stands at its end (`sealed`, `open`, `torn`, `damaged`), and what is wrong.
 
     Of a part of a snapshot `seal_crc` is the seal of the log that it ends with. `state` is `missing` for a range that is in no
@@ -63,7 +63,7 @@ def examine(
     progress: Progress | None = None,
     notes: Notes | None = None,
     glance_above: int | None = None,
-) -> list[Found]:
+) -> list[Inspection]:
     """Every snapshot and segment of a log, in order, each read whole. A problem is a sentence in `problem`.
 
     What `notes` know is not read again, and what was read and is sound is added to them. Of files of more than `glance_above`
@@ -94,7 +94,7 @@ class _Looking:
         self._decode = entry_decoder()
         self._done = self._total = 0
 
-    def look(self) -> list[Found]:
+    def look(self) -> list[Inspection]:
         """The files as they are now."""
         segments, snapshots = log_files(self._disk, self._folder)
         sizes = {file.name: self._size(file) for file in (*snapshots, *segments)}
@@ -118,7 +118,7 @@ class _Looking:
         except FileNotFoundError:
             return 0
 
-    def _file(self, file: LogFile, *, last: bool) -> Found | None:
+    def _file(self, file: LogFile, *, last: bool) -> Inspection | None:
         """What is found in a file; None if it is gone. One that is being written is read again if it seems damaged: its
         reader may have overtaken its writer.
         """
@@ -129,30 +129,30 @@ class _Looking:
         except FileNotFoundError:
             return None
         except OSError as error:
-            return Found(file.name, _begins(file), 0, 0, 0, "unreadable", f"it cannot be read: {error.strerror}.")
+            return Inspection(file.name, _begins(file), 0, 0, 0, "unreadable", f"it cannot be read: {error.strerror}.")
         return found
 
-    def _read(self, file: LogFile, *, last: bool) -> Found:
+    def _read(self, file: LogFile, *, last: bool) -> Inspection:
         path = self._folder / file.name
         with self._open(path, file.kind) as buffer:
             try:
                 reader = SnapshotReader(path, buffer) if file.kind is FileKind.SNAPSHOT else SegmentReader(path, buffer)
                 name, mark = f"{'/'.join(self._place)}/{file.name}", f"{len(buffer)} {reader.header.salt}"
                 if (record := self._notes.known(name, mark)) is not None:
-                    return Found(*record)
+                    return Inspection(*record)
                 newest = 0
                 for entries in reader.entries(self._decode):
                     newest = max(newest, entries[-1].timestamp if entries else 0)
                     self._report(reader.end)
                 found = _described(reader, len(buffer), newest, last=last)
             except KvwalError as error:
-                return Found(file.name, _begins(file), 0, 0, len(buffer), "damaged", error.what)
+                return Inspection(file.name, _begins(file), 0, 0, len(buffer), "damaged", error.what)
         found = found._replace(problem=found.problem or misplaced(reader.header, self._place) or "")
         if found.state == "sealed" and not found.problem:
             self._notes.add(name, mark, list(found))
         return found
 
-    def _glance(self, file: LogFile) -> Found | None:
+    def _glance(self, file: LogFile) -> Inspection | None:
         """A file that is done, by its first and its last block."""
         path = self._folder / file.name
         try:
@@ -163,7 +163,7 @@ class _Looking:
             return None
         except (KvwalError, OSError) as error:
             what = error.what if isinstance(error, KvwalError) else f"it cannot be read: {error.strerror}."
-            return Found(file.name, _begins(file), 0, 0, 0, "damaged", what)
+            return Inspection(file.name, _begins(file), 0, 0, 0, "damaged", what)
         return found._replace(problem=found.problem or misplaced(reader.header, self._place) or "")
 
     def _open(self, path: Path, kind: FileKind) -> AbstractContextManager[Buffer]:
@@ -183,7 +183,7 @@ def _begins(file: LogFile) -> int:
     return file.first if file.kind is FileKind.SNAPSHOT else file.number
 
 
-def _described(reader: SegmentReader, size: int, newest: int, *, last: bool) -> Found:
+def _described(reader: SegmentReader, size: int, newest: int, *, last: bool) -> Inspection:
     """A file that was read to its end."""
     state, problem = _ending(reader, last=last)
     header = reader.header
@@ -191,30 +191,30 @@ def _described(reader: SegmentReader, size: int, newest: int, *, last: bool) -> 
         final, crc, newest = reader.header.last_sequence, reader.header.last_crc, reader.header.last_timestamp
     else:
         final, crc = reader.next_sequence - 1, reader.seal_crc
-    return Found(
+    return Inspection(
         reader.path.name, header.first_sequence, final, reader.count, size, state, problem,
         header.previous_crc, crc, header.log_id, header.created_ms, newest,
     )  # fmt: skip
 
 
-def _by_its_seal(reader: SegmentReader, buffer: Buffer) -> Found:
+def _by_its_seal(reader: SegmentReader, buffer: Buffer) -> Inspection:
     """A file of which only the ends were read. A seal says how many entries there are, and stands where they end."""
     header = reader.header
     blocks = list(find_blocks(buffer, max(reader.start, len(buffer) - SEAL_ROOM), header.salt))
     if not blocks or blocks[-1].kind is not Kind.SEAL:
-        return Found(
+        return Inspection(
             reader.path.name, header.first_sequence, 0, 0, len(buffer), "damaged", "it does not end with its seal."
         )
     try:
         seal = decode_seal(blocks[-1].payload)
     except msgspec.DecodeError as error:
-        return Found(
+        return Inspection(
             reader.path.name, header.first_sequence, 0, 0, len(buffer), "damaged", f"its seal is none ({error})."
         )
     crc, newest = blocks[-1].crc, 0
     if isinstance(reader, SnapshotReader):
         crc, newest = reader.header.last_crc, reader.header.last_timestamp
-    return Found(
+    return Inspection(
         reader.path.name, header.first_sequence, seal.last_sequence, seal.entries, len(buffer), "sealed", "",
         header.previous_crc, crc, header.log_id, header.created_ms, newest, glanced=True,
     )  # fmt: skip
@@ -229,14 +229,14 @@ def _ending(reader: SegmentReader, *, last: bool) -> tuple[str, str]:
     return "damaged", str(reader.damage().what)
 
 
-def check_chain(files: list[Found], place: Place) -> Iterator[Found]:
+def check_chain(files: list[Inspection], place: Place) -> Iterator[Inspection]:
     """The files (snapshots, then segments), each with the problem that it does not follow what stands before it. Pure."""
     snapshots = list(_check_parts([file for file in files if file.is_snapshot]))
     yield from snapshots
     snapshot = snapshot_of(snapshots)
     segments = [file for file in files if not file.is_snapshot]
     log_id = snapshot.log_id if snapshot else next((file.log_id for file in segments if file.log_id), "")
-    before: Found | None = None
+    before: Inspection | None = None
     for segment in segments:
         problem = segment.problem
         if segment.log_id and not problem:
@@ -246,7 +246,7 @@ def check_chain(files: list[Found], place: Place) -> Iterator[Found]:
         before = segment
 
 
-def snapshot_of(files: Sequence[Found]) -> Found | None:
+def snapshot_of(files: Sequence[Inspection]) -> Inspection | None:
     """The newest part of the newest snapshot of which all parts are sound, None if there is none. Pure."""
     sound = {file.name: file for file in files if file.is_snapshot and not file.problem}
     while parts := snapshot_parts(map(parse_name, sound)):
@@ -256,7 +256,7 @@ def snapshot_of(files: Sequence[Found]) -> Found | None:
     return None
 
 
-def _check_parts(files: list[Found]) -> Iterator[Found]:
+def _check_parts(files: list[Inspection]) -> Iterator[Inspection]:
     """The snapshots, each with the problem that its name is not its own, or that it does not follow the part below it. Pure."""
     parts = snapshot_parts(parse_name(file.name) for file in files)
     sound = {file.name: Part(file.log_id, file.first, file.last, file.previous_crc, file.seal_crc)
@@ -271,7 +271,7 @@ def _check_parts(files: list[Found]) -> Iterator[Found]:
         yield file._replace(problem=problem)
 
 
-def _follows(segment: Found, before: Found | None, snapshot: Found | None) -> str:
+def _follows(segment: Inspection, before: Inspection | None, snapshot: Inspection | None) -> str:
     """What is wrong between a sound segment and what stands before it, or ""."""
     covered = snapshot.last if snapshot else 0
     if before is None and segment.first > covered + 1:

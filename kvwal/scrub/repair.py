@@ -26,7 +26,7 @@ from archive.restore import restore_batches
 from kvwal.config import Settings
 from kvwal.entry import Decode, Entry, encode_entries, make_entry
 from kvwal.errors import ArchiveDamaged, ConfigError
-from kvwal.history.restore import Doors, give_name, new_header, write_base
+from kvwal.history.restore import RestorePorts, give_name, new_header, write_base
 from kvwal.log.appender import Appender
 from kvwal.log.files.format import Header
 from kvwal.log.files.names import log_folder
@@ -50,7 +50,7 @@ class Archived(NamedTuple):
     refusal: str
 
 
-class Found(NamedTuple):
+class DamagedLog(NamedTuple):
     """What is left of a damaged log: in its files, and in the archive. `common` is the last sequence up to which both are known
     to hold the same entries (0: none is).
     """
@@ -85,13 +85,13 @@ class Found(NamedTuple):
                 yield f"{what}; their keys are not known."
 
 
-def look(doors: Doors, root: Path, place: Place, objects: Objects | None, decode: Decode) -> Found:
+def look(ports: RestorePorts, root: Path, place: Place, objects: Objects | None, decode: Decode) -> DamagedLog:
     """Read what is left of a log. Changes nothing; raises `ArchiveError` if the archive does not answer."""
-    saved = salvage(doors.disk, log_folder(root, place), decode)
+    saved = salvage(ports.disk, log_folder(root, place), decode)
     archived = _look_there(objects, place, saved.log_id) if objects else Archived([], [], "there is none")
     seals = seals_of(archived.infos, saved.log_id)
-    return Found(
-        place, saved, archived, common(seals, examine(doors.disk, root, place, glance_above=0)) if seals else 0
+    return DamagedLog(
+        place, saved, archived, common(seals, examine(ports.disk, root, place, glance_above=0)) if seals else 0
     )
 
 
@@ -120,9 +120,9 @@ def _look_there(objects: Objects, place: Place, log_id: str) -> Archived:
 
 
 def repair(
-    doors: Doors,
+    ports: RestorePorts,
     into: Path,
-    found: Sequence[Found],
+    found: Sequence[DamagedLog],
     objects: Objects | None,
     *,
     take_over: bool,
@@ -137,20 +137,20 @@ def repair(
     check_one_cluster([one.place for one in found])
     for one in found if take_over else ():
         _check_take_over(one, objects)
-    doors.disk.remove_tree(into / STAGE)
+    ports.disk.remove_tree(into / STAGE)
     written: list[tuple[int, Callable[[], None]]] = []
     for number, one in enumerate(found):
         if progress is not None:
             progress(number, len(found), "repairing")
         folder = into / STAGE / one.place.business / one.place.node
-        doors.disk.make_folders(folder)
+        ports.disk.make_folders(folder)
         if take_over and objects is not None:
-            written.append(_go_on(doors, folder, one, objects))
+            written.append(_go_on(ports, folder, one, objects))
         else:
-            written.append((_begin(doors, folder, one, objects), lambda: None))
+            written.append((_begin(ports, folder, one, objects), lambda: None))
     for _, take in written:
         take()
-    give_name(doors.disk, into, STAGE, found[0].place.namespace, found[0].place.cluster)
+    give_name(ports.disk, into, STAGE, found[0].place.namespace, found[0].place.cluster)
     return [count for count, _ in written]
 
 
@@ -163,7 +163,7 @@ def check_one_cluster(places: Iterable[Place]) -> None:
         )
 
 
-def _check_take_over(found: Found, objects: Objects | None) -> None:
+def _check_take_over(found: DamagedLog, objects: Objects | None) -> None:
     place, archived = found.place, found.archived
     if archived.refusal or archived.damaged:
         why = archived.refusal or archived.damaged[0].rstrip(".")
@@ -173,26 +173,26 @@ def _check_take_over(found: Found, objects: Objects | None) -> None:
         )
 
 
-def _go_on(doors: Doors, folder: Path, found: Found, objects: Objects) -> tuple[int, Callable[[], None]]:
+def _go_on(ports: RestorePorts, folder: Path, found: DamagedLog, objects: Objects) -> tuple[int, Callable[[], None]]:
     """The log behind what is archived: how many entries it has, and what fences the old one."""
     place = found.place
     there = covered(found.archived.infos)
-    header = msgspec.structs.replace(new_header(doors.clock, place), epoch=found.saved.epoch)
+    header = msgspec.structs.replace(new_header(ports.clock, place), epoch=found.saved.epoch)
     count = 0
     if there.last:
         rows = restore_batches(objects, place.namespace, place.cluster, place.business, nodes={place.node: None})
-        count = write_base(doors, objects, folder, place, rows, header)
+        count = write_base(ports, objects, folder, place, rows, header)
     newer = [entry for entry in found.saved.snapshot if entry.timestamp > there.max_timestamp]
     newer += [
         entry for number, entry in found.saved.entries if number > there.last or entry.timestamp > there.max_timestamp
     ]
     newer += _only_here(found, objects, there)
     header = msgspec.structs.replace(header, first_sequence=there.last + 1, previous_crc=there.seal_crc)
-    count += _append(doors, folder, header, in_order(newer))
+    count += _append(ports, folder, header, in_order(newer))
     return count, lambda: fence(objects, place, header.log_id, there.last + 1)
 
 
-def _only_here(found: Found, objects: Objects, there: Coverage) -> Iterator[Entry]:
+def _only_here(found: DamagedLog, objects: Objects, there: Coverage) -> Iterator[Entry]:
     """Of a log that went on beside the archived one: what it has under sequences of the archive, and is the latest of its key."""
     beside = [e for number, e in found.saved.entries if found.common < number <= there.last]
     if not found.common or not beside:
@@ -201,16 +201,16 @@ def _only_here(found: Found, objects: Objects, there: Coverage) -> Iterator[Entr
     yield from (entry for entry in beside if entry.timestamp > latest.get((entry.key_class, entry.key), 0))
 
 
-def _begin(doors: Doors, folder: Path, found: Found, objects: Objects | None) -> int:
+def _begin(ports: RestorePorts, folder: Path, found: DamagedLog, objects: Objects | None) -> int:
     """A log of its own with all there is."""
     entries = [*(_archived_entries(objects, found.archived) if objects else ()), *found.saved.snapshot]
     entries += [entry for _, entry in found.saved.entries]
-    header = msgspec.structs.replace(new_header(doors.clock, found.place), epoch=found.saved.epoch)
-    return _append(doors, folder, header, in_order(entries))
+    header = msgspec.structs.replace(new_header(ports.clock, found.place), epoch=found.saved.epoch)
+    return _append(ports, folder, header, in_order(entries))
 
 
-def _append(doors: Doors, folder: Path, header: Header, entries: list[Entry]) -> int:
-    appender = Appender(doors.disk, doors.clock, folder, header, Settings(), [])
+def _append(ports: RestorePorts, folder: Path, header: Header, entries: list[Entry]) -> int:
+    appender = Appender(ports.disk, ports.clock, folder, header, Settings(), [])
     for block in in_blocks(entries, lambda entry: len(entry.key) + len(entry.value)):
         appender.append([encode_entries(block)], len(block), sync=False)
     appender.close(seal=True)

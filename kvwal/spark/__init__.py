@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kvwal.spark.recorder import JobRecorder as JobRecorder
     from kvwal.spark.recorder import record as record
 
-_WHERE = {"JobRecorder": "recorder", "record": "recorder", "record_event_logs": "reading"}
+_WHERE = {"JobRecorder": "recorder", "record": "recorder", "record_event_logs": "eventlog.reading"}
 __all__ = sorted(_WHERE)
 
 

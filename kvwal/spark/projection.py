@@ -16,7 +16,7 @@ import msgspec
 from kvwal.spark import events as ev
 from kvwal.spark import plans, tasks
 from kvwal.spark import records as rec
-from kvwal.spark.record_cache import Held
+from kvwal.spark.record_cache import RecordCache
 from kvwal.spark.records import cut
 from kvwal.spark.redaction import Redaction, applied
 
@@ -26,7 +26,7 @@ _BATCH = re.compile(
 )
 
 
-class Fold:
+class Projection:
     """The records of one application, as far as its events were applied.
 
     `load(key)` gives a stored object or None. `log` names the position among the application's keys: a live recorder and the
@@ -37,7 +37,7 @@ class Fold:
         self.prefix = prefix
         self.redaction = Redaction()
         """The application's rules, once they are known."""
-        self._held = Held(load)
+        self._held = RecordCache(load)
         self._position_key = f"{prefix}/{log}"
         self.position = self._held.fetch(self._position_key, rec.Position) or rec.Position()
         self._job_of: dict[int, int] = {}
@@ -332,27 +332,27 @@ class Fold:
             stream.error = rec.Error(cut(message, rec.MAX_MESSAGE), cut(stack, rec.MAX_STACK))
 
 
-_APPLY: dict[type, Callable[[Fold, Any], None]] = {
-    ev.LogStart: Fold._log_start,
-    ev.ApplicationStart: Fold._application_start,
-    ev.ApplicationEnd: Fold._application_end,
-    ev.Detached: Fold._detached,
-    ev.EnvironmentUpdate: Fold._environment,
-    ev.ExecutorAdded: Fold._executor_added,
-    ev.ExecutorRemoved: Fold._executor_removed,
-    ev.JobStart: Fold._job_start,
-    ev.JobEnd: Fold._job_end,
-    ev.StageSubmitted: Fold._stage_submitted,
-    ev.StageCompleted: Fold._stage_completed,
-    ev.TaskEnd: Fold._task_end,
-    ev.SqlStart: Fold._sql_start,
-    ev.SqlPlan: Fold._sql_plan,
-    ev.SqlMetrics: Fold._sql_metrics,
-    ev.SqlDriver: Fold._sql_driver,
-    ev.SqlEnd: Fold._sql_end,
-    ev.StreamStarted: Fold._stream_started,
-    ev.StreamProgress: Fold._stream_progress,
-    ev.StreamTerminated: Fold._stream_terminated,
+_APPLY: dict[type, Callable[[Projection, Any], None]] = {
+    ev.LogStart: Projection._log_start,
+    ev.ApplicationStart: Projection._application_start,
+    ev.ApplicationEnd: Projection._application_end,
+    ev.Detached: Projection._detached,
+    ev.EnvironmentUpdate: Projection._environment,
+    ev.ExecutorAdded: Projection._executor_added,
+    ev.ExecutorRemoved: Projection._executor_removed,
+    ev.JobStart: Projection._job_start,
+    ev.JobEnd: Projection._job_end,
+    ev.StageSubmitted: Projection._stage_submitted,
+    ev.StageCompleted: Projection._stage_completed,
+    ev.TaskEnd: Projection._task_end,
+    ev.SqlStart: Projection._sql_start,
+    ev.SqlPlan: Projection._sql_plan,
+    ev.SqlMetrics: Projection._sql_metrics,
+    ev.SqlDriver: Projection._sql_driver,
+    ev.SqlEnd: Projection._sql_end,
+    ev.StreamStarted: Projection._stream_started,
+    ev.StreamProgress: Projection._stream_progress,
+    ev.StreamTerminated: Projection._stream_terminated,
 }
 
 

@@ -13,7 +13,7 @@ R = TypeVar("R", bound=rec.Record)
 CACHED = 512
 
 
-class Held:
+class RecordCache:
     """Records by key, fetched with `load(key)` (a stored object or None) when they are not at hand.
 
     `pending` is roughly how many bytes `take` would give.

@@ -134,7 +134,7 @@ class JobRecorder:
             while not leaving:
                 leaving = self._stopping.wait(EVERY_SECONDS)
                 self._reader.advance()
-                drop_read(self._log, self._reader.fold.position)
+                drop_read(self._log, self._reader.projection.position)
 
     def _stopped(self, error: BaseException) -> None:
         """What ends the thread before its time, whatever it is, is why events are still in the spool."""

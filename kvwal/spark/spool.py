@@ -72,7 +72,9 @@ class Spool(NamedTuple):
         reader.close()
         if not reader.problem:
             self.remove(log)
-        return Read(log.path, reader.fold.prefix, identity.name, reader.events, reader.damaged, True, reader.problem)
+        return Read(
+            log.path, reader.projection.prefix, identity.name, reader.events, reader.damaged, True, reader.problem
+        )
 
 
 def add_roll(log: Log, roll: int, events: list[dict[str, Any]]) -> None:

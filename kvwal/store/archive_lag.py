@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 
-class Behind:
+class ArchiveLag:
     """How long the oldest entry has waited that the archive has not reached. It is told of both about every second.
 
     What it remembers grows with the logarithm of the wait only, so an age is known to about 1 %.

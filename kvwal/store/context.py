@@ -15,7 +15,7 @@ from kvwal.ports.logger import Logger
 from kvwal.structures.state import Now, State
 
 
-class Surroundings(NamedTuple):
+class StoreContext(NamedTuple):
     """What all businesses of a store share."""
 
     ports: Ports

@@ -26,9 +26,9 @@ from kvwal.ports.logger import get_logger
 from kvwal.ports.processes import tell_if_forked
 from kvwal.ports.space import space_stats
 from kvwal.ports.tasks import ThreadWorkers
-from kvwal.store.business import OpenBusiness, open_business
-from kvwal.store.context import Surroundings
+from kvwal.store.context import StoreContext
 from kvwal.store.forgetting import Forgetting
+from kvwal.store.open_business import OpenBusiness, open_business
 from kvwal.store.options import Options
 from kvwal.store.retirement import Retirement
 from kvwal.structures.state import Now, State
@@ -64,8 +64,8 @@ class Engine:
         self._logger = get_logger(__name__)
         self._workers = ThreadWorkers("kvwal-disk", own_loop=own_loop)
         self._archive_workers = ThreadWorkers("kvwal-archiver", 1)
-        self._around = Surroundings(
-            ports=Ports(options.disk, options.clock, self._workers, options.meter, options.descriptors),
+        self._context = StoreContext(
+            ports=Ports(options.disk, options.clock, self._workers, options.metrics, options.descriptors),
             root=options.root,
             settings=options.settings,
             archiver=Archiver(self._archive_workers, options.start_archiver),
@@ -80,7 +80,7 @@ class Engine:
         self._flush_of = flush_of or (lambda name: options.flush)
         self._opening: dict[str, asyncio.Task[OpenBusiness]] = {}
         self._retirement = Retirement(self.businesses, self._reopen, self._sweep, self._workers, self._logger)
-        self._forgetting = Forgetting(self._around, self._place("any"), self.has_log)
+        self._forgetting = Forgetting(self._context, self._place("any"), self.has_log)
         self._at_once = asyncio.Semaphore(_OPENED_AT_ONCE)
         self._closed = False
         self._closing: asyncio.Task[None] | None = None
@@ -113,8 +113,8 @@ class Engine:
         try:
             place = self._place(check_name("business", name))
             async with self._at_once:
-                await self._workers.run(partial(check_descriptors, place, self._around.ports.descriptors))
-                found = self.businesses[name] = await open_business(place, policy, self._around)
+                await self._workers.run(partial(check_descriptors, place, self._context.ports.descriptors))
+                found = self.businesses[name] = await open_business(place, policy, self._context)
         finally:
             del self._opening[name]
         self._workers.logs = len(self.businesses)
@@ -133,13 +133,13 @@ class Engine:
         if self.options.archive_url is None:
             raise ConfigError("the store was opened with archive=None.", hint="Open it with an archive.")
         async for business in self._existing():
-            await business.keeper.archive()
+            await business.maintenance.archive()
 
     async def checkpoint(self) -> None:
         """Checkpoint every business of this node."""
         self.check_loop()
         async for business in self._existing():
-            await business.keeper.checkpoint()
+            await business.maintenance.checkpoint()
 
     async def _existing(self) -> AsyncIterator[OpenBusiness]:
         """Every business of this node, opened, but for those whose log was retired meanwhile."""
@@ -175,7 +175,7 @@ class Engine:
 
     def descriptors(self) -> Budget:
         """The file descriptors of this process."""
-        return self._around.ports.descriptors.budget()
+        return self._context.ports.descriptors.budget()
 
     def stats(self) -> dict[str, Any]:
         """Numbers about the store and its open businesses; JSON can hold them."""
@@ -213,7 +213,7 @@ class Engine:
         await asyncio.gather(self._ticker, return_exceptions=True)
         closing = {name: business.close(archive=archive, until=until) for name, business in self.businesses.items()}
         ended = await asyncio.gather(*closing.values(), return_exceptions=True)
-        ended += await asyncio.gather(self._around.archiver.close(), return_exceptions=True)
+        ended += await asyncio.gather(self._context.archiver.close(), return_exceptions=True)
         failures = dict(zip([*closing, "the archiver"], ended, strict=True))
         contain_each([self._archive_workers.close, self._workers.close], partial(failures.__setitem__, "its threads"))
         raise_together({what: error for what, error in failures.items() if error is not None})
@@ -223,9 +223,9 @@ class Engine:
         for count in itertools.count(1):
             await asyncio.sleep(TICK_SECONDS)
             if count % _REST_TICKS == 0:
-                self._around.ports.descriptors.rest()
+                self._context.ports.descriptors.rest()
             for business in list(self.businesses.values()):
-                await business.keeper.tick()
+                await business.maintenance.tick()
             self._retirement.tick()
             self._forgetting.tick()
 
@@ -248,13 +248,13 @@ class Engine:
         self._closed = True
         self._archive_workers.close()
         self._workers.close()
-        self._around.archiver.let_go()
+        self._context.archiver.let_go()
         for business in self.businesses.values():
             business.log.let_go()
 
     def let_small_segments_wait(self, patience: Callable[[], int]) -> None:
-        """For so many archive intervals, in businesses that are opened from now on: see `Surroundings.patience`."""
-        self._around = self._around._replace(patience=patience)
+        """For so many archive intervals, in businesses that are opened from now on: see `StoreContext.patience`."""
+        self._context = self._context._replace(patience=patience)
 
     def forget_if(self, may: Callable[[], Awaitable[bool]]) -> None:
         """What the archive holds of destroyed maps goes only while this says so: see `Forgetting.may`."""

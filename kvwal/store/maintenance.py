@@ -12,19 +12,19 @@ from functools import partial
 from typing import Any
 
 from archive.layout import MAX_NUMBER, Place
-from kvwal.archiver.jobs import Archive, Archived, Checkpoint, Checkpointed, Kept, SegmentRef, Target, Upkeep
+from kvwal.archiver.jobs import Archive, Archived, ArchiveTarget, Checkpoint, Checkpointed, Compact, Kept, SegmentRef
 from kvwal.entry import TIMESTAMP_SHIFT, time_mark
 from kvwal.errors import KvwalError, StoreClosed
 from kvwal.log.files.names import find_places
 from kvwal.log.log import Log
 from kvwal.log.ring import Submission, size_of
 from kvwal.ports.boundary import contain_awaiting, logged, raised_to_awaiter, start_task, when_done
-from kvwal.store.archive_lag import Behind
-from kvwal.store.context import Surroundings
+from kvwal.store.archive_lag import ArchiveLag
+from kvwal.store.context import StoreContext
 from kvwal.structures.state import State
 
 _SWEEP_AT_ONCE = 1000
-UPKEEP_SECONDS = 600.0
+MAINTENANCE_SECONDS = 600.0
 """Between two looks at what the archive holds."""
 _RELIEF_SECONDS = 10.0
 _SETTLED_MS = 3_600_000
@@ -39,12 +39,12 @@ _not_marked = logged("the sweep of expired keys could not note that its time mar
 _SMALL_OBJECTS = 8
 """So many objects since the last compaction are compacted without waiting for the timer."""
 _SMALL_BYTES = 64 << 10
-"""A segment below it may wait for the archive, where that costs no promise: see `Surroundings.patience`."""
+"""A segment below it may wait for the archive, where that costs no promise: see `StoreContext.patience`."""
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 
-class Keeper:
+class Maintenance:
     """Looks after one open log, on the store's event loop.
 
     `archived` is the last sequence that the archive was seen to hold since the log was opened (`archive_seen`: it was
@@ -53,16 +53,16 @@ class Keeper:
     once it holds nothing (see `Retirement`); `held` counts who is not done with it.
     """
 
-    def __init__(self, place: Place, log: Log, state: State, around: Surroundings) -> None:
+    def __init__(self, place: Place, log: Log, state: State, context: StoreContext) -> None:
         self.place = place
         self.log = log
         self.state = state
         self.archived = 0
-        self.archive_seen = around.archive_url is not None and log.recovered.next_sequence == 1
+        self.archive_seen = context.archive_url is not None and log.recovered.next_sequence == 1
         self.archive_error: KvwalError | None = None
         self._archived_timestamp = 0
         self._archive_nodes: list[str] = []
-        self._around = around
+        self._context = context
         self._turn = asyncio.Lock()
         self.failures: dict[str, str] = {}
         """What of the maintenance failed at its last try, and why: archive, checkpoint, compact, sweep, drop or all of a tick."""
@@ -73,14 +73,14 @@ class Keeper:
         self._finished = False
         self.held = 0
         self.retires = False
-        now = around.ports.clock.elapsed()
-        self._archive_due = now + around.settings.archive_seconds
-        self._checkpoint_due = now + around.settings.checkpoint_seconds
-        self._upkeep_due = now + UPKEEP_SECONDS
+        now = context.ports.clock.elapsed()
+        self._archive_due = now + context.settings.archive_seconds
+        self._checkpoint_due = now + context.settings.checkpoint_seconds
+        self._compaction_due = now + MAINTENANCE_SECONDS
         self._objects = 0
         self._relief_due = now
         self._checkpointed = now
-        self._behind = Behind()
+        self._lag = ArchiveLag()
 
     async def archive(self) -> None:
         """Seal what is there, archive it, and return when it is confirmed."""
@@ -98,9 +98,11 @@ class Keeper:
                 header = self.log.appender.header
                 refs = [SegmentRef.of(segment) for segment in self.log.sealed]
                 place = self.place
-                target = Target(url, (place.namespace, place.cluster, place.business, place.node), self.log.log_id)
+                target = ArchiveTarget(
+                    url, (place.namespace, place.cluster, place.business, place.node), self.log.log_id
+                )
                 job = Archive(target, str(self.log.folder), refs, header.first_sequence - 1, header.previous_crc)
-                return (await self._around.archiver.do(job, Archived)).left_out
+                return (await self._context.archiver.do(job, Archived)).left_out
 
     async def checkpoint(self) -> None:
         """Seal what is there, and return when a snapshot holds it."""
@@ -135,47 +137,47 @@ class Keeper:
             self._finished = True
 
     async def _archive_tail(self, until: float | None) -> None:
-        left = None if until is None else max(0.0, until - self._around.ports.clock.elapsed())
+        left = None if until is None else max(0.0, until - self._context.ports.clock.elapsed())
         try:
             async with asyncio.timeout(left):
                 await self._in_background("archive", self.archive)
         except TimeoutError:
-            self._around.logger.warning(
+            self._context.logger.warning(
                 "there was no time left to archive a log", business=self.place.business, node=self.place.node
             )
 
     def archive_lag_seconds(self) -> float:
         """How long the oldest entry that the archive does not hold has waited for it, to about a second."""
-        return self._behind.seconds(self.archived, self._around.ports.clock.elapsed())
+        return self._lag.seconds(self.archived, self._context.ports.clock.elapsed())
 
     def checkpoint_age_seconds(self) -> float:
         """How long ago the last checkpoint was made; since the log was opened, if none was."""
-        return self._around.ports.clock.elapsed() - self._checkpointed
+        return self._context.ports.clock.elapsed() - self._checkpointed
 
     async def tick(self) -> None:
         """What is due now: called about every second. Raises nothing: a business that fails costs the others nothing."""
         await self._in_background("tick", self._tick)
 
     async def _tick(self) -> None:
-        if self._around.archive_url is not None:
-            self._behind.note(self.log.appender.next_sequence - 1, self.archived, self._around.ports.clock.elapsed())
+        if self._context.archive_url is not None:
+            self._lag.note(self.log.appender.next_sequence - 1, self.archived, self._context.ports.clock.elapsed())
         await self._in_background("sweep", self._sweep)
         if self._running is not None and not self._running.done():
             return
-        due = self._due(self._around.ports.clock.elapsed())
+        due = self._due(self._context.ports.clock.elapsed())
         if due is not None:
             self._running = start_task(self._in_background(*due), raised_to_awaiter)
 
     def _due(self, now: float) -> tuple[str, Work] | None:
-        settings = self._around.settings
+        settings = self._context.settings
         appender = self.log.appender
         if self.log.writer.failed is not None:
             return None
         if self.log.writer.full is not None and now >= self._relief_due:
             self._relief_due = now + _RELIEF_SECONDS
             return "relieve", self._relieve
-        if self._around.archive_url is not None and now >= self._archive_due:
-            waits = settings.archive_seconds * (self._around.patience() if appender.size < _SMALL_BYTES else 1)
+        if self._context.archive_url is not None and now >= self._archive_due:
+            waits = settings.archive_seconds * (self._context.patience() if appender.size < _SMALL_BYTES else 1)
             old = appender.entries and now - appender.began >= waits
             if old or self._lag_segments() or self._may_be_archived():
                 self._archive_due = now + (settings.archive_seconds if self.archive_error else 0)
@@ -183,9 +185,9 @@ class Keeper:
         if self._checkpoint_is_due(now):
             self._checkpoint_due = now + settings.checkpoint_seconds
             return "checkpoint", self.checkpoint
-        if self._around.archive_url is not None and (now >= self._upkeep_due or self._objects >= _SMALL_OBJECTS):
-            self._upkeep_due = now + UPKEEP_SECONDS
-            return "compact", self._upkeep
+        if self._context.archive_url is not None and (now >= self._compaction_due or self._objects >= _SMALL_OBJECTS):
+            self._compaction_due = now + MAINTENANCE_SECONDS
+            return "compact", self._compact
         return None
 
     def _may_be_archived(self) -> bool:
@@ -193,7 +195,7 @@ class Keeper:
         return self.retires and not self.archive_seen and self.state.holds_nothing()
 
     def _checkpoint_is_due(self, now: float) -> bool:
-        settings = self._around.settings
+        settings = self._context.settings
         size = self.log.appender.size if self.log.appender.entries else 0
         size += sum(segment.size for segment in self.log.sealed if segment.last > self.log.covered)
         if size >= settings.checkpoint_bytes:
@@ -214,15 +216,15 @@ class Keeper:
         foreseen = isinstance(error, KvwalError | OSError)
         said = str(error) if foreseen else f"a bug: {type(error).__name__}: {error}"
         known, self.failures[job] = self.failures.get(job), said
-        self._around.logger.warning(
-            "upkeep failed", business=self.place.business, node=self.place.node, job=job, error=said,
+        self._context.logger.warning(
+            "maintenance failed", business=self.place.business, node=self.place.node, job=job, error=said,
             exc_info=None if foreseen or known == said else error,
         )  # fmt: skip
 
     async def _relieve(self) -> None:
         """The disk is full: archive and checkpoint at once, so that segments can go. Both may take from the reserve."""
         await self._in_background("rotate", self.log.rotate)
-        if self._around.archive_url is not None:
+        if self._context.archive_url is not None:
             await self._in_background("archive", self._archive_sealed)
         async with self._turn:
             await self._checkpoint()
@@ -245,7 +247,7 @@ class Keeper:
         refs = [SegmentRef.of(segment) for segment in segments]
         job = Archive(target, str(self.log.folder), refs, header.first_sequence - 1, header.previous_crc)
         try:
-            done = await self._around.archiver.do(job, Archived)
+            done = await self._context.archiver.do(job, Archived)
         except KvwalError as error:
             self.archive_error = error
             raise
@@ -261,53 +263,53 @@ class Keeper:
         segments = [segment for segment in self.log.sealed if segment.last > self.log.covered]
         if not segments:
             return
-        before, shared = await self._around.ports.workers.run(self._deletes_that_may_go)
+        before, shared = await self._context.ports.workers.run(self._deletes_that_may_go)
         job = Checkpoint(str(self.log.folder), [SegmentRef.of(segment) for segment in segments], before, shared)
-        done = await self._around.archiver.do(job, Checkpointed)
+        done = await self._context.archiver.do(job, Checkpointed)
         if done.last_sequence:
             self.log.covered, self.log.snapshot_bytes = done.last_sequence, done.size
-            self._checkpointed = self._around.ports.clock.elapsed()
+            self._checkpointed = self._context.ports.clock.elapsed()
         if shared is not None and done.is_delta:
             self._shared_due = 0.0  # no delete was looked at: the next checkpoint may be the one that reaches the base
         await self._drop()
 
-    async def _upkeep(self) -> None:
+    async def _compact(self) -> None:
         target = self._target()
-        settings = self._around.settings
+        settings = self._context.settings
         self._objects = 0
         if target is not None and self.archived:
-            job = Upkeep(target, int(settings.history_seconds * 1000), int(settings.gc_grace_seconds * 1000))
-            await self._around.archiver.do(job, Kept)
+            job = Compact(target, int(settings.history_seconds * 1000), int(settings.gc_grace_seconds * 1000))
+            await self._context.archiver.do(job, Kept)
             await self._mark_if_others_wait()
 
-    def _deletes_that_may_go(self) -> tuple[int, Target | None]:
+    def _deletes_that_may_go(self) -> tuple[int, ArchiveTarget | None]:
         """Up to which timestamp a snapshot may leave out deletes, and the archive to ask which of them other nodes need.
 
         A log that is alone needs none that it has archived, or none at all where there is no archive: nothing older is left that
         they hold down. Among several nodes of an archive a delete is looked at once it is older than what a transaction takes.
         """
-        around = self._around
+        context = self._context
         if not self.is_alone_here():
             return 0, None
-        if around.archive_url is None:
+        if context.archive_url is None:
             return MAX_NUMBER, None
         if set(self._archive_nodes) <= {self.place.node}:
             return self._archived_timestamp, None
-        if around.ports.clock.elapsed() < self._shared_due:
+        if context.ports.clock.elapsed() < self._shared_due:
             return 0, None
-        self._shared_due = around.ports.clock.elapsed() + UPKEEP_SECONDS
-        settled = max(0, around.ports.clock.wall_ms() - _SETTLED_MS) << TIMESTAMP_SHIFT
+        self._shared_due = context.ports.clock.elapsed() + MAINTENANCE_SECONDS
+        settled = max(0, context.ports.clock.wall_ms() - _SETTLED_MS) << TIMESTAMP_SHIFT
         return min(self._archived_timestamp, settled), self._target()
 
     def is_alone_here(self) -> bool:
         """Whether no other node has a log of this business under the root. It looks at the disk."""
-        around, place = self._around, self.place
-        return [place] == find_places(around.ports.disk, around.root, place.namespace, place.cluster, place.business)
+        context, place = self._context, self.place
+        return [place] == find_places(context.ports.disk, context.root, place.namespace, place.cluster, place.business)
 
     async def _drop(self) -> None:
         """Let go of segments that a durable snapshot covers and, where there is an archive, that are confirmed there."""
         upto = self.log.covered
-        if self._around.archive_url is not None:
+        if self._context.archive_url is not None:
             upto = min(upto, self.archived)
         if any(segment.last <= upto for segment in self.log.sealed):
             await self.log.drop(upto)
@@ -328,7 +330,7 @@ class Keeper:
 
     async def _mark_if_others_wait(self) -> None:
         """The deletes of other nodes stay until this log's archive has passed them, so a quiet log marks the time once a day."""
-        quiet_ms = self._around.ports.clock.wall_ms() - (self.log.writer.timestamp >> TIMESTAMP_SHIFT)
+        quiet_ms = self._context.ports.clock.wall_ms() - (self.log.writer.timestamp >> TIMESTAMP_SHIFT)
         if quiet_ms >= _QUIET_MS and set(self._archive_nodes) > {self.place.node}:
             await self._mark()
 
@@ -351,15 +353,15 @@ class Keeper:
         if not done.cancelled():
             done.exception()
 
-    def _target(self) -> Target | None:
-        around = self._around
-        if around.archive_url is None:
+    def _target(self) -> ArchiveTarget | None:
+        context = self._context
+        if context.archive_url is None:
             return None
-        return Target(
-            around.archive_url,
+        return ArchiveTarget(
+            context.archive_url,
             (self.place.namespace, self.place.cluster, self.place.business, self.place.node),
             self.log.log_id,
-            around.options,
+            context.options,
         )
 
     def _lag_segments(self) -> bool:

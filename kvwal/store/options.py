@@ -18,7 +18,7 @@ from kvwal.log.reader import Progress
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.descriptors import OWN_DESCRIPTORS, Descriptors
 from kvwal.ports.disk import OS_DISK, Disk
-from kvwal.ports.metrics import NO_METER, Meter
+from kvwal.ports.metrics import NO_METRICS, LogMetrics
 from kvwal.ports.processes import Child
 
 T = TypeVar("T")
@@ -49,16 +49,16 @@ class Options:
         progress: Progress | None,
         disk: Disk = OS_DISK,
         clock: Clock = SYSTEM,
-        meter: Meter = NO_METER,
+        metrics: LogMetrics = NO_METRICS,
         descriptors: Descriptors = OWN_DESCRIPTORS,
         start_archiver: Callable[[], Child] = start_child,
     ) -> None:
-        """`disk` and `clock` are the doors that the store's logs use, `meter` hears what they do, `descriptors` is their
+        """`disk` and `clock` are the doors that the store's logs use, `metrics` hears what they do, `descriptors` is their
         budget of file descriptors, `start_archiver` makes the archiver's process.
         """
         self.disk = disk
         self.clock = clock
-        self.meter = meter
+        self.metrics = metrics
         self.descriptors = descriptors
         self.start_archiver = start_archiver
         self.root = check_folder("root", root)

@@ -10,7 +10,7 @@ from kvwal.errors import KvwalError
 from kvwal.ports.boundary import contain_awaiting, raised_to_awaiter, start_task
 from kvwal.ports.logger import Logger
 from kvwal.ports.tasks import ThreadWorkers
-from kvwal.store.business import OpenBusiness
+from kvwal.store.open_business import OpenBusiness
 
 
 class Retirement:
@@ -56,8 +56,10 @@ class Retirement:
             self._swept = True
             await contain_awaiting(partial(self._workers.run, self._sweep), partial(self._failed, "what was left"))
         for business in due:
-            alone = await self._workers.run(business.keeper.is_alone_here)
-            business.keeper.retires &= alone  # where another node has a log of it under this root, readers need both
+            alone = await self._workers.run(business.maintenance.is_alone_here)
+            business.maintenance.retires &= (
+                alone  # where another node has a log of it under this root, readers need both
+            )
             if self._closed:
                 return
             if business.may_retire():

@@ -24,12 +24,12 @@ REASONS = [
     ),
     Reason(
         "no log",
-        "Refused unless the node's file names the service in `volatile`: [What is served](cluster.md#what-is-served).",
+        "Refused unless the node's file names the service in `volatile`: [What is served](cluster-semantics.md#what-is-served).",
         said=r"have no log in kvwal",
     ),
     Reason(
         "not served",
-        "Refused: [What is served](cluster.md#what-is-served).",
+        "Refused: [What is served](cluster-semantics.md#what-is-served).",
         said=r"A node of kvwal (does not serve|takes no classes)|is the members' own|runs kvwal's own tasks only",
     ),
     Reason("too large", "A value above `overflow_bytes` of the node's file, 5 MiB, is refused.", said=r"TooLarge"),

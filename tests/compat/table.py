@@ -10,15 +10,16 @@ from typing import NamedTuple
 
 from compat.reasons import REASONS, named
 
-_HEAD = """# What the client's own tests say
+_HEAD = """# Compatibility with Hazelcast's client tests
 
-`make compat CLIENT_TESTS=FOLDER` runs the integration tests of hazelcast-python-client {version}, each module on plain Hazelcast
-members and on nodes of kvwal, and writes this page. A stand-in for the remote controller that those tests expect starts the
-members (tests/compat). The nodes are as they come, with two exceptions: `majority = false`, because some tests kill one of two
-members, and the properties of Hazelcast that a test sets in XML, which the nodes get by `java_options`.
+This page is the reference of the client tests that pass on a node. `make compat CLIENT_TESTS=FOLDER` writes it. The command
+runs the integration tests of hazelcast-python-client {version}, each module on plain Hazelcast members and on nodes of kvwal.
+The tests expect a remote controller; a stand-in for it starts the members (tests/compat). The nodes have their default
+configuration, with two exceptions. They have `majority = false`, because some tests kill one of two members. They get the
+properties of Hazelcast that a test sets in XML by `java_options`.
 
-Left out are the tests of TLS and authentication, which need Hazelcast's Enterprise edition, and the tests of the client's asyncio
-face, which ask the same of members.
+Two groups of tests are left out: the tests of TLS and authentication, which need Hazelcast's Enterprise edition, and the tests of
+the client's asyncio face, which ask the same of members.
 
 {total} A difference is a test that passes on plain members and not on nodes.
 

@@ -11,7 +11,7 @@ import pytest
 
 import kvwal
 from kvwal.structures.map import Map
-from tests.support.cluster import CLUSTER, Cluster, cluster, needs_hazelcast
+from tests.support.cluster.nodes import CLUSTER, Cluster, cluster, needs_hazelcast
 
 _NUMBERS = count(1)
 

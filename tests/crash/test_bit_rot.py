@@ -26,12 +26,12 @@ from kvwal.history.tail_reader import read_local
 from kvwal.log.checkpoint import checkpoint
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import entry_decoder
-from kvwal.log.recovery import Target, recover
+from kvwal.log.recovery import RecoveryTarget, recover
 from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.inspect import examine
-from tests.support import rot
-from tests.support.logs import PLACE, Writer
-from tests.support.rot import Answers, Built, RottenDisk, tried
+from tests.support.disk import rot
+from tests.support.disk.rot import Answers, Built, RottenDisk, tried
+from tests.support.log.logs import PLACE, Writer
 
 SEED = int(os.environ.get("KVWAL_SEED", "1"))
 FLIPS = 1000
@@ -214,7 +214,7 @@ def small_log() -> dict[Path, bytes]:
 def recovered(files: dict[Path, bytes]) -> tuple[list[bytes], bool]:
     """The keys that recovery finds, and whether it says that it cut something."""
     entries: list[Entry] = []
-    found = recover(RottenDisk(files), FOLDER, Target(entries.extend, entries.clear), DECODE)
+    found = recover(RottenDisk(files), FOLDER, RecoveryTarget(entries.extend, entries.clear), DECODE)
     return sorted({entry.key for entry in entries}), found.torn is not None
 
 

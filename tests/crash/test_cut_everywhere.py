@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kvwal.log.files.format import unpack_block, unpack_header
-from tests.support.logs import Writer, keys, recovered
+from tests.support.log.logs import Writer, keys, recovered
 
 BEFORE = 5
 BLOCKS = (2, 1, 3)

@@ -16,12 +16,12 @@ import pytest
 
 import kvwal
 from kvwal.archiver.jobs import Checkpoint, encode
-from tests.support import syscalls
-from tests.support.acknowledge import WRITES
-from tests.support.fill import THREADS
-from tests.support.filler import Filler, check, counts, filling
-from tests.support.mounts import MIB, abort, mount, small_disk, unmount
-from tests.support.syscalls import launched
+from tests.support.disk.mounts import MIB, abort, mount, small_disk, unmount
+from tests.support.programs.acknowledge import WRITES
+from tests.support.programs.fill import THREADS
+from tests.support.programs.filler import Filler, check, counts, filling
+from tests.support.sweep import syscalls
+from tests.support.sweep.syscalls import launched
 
 DESCRIPTORS = 64
 CROWDED = ["sh", "-c", f'ulimit -n {DESCRIPTORS} && exec "$@"', "sh"]
@@ -101,7 +101,7 @@ def test_every_write_of_a_log_is_short(tmp_path: Path) -> None:
     if lacking:
         pytest.skip(lacking)
     root, chance, short, rest = tmp_path / "root", random.Random(1), 0, 0
-    command = ["-m", "tests.support.acknowledge", str(root), "4"]
+    command = ["-m", "tests.support.programs.acknowledge", str(root), "4"]
     with launched(command, ["pwritev", "pwritev2", "pwrite64"]) as program:
         for call in program.calls:
             if rest or not call.path.endswith(".wal"):

@@ -13,7 +13,7 @@ from typing import Any
 
 import kvwal
 from tests.support.chance import new_seed
-from tests.support.load import TOGETHER
+from tests.support.programs.load import TOGETHER
 
 ROUNDS = 50
 LINES = 150
@@ -54,7 +54,7 @@ class Known:
 
 
 def killed_after(root: Path, archive: Path, seed: int, lines: int, known: Known) -> None:
-    command = [sys.executable, "-m", "tests.support.load", str(root), str(archive), str(seed)]
+    command = [sys.executable, "-m", "tests.support.programs.load", str(root), str(archive), str(seed)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])
     assert process.stdout is not None
     for number, line in enumerate(process.stdout):

@@ -13,9 +13,9 @@ import pytest
 import kvwal
 from archive.objects import open_objects
 from archive.verify import verify
-from tests.support.fill import THREADS
-from tests.support.filler import Filler, Known, check, counts, filling
-from tests.support.mounts import MIB, small_disk
+from tests.support.disk.mounts import MIB, small_disk
+from tests.support.programs.fill import THREADS
+from tests.support.programs.filler import Filler, Known, check, counts, filling
 
 SIZES = {"ext4": 16 * MIB, "tmpfs": 8 * MIB}
 TURNS = 4

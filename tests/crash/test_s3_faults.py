@@ -21,9 +21,9 @@ from archive.maintenance import compaction as rewrite
 from archive.objects import Objects, open_objects
 from archive.verify import verify
 from archive.view import latest
-from tests.support import s3
-from tests.support.archiver import PLACE, business
-from tests.support.proxy import Proxy, proxied
+from tests.support.archive import s3
+from tests.support.archive.archiver import PLACE, business
+from tests.support.archive.proxy import Proxy, proxied
 
 SETTINGS = kvwal.Settings(segment_bytes=1 << 20, archive_seconds=1e9, checkpoint_seconds=1e9)
 THREADS = 2

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.acknowledge import WRITES
+from tests.support.programs.acknowledge import WRITES
 
 CALL = re.compile(r"(?:\[pid +\d+\] |\d+ +)?(?P<name>\w+)\((?P<fd>\d+)(?:<(?P<path>[^>]*)>)?(?P<rest>.*)")
 RESUMED = re.compile(r"(?P<pid>\d+) +<\.\.\. (?P<name>\w+) resumed>(?P<rest>.*)")
@@ -60,7 +60,7 @@ def test_an_fdatasync_between_each_write_and_its_acknowledgement(tmp_path: Path,
         "-e",
         "trace=write,pwritev,pwritev2,pwrite64,fdatasync",
     ]
-    program = [sys.executable, "-m", "tests.support.acknowledge", str(tmp_path / "root"), str(threads)]
+    program = [sys.executable, "-m", "tests.support.programs.acknowledge", str(tmp_path / "root"), str(threads)]
     subprocess.run([*traced, *program], check=True, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE)
     unsynced, groups, syncs = False, 0, 0
     before: dict[str, int] = {}

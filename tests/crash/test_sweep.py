@@ -1,4 +1,4 @@
-"""A whole life of a store (`tests.support.lifecycle`) is killed, or a call of it fails, at every system call that changes a disk.
+"""A store's life (`tests.support.sweep.lifecycle`) is killed, or a call of it fails, at each system call that changes a disk.
 
 Whatever is left: every acknowledged transaction is there and whole, the archive has nothing wrong with it, and the next life
 goes on from there to its end and restores the same. An ordinary run of the tests draws some calls by chance, of each kind in
@@ -20,17 +20,17 @@ from typing import Any
 import pytest
 
 from tests.support.chance import new_seed
-from tests.support.syscalls import missing
+from tests.support.sweep.syscalls import missing
 
 ALL = os.environ.get("KVWAL_SWEEP")
-"""Set by `tests.support.swept`: every call is tried, and the figures go into that folder."""
+"""Set by `tests.support.sweep.run`: every call is tried, and the figures go into that folder."""
 SEED = new_seed()
 WORKERS = 2
 MORE = 100
 """A sweep of all calls tries so many more than the life had that was listed: the last turns find that it had ended."""
 MODES = {"program": 1, "archiver": 2, "both": 3, "orphan": 3, "EIO": 2, "ENOSPC": 2}
-"""How the life is hurt (see `tests.support.sweep`), and, when not at every call, in how many of the stages that have a kind of
-call at one of that kind.
+"""How the life is hurt (see `tests.support.sweep.calls`), and in how many stages each kind of call is tried when not every
+call is.
 """
 WRITES = {"write", "pwrite64", "pwritev2", "fsync", "fdatasync", "ftruncate", "fallocate"}
 KINDS = WRITES | {"rename", "unlink", "link", "mkdir", "openat"}
@@ -119,7 +119,7 @@ def sweep(folder: Path, mode: str, shares: list[list[int]]) -> list[list[Turn]]:
     for worker, numbers in enumerate(shares):
         mine = folder / str(worker)
         mine.mkdir()
-        command = [sys.executable, "-m", "tests.support.sweep", str(mine), mode, *map(str, numbers)]
+        command = [sys.executable, "-m", "tests.support.sweep.calls", str(mine), mode, *map(str, numbers)]
         processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]))
     try:
         found = [[json.loads(line) for line in process.communicate()[0].splitlines()] for process in processes]

@@ -35,6 +35,6 @@ def spark(written: Any) -> Any:
 @pytest.fixture
 def inspected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes that are started let clients look into the members' own maps."""
-    from tests.support.cluster import INSPECTED
+    from tests.support.cluster.nodes import INSPECTED
 
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", INSPECTED)

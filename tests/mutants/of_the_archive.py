@@ -5,10 +5,10 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 LAWS = "tests/property/test_archive_laws.py"
-REWRITE = "tests/unit/test_archive_rewrite.py"
-REGISTRY = "tests/unit/test_archive_registry.py"
-STORE = "tests/integration/test_store_archive.py"
-FULL = "tests/unit/test_full_disk.py"
+REWRITE = "tests/unit/archive/test_compaction.py"
+REGISTRY = "tests/unit/archive/test_registry.py"
+STORE = "tests/integration/store/test_archive.py"
+FULL = "tests/unit/store/test_full_disk.py"
 
 MUTANTS = [
     Mutant(
@@ -35,7 +35,7 @@ MUTANTS = [
     Mutant(
         "an object may be written over", 7, "archive/objects.py",
         "            os.link(partial, path)\n", "            os.replace(partial, path)\n",
-        "tests/unit/test_archive_objects.py",
+        "tests/unit/archive/test_objects.py",
     ),
     Mutant(
         "a log that was taken over may go on writing", 7, "archive/writer.py",
@@ -48,7 +48,7 @@ MUTANTS = [
         "of two copies that archive at once both are told that it is done", 8, "archive/writer.py",
         "        if is_new:\n            objects.delete(stored.key)\n        raise ArchiveError(",
         "        return stored\n        raise ArchiveError(",
-        "tests/unit/test_archive_segments.py",
+        "tests/unit/archive/test_segments.py",
     ),
     Mutant(
         "any log may write under a node's name", 7, "archive/registry.py",
@@ -59,27 +59,27 @@ MUTANTS = [
     Mutant(
         "an object that stands in the way counts as ours", 7, "archive/writer.py",
         "    if found.log_id != wanted.log_id:\n", "    if not found.log_id:\n",
-        f"{REGISTRY} tests/unit/test_archive_segments.py",
+        f"{REGISTRY} tests/unit/archive/test_segments.py",
     ),
     Mutant(
         "rows are read without a look at their checksum", 4, "archive/reader.py",
         '    if _body_crc(file, key) != footer.body_crc:\n', "    if footer.body_crc < 0:\n",
-        "tests/unit/test_archive_segments.py tests/unit/test_archive_verify.py",
+        "tests/unit/archive/test_segments.py tests/unit/archive/test_verify.py",
     ),
     Mutant(
         "rows of a key are read without a look at the checksums of their chunks", 4, "archive/parquet/columns.py",
         "        opened.check()\n        fields", "        fields",
-        "tests/unit/test_archive_segments.py",
+        "tests/unit/archive/test_segments.py",
     ),
     Mutant(
         "a delete goes by rows that nobody checked", 4, "archive/maintenance/tombstones.py",
         "        opened.check()\n", "        pass\n",
-        "tests/unit/test_tombstones.py",
+        "tests/unit/archive/test_tombstones.py",
     ),
     Mutant(
         "a missing range of the archive is read over", 4, "archive/reader.py",
         "    if found.gaps:\n        ranges", "    if found.gaps and up_to:\n        ranges",
-        "tests/unit/test_archive_segments.py tests/unit/test_archive_view.py",
+        "tests/unit/archive/test_segments.py tests/unit/archive/test_view.py",
     ),
     Mutant(
         "a segment goes before the archive has it", 8, "kvwal/store/maintenance.py",
@@ -94,7 +94,7 @@ MUTANTS = [
     Mutant(
         "an object counts as archived that was not read back", 8, "archive/writer.py",
         "    objects.confirm(key, data)\n", "",
-        "tests/unit/test_archive_segments.py tests/unit/test_archive_objects.py",
+        "tests/unit/archive/test_segments.py tests/unit/archive/test_objects.py",
     ),
     Mutant(
         "gc trusts the object that supersedes", 8, "archive/maintenance/compaction.py",
@@ -124,13 +124,13 @@ MUTANTS = [
     ),
     Mutant(
         "a restore goes on with what a killed one left", 7, "kvwal/history/restore.py",
-        "        doors.disk.remove_tree(stage)\n", "",
-        "tests/integration/test_store_restore.py::test_what_a_killed_restore_left_is_not_taken_over",
+        "        ports.disk.remove_tree(stage)\n", "",
+        "tests/integration/store/test_restore.py::test_what_a_killed_restore_left_is_not_taken_over",
     ),
     Mutant(
         "a log that was taken over is not fenced", 7, "kvwal/history/restore.py",
         "    fence(objects, place, header.log_id, last + 1)\n", "",
-        "tests/integration/test_store_restore.py",
+        "tests/integration/store/test_restore.py",
     ),
     Mutant(
         "a registration is read without a look at its checksum", 4, "archive/registry.py",
@@ -145,21 +145,21 @@ MUTANTS = [
     Mutant(
         "a reader passes over a missing segment", 4, "kvwal/history/tail_reader.py",
         "        if wrong is not None:\n", "        if wrong == \"\":\n",
-        "tests/unit/test_read_damaged.py",
+        "tests/unit/log/test_read_damaged.py",
     ),
     Mutant(
         "a delete goes before the archive of another node has passed it", 6, "archive/maintenance/tombstones.py",
         "            passed = min(passed, 0 if reached.gaps else reached.max_timestamp)\n", "",
-        "tests/property/test_archive_laws.py tests/unit/test_tombstones.py",
+        "tests/property/test_archive_laws.py tests/unit/archive/test_tombstones.py",
     ),
     Mutant(
         "a delete goes that holds down the entry of another node", 6, "archive/maintenance/tombstones.py",
         "self._at[2] < _rank(timestamp, True)\n", "False\n",
-        "tests/property/test_archive_laws.py tests/unit/test_tombstones.py",
+        "tests/property/test_archive_laws.py tests/unit/archive/test_tombstones.py",
     ),
     Mutant(
         "a delete goes that holds down another node's put of the same timestamp", 6, "archive/maintenance/tombstones.py",
         "self._at[2] < _rank(timestamp, True)\n", "self._at[2] < _rank(timestamp, False)\n",
-        "tests/unit/test_tombstones.py",
+        "tests/unit/archive/test_tombstones.py",
     ),
 ]  # fmt: skip

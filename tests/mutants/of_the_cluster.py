@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-LIMITS = "tests/unit/test_cluster_limits.py"
-ELECTORATE = "tests/unit/test_electorate.py"
-ARCHIVING = "tests/unit/test_cluster_archiving.py"
-RETURNING = "tests/unit/test_returning.py"
+LIMITS = "tests/unit/cluster/test_clock_bounds.py"
+ELECTORATE = "tests/unit/cluster/test_quorum.py"
+ARCHIVING = "tests/unit/cluster/test_archiving.py"
+RETURNING = "tests/unit/cluster/test_rejoin.py"
 
 MUTANTS = [
     Mutant(

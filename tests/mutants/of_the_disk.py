@@ -1,17 +1,17 @@
-"""Mutants that leave out a sync of a file or of a folder: each that there is. A house test looks that none is missing."""
+"""Mutants that each leave out one sync of a file or folder. A repository test checks that none is missing."""
 
 from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-CUTS = "tests/crash/test_power_every_cut.py"
-KILL = "tests/crash/test_power_kill.py::test_killed_anywhere_then_cut_anywhere"
-RECOVERY = "tests/crash/test_power_kill.py::test_the_recovery_fails_anywhere_then_cut_anywhere"
-RESTORE = "tests/crash/test_power_restore.py"
-FOLDER = "tests/crash/test_power_folder.py"
+CUTS = "tests/crash/power/test_every_cut.py"
+KILL = "tests/crash/power/test_kill.py::test_killed_anywhere_then_cut_anywhere"
+RECOVERY = "tests/crash/power/test_kill.py::test_the_recovery_fails_anywhere_then_cut_anywhere"
+RESTORE = "tests/crash/power/test_restore.py"
+FOLDER = "tests/crash/power/test_folder.py"
 
-RETIRED = "tests/unit/test_retired.py::test_every_cut_of_a_log_that_goes_and_comes_back"
-REST = "tests/unit/test_descriptors.py::test_an_fdatasync_that_fails_when_a_log_goes_to_rest_poisons_it"
+RETIRED = "tests/unit/store/test_retirement.py::test_every_cut_of_a_log_that_goes_and_comes_back"
+REST = "tests/unit/log/test_descriptors.py::test_an_fdatasync_that_fails_when_a_log_goes_to_rest_poisons_it"
 
 MUTANTS = [
     Mutant(
@@ -31,7 +31,7 @@ MUTANTS = [
     ),
     Mutant(
         "a folder that goes may have no new name yet", 4, "kvwal/log/files/retired.py",
-        "    disk.sync_folder(gone.parent)  # the new name first: see tests/support/power.py\n", "",
+        "    disk.sync_folder(gone.parent)  # the new name first: see tests/support/disk/power.py\n", "",
         RETIRED,
     ),
     Mutant(
@@ -78,8 +78,8 @@ MUTANTS = [
     ),
     Mutant(
         "a recycled segment keeps its old name on the disk", 1, "kvwal/log/files/preallocation.py",
-        "        self._disk.rename(path, spare)\n        self._disk.sync_folder(self._folder)\n",
-        "        self._disk.rename(path, spare)\n",
+        "        self._disk.rename(path, prepared)\n        self._disk.sync_folder(self._folder)\n",
+        "        self._disk.rename(path, prepared)\n",
         CUTS,
     ),
     Mutant(

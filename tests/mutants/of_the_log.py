@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-POWER = "tests/crash/test_power_cut.py"
-FLUSH = "tests/unit/test_flush.py"
-STATES = "tests/unit/test_recovery_states.py"
-CUTS = "tests/crash/test_power_every_cut.py"
-FAILED = "tests/crash/test_power_kill.py::test_failed_anywhere_then_cut_anywhere"
+POWER = "tests/crash/power/test_cut.py"
+FLUSH = "tests/unit/log/test_flush.py"
+STATES = "tests/unit/log/test_recovery_states.py"
+CUTS = "tests/crash/power/test_every_cut.py"
+FAILED = "tests/crash/power/test_kill.py::test_failed_anywhere_then_cut_anywhere"
 
 MUTANTS = [
     Mutant(
@@ -17,7 +17,7 @@ MUTANTS = [
         "        group = self._form(submissions)\n"
         "        for submission in submissions:\n            submission.resolve()\n"
         "        try:",
-        f"{FLUSH} tests/unit/test_poison.py",
+        f"{FLUSH} tests/unit/log/test_poison.py",
     ),
     Mutant(
         "an unforced write under interval counts as synced", 1, "kvwal/log/appender.py",
@@ -28,12 +28,12 @@ MUTANTS = [
         "memory has a write before the log has it", 2, "kvwal/log/writer.py",
         "        try:\n            await self._write(group)\n",
         "        self._memory.apply(group.entries)\n        try:\n            await self._write(group)\n",
-        "tests/unit/test_map.py tests/unit/test_poison.py",
+        "tests/unit/structures/test_map.py tests/unit/log/test_poison.py",
     ),
     Mutant(
         "a condition is judged without what stands before it in its group", 2, "kvwal/log/writer.py",
         "                overlay.add(mine)\n", "                pass\n",
-        "tests/unit/test_map.py",
+        "tests/unit/structures/test_map.py",
     ),
     Mutant(
         "a forced answer does not wait for what it was judged on", 2, "kvwal/log/writer.py",
@@ -44,7 +44,7 @@ MUTANTS = [
     Mutant(
         "the clock by which keys expire steps back", 2, "kvwal/hlc.py",
         "        return max(known, going_on)\n", "        return known\n",
-        "tests/unit/test_time.py",
+        "tests/unit/store/test_time.py",
     ),
     Mutant(
         "a transaction is split into blocks", 3, "kvwal/log/writer.py",
@@ -60,12 +60,12 @@ MUTANTS = [
     Mutant(
         "the crc of a block is not looked at", 4, "kvwal/log/files/format.py",
         "    if checksum(salt, base + offset, buffer[offset:start], payload) != crc:\n", "    if crc < 0:\n",
-        "tests/property/test_log_laws.py tests/unit/test_golden_log.py",
+        "tests/property/test_log_laws.py tests/unit/log/test_golden_log.py",
     ),
     Mutant(
         "the crc of a block does not depend on its file", 4, "kvwal/log/files/format.py",
         "google_crc32c.value(_PLACE.pack(salt, offset) +", "google_crc32c.value(_PLACE.pack(0, offset) +",
-        "tests/property/test_log_laws.py tests/unit/test_segments.py",
+        "tests/property/test_log_laws.py tests/unit/log/test_segments.py",
     ),
     Mutant(
         "the chain of seals is not followed", 4, "kvwal/log/files/chain.py",
@@ -91,7 +91,7 @@ MUTANTS = [
     Mutant(
         "after a failed fsync the log goes on", 5, "kvwal/log/writer.py",
         "        self.failed = error\n", "        self.failed = None\n",
-        "tests/unit/test_poison.py",
+        "tests/unit/log/test_poison.py",
     ),
     Mutant(
         "of two entries of a key the older one goes into the snapshot", 6, "kvwal/log/checkpoint.py",
@@ -103,7 +103,7 @@ MUTANTS = [
         "a checkpoint forgets deletes that others must still see", 6, "kvwal/log/checkpoint.py",
         "        elif entry.timestamp > tombstones.before or holds(entry.key_class, entry.key, entry.timestamp):\n",
         "        elif holds(entry.key_class, entry.key, entry.timestamp):\n",
-        "tests/property/test_checkpoint_laws.py tests/integration/test_store_archive.py",
+        "tests/property/test_checkpoint_laws.py tests/integration/store/test_archive.py",
     ),
     Mutant(
         "a delta forgets deletes of what is in the base", 6, "kvwal/log/checkpoint.py",
@@ -118,7 +118,7 @@ MUTANTS = [
     Mutant(
         "a part of a snapshot that is missing is not missed", 4, "kvwal/log/files/chain.py",
         "    if not parts or parts[-1].first == 1:\n", "    if True:\n",
-        f"{STATES} tests/unit/test_deltas.py",
+        f"{STATES} tests/unit/log/test_deltas.py",
     ),
     Mutant(
         "unfinished files stay for good", 7, "kvwal/log/recovery.py",
@@ -128,7 +128,7 @@ MUTANTS = [
     Mutant(
         "a failed condition is answered before what it was judged on is durable", 2, "kvwal/log/writer.py",
         "            if not mine:\n", "            if not mine:\n                submission.resolve()\n",
-        "tests/unit/test_poison.py",
+        "tests/unit/log/test_poison.py",
     ),
     Mutant(
         "the crc of a block does not depend on its place", 4, "kvwal/log/files/format.py",
@@ -139,7 +139,7 @@ MUTANTS = [
         "a seal need not fit what it seals", 4, "kvwal/log/reader.py",
         "        if (seal.entries, seal.bytes) != (self.count, block.offset) or seal.last_sequence != last:\n",
         "        if seal.last_sequence < 0:\n",
-        f"{STATES} tests/unit/test_golden_log.py tests/property/test_log_laws.py",
+        f"{STATES} tests/unit/log/test_golden_log.py tests/property/test_log_laws.py",
     ),
     Mutant(
         "an fsync that failed is tried again", 5, "kvwal/log/files/segment.py",
@@ -159,7 +159,7 @@ MUTANTS = [
         "the group under way is told that nothing was written", 5, "kvwal/log/writer.py",
         "            self._refuse(group.submissions, _unknown(error))\n",
         "            self._refuse(group.submissions, self.failure())\n",
-        "tests/unit/test_poison.py",
+        "tests/unit/log/test_poison.py",
     ),
     Mutant(
         "timestamps follow the wall clock back", 6, "kvwal/hlc.py",

@@ -18,9 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.house.source import ROOT, committed
 from tests.mutants import of_the_archive, of_the_cluster, of_the_disk, of_the_log
 from tests.mutants.mutant import Mutant
+from tests.repository.source import ROOT, committed
 
 MUTANTS = [*of_the_disk.MUTANTS, *of_the_log.MUTANTS, *of_the_archive.MUTANTS, *of_the_cluster.MUTANTS]
 AT_ONCE = 2

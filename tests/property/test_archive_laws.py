@@ -30,7 +30,7 @@ from archive.reader import live_objects, unsuperseded
 from archive.verify import verify
 from archive.view import history, latest
 from archive.writer import put_segment
-from tests.support.history import LOG, PLACE, from_table, merged, place, table
+from tests.support.archive.history import LOG, PLACE, from_table, merged, place, table
 
 NAME = st.from_regex(r"[A-Za-z0-9%@+][A-Za-z0-9._%@+-]{0,127}", fullmatch=True)
 PLACES = st.builds(Place, NAME, NAME, NAME, NAME)

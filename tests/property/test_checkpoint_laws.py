@@ -16,10 +16,10 @@ from kvwal.log.appender import Appender
 from kvwal.log.checkpoint import Tombstones, checkpoint
 from kvwal.log.files.parts import open_snapshot
 from kvwal.log.reader import entry_decoder, log_files
-from kvwal.log.recovery import Target, recover
-from tests.support.faults import FakeClock
-from tests.support.logs import header
-from tests.support.power import MemoryDisk
+from kvwal.log.recovery import RecoveryTarget, recover
+from tests.support.disk.faults import FakeClock
+from tests.support.disk.power import MemoryDisk
+from tests.support.log.logs import header
 
 FOLDER = Path("/disk/log")
 CHANGE = st.tuples(st.integers(0, 5), st.booleans())
@@ -47,7 +47,7 @@ def snapshot_of(disk: MemoryDisk) -> Model:
 def recovered(disk: MemoryDisk) -> Model:
     """What an open finds."""
     entries: list[Entry] = []
-    recover(disk, FOLDER, Target(entries.extend, entries.clear), entry_decoder())
+    recover(disk, FOLDER, RecoveryTarget(entries.extend, entries.clear), entry_decoder())
     return {(entry.key_class, entry.key): (entry.timestamp, entry.deleted) for entry in entries}
 
 

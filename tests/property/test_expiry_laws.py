@@ -26,8 +26,8 @@ from kvwal.history.timeline import entries_of
 from kvwal.store.read_only import open_read_only
 from kvwal.structures.map import Map
 from kvwal.structures.state import to_state
-from tests.support.archiver import InProcess
-from tests.support.faults import FakeClock, make_options, open_aio
+from tests.support.archive.archiver import InProcess
+from tests.support.disk.faults import FakeClock, make_options, open_aio
 
 NODES = ("a", "b", "c")
 KEYS = ("j", "k")
@@ -82,7 +82,7 @@ class Nodes:
             self.clock.ms += milliseconds
         elif what == "sweep":
             business = await store._engine_now().business("b")
-            await business.keeper.tick()
+            await business.maintenance.tick()
             await business.log.flush()
         elif what == "archive":
             await store.archive()

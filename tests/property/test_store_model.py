@@ -19,7 +19,7 @@ from archive.layout import Place
 from archive.maintenance import compaction as rewrite
 from archive.objects import open_objects
 from kvwal.ports.clock import SYSTEM
-from tests.support.archiver import InProcess
+from tests.support.archive.archiver import InProcess
 
 KEYS = st.sampled_from(["a", "ab", "b", "ß", 0, 1, -1, 2.5, b"a", None])
 VALUES = st.one_of(

@@ -11,7 +11,7 @@ from kvwal.structures.state import Now, State
 from tests.simulation.checker import check_calls, check_recovery
 from tests.simulation.history import ABSENT, Op, Stamped, Txn, Version
 from tests.simulation.history import State as Found
-from tests.simulation.process import PROCESS
+from tests.simulation.machine.process import PROCESS
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -22,7 +22,7 @@ from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.simulation.doors import in_place
+from tests.simulation.machine.ports import in_place
 from tests.simulation.scenario import Scenario
 from tests.simulation.world import Happened, World
 

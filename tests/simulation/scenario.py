@@ -8,16 +8,16 @@ from collections.abc import Awaitable, Callable
 
 from kvwal import aio
 from kvwal.errors import ArchiveError, ClockSkew, ConfigError, KvwalError, StorageFull
-from kvwal.store.business import OpenBusiness
 from kvwal.store.engine import Engine
-from tests.simulation.clients import Client
-from tests.simulation.disk import ROOMY, Machine
-from tests.simulation.disturber import DAMAGE, Disturber
-from tests.simulation.doors import options
+from kvwal.store.open_business import OpenBusiness
+from tests.simulation.actors.clients import Client
+from tests.simulation.actors.disturber import DAMAGE, Disturber
+from tests.simulation.actors.operator import Operator
 from tests.simulation.history import Violation
 from tests.simulation.ledger import Ledger, WatchedState
-from tests.simulation.operator import Operator
-from tests.simulation.process import Process
+from tests.simulation.machine.disk import ROOMY, Machine
+from tests.simulation.machine.ports import options
+from tests.simulation.machine.process import Process
 from tests.simulation.profile import Profile
 from tests.simulation.world import World
 
@@ -72,7 +72,7 @@ class Scenario:
         """What came of it: killed already, or ended as was chosen."""
         clean = process.alive and ending == "close"
         for name, business in life.businesses.items():
-            self.ledgers[name].confirmed = max(self.ledgers[name].confirmed, business.keeper.archived)
+            self.ledgers[name].confirmed = max(self.ledgers[name].confirmed, business.maintenance.archived)
         self.world.kill(process, "its end" if clean else ending)
         if ending == "lost disk":
             await self._take_over()
@@ -229,10 +229,10 @@ class Life:
         there = {name: business.log.appender.next_sequence - 1 for name, business in self.businesses.items()}
         await self._try(store.archive)
         for name, business in self.businesses.items():
-            self.scenario.ledgers[name].confirmed = business.keeper.archived
-            if business.keeper.archived < there[name]:
+            self.scenario.ledgers[name].confirmed = business.maintenance.archived
+            if business.maintenance.archived < there[name]:
                 raise Violation(
-                    f"{name}: archive() returned, and only {business.keeper.archived} entries are confirmed"
+                    f"{name}: archive() returned, and only {business.maintenance.archived} entries are confirmed"
                 )
         await Operator(self.world, self.profile, "last restore").restore_elsewhere()
 

@@ -10,9 +10,9 @@ import pytest
 
 from kvwal.log.appender import Appender
 from kvwal.log.files.segment import Segment
-from kvwal.log.recovery import Target
+from kvwal.log.recovery import RecoveryTarget
 from kvwal.log.writer import Writer, _Overlay
-from kvwal.store.maintenance import Keeper
+from kvwal.store.maintenance import Maintenance
 from tests.simulation.ledger import WatchedState
 from tests.simulation.run import run_seed
 from tests.simulation.world import World
@@ -57,17 +57,18 @@ def _without_deletes(apply: Callable[..., None]) -> Callable[..., None]:
 def halves(patch: pytest.MonkeyPatch) -> None:
     """A recovery leaves out the last entry of what it reads."""
     patch.setattr(
-        "kvwal.store.business.recovery.Target", lambda apply, clear: Target(lambda found: apply(found[:-1]), clear)
+        "kvwal.store.open_business.recovery.Target",
+        lambda apply, clear: RecoveryTarget(lambda found: apply(found[:-1]), clear),
     )
 
 
 def drops_early(patch: pytest.MonkeyPatch) -> None:
     """Segments go before a snapshot or the archive has what they hold."""
 
-    async def drop(keeper: Keeper) -> None:
-        await keeper.log.drop(keeper.log.appender.next_sequence)
+    async def drop(maintenance: Maintenance) -> None:
+        await maintenance.log.drop(maintenance.log.appender.next_sequence)
 
-    patch.setattr(Keeper, "_drop", drop)
+    patch.setattr(Maintenance, "_drop", drop)
 
 
 def names_early(patch: pytest.MonkeyPatch) -> None:
@@ -78,10 +79,10 @@ def names_early(patch: pytest.MonkeyPatch) -> None:
 def confirms_blindly(patch: pytest.MonkeyPatch) -> None:
     """The archive says that it holds what was never put."""
 
-    async def archive(keeper: Keeper) -> None:
-        keeper.archived = keeper.log.appender.next_sequence - 1
+    async def archive(maintenance: Maintenance) -> None:
+        maintenance.archived = maintenance.log.appender.next_sequence - 1
 
-    patch.setattr(Keeper, "_archive", archive)
+    patch.setattr(Maintenance, "_archive", archive)
 
 
 def lets_deletes_go_early(patch: pytest.MonkeyPatch) -> None:

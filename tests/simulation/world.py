@@ -9,11 +9,11 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.simulation.bucket import Bucket
-from tests.simulation.disk import Machine
 from tests.simulation.history import Violation, short
-from tests.simulation.loop import Dead, Job, Loop, current_job, pause
-from tests.simulation.process import PROCESS, Process, SimulatedClock
+from tests.simulation.machine.bucket import Bucket
+from tests.simulation.machine.disk import Machine
+from tests.simulation.machine.loop import Dead, Job, Loop, current_job, pause
+from tests.simulation.machine.process import PROCESS, Process, SimulatedClock
 
 if TYPE_CHECKING:
     from tests.simulation.ledger import Ledger

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kvwal.errors import ConfigError, WrongType
 from kvwal.hlc import HybridClock, to_text, to_timestamp
-from tests.support.faults import START_MS
+from tests.support.disk.faults import START_MS
 
 
 @given(st.lists(st.integers(0, 1 << 44), min_size=1))

@@ -27,16 +27,15 @@ from kvwal.cli.options import (
 )
 from kvwal.cli.text import as_json, label
 from kvwal.errors import ArchiveError, ConfigError, StoreLocked
-from kvwal.history.restore import Doors
+from kvwal.history.restore import RestorePorts
 from kvwal.hlc import to_text
 from kvwal.log.files.names import find_places, log_folder
 from kvwal.log.reader import entry_decoder
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
 from kvwal.scrub.compare_archive import verify_log
-from kvwal.scrub.inspect import Found, dump
-from kvwal.scrub.repair import Found as Damaged
-from kvwal.scrub.repair import check_one_cluster, look, repair
+from kvwal.scrub.inspect import Inspection, dump
+from kvwal.scrub.repair import DamagedLog, check_one_cluster, look, repair
 
 log_app = typer.Typer(help="Look into the log's own files.", no_args_is_help=True)
 
@@ -87,7 +86,7 @@ def log_verify(
     where = Where(root, namespace, cluster, node, archive)
     places = where.logs(business)
     objects = where.objects()
-    found: list[tuple[Place, Found]] = []
+    found: list[tuple[Place, Inspection]] = []
     silent: ArchiveError | None = None
     with show.progress() as report, scrub_notes(resume, f"the logs under {root.absolute()}") as notes:
         for place in places:
@@ -103,7 +102,7 @@ def log_verify(
         raise silent
 
 
-def described(file: Found) -> tuple[str, int, int, int, int, str, str]:
+def described(file: Inspection) -> tuple[str, int, int, int, int, str, str]:
     """A file's columns."""
     return file.name, file.first, file.last, file.entries, file.bytes, file.state, file.problem
 
@@ -133,8 +132,8 @@ def log_repair(
     counts = []
     if into is not None and found:
         with show.progress() as report:
-            doors = Doors(OS_DISK, SYSTEM)
-            counts = repair(doors, into, found, objects, take_over=take_over, progress=report)
+            ports = RestorePorts(OS_DISK, SYSTEM)
+            counts = repair(ports, into, found, objects, take_over=take_over, progress=report)
     lines: list[tuple[str, str, str, int | None, int | None, str]] = [
         (
             one.place.business, one.place.node, "repaired" if counts else "damaged",
@@ -170,7 +169,7 @@ def _check_repair(where: Where, places: list[Place], into: Path | None, take_ove
             )
 
 
-def _look(root: Path, places: list[Place], objects: Objects | None) -> tuple[list[Damaged], list[Place]]:
+def _look(root: Path, places: list[Place], objects: Objects | None) -> tuple[list[DamagedLog], list[Place]]:
     """What is left of the damaged logs, and which are sound."""
     found, sound = [], []
     with show.progress() as report:
@@ -179,13 +178,13 @@ def _look(root: Path, places: list[Place], objects: Objects | None) -> tuple[lis
             if verified.silent is not None:
                 raise verified.silent
             if verified.needs_repair:
-                found.append(look(Doors(OS_DISK, SYSTEM), root, place, objects, entry_decoder()))
+                found.append(look(RestorePorts(OS_DISK, SYSTEM), root, place, objects, entry_decoder()))
             else:
                 sound.append(place)
     return found, sound
 
 
-def _what_next(where: Where, found: list[Damaged], into: Path | None, take_over: bool) -> Iterator[str]:
+def _what_next(where: Where, found: list[DamagedLog], into: Path | None, take_over: bool) -> Iterator[str]:
     """What whoever typed the command does now."""
     if not found:
         yield "Nothing is damaged here, and nothing was written."

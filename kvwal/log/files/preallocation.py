@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kvwal.log.files.names import partial_name
 from kvwal.ports.disk import Disk, File
-from kvwal.ports.space import Room
+from kvwal.ports.space import DiskSpace
 
 _STEP = 4 << 20
 _ZEROS = bytes(1 << 20)
@@ -21,16 +21,16 @@ MOST = 2
 """Recycled files kept at a time."""
 
 
-class Spares:
+class PreallocatedSegments:
     """The spare files of one log.
 
     `prepare` and `recycle` run on worker threads, `take` on the appender's; a `deque` needs no lock for that, and each file
     is in it once.
     """
 
-    def __init__(self, disk: Disk, room: Room, folder: Path) -> None:
+    def __init__(self, disk: Disk, space: DiskSpace, folder: Path) -> None:
         self._disk = disk
-        self._room = room
+        self._space = space
         self._folder = folder
         self._ready: deque[tuple[Path, int]] = deque()
         self._made = 0
@@ -52,7 +52,7 @@ class Spares:
 
     def prepare(self, size: int) -> None:
         """Write a spare of `size` zeros and make it durable. A full disk raises `OSError` and leaves nothing behind."""
-        if self._room.usable < size:
+        if self._space.usable < size:
             raise OSError(errno.ENOSPC, "no room for a spare", str(self._folder))
         self._made += 1
         path = self._folder / partial_name(f"zeros-{self._made}")
@@ -78,15 +78,15 @@ class Spares:
         It is gone durably: else a power cut could bring the old name back over what is written into the spare later, or of
         several segments that were let go of bring back an older one without a newer one.
         """
-        if len(self._ready) >= MOST or not self._room.usable:
+        if len(self._ready) >= MOST or not self._space.usable:
             self._disk.unlink(path)
             self._disk.sync_folder(self._folder)
             return
         self._made += 1
-        spare = self._folder / partial_name(f"recycled-{self._made}")
-        self._disk.rename(path, spare)
+        prepared = self._folder / partial_name(f"recycled-{self._made}")
+        self._disk.rename(path, prepared)
         self._disk.sync_folder(self._folder)
-        self._ready.append((spare, self._disk.size(spare)))
+        self._ready.append((prepared, self._disk.size(prepared)))
 
     def clear(self) -> None:
         """Delete them all."""

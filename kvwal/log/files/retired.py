@@ -39,7 +39,7 @@ def retire(disk: Disk, clock: Clock, root: Path, place: Place, end: SnapshotHead
     if end is not None:
         _write(disk, _path(root, place), _packed(clock, end))
     disk.rename(folder, gone)
-    disk.sync_folder(gone.parent)  # the new name first: see tests/support/power.py
+    disk.sync_folder(gone.parent)  # the new name first: see tests/support/disk/power.py
     disk.sync_folder(folder.parent)
     disk.remove_tree(gone)
     disk.remove_folder(folder.parent)

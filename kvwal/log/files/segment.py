@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kvwal.log.files.format import DURABLE, Header, Kind, Seal, block_size, pack_block, pack_header, pack_seal
 from kvwal.log.files.names import partial_name, segment_name
 from kvwal.ports.disk import Disk, File, Folder
-from kvwal.ports.space import Room
+from kvwal.ports.space import DiskSpace
 
 SEAL_ROOM = 128
 """Bytes kept free at the end of a segment, so that its seal never needs room that is not there; the end mark fits in too."""
@@ -55,7 +55,7 @@ class Segment:
     """
 
     def __init__(
-        self, disk: Disk, room: Room, folder: Path, header: Header, limit: int, file: File, names: Folder
+        self, disk: Disk, space: DiskSpace, folder: Path, header: Header, limit: int, file: File, names: Folder
     ) -> None:
         """Make `file` (see `blank_file`, or a spare) the segment: its header durable in it, then its name in `names`, the open
         `folder`. Nothing here needs another file descriptor.
@@ -71,7 +71,7 @@ class Segment:
         parts = pack_header(header)
         self.position = sum(map(len, parts))
         self._file: File | None = file
-        self._room = room
+        self._space = space
         self._allocated = disk.size(file.path)
         file.write_at(0, [*parts, _END_MARK])
         file.datasync()
@@ -99,7 +99,7 @@ class Segment:
         need = self.position + sum(block_size(len(payload)) for payload in payloads) + SEAL_ROOM
         if need > self._allocated:
             wish = min(2 * self._allocated, self.limit)
-            self._allocated = self._room.grow(file, self._allocated, need, wish)
+            self._allocated = self._space.grow(file, self._allocated, need, wish)
 
     def fits(self, payloads: Sequence[bytes]) -> bool:
         """Whether blocks with these payloads end before the segment's limit."""

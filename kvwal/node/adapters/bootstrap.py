@@ -13,15 +13,15 @@ import msgspec
 
 from archive.objects import Objects, open_objects
 from archive.registry import registered
-from kvwal.cluster.archive_load import Progress, Restore
+from kvwal.cluster.archive_load import ArchiveLoad, Progress
 from kvwal.cluster.bootstrap import Recovered, Status, is_away, left_out, missing, strangers, unknown_to, unproved
-from kvwal.cluster.membership import OwnRecord
+from kvwal.cluster.membership import LocalMembership
 from kvwal.cluster.rejoin import WINDOW_MS
 from kvwal.cluster.transactions import finish
 from kvwal.errors import ArchiveError, ClusterUnreachable, ConfigError, Kind, NotRecovered
 from kvwal.node.adapters.archive_requests import Archiving, not_archived
-from kvwal.node.adapters.membership import Fellow, Roster
-from kvwal.node.adapters.quorum_membership import Voters
+from kvwal.node.adapters.membership import Membership, Peer
+from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.config import NodeOptions
 from kvwal.node.local_logs import check_own, load_own
 from kvwal.node.requests.log_copies import Copies
@@ -38,7 +38,7 @@ _TOLD_SECONDS = 5.0
 _WITHDRAW_SECONDS = 3.0
 
 
-class Recovery:
+class Bootstrap:
     """From a member that has just started to one that may serve. `told` is what it is doing now, for people; `failing` is for the
     others to know; `newest` is the greatest timestamp that was loaded, by whichever member; `logged` that of the last entry that
     the log of each business held at the start; `living` how many members there are, while it serves; `was_away`: others had
@@ -48,19 +48,19 @@ class Recovery:
         self,
         options: NodeOptions,
         engine: Engine,
-        roster: Roster,
-        voters: Voters,
+        membership: Membership,
+        quorum_membership: QuorumMembership,
         make_loader: Callable[[], Any],
         workers: Workers,
-        record: OwnRecord,
+        record: LocalMembership,
         gate: Any,
         copies: Copies,
     ) -> None:
         self.told: dict[str, object] = {}
         self._options = options
         self._engine = engine
-        self._roster = roster
-        self._voters = voters
+        self._membership = membership
+        self._quorum_membership = quorum_membership
         self.failing = False
         self.living = 0
         self._make_loader = make_loader
@@ -97,8 +97,8 @@ class Recovery:
         """Put on record whoever came and may stay. To be called from time to time while the node serves."""
         statuses = await self._statuses()
         await self._record.keep(statuses)
-        await self._note_apart(apart=self._voters.lacks(statuses))
-        await self._run(self._voters.look)
+        await self._note_apart(apart=self._quorum_membership.lacks(statuses))
+        await self._run(self._quorum_membership.look)
         self._archiving.answer(statuses)
         self.living = len(statuses)
         await self._tell(self._status())
@@ -122,7 +122,7 @@ class Recovery:
         return self._since or self._engine.options.clock.wall_ms()
 
     def note_compared(self) -> None:
-        """What its log holds was compared with the memory of the others: see `Comparison`."""
+        """What its log holds was compared with the memory of the others: see `Rejoin`."""
         self._since = 0
 
     async def all_archive(self, *, within: float = math.inf) -> None:
@@ -131,7 +131,9 @@ class Recovery:
         clock = self._engine.options.clock
         until = clock.elapsed() + within
         number = self._archiving.ask(clock.wall_ms(), await self._statuses())
-        while lacking := self._archiving.lacking(number, await self._statuses(), await self._run(self._roster.names)):
+        while lacking := self._archiving.lacking(
+            number, await self._statuses(), await self._run(self._membership.names)
+        ):
             if clock.elapsed() > until:
                 raise not_archived(lacking, within)
             await asyncio.sleep(_POLL_SECONDS)
@@ -140,7 +142,7 @@ class Recovery:
         """Whether every member on record is there, and the archive has what its logs held when this was called: nobody can bring
         something older later. `ArchiveError` if that takes more than `within` seconds."""
         if not self.alone:
-            if not self._record.members.keys() <= await self._run(self._roster.names):
+            if not self._record.members.keys() <= await self._run(self._membership.names):
                 return False
             await self.all_archive(within=within)
         return True
@@ -155,15 +157,15 @@ class Recovery:
         await self._record.note_apart(since)
 
     async def may_go(self, *, at_least: int = 1) -> bool:
-        """See `Voters.may_go`."""
-        return self._voters.may_go(await self._statuses(), at_least=at_least)
+        """See `QuorumMembership.may_go`."""
+        return self._quorum_membership.may_go(await self._statuses(), at_least=at_least)
 
     async def withdraw(self) -> None:
         """Count no more among those of whom more than half must be there, if the others can be told so in time."""
         clock = self._engine.options.clock
         until = clock.elapsed() + _WITHDRAW_SECONDS
         try:
-            while not await self._run(partial(self._voters.leave, await self._statuses())):
+            while not await self._run(partial(self._quorum_membership.leave, await self._statuses())):
                 if clock.elapsed() > until:
                     break
                 await self._tell(self._status())
@@ -193,7 +195,7 @@ class Recovery:
 
     async def _step(self) -> Recovered | None:
         """What the others say of memory once it is whole; before, one step towards that."""
-        recovered = await self._run(self._roster.recovered)
+        recovered = await self._run(self._membership.recovered)
         if recovered is None:
             self._loaded = 0
             self._loaded = await self._turn()
@@ -203,17 +205,17 @@ class Recovery:
         """One step towards a whole memory; how many entries were loaded, if it was this member that did it."""
         if self.alone:
             loaded = await load_own(self._engine, self._make_loader(), self._workers)
-            await self._run(partial(self._voters.begin, [self._options.node]))
-            recovered = Recovered(by=self._options.node, living=[self._roster.own.member])
-            await self._run(partial(self._roster.tell_recovered, recovered))
+            await self._run(partial(self._quorum_membership.begin, [self._options.node]))
+            recovered = Recovered(by=self._options.node, living=[self._membership.own.member])
+            await self._run(partial(self._membership.tell_recovered, recovered))
             return loaded
         await self._tell(self._status())
         if not self._archived:
             await self._try_to_archive()
         await self._tell(self._status())
-        living = await self._run(self._roster.living)
+        living = await self._run(self._membership.living)
         statuses = await self._statuses()
-        names = [fellow.name for fellow in living]
+        names = [peer.name for peer in living]
         leads = living[0].name == self._options.node
         if lacking := missing(statuses, names):
             if leads and is_away(statuses, names):
@@ -250,9 +252,9 @@ class Recovery:
             self._away = ""
             await self._archive_tails(objects)
 
-    async def _fill_from_disks(self, living: list[Fellow], statuses: list[Status]) -> int:
+    async def _fill_from_disks(self, living: list[Peer], statuses: list[Status]) -> int:
         """The archive is away, and all members are there: their disks are enough, if they hold all that was acknowledged."""
-        why_not = unproved(statuses, [fellow.name for fellow in living]) or self._unproved
+        why_not = unproved(statuses, [peer.name for peer in living]) or self._unproved
         if why_not:
             self._say("waiting for the archive", waiting_for=[*why_not, *filter(None, [self._away])])
             return 0
@@ -285,15 +287,15 @@ class Recovery:
             )
         return open_objects(url, self._engine.options.storage_options)
 
-    async def _fill(self, living: list[Fellow], statuses: list[Status], objects: Objects) -> int:
+    async def _fill(self, living: list[Peer], statuses: list[Status], objects: Objects) -> int:
         around = self._engine.options
         progress = Progress(around.clock.elapsed)
-        restore = Restore(
+        restore = ArchiveLoad(
             objects, around.namespace, around.cluster, self._make_loader(), now_ms=around.clock.wall_ms(),
             skew_ms=int(around.settings.max_skew_seconds * 1000), progress=progress,
         )  # fmt: skip
         without = sorted(left_out(statuses))
-        self._logger.info("filling memory", members=[fellow.name for fellow in living], without=without)
+        self._logger.info("filling memory", members=[peer.name for peer in living], without=without)
         filling = start_task(self._workers.run(restore.run), raised_to_awaiter)
         logged = around.clock.elapsed()
         try:
@@ -310,14 +312,14 @@ class Recovery:
         for name, intent, changes in restore.unfinished:
             await finish(await self._engine.business(name), intent, changes)
         self._gate.arm(False)
-        members = [fellow.member for fellow in living]
-        if not set(members) <= {fellow.member for fellow in await self._run(self._roster.living)}:
+        members = [peer.member for peer in living]
+        if not set(members) <= {peer.member for peer in await self._run(self._membership.living)}:
             self._gate.disarm()
             self._logger.warning("a member went while memory was filled; once more")
             return 0
-        await self._run(partial(self._voters.begin, [fellow.name for fellow in living]))
+        await self._run(partial(self._quorum_membership.begin, [peer.name for peer in living]))
         recovered = Recovered(by=self._options.node, without=without, living=members, newest=restore.newest)
-        await self._run(partial(self._roster.tell_recovered, recovered))
+        await self._run(partial(self._membership.tell_recovered, recovered))
         return loaded
 
     async def _settle(self, recovered: Recovered) -> None:
@@ -332,16 +334,16 @@ class Recovery:
 
     async def _join(self, recovered: Recovered) -> bool:
         """One step towards being one of those that serve; True when this member is."""
-        living = await self._run(self._roster.living)
+        living = await self._run(self._membership.living)
         statuses = await self._statuses()
         members = self._record.members | {name: at for status in statuses for name, at in status.expected.items()}
         without = set(recovered.without)
         self._record.expect({name: at for name, at in members.items() if not {name, at} & without})
         await self._record.keep(statuses)
         await self._tell(self._status())
-        unsure = unknown_to(self._options.node, statuses, [fellow.name for fellow in living])
+        unsure = unknown_to(self._options.node, statuses, [peer.name for peer in living])
         left = [name for name, at in members.items() if {name, at} & set(self._options.without)]
-        if await self._run(partial(self._voters.enter, statuses, gone=left)) and not unsure:
+        if await self._run(partial(self._quorum_membership.enter, statuses, gone=left)) and not unsure:
             return True
         self._say("joining", joining=unsure or "until more than half of the expected members agree")
         return False
@@ -349,19 +351,19 @@ class Recovery:
     def _arm(self, recovered: Recovered) -> None:
         """From now on nothing may be lost from memory unnoticed. Whoever saw it being filled knows who has gone since; whoever
         came later, what it lost while it was given its part."""
-        self.was_away = self._roster.own.member not in recovered.living
+        self.was_away = self._membership.own.member not in recovered.living
         self._gate.arm(self.was_away)
-        gone = set(recovered.living) - {fellow.member for fellow in self._roster.living()}
+        gone = set(recovered.living) - {peer.member for peer in self._membership.living()}
         if not self.was_away and len(gone) > self._options.file.backups:
             self._gate.lose("too many members went at once, when memory had just been filled")
 
     def _status(self, progress: Progress | None = None) -> Status:
-        own = self._roster.own
+        own = self._membership.own
         found = Status(
             member=own.member, name=own.name, address=own.address, expected=self._record.members, left=self._record.left,
             looked=self._record.looked, was_there=self._record.was_there, away=bool(self._away),
             listed=[str(address) for address in self._options.members], without=list(self._options.without),
-            archived=self._archived, alone=self.alone, votes=self._voters.version, failing=self.failing,
+            archived=self._archived, alone=self.alone, votes=self._quorum_membership.version, failing=self.failing,
             asks=self._archiving.asks, answered=self._archiving.answered,
         )  # fmt: skip
         if progress is None:
@@ -374,14 +376,14 @@ class Recovery:
 
     async def _statuses(self) -> list[Status]:
         """What all told. If what this one told is not among it, it went with members that went: it is told again."""
-        found = await self._run(self._roster.statuses)
+        found = await self._run(self._membership.statuses)
         if self._last not in found:
             self._last = None
         return found
 
     async def _tell(self, status: Status) -> None:
         if status != self._last:
-            await self._run(partial(self._roster.tell, status))
+            await self._run(partial(self._membership.tell, status))
             self._last = status
 
     def _say(self, what: str, **found: object) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
-from kvwal.cluster.clock_bounds import Bounds, Told
+from kvwal.cluster.clock_bounds import ClockBounds, PublishedBound
 from kvwal.errors import ClockSkew, ClusterUnreachable
-from kvwal.node.adapters.membership import Fellow, Roster
+from kvwal.node.adapters.membership import Membership, Peer
 from kvwal.ports.boundary import start_task, when_done
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
@@ -21,18 +21,18 @@ TIMER, TAKEOVER = "timer", "takeover"
 """A member has two limits of which the greater counts, each told by one thread only, so that none is told out of order."""
 
 
-class Limits:
+class ClockBoundsExchange:
     """Used on the node's event loop. `skew_seconds` is by how much the clock that is furthest off is ahead of this one's."""
 
-    def __init__(self, roster: Roster, bounds: Bounds, fence: Any, clock: Clock) -> None:
+    def __init__(self, membership: Membership, bounds: ClockBounds, fence: Any, clock: Clock) -> None:
         """`fence` is OwnershipFence.java."""
         self.skew_seconds = 0.0
-        self._roster = roster
+        self._membership = membership
         self._bounds = bounds
         self._fence = fence
         self._clock = clock
         self._workers = {name: ThreadWorkers(f"kvwal-{name}", 1) for name in (TIMER, TAKEOVER)}
-        self._logger = get_logger(__name__).bind(node=roster.own.name)
+        self._logger = get_logger(__name__).bind(node=membership.own.name)
         self._walls: dict[str, int] = {}
         self._skews: dict[str, float] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -49,8 +49,8 @@ class Limits:
         while unknown := await self._patiently(partial(self._run, TIMER, self._unsure)):
             self._logger.debug("waiting for the clocks of others", members=unknown)
             await asyncio.sleep(TELL_SECONDS)
-        for fellow in await self._patiently(partial(self._run, TIMER, self._elder)):
-            self._check(fellow, most_seconds)
+        for peer in await self._patiently(partial(self._run, TIMER, self._elder)):
+            self._check(peer, most_seconds)
 
     def serve(self) -> None:
         """Let changes pass, each once whoever owned its partition before has stopped to serve it, and the clock is ahead."""
@@ -78,12 +78,12 @@ class Limits:
         """Should a bug have stopped it, nobody may wait for ever."""
         self._logger.error("the limits of clocks have stopped; start this node again", exc_info=error)
 
-    def _check(self, fellow: Fellow, most_seconds: float) -> None:
-        skew = self._skews.get(fellow.member, 0.0)
+    def _check(self, peer: Peer, most_seconds: float) -> None:
+        skew = self._skews.get(peer.member, 0.0)
         if abs(skew) > most_seconds:
             raise ClockSkew(
                 f"this machine's clock is {abs(skew):.1f} s {'behind' if skew > 0 else 'ahead of'} that of the member"
-                f" {fellow.name} at {fellow.address}, and {most_seconds:g} s is the most.",
+                f" {peer.name} at {peer.address}, and {most_seconds:g} s is the most.",
                 hint="Mend the one that is wrong (NTP), and start this node again.",
             )
 
@@ -99,7 +99,7 @@ class Limits:
             await self._patiently(partial(self._run, TAKEOVER, self._pass))
 
     async def _until_leases_end(self) -> None:
-        while seconds := await self._patiently(partial(self._run, TAKEOVER, self._roster.lease_seconds)):
+        while seconds := await self._patiently(partial(self._run, TAKEOVER, self._membership.lease_seconds)):
             await asyncio.sleep(seconds)
 
     def _look(self) -> None:
@@ -108,21 +108,21 @@ class Limits:
 
     def _pass(self) -> None:
         """Whoever owned anything before has told its limit, or stamps nothing any more."""
-        own = self._roster.own.member
-        told = [told.limit for _, _, told in self._roster.told() if told.member != own]
+        own = self._membership.own.member
+        told = [told.limit for _, _, told in self._membership.told() if told.member != own]
         self._rise(max(told, default=0))
         self._fence.clear()
 
     def _rise_at_start(self) -> None:
         """Before it tells anything under its name: should it have been killed, what it told before says what it had."""
-        self._roster.ask_limits()
-        if (electorate := self._roster.electorate()) is not None:
-            self._roster.note_orphans(electorate.names)
+        self._membership.ask_limits()
+        if (quorum := self._membership.quorum()) is not None:
+            self._membership.note_orphans(quorum.names)
         self._rise_above(0)
 
     def _rise_above(self, timestamp: int) -> None:
-        self._roster.ask_limits()
-        self._rise(max([timestamp, *(told.limit for _, _, told in self._roster.told())]))
+        self._membership.ask_limits()
+        self._rise(max([timestamp, *(told.limit for _, _, told in self._membership.told())]))
 
     def _rise(self, timestamp: int) -> None:
         self._tell(TAKEOVER, timestamp)
@@ -132,29 +132,29 @@ class Limits:
         wall = self._clock.wall_ms()
         limit = self._bounds.next_limit(wall, floor)
         owned = str(self._fence.owned())
-        own = self._roster.own
-        self._roster.tell_limit(which, Told(member=own.member, limit=limit, wall_ms=wall, owned=owned))
+        own = self._membership.own
+        self._membership.tell_limit(which, PublishedBound(member=own.member, limit=limit, wall_ms=wall, owned=owned))
         self._bounds.allow(limit)
 
     def _measure(self) -> None:
         """What another one has just told says how late it is there, within the time between two looks."""
-        found = {told.member: told.wall_ms for which, _, told in self._roster.told() if which == TIMER}
+        found = {told.member: told.wall_ms for which, _, told in self._membership.told() if which == TIMER}
         wall = self._clock.wall_ms()
         for member, there in found.items():
             if member in self._walls and there != self._walls[member]:
                 self._skews[member] = (there - wall) / 1000
             self._walls[member] = there
-        own = self._roster.own.member
-        living = {fellow.member for fellow in self._roster.living()} - {own}
+        own = self._membership.own.member
+        living = {peer.member for peer in self._membership.living()} - {own}
         self._skews = {member: skew for member, skew in self._skews.items() if member in living}
         self.skew_seconds = max(self._skews.values(), key=abs, default=0.0)
 
-    def _elder(self) -> list[Fellow]:
-        living = self._roster.living()
-        return living[: [fellow.member for fellow in living].index(self._roster.own.member)]
+    def _elder(self) -> list[Peer]:
+        living = self._membership.living()
+        return living[: [peer.member for peer in living].index(self._membership.own.member)]
 
     def _unsure(self) -> list[str]:
-        return [fellow.name for fellow in self._elder() if fellow.member not in self._skews]
+        return [peer.name for peer in self._elder() if peer.member not in self._skews]
 
     async def _run(self, which: str, call: Callable[[], T]) -> T:
         return await self._workers[which].run(call)

@@ -20,15 +20,15 @@ from archive.layout import Place
 from archive.objects import Objects
 from kvwal.cluster.archive_load import marks_of
 from kvwal.cluster.map_names import to_map
-from kvwal.cluster.recovery_buffer import is_dropped, passing
+from kvwal.cluster.recovery_buffer import is_dropped, recovery_buffer
 from kvwal.entry import DROPPED, Ended, Entry, timestamps_within
 from kvwal.errors import KvwalError
 from kvwal.history.timeline import Past
 from kvwal.log.ring import Lookup, Submission, size_of
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
-from kvwal.store.business import OpenBusiness
 from kvwal.store.engine import Engine
+from kvwal.store.open_business import OpenBusiness
 
 _AGAIN_SECONDS = 10.0
 _AT_ONCE = 5_000
@@ -63,14 +63,14 @@ async def delete(business: OpenBusiness, entries: Iterable[Entry], still: Callab
 def may_let_go(engine: Engine, business: OpenBusiness, *, alone: bool) -> bool:
     """Whether the log may go once it holds nothing. Of a node alone any may; of several members one that has a mark, and where an
     archive has all of them: a delete of this log may hold down what others' logs have."""
-    return alone or (engine.options.archive_url is not None and passing(business.state).was_dropped)
+    return alone or (engine.options.archive_url is not None and recovery_buffer(business.state).was_dropped)
 
 
 async def obey(business: OpenBusiness, ended: Ended) -> None:
     """Mark the log of a member that was away when others destroyed the map. What is put meanwhile is younger than what the mark
     ends, and stays."""
     await _submit(business, [ended.mark()], lambda entry: True)
-    business.keeper.retires = True
+    business.maintenance.retires = True
 
 
 class Absence:
@@ -104,7 +104,7 @@ class Absence:
 
     async def _look(self) -> None:
         """A log whose entries are not older than the others' mark by more than clocks may differ stays: they may be newer."""
-        found = [one for one in self._engine.businesses.values() if not passing(one.state).holds_nothing()]
+        found = [one for one in self._engine.businesses.values() if not recovery_buffer(one.state).holds_nothing()]
         if not found:
             return
         await self._all_archive()
@@ -112,7 +112,7 @@ class Absence:
         for business in found:
             destroyed = await self._readers.run(partial(self._destroyed, business.place))
             ended = Ended(destroyed - skew, destroyed)
-            state = passing(business.state)
+            state = recovery_buffer(business.state)
             if not business.closed and not state.holds_nothing() and state.put_at <= ended.until:
                 await obey(business, ended)
                 self._logger.info("destroyed while this member was away", map=to_map(business.name))

@@ -14,10 +14,10 @@ from archive.objects import Objects
 from archive.restore import businesses, restore_batches
 from kvwal.cluster.archive_load import Marks, columns_of, dropped_rows, marks_of
 from kvwal.cluster.map_names import to_map
-from kvwal.cluster.quorum import Electorate
+from kvwal.cluster.quorum import Quorum
 from kvwal.cluster.recovery_buffer import is_of_map
 from kvwal.cluster.transactions import INTENT, INTENTS
-from kvwal.node.adapters.membership import Orphan, Roster
+from kvwal.node.adapters.membership import Membership, Orphan
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
@@ -33,8 +33,8 @@ class Adoption:
 
     def __init__(
         self,
-        roster: Roster,
-        electorate: Callable[[], Electorate | None],
+        membership: Membership,
+        quorum: Callable[[], Quorum | None],
         make: Callable[[str], Any],
         all_archive: Callable[[], Awaitable[None]],
         objects: Callable[[], Objects],
@@ -43,14 +43,14 @@ class Adoption:
         clock: Clock,
         workers: Workers,
     ) -> None:
-        """`electorate` has the members that did not leave in order; `make` makes FailoverAppend.java of partitions, as
+        """`quorum` has the members that did not leave in order; `make` makes FailoverAppend.java of partitions, as
         hexadecimal digits; after `all_archive` the archive has what the logs of the living hold; `where` is namespace, cluster;
         `skew` is how far apart the members' clocks may have been, as timestamps are.
         """
         self.partitions = 0
         self.lost = ""
-        self._roster = roster
-        self._electorate = electorate
+        self._membership = membership
+        self._quorum = quorum
         self._make = make
         self._all_archive = all_archive
         self._objects = objects
@@ -58,7 +58,7 @@ class Adoption:
         self._skew = skew
         self._clock = clock
         self._workers = workers
-        self._logger = get_logger(__name__).bind(node=roster.own.name)
+        self._logger = get_logger(__name__).bind(node=membership.own.name)
 
     async def step(self) -> None:
         """Adopt what this member owns now of all that were killed, if nothing moves. To be called again and again: what it
@@ -66,11 +66,11 @@ class Adoption:
 
         Only where more than half of the expected members are together: a half that is cut off adopts nobody, who may live.
         """
-        expected = self._electorate()
-        if expected is None or not expected.has_majority(self._roster.names()):
+        expected = self._quorum()
+        if expected is None or not expected.has_majority(self._membership.names()):
             return
-        await self._run(partial(self._roster.note_orphans, expected.names))
-        left = {m: orphan for m, orphan in (await self._run(self._roster.orphans)).items() if orphan.count}
+        await self._run(partial(self._membership.note_orphans, expected.names))
+        left = {m: orphan for m, orphan in (await self._run(self._membership.orphans)).items() if orphan.count}
         self.partitions = sum(orphan.count for orphan in left.values())
         self.lost = ", ".join(sorted({orphan.name for orphan in left.values()}))
         for member, orphan in left.items():
@@ -85,7 +85,7 @@ class Adoption:
         puts = await self._run(work.puts)
         await self._all_archive()
         deletes = await self._run(partial(self._deletes, work))
-        left = await self._run(partial(self._roster.adopted, member, str(work.partitions())))
+        left = await self._run(partial(self._membership.adopted, member, str(work.partitions())))
         self._logger.info("adopted", lost=orphan.name, entries=int(puts), deletes=deletes, partitions_left=left)
 
     def _deletes(self, work: Any) -> int:

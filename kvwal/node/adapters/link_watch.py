@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kvwal.cluster.link_failures import Report, Verdict, victims
-from kvwal.cluster.quorum import Electorate
-from kvwal.node.adapters.membership import Fellow, Roster
+from kvwal.cluster.quorum import Quorum
+from kvwal.node.adapters.membership import Membership, Peer
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import ThreadWorkers
@@ -22,8 +22,8 @@ class Links:
         heard: Any,
         lose: Callable[[str], None],
         check_whole: Callable[[], None],
-        roster: Roster,
-        electorate: Callable[[], Electorate | None],
+        membership: Membership,
+        quorum: Callable[[], Quorum | None],
         clock: Clock,
     ) -> None:
         """`heard` is LinkMonitor.java, `lose` that of ReadyGate.java, which takes why this member's memory counts no more;
@@ -32,21 +32,21 @@ class Links:
         self._instance = instance
         self._heard = heard
         self._lose = lose
-        self._roster = roster
-        self._electorate = electorate
+        self._membership = membership
+        self._quorum = quorum
         self._clock = clock
         # Of its own: every other pool may be full of those who wait for members that do not hear this one.
         self._workers = ThreadWorkers("kvwal-links", 1)
         self._verdict = Verdict()
-        self._logger = get_logger(__name__).bind(node=roster.own.name)
+        self._logger = get_logger(__name__).bind(node=membership.own.name)
 
     async def look(self) -> None:
         """End Hazelcast in this node if it is to go; `check_whole` raises then. The oldest gives up whoever else is to go."""
-        electorate, living = self._electorate(), self._roster.living()
-        if electorate is None or len(living) < 2:
+        quorum, living = self._quorum(), self._membership.living()
+        if quorum is None or len(living) < 2:
             return
-        own, names = self._roster.own.name, [fellow.name for fellow in living]
-        found = victims(own, names, electorate, self._reports(living))
+        own, names = self._membership.own.name, [peer.name for peer in living]
+        found = victims(own, names, quorum, self._reports(living))
         going = self._verdict.look(found, self._clock.elapsed())
         if own in going:
             others = ", ".join(name for name in names if name not in going)
@@ -54,19 +54,19 @@ class Links:
             # At once: the oldest would send the others lists of members without each other, and they would part.
             await self._workers.run(self._instance.getLifecycleService().terminate)
         elif own == names[0]:
-            self._give_up([fellow for fellow in living if fellow.name in going])
+            self._give_up([peer for peer in living if peer.name in going])
 
     def close(self) -> None:
         """Look no more."""
         self._workers.close()
 
-    def _give_up(self, going: list[Fellow]) -> None:
-        for fellow in going:
-            self._logger.warning("a member is given up: not all of those that stay hear it", member=fellow.name)
-            self._heard.giveUp(fellow.member)
+    def _give_up(self, going: list[Peer]) -> None:
+        for peer in going:
+            self._logger.warning("a member is given up: not all of those that stay hear it", member=peer.name)
+            self._heard.giveUp(peer.member)
 
-    def _reports(self, living: list[Fellow]) -> list[Report]:
-        names = {fellow.member: fellow.name for fellow in living}
+    def _reports(self, living: list[Peer]) -> list[Report]:
+        names = {peer.member: peer.name for peer in living}
         words = [str(word) for word in self._heard.reports()]
         return [
             Report(names[by], names[of], int(silent) / 1000, int(age) / 1000)

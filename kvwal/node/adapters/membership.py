@@ -12,8 +12,8 @@ import jpype
 import msgspec
 
 from kvwal.cluster.bootstrap import Recovered, Status
-from kvwal.cluster.clock_bounds import Told
-from kvwal.cluster.quorum import Electorate
+from kvwal.cluster.clock_bounds import PublishedBound
+from kvwal.cluster.quorum import Quorum
 from kvwal.errors import ClusterUnreachable, ConfigError
 
 AGREED = "__kvwal"
@@ -31,7 +31,7 @@ _ELECTORATE = "electorate"
 _ORPHAN = "orphan:"
 
 
-class Fellow(NamedTuple):
+class Peer(NamedTuple):
     """A living member: the number of this start, and what it says of itself."""
 
     member: str
@@ -55,7 +55,7 @@ class Orphan(msgspec.Struct, frozen=True, kw_only=True):
         return int(self.partitions, 16).bit_count()
 
 
-class Roster:
+class Membership:
     """The living members as one of them sees them. Every call may wait for the others: call it on a worker."""
 
     def __init__(self, instance: Any, limits: Any, leases: Any) -> None:
@@ -65,21 +65,21 @@ class Roster:
         self._cluster = instance.getCluster()
         self._map = instance.getMap(AGREED)
         self._statuses = instance.getMap(STATUSES)
-        self._own = _fellow(self._cluster.getLocalMember())
+        self._own = _peer(self._cluster.getLocalMember())
 
     @property
-    def own(self) -> Fellow:
+    def own(self) -> Peer:
         """This member, by its number at the last look: Hazelcast gives another one after a merge of two halves."""
-        self._own = _fellow(self._cluster.getLocalMember())
+        self._own = _peer(self._cluster.getLocalMember())
         return self._own
 
-    def living(self) -> list[Fellow]:
+    def living(self) -> list[Peer]:
         """All members, the oldest first."""
-        return [_fellow(member) for member in self._cluster.getMembers()]
+        return [_peer(member) for member in self._cluster.getMembers()]
 
     def names(self) -> set[str]:
         """Those of all members, whether they have told anything yet or not."""
-        return {fellow.name for fellow in self.living()}
+        return {peer.name for peer in self.living()}
 
     def check(self) -> None:
         """`ConfigError` if this member cannot be one of these: another one has its name, or another archive."""
@@ -115,7 +115,7 @@ class Roster:
 
     def statuses(self) -> list[Status]:
         """What each living member told since its start; of one whose status was lost an older one, or none."""
-        living = {fellow.member for fellow in self.living()}
+        living = {peer.member for peer in self.living()}
         with _Asking():
             found = [str(text) for text in self._statuses.values()]
         told = [msgspec.json.decode(text, type=Status) for text in found]
@@ -132,7 +132,7 @@ class Roster:
         with _Asking():
             self._map.set(_RECOVERED, msgspec.json.encode(recovered).decode())
 
-    def tell_limit(self, which: str, told: Told) -> None:
+    def tell_limit(self, which: str, told: PublishedBound) -> None:
         """A limit of this member's clock, of which it may have several. It stays when the member goes; returns when all know."""
         with _Asking():
             self._limits.publish(f"{which}:{self._own.name}", told.limit, msgspec.json.encode(told).decode())
@@ -142,12 +142,12 @@ class Roster:
         with _Asking():
             self._limits.refresh()
 
-    def told(self) -> list[tuple[str, str, Told]]:
+    def told(self) -> list[tuple[str, str, PublishedBound]]:
         """The limits that this member knows, of those that went too: each with its `which` and the name of its member."""
         texts = [str(text) for text in self._limits.published()]
         keys = [key.split(":", 1) for key in texts[::2]]
         return [
-            (which, name, msgspec.json.decode(text, type=Told))
+            (which, name, msgspec.json.decode(text, type=PublishedBound))
             for (which, name), text in zip(keys, texts[1::2], strict=True)
         ]
 
@@ -158,7 +158,7 @@ class Roster:
 
     def note_orphans(self, expected: Collection[str]) -> None:
         """Of each of the `expected` members that was killed: whatever it may have logged is to be adopted."""
-        living = {fellow.member for fellow in self.living()}
+        living = {peer.member for peer in self.living()}
         gone: dict[tuple[str, str], int] = {}
         for _, name, told in self.told():
             if told.member not in living and name in expected:
@@ -194,13 +194,13 @@ class Roster:
                     return after.count
         return 0
 
-    def electorate(self) -> Electorate | None:
+    def quorum(self) -> Quorum | None:
         """Whose presence counts, as the members agreed; None while nobody has said."""
         with _Asking():
             found = self._map.get(_ELECTORATE)
-        return None if found is None else msgspec.json.decode(str(found), type=Electorate)
+        return None if found is None else msgspec.json.decode(str(found), type=Quorum)
 
-    def exchange(self, old: Electorate | None, new: Electorate) -> bool:
+    def exchange(self, old: Quorum | None, new: Quorum) -> bool:
         """Agree on `new`, if `old` is what is agreed on; whether it was. Returns when every member knows."""
         after = msgspec.json.encode(new).decode()
         with _Asking():
@@ -225,6 +225,6 @@ class _Asking:
             ) from error
 
 
-def _fellow(member: Any) -> Fellow:
+def _peer(member: Any) -> Peer:
     words = (member.getAttribute(name) for name in (NODE, ADDRESS, NAMESPACE, ARCHIVE, BACKUPS))
-    return Fellow(str(member.getUuid()), *("" if word is None else str(word) for word in words))
+    return Peer(str(member.getUuid()), *("" if word is None else str(word) for word in words))

@@ -11,12 +11,12 @@ import jpype
 
 from kvwal.cluster.map_names import to_map
 from kvwal.cluster.recovery_buffer import is_of_map
-from kvwal.cluster.rejoin import Identity, Returning, Suspect, Value
+from kvwal.cluster.rejoin import Identity, RejoinComparison, Suspect, Value
 from kvwal.entry import DROPPED
 from kvwal.errors import ClusterUnreachable, KvwalError
-from kvwal.node.adapters.bootstrap import Recovery
-from kvwal.node.adapters.membership import Roster
-from kvwal.node.adapters.quorum_membership import Voters
+from kvwal.node.adapters.bootstrap import Bootstrap
+from kvwal.node.adapters.membership import Membership
+from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.jvm import java
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
@@ -87,18 +87,25 @@ class HazelcastMemory:
         return done
 
 
-class Comparison:
+class Rejoin:
     """Used on the node's event loop."""
 
-    def __init__(self, instance: Any, engine: Engine, recovery: Recovery, roster: Roster, voters: Voters) -> None:
+    def __init__(
+        self,
+        instance: Any,
+        engine: Engine,
+        recovery: Bootstrap,
+        membership: Membership,
+        quorum_membership: QuorumMembership,
+    ) -> None:
         """`instance` is Hazelcast's."""
         self._engine = engine
         self._memory = HazelcastMemory(instance, engine.options.clock)
         self._recovery = recovery
-        self._roster = roster
-        self._voters = voters
+        self._membership = membership
+        self._quorum_membership = quorum_membership
         self._thread = ThreadWorkers("kvwal-compare", 1)  # whoever locked a key unlocks it
-        self._logger = get_logger(__name__).bind(node=roster.own.name)
+        self._logger = get_logger(__name__).bind(node=membership.own.name)
 
     async def run(self) -> None:
         """Until it is done: whoever cannot be asked now may be asked later. Others write meanwhile."""
@@ -132,15 +139,15 @@ class Comparison:
             counts += await self._again(returning, suspects[first : first + _AT_ONCE], before)
         return counts
 
-    def _returning(self) -> Returning:
+    def _returning(self) -> RejoinComparison:
         around = self._engine.options
-        return Returning(
+        return RejoinComparison(
             self._recovery.objects(), around.namespace, around.cluster, self._engine.node, self._memory,
             logged=self._recovery.logged, now_ms=around.clock.wall_ms(), skew_ms=int(around.settings.max_skew_seconds * 1000),
             mark=DROPPED, is_of_map=is_of_map,
         )  # fmt: skip
 
-    async def _again(self, returning: Returning, suspects: list[Suspect], before: set[str]) -> Counter[str]:
+    async def _again(self, returning: RejoinComparison, suspects: list[Suspect], before: set[str]) -> Counter[str]:
         """What is archived while nobody changes these keys shows every change of them, if no log is missing."""
         try:
             left = await self._thread.run(partial(returning.lock, suspects))
@@ -165,12 +172,12 @@ class Comparison:
         """`ClusterUnreachable` if a member may have changed a key, and its log is not in the archive yet."""
         if before != self._living():
             raise ClusterUnreachable("members came or went meanwhile.", hint="It is tried again.")
-        expected = self._voters.current
-        if expected is not None and (gone := self._roster.unadopted(expected.names)):
+        expected = self._quorum_membership.current
+        if expected is not None and (gone := self._membership.unadopted(expected.names)):
             raise ClusterUnreachable(
                 f"{', '.join(gone)} may have changed these keys last, and is gone.",
                 hint="It is tried again when what it had is adopted, when it is back, or when a member is started --without it.",
             )
 
     def _living(self) -> set[str]:
-        return {fellow.member for fellow in self._roster.living()}
+        return {peer.member for peer in self._membership.living()}

@@ -21,11 +21,11 @@ from kvwal.cluster.recovery_buffer import is_of_map
 from kvwal.cluster.requests import Question, TailQuestion
 from kvwal.entry import DataEntry, Entry, encode_entries, timestamps_within
 from kvwal.history.timeline import each_once, entries_of
-from kvwal.node.adapters.bootstrap import Recovery
+from kvwal.node.adapters.bootstrap import Bootstrap
 from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import Workers
-from kvwal.store.business import OpenBusiness
 from kvwal.store.engine import Engine
+from kvwal.store.open_business import OpenBusiness
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 _WITHIN_SECONDS = 30.0
 
 
-class Answering:
+class HistoryService:
     """Used on the node's event loop."""
 
     def __init__(
-        self, engine: Engine, recovery: Recovery, peers: Peers, readers: Workers, *, within: float = _WITHIN_SECONDS
+        self, engine: Engine, recovery: Bootstrap, peers: Peers, readers: Workers, *, within: float = _WITHIN_SECONDS
     ) -> None:
         """On `readers` logs and archive are read. A question that a member does not answer `within` so many seconds is
         refused."""

@@ -21,7 +21,7 @@ from kvwal.cluster.map_names import to_map
 from kvwal.cluster.requests import Copied, CopyQuestion, PartQuestion
 from kvwal.errors import ArchiveError
 from kvwal.hlc import to_text
-from kvwal.node.adapters.membership import Fellow
+from kvwal.node.adapters.membership import Peer
 from kvwal.ports.boundary import raised_to_awaiter, start_task
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
@@ -66,7 +66,7 @@ class OwnCopy:
         left_out = {}
         for name, business in sorted(self._engine.businesses.items()):
             if business.log.appender.next_sequence > 1:
-                left_out[name] = await business.keeper.copy_to(str(self.folder))
+                left_out[name] = await business.maintenance.copy_to(str(self.folder))
         left_out |= await self._readers.run(self._retired)
         listed = await self._readers.run(partial(open_objects(str(self.folder)).list, ""))
         return Copied([(item.key, item.size) for item in listed], left_out)
@@ -88,7 +88,7 @@ class Copies:
     """Those of all members, at the one that fills memory. Used on the node's event loop."""
 
     def __init__(
-        self, own: OwnCopy, ask: Callable[[Fellow, CopyQuestion | PartQuestion, float], Awaitable[bytes]], engine: Engine,
+        self, own: OwnCopy, ask: Callable[[Peer, CopyQuestion | PartQuestion, float], Awaitable[bytes]], engine: Engine,
         readers: Workers,
     ) -> None:  # fmt: skip
         """`ask` asks another member: see `Peers.ask`."""
@@ -97,22 +97,21 @@ class Copies:
         self._engine = engine
         self._readers = readers
 
-    async def gather(self, own: str, living: Iterable[Fellow]) -> Objects:
+    async def gather(self, own: str, living: Iterable[Peer]) -> Objects:
         """An archive of all that the logs of the `living` hold; `own` is the name of this one. `ArchiveError` says where a log
         may lack a delete that only the cluster's archive has."""
         number = self._engine.options.clock.random_bits(63)
         asking = {
-            fellow: start_task(self._copy(fellow, number, is_own=fellow.name == own), raised_to_awaiter)
-            for fellow in living
+            peer: start_task(self._copy(peer, number, is_own=peer.name == own), raised_to_awaiter) for peer in living
         }
         await asyncio.wait(asking.values())
         left_out = {}
-        for fellow, task in asking.items():
+        for peer, task in asking.items():
             copied = task.result()
-            left_out[fellow.name] = copied.left_out
-            if fellow.name != own:
+            left_out[peer.name] = copied.left_out
+            if peer.name != own:
                 for key, size in copied.objects:
-                    await self._fetch(fellow, key, size)
+                    await self._fetch(peer, key, size)
         objects = open_objects(str(self._own.folder))
         options = self._engine.options
         where = (options.namespace, options.cluster)
@@ -122,20 +121,20 @@ class Copies:
             )
         return objects
 
-    async def _copy(self, fellow: Fellow, number: int, *, is_own: bool) -> Copied:
+    async def _copy(self, peer: Peer, number: int, *, is_own: bool) -> Copied:
         if is_own:
             return await self._own.made(number)
-        said = await self._ask(fellow, CopyQuestion(number), _WITHIN_SECONDS)
+        said = await self._ask(peer, CopyQuestion(number), _WITHIN_SECONDS)
         return questions.decode_copied(said)
 
-    async def _fetch(self, fellow: Fellow, key: str, size: int) -> None:
+    async def _fetch(self, peer: Peer, key: str, size: int) -> None:
         disk = self._engine.options.disk
         path = self._own.folder / key
         await self._readers.run(partial(disk.make_folders, path.parent))
         file = await self._readers.run(partial(disk.create, path))
         try:
             for offset in range(0, size, _PART_BYTES):
-                part = await self._ask(fellow, PartQuestion(key, offset, _PART_BYTES), _WITHIN_SECONDS)
+                part = await self._ask(peer, PartQuestion(key, offset, _PART_BYTES), _WITHIN_SECONDS)
                 await self._readers.run(partial(file.write_at, offset, [part]))
         finally:
             file.close()

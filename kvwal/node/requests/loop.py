@@ -16,7 +16,7 @@ Answer = Callable[[bytes], Awaitable[bytes]]
 _not_answered = logged("a question was refused because of a bug")
 
 
-class QuestionLoop:
+class RequestLoop:
     """Used on the node's event loop."""
 
     def __init__(self, asked: Any, takers: Workers, answer: Answer) -> None:

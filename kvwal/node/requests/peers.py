@@ -11,13 +11,13 @@ from kvwal.cluster.requests import PeerQuestion, TailQuestion
 from kvwal.errors import ClusterUnreachable
 from kvwal.history.timeline import from_bytes, to_bytes, to_table
 from kvwal.node.adapters.archive_requests import not_told
-from kvwal.node.adapters.membership import Fellow, Roster
+from kvwal.node.adapters.membership import Membership, Peer
 from kvwal.node.jvm import java
 from kvwal.node.requests.log_copies import OwnCopy
 from kvwal.ports.boundary import raised_to_awaiter, start_task
 from kvwal.ports.tasks import Workers
-from kvwal.store.business import OpenBusiness
 from kvwal.store.engine import Engine
+from kvwal.store.open_business import OpenBusiness
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,10 +29,12 @@ MOST_BYTES = 64 << 20
 class Peers:
     """The other members, to be asked; and this one, as it answers them. Used on the node's event loop."""
 
-    def __init__(self, instance: Any, roster: Roster, engine: Engine, workers: Workers, readers: Workers) -> None:
+    def __init__(
+        self, instance: Any, membership: Membership, engine: Engine, workers: Workers, readers: Workers
+    ) -> None:
         """On `workers` others are waited for, on `readers` logs are read."""
         self._instance = instance
-        self._roster = roster
+        self._membership = membership
         self._engine = engine
         self._workers = workers
         self._readers = readers
@@ -45,15 +47,15 @@ class Peers:
             return to_bytes(await self._own_tail(question))
         return await self.own_copy.answer(question)
 
-    async def ask(self, fellow: Fellow, question: PeerQuestion, within: float) -> bytes:
+    async def ask(self, peer: Peer, question: PeerQuestion, within: float) -> bytes:
         """What another member answers. `ClusterUnreachable` if it has gone, or not answered `within` so many seconds."""
         text = questions.encode(question)
         ask = partial(
-            java("kvwal.history.HistoryRequests").askPeer, self._instance, fellow.member, text, int(within * 1000)
+            java("kvwal.history.HistoryRequests").askPeer, self._instance, peer.member, text, int(within * 1000)
         )
         said = await self._workers.run(ask)
         if said is None:
-            raise ClusterUnreachable(f"{fellow.name} went while it was asked for its log.", hint="Ask again.")
+            raise ClusterUnreachable(f"{peer.name} went while it was asked for its log.", hint="Ask again.")
         return bytes(said)
 
     async def tails(self, question: TailQuestion, within: float) -> list[tuple[str, pa.Table]]:
@@ -63,14 +65,14 @@ class Peers:
         `ArchiveError`, which names the members that have not answered, after `within` seconds; `ClusterUnreachable` if one has
         gone meanwhile.
         """
-        own = self._roster.own.member
-        living = await self._workers.run(self._roster.living)
+        own = self._membership.own.member
+        living = await self._workers.run(self._membership.living)
         asking = {
-            fellow.name: start_task(
-                self._own_tail(question) if fellow.member == own else self._ask(fellow, question, within),
+            peer.name: start_task(
+                self._own_tail(question) if peer.member == own else self._ask(peer, question, within),
                 raised_to_awaiter,
             )
-            for fellow in living
+            for peer in living
         }
         try:
             done, _ = await asyncio.wait(asking.values(), timeout=within)
@@ -82,19 +84,19 @@ class Peers:
                 task.cancel()
         return [(name, table) for name, table in found if table.num_rows]
 
-    async def _ask(self, fellow: Fellow, question: TailQuestion, within: float) -> pa.Table:
-        said = await self.ask(fellow, question, within)
+    async def _ask(self, peer: Peer, question: TailQuestion, within: float) -> pa.Table:
+        said = await self.ask(peer, question, within)
         return await self._readers.run(partial(from_bytes, said))
 
     async def _own_tail(self, question: TailQuestion) -> pa.Table:
         business = self._engine.businesses.get(question.business)
         if business is None or business.log.appender.next_sequence == 1:
             return to_table([])
-        if not business.keeper.archive_seen:
-            await business.keeper.archive()
+        if not business.maintenance.archive_seen:
+            await business.maintenance.archive()
         table = await self._readers.run(partial(_read, business, question))
         if table.nbytes > MOST_BYTES:
-            await business.keeper.archive()
+            await business.maintenance.archive()
             return to_table([])
         return table
 

@@ -14,7 +14,7 @@ from kvwal.errors import ConfigError
 from kvwal.spark.eventlog.lines import DamagedFile, Lines
 from kvwal.spark.eventlog.logs import Identity, Log, Part, find_logs, identify, settings_of
 from kvwal.spark.events import DamagedLine, parse_line
-from kvwal.spark.projection import Fold
+from kvwal.spark.projection import Projection
 from kvwal.spark.records import Damage, app_prefix, cut
 from kvwal.spark.redaction import Redaction
 
@@ -62,7 +62,7 @@ class LogReader:
     """Reads one log into a map, as far as it is written, whenever `advance` is called."""
 
     def __init__(self, records: Records, log: Log, identity: Identity, *, position: str = "log") -> None:
-        self.fold = Fold(app_prefix(identity.app, identity.attempt), records.get, log=position)
+        self.projection = Projection(app_prefix(identity.app, identity.attempt), records.get, log=position)
         self.events = 0
         self.damaged = 0
         self.problem = ""
@@ -110,9 +110,9 @@ class LogReader:
 
     def _begin(self, parts: list[Part]) -> bool:
         """Open the part where the position stands. False if there is nothing to read yet."""
-        position = self.fold.position
+        position = self.projection.position
         if position.events:  # the rules of the application stand before the place where it goes on
-            self.fold.redaction = Redaction(settings_of(self._log))
+            self.projection.redaction = Redaction(settings_of(self._log))
         for part in parts:
             if part.covers <= position.roll <= part.roll:
                 # In a compacted copy lines have other numbers: it is read whole, and events that were seen count once.
@@ -137,7 +137,7 @@ class LogReader:
             while (batch := self._lines.more()) is not None:
                 self._take_lines(batch)
                 self._unsaved += sum(map(len, batch))
-                if self.fold.pending > MAX_PENDING or self._unsaved > MAX_BYTES:
+                if self.projection.pending > MAX_PENDING or self._unsaved > MAX_BYTES:
                     self._save()
                 progress(self._lines.tell())
         except DamagedFile as error:  # what comes in later files can still be read
@@ -153,7 +153,7 @@ class LogReader:
             batch = batch[skipped:]
         for line in batch:
             self._take_line(line)
-            if self.fold.pending > MAX_PENDING:
+            if self.projection.pending > MAX_PENDING:
                 self._save()
 
     def _take_line(self, line: bytes) -> None:
@@ -166,7 +166,7 @@ class LogReader:
             self._keep_aside(self._number, str(error), line)
             return
         if event is not None:
-            self.fold.apply(event, len(line))
+            self.projection.apply(event, len(line))
 
     def _take_unfinished(self) -> None:
         """A last line without an end, in a file that nobody writes to any more: an event, or the stump of one."""
@@ -177,18 +177,18 @@ class LogReader:
     def _keep_aside(self, number: int, problem: str, line: bytes) -> None:
         self.damaged += 1
         path, roll = (str(self._part.path), self._part.roll) if self._part else ("", 0)
-        self.fold.damaged(
+        self.projection.damaged(
             Damage(path=path, roll=roll, event=number, problem=cut(problem), text=cut(line.decode("utf-8", "replace")))
         )
 
     def _save(self, *, complete: bool = False) -> None:
         """One transaction: the records that changed, and how far the log was read."""
-        position = self.fold.position
-        if self._part is None or not (self._since or self.fold.pending or complete > position.complete):
+        position = self.projection.position
+        if self._part is None or not (self._since or self.projection.pending or complete > position.complete):
             return
         position.complete = complete
-        self.fold.moved(self._part.roll, self._number, self._since, str(self._part.path))
-        self._records.put_many(self.fold.take())
+        self.projection.moved(self._part.roll, self._number, self._since, str(self._part.path))
+        self._records.put_many(self.projection.take())
         self._unsaved = self._since = 0
 
 
@@ -230,11 +230,11 @@ def _record_log(records: Records, log: Log, tell: Callable[[int], None]) -> Read
         return Read(log.path, "", "", 0, 0, False, "it does not say yet whose log it is")
     reader = LogReader(records, log, identity)
     try:
-        if not reader.fold.position.complete or log.running():
+        if not reader.projection.position.complete or log.running():
             reader.advance(tell)
-        complete = reader.fold.position.complete
+        complete = reader.projection.position.complete
         return Read(
-            log.path, reader.fold.prefix, identity.name, reader.events, reader.damaged, complete, reader.problem
+            log.path, reader.projection.prefix, identity.name, reader.events, reader.damaged, complete, reader.problem
         )
     finally:
         reader.close()

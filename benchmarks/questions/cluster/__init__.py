@@ -1,0 +1,1 @@
+"""Questions about a cluster of nodes."""

@@ -1,0 +1,1 @@
+"""Questions about one store in one process."""

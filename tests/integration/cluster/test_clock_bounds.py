@@ -1,0 +1,89 @@
+"""Clocks that are apart: what was written last is what counts after a total loss, and a clock too far off stays out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.repository.source import ROOT
+from tests.support.cluster.nodes import Cluster, Node, cluster, needs_hazelcast
+from tests.support.cluster.writers import surely
+from tests.support.polling import until
+
+pytestmark = [needs_hazelcast, pytest.mark.long]
+KEYS = [f"key-{number}" for number in range(90)]
+AHEAD = 6
+
+
+def clock_ahead(seconds: float) -> list[str]:
+    """Under which command a node's clock is so far ahead."""
+    return [sys.executable, "-m", "tests.support.cluster.shifted", str(seconds)]
+
+
+@pytest.fixture
+def three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """Three members; the clock of the last is ahead."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]))
+    with cluster(tmp_path, 2) as made:
+        made.nodes.append(Node(tmp_path / "root-3", "node-3"))
+        made.tell()
+        start_ahead(made.nodes[2])
+        try:
+            yield made
+        finally:
+            if made.nodes[2].process is not None:
+                made.nodes[2].kill()
+
+
+def start_ahead(node: Node) -> None:
+    node.spawn(*clock_ahead(AHEAD))
+    node.wait_ready()
+
+
+def start_all(three: Cluster) -> None:
+    three.nodes[2].spawn(*clock_ahead(AHEAD))
+    three.start()
+
+
+def skew(node: Node) -> float:
+    """What it tells Prometheus; returns once it has something to tell."""
+    return until(lambda: node.figures().get("kvwal_clock_skew_seconds", 0.0) or None)
+
+
+def test_an_owner_ahead_of_the_others_dies_and_what_is_written_since_counts(three: Cluster) -> None:
+    with three.client() as client:
+        jobs = client.get_map("jobs").blocking()
+        jobs.put_all(dict.fromkeys(KEYS, "old"))
+        three.nodes[2].kill()
+        for key in KEYS[::2]:
+            surely(lambda key=key: jobs.set(key, "new"))
+        for key in KEYS[1::2]:
+            surely(lambda key=key: jobs.delete(key))
+    for node in three.nodes[:2]:
+        node.kill()
+    start_all(three)
+    assert three.contents("jobs") == dict.fromkeys(KEYS[::2], "new")
+    with three.client() as client:
+        client.get_map("jobs").blocking().put_all(dict.fromkeys(KEYS, "newest"))
+    three.kill()
+    start_all(three)
+    assert three.contents("jobs") == dict.fromkeys(KEYS, "newest")
+
+
+def test_each_member_tells_how_far_clocks_are_apart(three: Cluster) -> None:
+    assert AHEAD - 2 < skew(three.nodes[0]) < AHEAD + 1
+    assert -AHEAD - 2 < skew(three.nodes[2]) < -AHEAD + 1
+
+
+def test_a_member_whose_clock_is_too_far_off_does_not_join(three: Cluster) -> None:
+    three.nodes[2].kill()
+    for seconds, word in ((30, "ahead of"), (-30, "behind")):
+        three.nodes[2].spawn(*clock_ahead(seconds))
+        assert three.nodes[2].ended() == 2
+        said = three.nodes[2].log.read_text()
+        assert f"{word} that of the member node-" in said
+    start_ahead(three.nodes[2])

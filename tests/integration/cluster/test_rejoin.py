@@ -1,0 +1,102 @@
+"""A member that wrote alone and comes back: what its log took last is put once more, if nothing newer was written meanwhile."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import network as support
+from tests.support.cluster.network import networked
+from tests.support.cluster.nodes import Node, cluster, needs_hazelcast
+from tests.support.cluster.writers import surely
+from tests.support.polling import until
+
+pytestmark = [needs_hazelcast, pytest.mark.long]
+needs_networks = pytest.mark.skipif(support.missing() is not None, reason=str(support.missing()))
+EACH_SERVES = "majority = false\n[log]\narchive_seconds = 1\n"
+BEFORE = {
+    "one": "old",
+    "two": "old",
+    "both": "old",
+    "gone-one": "old",
+    "gone-two": "old",
+    "again": "old",
+    "same": "old",
+}
+AFTER = {"one": "new", "two": "new", "both": "two", "again": "two", "same": "old", "only-one": "new", "only-two": "new"}
+
+
+def alone(node: Node) -> None:
+    """Until it sees nobody else."""
+    until(lambda: "kvwal_cluster_members 1.0" in node.get("/metrics")[1] or None)
+
+
+def written_again(node: Node) -> dict[str, Any] | None:
+    """What it says in its log that it wrote once more, when it has compared."""
+    lines = (line for line in node.log.read_text().splitlines() if "compared with the others" in line)
+    found: dict[str, Any] | None = next((json.loads(line)["written_again"] for line in lines), None)
+    return found
+
+
+def write(node: Node, number: str) -> None:
+    """What a client of one half does."""
+    with node.client() as client:
+        jobs = client.get_map("jobs").blocking()
+        jobs.put_all({number: "new", "both": number, f"only-{number}": "new"})
+        jobs.delete(f"gone-{number}")
+        if number == "one":
+            jobs.delete("again")
+        else:
+            jobs.put("again", number)
+
+
+@needs_networks
+def test_what_both_halves_acknowledged_is_there_by_time(tmp_path: Path) -> None:
+    """Two halves serve, since they were told to; one gives its memory up when they meet, whichever that is."""
+    with networked(tmp_path, 2, config=EACH_SERVES) as (two, network):
+        first, second = two.nodes
+        with two.client() as client:
+            client.get_map("jobs").blocking().put_all(BEFORE)
+        network.cut(1, [2])
+        alone(first)
+        alone(second)
+        write(first, "one")
+        write(second, "two")
+        network.heal(1, [2])
+        with ThreadPoolExecutor() as pool:
+            waiting = {pool.submit(node.process.wait): node for node in two.nodes if node.process is not None}
+            done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            ended = waiting[done.pop()]
+            ended.process = None
+            ended.start()
+            again = until(lambda: written_again(ended))
+            found = two.contents("jobs")
+            for node in two.nodes:
+                node.kill()
+        print(f"{ended.name} ended, and put once more: {again}")
+        assert again["jobs"] > 0
+        assert found == AFTER
+        two.start()
+        assert two.contents("jobs") == AFTER
+
+
+def test_what_is_deleted_while_a_member_comes_back_stays_away(tmp_path: Path) -> None:
+    """Whose log has these keys as its last, and no log that it reads may have their deletes yet."""
+    left = [f"key-{number}" for number in range(30_000)]
+    with cluster(tmp_path, 2, config=EACH_SERVES) as two, two.client() as client:
+        jobs = client.get_map("jobs").blocking()
+        jobs.put_all(dict.fromkeys(left, "old"))
+        back = two.nodes[0]
+        back.kill()
+        back.spawn()
+        while written_again(back) is None:
+            key = left.pop()
+            surely(partial(jobs.delete, key))
+        back.wait_ready()
+        assert two.contents("jobs") == dict.fromkeys(left, "old")
+        assert written_again(back) == {}

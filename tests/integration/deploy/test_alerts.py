@@ -1,0 +1,132 @@
+"""Prometheus itself reads its files, and each alert goes off for what it is there for and not for a cluster that is well."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.deploy.test_files import METRIC, alerts, expressions
+from tests.repository.source import ROOT
+from tests.support.cluster.nodes import needs_hazelcast, running
+from tests.support.deploy.stack import found_program
+
+FILES = ROOT / "deploy" / "prometheus"
+MINUTES = 60
+NODE = 'job="kvwal", node="node-1"'
+LOG = 'job="kvwal", node="node-1", business="jobs"'
+OTHERS = {f'up{{job="kvwal", node="node-{number}"}}': "1" for number in (2, 3)}
+WELL = {
+    **OTHERS,
+    f"up{{{NODE}}}": "1",
+    f"kvwal_failed{{{LOG}}}": "0",
+    f"kvwal_recovered{{{NODE}}}": "1",
+    f"kvwal_cluster_members{{{NODE}}}": "3",
+    f"kvwal_adopting{{{NODE}}}": "0",
+    f"kvwal_archive_up{{{LOG}}}": "1",
+    f"kvwal_archive_lag_seconds{{{LOG}}}": "30",
+    f"kvwal_checkpoint_age_seconds{{{LOG}}}": "90000",
+    f"kvwal_log_bytes{{{LOG}}}": "100000",
+    f"kvwal_disk_usable_bytes{{{NODE}}}": "50000000000",
+    f"kvwal_descriptors_free{{{NODE}}}": "60000",
+    f"kvwal_descriptors_reserve{{{NODE}}}": "8192",
+    f'kvwal_refused_writes_total{{{NODE}, reason="StorageFull"}}': "7",
+    f'kvwal_fsync_seconds_bucket{{{NODE}, le="0.001"}}': "0+60",
+    f'kvwal_fsync_seconds_bucket{{{NODE}, le="+Inf"}}': "0+60",
+    f"kvwal_clock_skew_seconds{{{NODE}}}": "0.001",
+    f'kvwal_map_bytes{{{NODE}, map="jobs"}}': "200000000",
+    f'kvwal_map_bytes{{{NODE}, map="tmp.jobs"}}': "200000000",
+    f"kvwal_heap_max_bytes{{{NODE}}}": "1000000000",
+}
+ILL = {
+    "KvwalNodeDown": {f"up{{{NODE}}}": "0"},
+    "KvwalNodeFailed": {f"kvwal_failed{{{LOG}}}": "1"},
+    "KvwalNotRecovered": {f"kvwal_recovered{{{NODE}}}": "0"},
+    "KvwalMembersMissing": {f"kvwal_cluster_members{{{NODE}}}": "2"},
+    "KvwalAdopting": {f"kvwal_adopting{{{NODE}}}": "1"},
+    "KvwalArchiveDown": {f"kvwal_archive_up{{{LOG}}}": "0"},
+    "KvwalArchiveLag": {f"kvwal_archive_lag_seconds{{{LOG}}}": "700"},
+    "KvwalCheckpointOld": {f"kvwal_log_bytes{{{LOG}}}": "900000000"},
+    "KvwalDiskLow": {f"kvwal_disk_usable_bytes{{{NODE}}}": "1000000000"},
+    "KvwalDiskFull": {f"kvwal_disk_usable_bytes{{{NODE}}}": "0"},
+    "KvwalDescriptorsLow": {f"kvwal_descriptors_free{{{NODE}}}": "9000"},
+    "KvwalHeapLow": {f'kvwal_map_bytes{{{NODE}, map="jobs"}}': "400000000"},
+    "KvwalRefusedWrites": {f'kvwal_refused_writes_total{{{NODE}, reason="StorageFull"}}': "7+1"},
+    "KvwalSlowDisk": {
+        f'kvwal_fsync_seconds_bucket{{{NODE}, le="0.001"}}': "0",
+        f'kvwal_fsync_seconds_bucket{{{NODE}, le="1"}}': "0+60",
+    },
+    "KvwalClockSkew": {f"kvwal_clock_skew_seconds{{{NODE}}}": "-3"},
+}
+CHOSEN = re.compile(rf"({METRIC.pattern}){{([^}}]*)}}")
+LABEL = re.compile(r"(\w+)=~?\"")
+OF_PROMETHEUS = {"job", "node"}
+BESIDES = {"KvwalDiskFull": {"KvwalDiskLow"}}
+
+needs_promtool = pytest.mark.skipif(
+    found_program("promtool") is None,
+    reason="promtool is not here: .ci/run brings it where Debian's packages can be had",
+)
+
+
+def promtool(*words: str | Path) -> None:
+    ran = subprocess.run([str(found_program("promtool")), *words], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def series(name: str, value: str) -> dict[str, str]:
+    """An hour of a series: one value that stays, or one that grows each minute (`0+60`)."""
+    start, _, step = value.partition("+")
+    return {"series": name, "values": f"{start}+{step or 0}x{MINUTES}"}
+
+
+def case(expected: set[str], changed: dict[str, str]) -> dict[str, Any]:
+    goes_off = {
+        "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
+        "eval_time": f"{MINUTES}m",
+        "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(expected)],
+    }
+    return {
+        "interval": "1m",
+        "input_series": [series(name, value) for name, value in {**WELL, **changed}.items()],
+        "promql_expr_test": [goes_off],
+    }
+
+
+def check(tmp_path: Path, cases: list[dict[str, Any]]) -> None:
+    file = tmp_path / "cases.yml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(FILES / "alerts.yml")], "tests": cases}))
+    promtool("test", "rules", file)
+
+
+@needs_promtool
+def test_prometheus_takes_its_configuration() -> None:
+    promtool("check", "config", FILES / "prometheus.yml")
+
+
+@needs_promtool
+def test_no_alert_goes_off_for_a_cluster_that_is_well(tmp_path: Path) -> None:
+    check(tmp_path, [case(set(), {})])
+
+
+@needs_promtool
+def test_each_alert_goes_off_for_its_own_reason(tmp_path: Path) -> None:
+    assert set(ILL) == {alert["alert"] for alert in alerts()}
+    check(tmp_path, [case({name, *BESIDES.get(name, ())}, changed) for name, changed in ILL.items()])
+
+
+@needs_hazelcast
+def test_every_metric_that_is_asked_for_is_one_that_a_node_tells(tmp_path: Path) -> None:
+    asked = {name for expression in expressions() for name in METRIC.findall(expression)}
+    with running(tmp_path / "root") as node, node.client() as client:
+        client.get_map("jobs").blocking().set("job-1", 1)
+        page = node.get("/metrics")[1]
+    assert asked <= set(METRIC.findall(page))
+    for expression in expressions():
+        for name, chosen in CHOSEN.findall(expression):
+            labels = set(LABEL.findall(" ".join(re.findall(rf"^{name}{{(.*)}} ", page, re.MULTILINE))))
+            assert set(LABEL.findall(chosen)) <= labels | OF_PROMETHEUS, f"{name} in {expression}"

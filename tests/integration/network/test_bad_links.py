@@ -1,0 +1,51 @@
+"""One bad link, one way or both: of three members two serve on, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.cluster import network as support
+from tests.support.cluster.links import KINDS, How, Outcome, Round
+from tests.support.cluster.network import Network, networked
+from tests.support.cluster.nodes import Cluster, needs_hazelcast
+from tests.support.cluster.writers import Writers
+
+ROUNDS = int(os.environ.get("KVWAL_LINK_ROUNDS", "1"))
+"""Rounds of each kind, which take turns in how they cut."""
+pytestmark = [
+    pytest.mark.long,
+    needs_hazelcast,
+    pytest.mark.skipif(support.missing() is not None, reason=str(support.missing())),
+    pytest.mark.timeout(400 * ROUNDS),
+]
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Network]]:
+    """Three members on a network that can be cut; each round leaves all of them serving."""
+    with networked(tmp_path_factory.mktemp("three"), 3, config="[log]\narchive_seconds = 1\n") as made:
+        yield made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_of_three_serve_on(three: tuple[Cluster, Network], kind: str) -> None:
+    cluster, network = three
+    name = kind.replace(" ", "-").replace(",", "")
+    outcomes: list[Outcome] = []
+    with cluster.client(heartbeat_interval=1.0, heartbeat_timeout=10.0) as client:
+        writers = Writers(client, name)
+        try:
+            writers.wait(1000)
+            for number in range(ROUNDS):
+                how = list(How)[(number + list(KINDS).index(kind)) % len(How)]
+                outcomes.append(Round(cluster, network, writers, client).run(KINDS[kind], how))
+                print(f"{kind}: {outcomes[-1]}", flush=True)
+        finally:
+            writers.end()
+    print(f"{kind}: refused or unknown {dict(Counter(writers.errors))}")
+    assert not writers.wrong(cluster.contents(name))
+    assert [outcome for outcome in outcomes if not outcome.served or len(outcome.ended) > 1] == []

@@ -1,0 +1,147 @@
+"""What a client sends to be run, or to become an object, takes no thread of a node for long, and no class that is not allowed."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hazelcast.client import HazelcastClient
+from hazelcast.errors import HazelcastError
+from hazelcast.invocation import Invocation
+from hazelcast.predicate import ilike, like, regex, sql
+from hazelcast.protocol.client_message import OutboundMessage
+from hazelcast.protocol.codec import map_get_codec, map_key_set_with_predicate_codec, map_set_codec
+from hazelcast.serialization.data import Data
+
+from tests.support.cluster.nodes import Node, needs_hazelcast, running
+from tests.support.polling import until
+
+pytestmark = needs_hazelcast
+JAVA_OBJECT = -100
+"""The number by which Hazelcast knows what Java serialized."""
+LONG = "a" * 40 + "!"
+ENDLESS = regex("this", ".*a" * 15 + "b")
+"""Billions of steps on `LONG`."""
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with running(tmp_path_factory.mktemp("hostile") / "root") as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def client(node: Node) -> Iterator[HazelcastClient]:
+    with node.client() as client:
+        yield client
+
+
+def java_object(name: str) -> Data:
+    """An object of a class as Java serializes it, without fields."""
+    described = b"\xac\xed\x00\x05sr" + struct.pack(">H", len(name)) + name.encode() + bytes(8) + b"\x02\x00\x00xp"
+    return Data(bytearray(struct.pack(">ii", 0, JAVA_OBJECT) + described))
+
+
+def ask(client: HazelcastClient, predicate: Data) -> Any:
+    """The keys of map "jobs" for which a predicate holds that is these bytes."""
+    return send(client, map_key_set_with_predicate_codec.encode_request("jobs", predicate))
+
+
+def send(
+    client: HazelcastClient,
+    request: OutboundMessage,
+    decode: Callable[[Any], Any] = lambda message: message,
+    partition: int = -1,
+) -> Any:
+    """The answer to a request."""
+    invocation = Invocation(request, partition_id=partition, response_handler=decode)
+    client._invocation_service.invoke(invocation)
+    return invocation.future.result()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "java.util.HashSet",
+        "java.util.HashMap",
+        "java.util.PriorityQueue",
+        "java.net.URL",
+        "java.lang.invoke.SerializedLambda",
+        "javax.management.BadAttributeValueExpException",
+        "com.hazelcast.config.Config",
+        "kvwal.node.ReadyGate",
+        "[[Ljava.lang.Object;",
+    ],
+)
+def test_no_java_object_is_made_of_what_a_client_sends(client: HazelcastClient, name: str) -> None:
+    with pytest.raises(HazelcastError, match=r"Resolving class .* is not allowed"):
+        ask(client, java_object(name))
+
+
+def test_an_error_is_what_members_tell_each_other_and_no_predicate(client: HazelcastClient) -> None:
+    with pytest.raises(HazelcastError) as refused:
+        ask(client, java_object("java.lang.IllegalStateException"))
+    assert "not allowed" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "predicate", [regex("this", "a.*"), like("this", "a%!"), ilike("this", "A%"), sql("this LIKE 'a%'")]
+)
+def test_ordinary_patterns_match(client: HazelcastClient, predicate: Any) -> None:
+    words: Any = client.get_map("words").blocking()
+    words.put_all({1: LONG, 2: "b", 3: "a!"})
+    assert sorted(words.key_set(predicate)) == [1, 3]
+
+
+def test_like_knows_its_wildcards_and_what_is_escaped(client: HazelcastClient) -> None:
+    signs: Any = client.get_map("signs").blocking()
+    signs.put_all({1: "50%", 2: "50 c", 3: "50", 4: "x_y", 5: "xzy", 6: "line\nbreak", 7: "a.c", 8: "abc"})
+    found = {
+        text: sorted(signs.key_set(like("this", text)))
+        for text in ("50\\%", "50%", "x\\_y", "x_y", "line%break", "a.c")
+    }
+    assert found == {"50\\%": [1], "50%": [1, 2, 3], "x\\_y": [4], "x_y": [4, 5], "line%break": [6], "a.c": [7]}
+
+
+def test_a_pattern_that_would_take_for_ever_is_ended_and_readiness_says_so(node: Node, client: HazelcastClient) -> None:
+    """More of them than there are threads."""
+    words: Any = client.get_map("endless").blocking()
+    words.put_all(dict.fromkeys(range(300), LONG))
+    with ThreadPoolExecutor(8) as threads:
+        asked = [threads.submit(words.key_set, ENDLESS) for _ in range(8)]
+        said = until(lambda: found if "queries" in (found := node.ready()) else None)
+        assert not said["ready"]
+        for future in asked:
+            with pytest.raises(HazelcastError, match="pattern took more than 5 s"):
+                future.result()
+    until(lambda: node.ready()["ready"] or None)
+    assert words.size() == 300
+
+
+def test_a_pattern_that_nests_too_deep_is_refused(client: HazelcastClient) -> None:
+    deep: Any = client.get_map("deep").blocking()
+    deep.put(1, "ab" * 100_000)
+    with pytest.raises(HazelcastError, match="nests too deep"):
+        deep.key_set(regex("this", "(a|b)*"))
+
+
+def test_a_like_of_many_wildcards_is_ended(client: HazelcastClient) -> None:
+    long: Any = client.get_map("long").blocking()
+    long.put(1, "a" * 10_000)
+    with pytest.raises(HazelcastError, match="pattern took more than 5 s"):
+        long.key_set(like("this", "%a" * 30 + "%b"))
+
+
+def test_a_value_that_java_serialized_is_kept_as_it_is(client: HazelcastClient) -> None:
+    """A client of Java may have such values: to a node they are bytes, which a predicate may not look into."""
+    service: Any = client._context.serialization_service
+    key, value = service.to_data("java"), java_object("java.util.HashSet")
+    partition = client.partition_service.get_partition_id("java")
+    send(client, map_set_codec.encode_request("java", key, value, 0, -1), partition=partition)
+    found = send(client, map_get_codec.encode_request("java", key, 0), map_get_codec.decode_response, partition)
+    assert found.buffer == value.buffer
+    with pytest.raises(HazelcastError, match=r"Resolving class java.util.HashSet is not allowed"):
+        client.get_map("java").blocking().key_set(sql("this = 5"))

@@ -1,0 +1,47 @@
+"""docs/benchmarks.md says what the results say, and every question has a place on it."""
+
+from __future__ import annotations
+
+import importlib
+import statistics
+
+import pytest
+
+from benchmarks import page, run
+from benchmarks.harness import Question, load
+
+
+def test_the_page_says_what_the_results_say() -> None:
+    assert page.PAGE.read_text() == page.render(load())
+
+
+def test_every_question_was_answered_in_full() -> None:
+    results = load()
+    assert {result.question.name for result in results} == set(run.names()) == set(page.ORDER)
+    assert not [result.question.name for result in results if result.quick or not result.rows]
+    assert not [
+        result.question.name for result in results if not (page.RESULTS / f"{result.question.name}.png").exists()
+    ]
+
+
+def test_what_missed_its_target_is_explained_and_nothing_else() -> None:
+    missed = {row.what for result in load() for row in result.rows if not row.met}
+    assert set(page.MISSES) == missed
+
+
+def test_a_figure_is_the_median_of_its_rounds() -> None:
+    """As far as four digits of each round tell."""
+    rows = [row for result in load() for row in result.rows if row.rounds]
+    assert len(rows) > 15
+    for row in rows:
+        # What is between two rounded numbers may be rounded as far as these.
+        least = 2e-4 * max(row.ours) if row.figure_is.endswith("added") else 0
+        assert row.figure == pytest.approx(statistics.median(row.rounds), rel=2e-3, abs=least), row.what
+
+
+def test_every_question_is_of_one_shape() -> None:
+    for name, path in run.modules().items():
+        module = importlib.import_module(path)
+        assert isinstance(module.QUESTION, Question)
+        assert module.QUESTION.name == name
+        assert module.measure.__doc__

@@ -1,0 +1,260 @@
+"""Real nodes of a cluster on loopback: processes that are started, killed and started again, and clients of theirs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import hazelcast
+import pytest
+
+from tests.repository.source import ROOT
+from tests.support.polling import until
+from tests.support.ports import free_port
+
+JAR = ROOT / ".cache" / "jars" / "hazelcast-5.7.0.jar"
+GLUE = ROOT / "kvwal" / "node" / "glue.jar"
+CLUSTER = "test"
+JVM = """heap = "256m"
+java_options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+"""
+"""A JVM that is small and starts quickly."""
+INSPECTED = "-Dkvwal.inspect=true"
+"""For JAVA_TOOL_OPTIONS: clients may look into the members' own maps, and ask as a member does."""
+
+needs_hazelcast = pytest.mark.skipif(
+    not (JAR.exists() and GLUE.exists()),
+    reason="Hazelcast's jar or the glue is not here: `make setup` brings both where there is a network",
+)
+
+
+class Node:
+    """One node under `root`. Its ports stay the same from start to start; `log` is its standard error, of all starts,
+    `prefix` a command that it always runs under."""
+
+    def __init__(
+        self,
+        root: Path,
+        name: str = "node-1",
+        *,
+        config: str = "",
+        more: Sequence[str] = (),
+        host: str = "127.0.0.1",
+        jvm: str = JVM,
+    ) -> None:
+        self.root = root
+        self.name = name
+        self.host = host
+        self.prefix: list[str] = []
+        self.port, self.http = free_port(), free_port()
+        self.more = list(more)
+        self.log = root.parent / f"{root.name}-{name}.log"
+        self._config = root.parent / f"{root.name}-{name}.toml"
+        self._config.write_text(jvm + config)
+        self.process: subprocess.Popen[str] | None = None
+        self._serves = False
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def spawn(self, *prefix: str) -> None:
+        """Begin to start; `prefix` is a command to run it under."""
+        command = [
+            *self.prefix, *prefix, str(Path(sys.executable).parent / "kvwal"), "node", str(self.root), "--address", self.address,
+            "--node", self.name, "--cluster", CLUSTER, "--http", f"{self.host}:{self.http}", "--config", str(self._config),
+            *self.more,
+        ]  # fmt: skip
+        self._serves = False
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What it said on standard error, of all starts: each line is a JSON object."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def wait_ready(self) -> None:
+        """Return when it says that it serves; fail with its log if it ends instead."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        while not self._serves and (line := self.process.stdout.readline()):
+            self._serves = "is ready at" in line
+        if self._serves:
+            return
+        raise AssertionError(f"{self.name} ended with {self.process.wait()}:\n{self.log.read_text()}")
+
+    def start(self) -> None:
+        """Return when it serves."""
+        self.spawn()
+        self.wait_ready()
+
+    def kill(self) -> None:
+        """Kill -9, and wait for the end."""
+        assert self.process is not None
+        self.process.kill()
+        self.ended()
+
+    def stop(self) -> int:
+        """SIGTERM, and wait for the end; its exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.ended()
+
+    def ended(self) -> int:
+        """Wait for its end; its exit code."""
+        assert self.process is not None
+        code = self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        self.process = None
+        return code
+
+    def restart(self) -> None:
+        """Kill -9, and start again."""
+        self.kill()
+        self.start()
+
+    def get(self, path: str) -> tuple[int, str]:
+        """An HTTP answer's status and text."""
+        try:
+            with urllib.request.urlopen(f"http://{self.host}:{self.http}{path}") as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def ready(self) -> dict[str, Any]:
+        """What /readyz says."""
+        found: dict[str, Any] = json.loads(self.get("/readyz")[1])
+        return found
+
+    def figures(self) -> dict[str, float]:
+        """What it tells Prometheus, by name and labels."""
+        lines = (line.rsplit(" ", 1) for line in self.get("/metrics")[1].splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, value in lines}
+
+    def told(self, word: str) -> str:
+        """Wait until it says something with `word` at /readyz; what it said."""
+
+        def said() -> str | None:
+            try:
+                text = self.get("/readyz")[1]
+            except OSError:  # it does not listen yet
+                return None
+            return text if word in text else None
+
+        return until(said)
+
+    @contextmanager
+    def client(self, **settings: Any) -> Iterator[hazelcast.HazelcastClient]:
+        """A plain client of hazelcast-python-client."""
+        client = hazelcast.HazelcastClient(cluster_name=CLUSTER, cluster_members=[self.address], **settings)
+        try:
+            yield client
+        finally:
+            client.shutdown()
+
+
+class Cluster:
+    """Nodes that are told of each other, each with a root of its own under `folder`, and one archive."""
+
+    def __init__(self, folder: Path, count: int, *, archive: Path | None = None, config: str = "") -> None:
+        self.folder = folder
+        self.archive = folder / "archive" if archive is None else archive
+        self.config = config
+        self.nodes: list[Node] = []
+        self._ever = 0
+        self.grow(count)
+
+    def tell(self, *more: str) -> None:
+        """Give every node the list of members as it is now, and `more` options."""
+        members = ",".join(node.address for node in self.nodes)
+        for node in self.nodes:
+            node.more = ["--members", members, "--archive", str(self.archive), *more]
+
+    def grow(self, count: int) -> None:
+        """More nodes, with roots of their own; all are told of them, and none is started."""
+        more = range(self._ever + 1, self._ever + count + 1)
+        self.nodes += [Node(self.folder / f"root-{n}", f"node-{n}", config=self.config) for n in more]
+        self._ever += count
+        self.tell()
+
+    def start(self) -> None:
+        """Start those that do not run; return when all serve."""
+        for node in self.nodes:
+            if node.process is None:
+                node.spawn()
+        for node in self.nodes:
+            node.wait_ready()
+
+    def kill(self) -> None:
+        """Kill -9 all of them, as near to the same moment as can be."""
+        for node in self.nodes:
+            os.kill(node.pid, signal.SIGKILL)
+        for node in self.nodes:
+            node.kill()
+
+    @contextmanager
+    def client(self, *first: Node, **settings: Any) -> Iterator[hazelcast.HazelcastClient]:
+        """A plain client that knows all members, and sends again what may be sent again. Who the members are it hears from the
+        one that it reached first: any, or one of `first`."""
+        addresses = [node.address for node in first or self.nodes]
+        client = hazelcast.HazelcastClient(
+            cluster_name=CLUSTER, cluster_members=addresses, redo_operation=True, **settings
+        )
+        try:
+            yield client
+        finally:
+            client.shutdown()
+
+    def contents(self, name: str) -> dict[Any, Any]:
+        """What a map holds."""
+        with self.client() as client:
+            return dict(client.get_map(name).blocking().entry_set())
+
+
+@contextmanager
+def cluster(folder: Path, count: int, **settings: Any) -> Iterator[Cluster]:
+    """Nodes that serve, and that are gone afterwards."""
+    made = Cluster(folder, count, **settings)
+    ever = set(made.nodes)
+    try:
+        made.start()
+        yield made
+    finally:
+        for node in ever.union(made.nodes):
+            if node.process is not None:
+                node.kill()
+
+
+@contextmanager
+def running(root: Path, **settings: Any) -> Iterator[Node]:
+    """A node that serves, and that is gone afterwards."""
+    node = Node(root, **settings)
+    try:
+        node.start()
+        yield node
+    finally:
+        if node.process is not None:
+            node.kill()
+
+
+def java_tool(name: str) -> str | None:
+    """A program of the JDK, or None where there is only a runtime."""
+    home = os.environ.get("JAVA_HOME")
+    places = [Path(home) / "bin"] if home else []
+    places += [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    return next((str(place / name) for place in places if (place / name).exists()), None)

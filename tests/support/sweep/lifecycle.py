@@ -1,0 +1,176 @@
+"""A whole life of a store, small and always the same: what a sweep kills at each of its system calls.
+
+Open, write, fill segments, checkpoint, archive, recycle, write little above a large snapshot, merge deltas, rewrite, collect
+garbage, close, reopen, restore, lose the disk, take over. It can begin in whatever a killed run has left, as a program that an
+init system starts again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import kvwal
+from archive.errors import ArchiveError
+from archive.maintenance import compaction as rewrite
+from archive.objects import open_objects
+from archive.registry import registered
+from kvwal.ports.processes import Child
+from kvwal.store.sync import WritableStore
+from tests.support.archive.archiver import PLACE
+from tests.support.disk.faults import open_store
+
+SETTINGS = kvwal.Settings(
+    segment_bytes=64 << 10, archive_seconds=1e9, checkpoint_seconds=1e9, history_seconds=1e-9, gc_grace_seconds=1e-9
+)
+STAGES = range(1, 7)
+LITTLE = (3, 4)
+"""Stages that write so little that a checkpoint behind them makes a delta, and merges it with the one before."""
+LARGE = 17_000
+"""Four of them, as one stage writes, are more than a segment: it rotates because it is full."""
+FAR_MS = 1 << 46
+"""A moment at which everything is old enough to be rewritten, and to go."""
+Model = dict[str, Any]
+Changes = dict[str, Any]
+"""One transaction: what it puts, and, as None, what it deletes."""
+Tell = Callable[[str], None]
+
+
+def transactions(generation: int, stage: int) -> Iterator[Changes]:
+    """What a stage writes: enough for a full segment, or little; values that name the stage."""
+    value = f"{generation}.{stage}"
+    if stage in LITTLE:
+        yield {"key": value, "all-0": None}
+        return
+    yield {"key": value}
+    yield {f"all-{part}": value for part in range(3)}
+    yield {"large": value.ljust(LARGE, ".")}
+    yield {"larger": value.ljust(3 * LARGE, ".")}
+    yield {"key": None, f"kept-{stage}": value}
+
+
+def apply(model: Model, changes: Changes) -> Model:
+    """The model after a transaction."""
+    after = {**model, **changes}
+    return {key: value for key, value in after.items() if value is not None}
+
+
+class Life:
+    """One run. `tell` hears `begin` and `done` of every transaction, and the name of each stage."""
+
+    def __init__(self, base: Path, generation: int, tell: Tell, start: Callable[[], Child]) -> None:
+        """`start` makes the archiver's process."""
+        self.base = base
+        self.root = base / "root"
+        self.archive = base / "archive"
+        self._fresh = base / "restored"
+        self._generation = generation
+        self._tell = tell
+        self._start = start
+
+    def live(self) -> None:
+        """All of it, from whatever is there."""
+        if (self._fresh / "default" / "local").exists():
+            shutil.rmtree(self._fresh)
+        if self._was_lost():
+            self._take_over()
+        with self._open() as store:
+            self._write(store, 1)
+            self._ask("checkpoint", store.checkpoint)
+            self._ask("archive", store.archive)
+            self._write(store, 2)
+            self._ask("archive", store.archive)
+            self._ask("checkpoint", store.checkpoint)
+            for stage in LITTLE:
+                self._write(store, stage)
+                self._ask("delta", store.checkpoint)
+            self._ask("upkeep", lambda: store._run(store._engine.businesses["b"].maintenance._compact))
+        self._compact()
+        with self._open() as store:
+            self._write(store, 5)
+            self._ask("archive", store.archive)
+        self._restore()
+        self._lose()
+        if self._was_lost():
+            self._take_over()
+        with self._open() as store:
+            self._write(store, 6)
+
+    def look(self) -> Model:
+        """What a fresh open of the root finds, after a lost disk that of the take-over."""
+        if self._was_lost():
+            self._take_over()
+        with self._open() as store:
+            return dict(store.map("b"))
+
+    @contextmanager
+    def _open(self) -> Iterator[WritableStore]:
+        self._tell("open")
+        with open_store(self.root, archive=self.archive, settings=SETTINGS, start_archiver=self._start) as store:
+            store.map("b")
+            yield store
+            self._tell("close")
+
+    def _write(self, store: WritableStore, stage: int) -> None:
+        self._tell("write")
+        b = store.map("b")
+        for changes in transactions(self._generation, stage):
+            self._tell("begin")
+            with b.transaction() as writing:
+                for key, value in changes.items():
+                    if value is None:
+                        del writing[key]
+                    else:
+                        writing[key] = value
+            self._tell("done")
+
+    def _ask(self, stage: str, job: Callable[[], None]) -> None:
+        """A job of the archiver's process; should that die over it, once more, as the hint says."""
+        self._tell(stage)
+        try:
+            job()
+        except ArchiveError as error:
+            if "process died" not in str(error):
+                raise
+            self._tell(f"{stage} again")
+            job()
+
+    def _compact(self) -> None:
+        self._tell("rewrite")
+        objects = open_objects(str(self.archive))
+        rewrite.rewrite(objects, PLACE, now_ms=FAR_MS, history_ms=0, force=True)
+        self._tell("gc")
+        rewrite.gc(objects, PLACE, now_ms=FAR_MS, grace_ms=0)
+
+    def _restore(self) -> None:
+        """Into a new root, which must be what the old one is."""
+        self._tell("restore")
+        kvwal.restore(self.archive, self._fresh)
+        with kvwal.open(self._fresh, archive=None) as restored, kvwal.open(self.root, read_only=True) as store:
+            assert dict(restored.map("b")) == dict(store.map("b"))
+
+    def _lose(self) -> None:
+        """The disk is gone, unless that fails. What it held is kept aside: a rename, so that a kill sees it whole or gone."""
+        self._tell("lose")
+        with suppress(OSError):
+            os.rename(self.root, self.base / f"lost-{self._generation}")
+
+    def _was_lost(self) -> bool:
+        """Whether there is no log under the root, and the archive knows one."""
+        if (self.root / "default" / "local").exists() or not any(self.base.glob("lost-*")):
+            return False
+        return bool(registered(open_objects(str(self.archive)), "default", "local"))
+
+    def _take_over(self) -> None:
+        self._tell("take over")
+        kvwal.restore(self.archive, self.root, node="local", take_over=True)
+
+
+def begin_again(base: Path) -> None:
+    """Remove what a life has left."""
+    shutil.rmtree(base, ignore_errors=True)
+    base.mkdir(parents=True)

@@ -1,0 +1,198 @@
+"""The archive's port to objects: put if absent, confirm, list; in a folder and behind fsspec; faults become sentences."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archive.errors import ArchiveDamaged, ArchiveError, ConfigError
+from archive.faults import ObjectMissing
+from archive.objects import Objects, open_objects
+
+
+@pytest.fixture(params=["folder", "file-url", "fsspec"])
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
+    urls = {
+        "folder": str(tmp_path / "a"),
+        "file-url": f"file://{tmp_path / 'a'}",
+        "fsspec": f"memory://{uuid.uuid4().hex}/a",
+    }
+    return open_objects(urls[request.param])
+
+
+def test_an_object_is_put_once_and_never_changed(objects: Objects) -> None:
+    assert objects.put_if_absent("a/b/one", b"first")
+    assert not objects.put_if_absent("a/b/one", b"second")
+    assert objects.read("a/b/one") == b"first"
+
+
+def test_listing_is_by_prefix_and_sorted(objects: Objects) -> None:
+    for key in ("b/2", "a/b/x", "a/_log", "a/_log.2", "ab/c"):
+        objects.put_if_absent(key, key.encode())
+    assert [item.key for item in objects.list("")] == ["a/_log", "a/_log.2", "a/b/x", "ab/c", "b/2"]
+    assert [item.key for item in objects.list("a/")] == ["a/_log", "a/_log.2", "a/b/x"]
+    assert [item.key for item in objects.list("a/_log")] == ["a/_log", "a/_log.2"]
+    assert [item.size for item in objects.list("b/")] == [3]
+    assert objects.list("nothing/here/") == []
+
+
+def test_a_part_of_an_object_can_be_read(objects: Objects) -> None:
+    objects.put_if_absent("a", bytes(range(200)))
+    with objects.open("a") as file:
+        assert file.seek(-10, os.SEEK_END) == 190
+        assert file.read() == bytes(range(190, 200))
+        file.seek(3)
+        assert file.read(2) == b"\x03\x04"
+        assert file.tell() == 5
+
+
+def test_fetch_gives_a_local_file(objects: Objects, tmp_path: Path) -> None:
+    objects.put_if_absent("a", b"bytes")
+    assert objects.fetch("a", tmp_path).read_bytes() == b"bytes"
+
+
+@pytest.mark.parametrize("read", ["read", "open", "fetch", "confirm"])
+def test_a_missing_object_is_named(objects: Objects, tmp_path: Path, read: str) -> None:
+    arguments: dict[str, tuple[Any, ...]] = {"fetch": (tmp_path,), "confirm": (b"x",)}
+    with pytest.raises(ObjectMissing, match=r"no such object .*nothing"):
+        getattr(objects, read)("nothing", *arguments.get(read, ()))
+
+
+def test_delete_is_idempotent(objects: Objects) -> None:
+    objects.put_if_absent("a", b"1")
+    objects.delete("a")
+    objects.delete("a")
+    assert objects.list("") == []
+
+
+def test_confirm_wants_the_very_bytes(objects: Objects) -> None:
+    objects.put_if_absent("a", b"123")
+    objects.confirm("a", b"123")
+    for other in (b"12", b"124", b""):
+        with pytest.raises(ArchiveDamaged, match="a is not what was put there"):
+            objects.confirm("a", other)
+
+
+def test_of_many_who_put_one_key_one_wins(tmp_path: Path) -> None:
+    objects = open_objects(str(tmp_path))
+    barrier = threading.Barrier(8)
+    won: list[int] = []
+
+    def put(number: int) -> None:
+        barrier.wait()
+        if objects.put_if_absent("a/b", b"%d" % number):
+            won.append(number)
+
+    threads = [threading.Thread(target=put, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert objects.read("a/b") == b"%d" % won[0]
+
+
+def test_an_unfinished_put_is_invisible_and_swept_when_old(tmp_path: Path) -> None:
+    objects = open_objects(str(tmp_path))
+    objects.put_if_absent("a/b", b"1")
+    left = tmp_path / "a" / ".c.123.partial"
+    left.write_bytes(b"half")
+    os.utime(left, (1000, 1000))
+    assert [item.key for item in objects.list("")] == ["a/b"]
+    assert objects.sweep("a", 999_999) == []
+    assert objects.sweep("a", 1_000_001) == ["a/.c.123.partial"]
+    assert not left.exists()
+
+
+def test_the_file_is_durable_before_its_name_and_the_name_before_the_return(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    real_fsync, real_link = os.fsync, os.link
+    folders = {os.stat(folder).st_ino: folder.name for folder in (tmp_path, tmp_path / "a") if folder.exists()}
+
+    def fsync(descriptor: int) -> None:
+        calls.append(
+            f"fsync {folders.get(os.fstat(descriptor).st_ino, Path(os.readlink(f'/proc/self/fd/{descriptor}')).name)}"
+        )
+        real_fsync(descriptor)
+
+    def link(source: Path, target: Path) -> None:
+        calls.append(f"link {target.name}")
+        real_link(source, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "link", link)
+    open_objects(str(tmp_path / "archive")).put_if_absent("x/y", b"1")
+    assert calls[0].startswith("fsync .y.")
+    assert calls[1:5] == ["link y", "fsync x", "fsync archive", f"fsync {tmp_path.name}"]
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (errno.ENOSPC, "no space left"),
+        (errno.EROFS, "read-only"),
+        (errno.EACCES, "refused access"),
+        (errno.EIO, "failed"),
+    ],
+)
+def test_a_disk_that_fails_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, says: str
+) -> None:
+    def fsync(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    objects = open_objects(str(tmp_path))
+    with pytest.raises(ArchiveError, match=says) as caught:
+        objects.put_if_absent("a", b"1")
+    assert isinstance(caught.value.__cause__, OSError)
+    monkeypatch.undo()
+    assert objects.list("") == []
+
+
+def test_a_root_that_is_a_file_is_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"")
+    objects = open_objects(str(file))
+    for call in (lambda: objects.list(""), lambda: objects.put_if_absent("a", b""), lambda: objects.read("a")):
+        with pytest.raises(ArchiveError, match="is not a folder"):
+            call()
+
+
+def test_a_file_where_a_folder_must_be_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "ns").write_bytes(b"")
+    with pytest.raises(ArchiveError, match="holds a file where a folder must be"):
+        open_objects(str(tmp_path)).put_if_absent("ns/a", b"")
+
+
+def test_an_unknown_kind_of_url_is_a_setting_to_mend() -> None:
+    with pytest.raises(ConfigError, match="nonsense://"):
+        open_objects("nonsense://somewhere")
+
+
+def test_what_is_shown_holds_no_secret() -> None:
+    objects = open_objects(
+        "s3://user:hunter2@bucket/prefix", {"key": "k3y", "secret": "s3cret", "endpoint_url": "http://127.0.0.1:9"}
+    )
+    assert "bucket/prefix" in repr(objects)
+    assert not any(word in repr(objects) + objects.url for word in ("hunter2", "k3y", "s3cret"))
+
+
+@pytest.mark.parametrize("url", ["s3:/bucket/prefix", "file:/folder", "gs:/", "s3:/key:secret@bucket"])
+def test_a_url_with_one_slash_is_no_folder(url: str) -> None:
+    with pytest.raises(ConfigError, match="with one slash") as caught:
+        open_objects(url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("folder", ["./s3:/bucket", "a:/b", "S3:/b", "s3:", "/x/s3:/b", "a b:/c"])
+def test_what_only_looks_a_little_like_a_url_is_a_folder(folder: str) -> None:
+    assert open_objects(folder).url == str(Path(folder).absolute())

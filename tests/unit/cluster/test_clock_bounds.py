@@ -1,0 +1,89 @@
+"""Limits of clocks: nobody stamps what was not told; whoever takes over stamps after whoever had it, however clocks differ."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvwal.cluster.clock_bounds import AHEAD_MS, BoundedClock, ClockBounds
+from kvwal.entry import TIMESTAMP_SHIFT
+from kvwal.errors import ClusterUnreachable
+
+WALL = 1_800_000_000_000
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["write", "write", "write", "tell", "take over"]), st.integers(0, 2), st.integers(-2000, 3000)
+    ),
+    max_size=80,
+)
+
+
+class Member:
+    """A member whose wall clock is `ahead` of the true time, with two logs."""
+
+    def __init__(self, ahead: int) -> None:
+        self.ahead = ahead
+        self.bounds = ClockBounds()
+        self.logs = [BoundedClock(self.bounds), BoundedClock(self.bounds)]
+        self.told = 0
+
+    def tell(self, wall: int, floor: int = 0) -> None:
+        self.told = self.bounds.next_limit(wall + self.ahead, floor)
+        self.bounds.allow(self.told)
+
+
+@given(st.lists(st.integers(-8000, 8000), min_size=3, max_size=3), STEPS)
+def test_what_is_written_last_has_the_greatest_timestamp(aheads: list[int], steps: list[tuple[str, int, int]]) -> None:
+    """One key, which members take over from each other while their clocks step and stand still."""
+    members = [Member(ahead) for ahead in aheads]
+    for member in members:
+        member.tell(WALL)
+    owner, last, wall = 0, 0, WALL
+    for what, which, step in steps:
+        wall = max(WALL, wall + step)
+        if what == "tell":
+            members[which].tell(wall)
+        elif what == "take over":
+            owner = which
+            above = max(member.told for member in members if member is not members[owner])
+            members[owner].tell(wall, above)
+            members[owner].bounds.rise(above)
+        else:
+            mine = members[owner]
+            try:
+                stamp = mine.logs[step % 2].stamp(wall + mine.ahead)
+            except ClusterUnreachable:
+                continue
+            assert stamp < mine.told
+            if step % 2 == 0:  # the log of the key
+                assert stamp > last
+                last = stamp
+
+
+def test_a_clock_that_could_not_be_told_writes_nothing_and_goes_on_when_it_could() -> None:
+    member = Member(0)
+    member.tell(WALL)
+    log = member.logs[0]
+    assert log.stamp(WALL + AHEAD_MS // 2) == (WALL + AHEAD_MS // 2) << TIMESTAMP_SHIFT
+    late = WALL + 60_000
+    first = log.stamp(late)
+    assert first < member.told, "it writes on below its limit, behind its wall clock"
+    log.last = member.told - 1
+    with pytest.raises(ClusterUnreachable, match="could not be told"):
+        log.stamp(late)
+    member.tell(late)
+    assert log.stamp(late) == late << TIMESTAMP_SHIFT
+
+
+def test_before_anybody_was_told_there_is_no_limit() -> None:
+    log = BoundedClock(ClockBounds())
+    assert log.stamp(WALL) == WALL << TIMESTAMP_SHIFT
+    assert log.stamp(WALL) == (WALL << TIMESTAMP_SHIFT) + 1
+
+
+def test_a_log_from_the_future_leaves_room_for_what_comes_after_it() -> None:
+    member = Member(0)
+    member.logs[0].advance(WALL + 5000 << TIMESTAMP_SHIFT)
+    member.tell(WALL)
+    assert member.logs[0].stamp(WALL) == (WALL + 5000 << TIMESTAMP_SHIFT) + 1

@@ -1,0 +1,72 @@
+"""A transaction that no block can hold is refused by name, and the log goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from kvwal.cluster.recovery_buffer import RecoveryBuffer, recovery_buffer
+from kvwal.entry import DROPPED, Entry
+from kvwal.errors import TooLarge
+from kvwal.log.files.format import MAX_PAYLOAD
+from kvwal.log.ring import Submission, size_of
+from kvwal.log.writer import BLOCK_BYTES
+from kvwal.node.adapters.destroyed_maps import delete
+from kvwal.store.engine import Engine
+from kvwal.store.open_business import OpenBusiness
+from tests.support.disk.faults import make_options, open_store
+
+LONG = 3500
+
+
+def test_a_transaction_above_the_block_limit_is_refused_and_the_writer_goes_on(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        jobs = store.map("jobs")
+        jobs["a"] = 1
+        entries = [Entry(b"%d" % n, "str", bytes(BLOCK_BYTES), "bytes", False, 0) for n in range(5)]
+        assert size_of(entries) > MAX_PAYLOAD
+        future: Future[int] = Future()
+        jobs._business.submit(Submission(entries, size_of(entries), future))
+        with pytest.raises(TooLarge, match="nothing was written"):
+            future.result()
+        jobs["b"] = 2
+        fits: Future[int] = Future()
+        jobs._business.submit(Submission(entries[:3], size_of(entries[:3]), fits))
+        assert fits.result() > 0
+        assert len(jobs) == 5
+
+
+def test_a_destroyed_map_is_deleted_in_transactions_that_the_log_takes(tmp_path: Path) -> None:
+    """More keys than one block holds, found at a start behind the mark of their destruction."""
+    count = MAX_PAYLOAD // LONG + 100
+
+    def put(business: OpenBusiness, entries: list[Entry]) -> asyncio.Future[int]:
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        assert business.offer(Submission(entries, size_of(entries), future))
+        return future
+
+    async def leave() -> None:
+        engine = Engine(make_options(tmp_path), own_loop=True, memory=RecoveryBuffer)
+        business = await engine.business("jobs")
+        for first in range(0, count, 500):
+            keys = [f"{number:<{LONG}}".encode() for number in range(first, min(first + 500, count))]
+            await put(business, [Entry(key, "str", b"1", "int", False, 0) for key in keys])
+        await put(business, [Entry(b"", DROPPED, b"", "none", False, 0)])
+        await engine.close(archive=False)
+
+    async def start() -> tuple[int, int]:
+        engine = Engine(make_options(tmp_path), own_loop=True, memory=RecoveryBuffer)
+        business = await engine.business("jobs")
+        state = recovery_buffer(business.state)
+        dropped = state.dropped()
+        deleted = await delete(business, dropped[:-1], lambda entry: True) if dropped else 0
+        left = state.count()
+        await engine.close(archive=False)
+        return deleted, left
+
+    asyncio.run(leave())
+    assert asyncio.run(start()) == (count, 0)
+    assert asyncio.run(start()) == (0, 0)
