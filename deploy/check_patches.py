@@ -1,7 +1,7 @@
 """Tell which of kvwal's patches of Hazelcast's classes differ in other sources: python deploy/check_patches.py FOLDER.
 
-FOLDER has the sources of one version of Hazelcast: a checkout, or its unpacked source jar. A patch of an unchanged class can stay;
-each patch that is named here has to be compared with the new class. kvwal/node/java/patches.toml lists the patches.
+FOLDER has the sources of one version of Hazelcast: a checkout, or its unpacked source jar. A patch of an unchanged class can
+stay; each patch that is named here has to be compared with the new class. kvwal/node/java/patches.toml lists the patches.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ public final class FilteredClientEngine extends ClientEngineImpl {
      * for as long as it is configured to.
      *
      * A backup-aware client waits for the backups itself, and by default takes a change for done after five seconds without their
-     * acknowledgement, although only a member that is cut off may have it. Without the flag the owner waits, whatever the client,
+     * acknowledgement, although only a member that is cut off may have it. Without the flag the owner waits for every client,
      * and reports a backup that did not acknowledge.
      */
     private void acceptOfLoggedMap(ClientMessage message) {

@@ -14,7 +14,7 @@ import kvwal.node.TaskIds;
 
 /**
  * Hazelcast's operations that run an entry processor on many keys of a partition, with backups to wait for: Hazelcast's own never
- * wait for one, whatever the settings of the map. In Hazelcast's package, because only there their keys are visible.
+ * wait for one, with no setting of the map. In Hazelcast's package, because only there their keys are visible.
  */
 public final class BulkEntryOperations {
     private BulkEntryOperations() { }
