@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,7 +16,7 @@ from hazelcast.protocol.client_message import OutboundMessage
 from hazelcast.protocol.codec import map_get_codec, map_key_set_with_predicate_codec, map_set_codec
 from hazelcast.serialization.data import Data
 
-from tests.support.cluster.nodes import Node, needs_hazelcast, running
+from tests.support.cluster.nodes import Node, needs_hazelcast
 from tests.support.polling import until
 
 pytestmark = needs_hazelcast
@@ -25,18 +25,6 @@ JAVA_OBJECT = -100
 LONG = "a" * 40 + "!"
 ENDLESS = regex("this", ".*a" * 15 + "b")
 """Billions of steps on `LONG`."""
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    with running(tmp_path_factory.mktemp("hostile") / "root") as node:
-        yield node
-
-
-@pytest.fixture(scope="module")
-def client(node: Node) -> Iterator[HazelcastClient]:
-    with node.client() as client:
-        yield client
 
 
 def java_object(name: str) -> Data:

@@ -21,7 +21,8 @@ from kvwal.entry import Entry
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import End, SegmentReader, entry_decoder
 from kvwal.log.recovery import Recovered, RecoveryTarget, recover
-from tests.support.disk.power import Choice, Cut, Image, MemoryDisk
+from tests.support.disk.durability import Choice, Image
+from tests.support.disk.power import Cut, MemoryDisk
 
 ROOT = Path("/disk")
 PLACE = Place("default", "local", "b", "local")

@@ -62,7 +62,7 @@ def test_every_value_comes_back(value: Any) -> None:
     st.sampled_from([0, 7]),
     st.sampled_from([-4, -7, -8, -10, -11, -12, -26, -120, -130, FOREIGN, 0, 5]),
 )
-def test_whatever_is_stored_is_a_word_that_goes_back(data: bytes, partition_hash: int, kind: int) -> None:
+def test_every_stored_value_decodes_to_itself(data: bytes, partition_hash: int, kind: int) -> None:
     buffer = partition_hash.to_bytes(4, "big") + kind.to_bytes(4, "big", signed=True) + data
     assert to_wire(*from_wire(buffer)) == buffer
 
