@@ -39,7 +39,7 @@ LATE_IMPORTS = {
     (
         "kvwal/client/connect.py",
         "kvwal.client.store",
-    ): "what a client of the cluster needs is an extra: who has it not is told so",
+    ): "Hazelcast's client is an extra; `connect` checks for it first and names the missing package",
 }
 
 # Modules outside the ports and the edges that may touch files directly, each with its reason.
