@@ -32,7 +32,7 @@ MUTANTS = [
     ),
     Mutant(
         "a condition is judged without what stands before it in its group", 2, "kvwal/log/writer.py",
-        "                overlay.add(mine)\n", "                pass\n",
+        "                overlay.add(decided)\n", "                pass\n",
         "tests/unit/structures/test_map.py",
     ),
     Mutant(
@@ -74,13 +74,14 @@ MUTANTS = [
     ),
     Mutant(
         "damage in front of durable blocks is taken for a crash", 4, "kvwal/log/reader.py",
-        "        return End.DAMAGED if any(block.flags & DURABLE for block in later) else End.TORN\n",
-        "        return End.TORN if any(block.flags & DURABLE for block in later) else End.TORN\n",
+        "        return SegmentEnd.DAMAGED if any(block.flags & DURABLE for block in later) else SegmentEnd.TORN\n",
+        "        return SegmentEnd.TORN if any(block.flags & DURABLE for block in later) else SegmentEnd.TORN\n",
         STATES,
     ),
     Mutant(
         "a segment in the middle needs no seal", 4, "kvwal/log/recovery.py",
-        "            if ending is End.DAMAGED or (ending is End.TORN and not last):\n", "            if ending is End.DAMAGED:\n",
+        "            if ending is SegmentEnd.DAMAGED or (ending is SegmentEnd.TORN and not last):\n",
+        "            if ending is SegmentEnd.DAMAGED:\n",
         STATES,
     ),
     Mutant(
@@ -127,7 +128,7 @@ MUTANTS = [
     ),
     Mutant(
         "a failed condition is answered before what it was judged on is durable", 2, "kvwal/log/writer.py",
-        "            if not mine:\n", "            if not mine:\n                submission.resolve()\n",
+        "            if not decided:\n", "            if not decided:\n                submission.resolve()\n",
         "tests/unit/log/test_poison.py",
     ),
     Mutant(
