@@ -151,17 +151,17 @@ MUTANTS = [
         RESTORE,
     ),
     Mutant(
-        "an object gets its name before it is durable", 7, "archive/objects.py",
+        "an object gets its name before it is durable", 7, "archive/objects/local.py",
         "                os.fsync(file.fileno())\n", "",
         FOLDER,
     ),
     Mutant(
-        "an object's name is not durable when it counts as put", 8, "archive/objects.py",
+        "an object's name is not durable when it counts as put", 8, "archive/objects/local.py",
         "                os.fsync(descriptor)\n", "                pass\n",
         FOLDER,
     ),
     Mutant(
-        "an object that a killed process put is taken for durable", 8, "archive/objects.py",
+        "an object that a killed process put is taken for durable", 8, "archive/objects/local.py",
         "            self._sync_folders(path)\n", "            if fresh:\n                self._sync_folders(path)\n",
         FOLDER,
     ),
