@@ -118,7 +118,7 @@ class Log:
             await self._end()
         finally:
             if self._task.done():
-                self.let_go()
+                self.release()
 
     async def retire(self, *, leaves_end: bool) -> bool:
         """Close the log, which has no live entries, and remove its folder. True if the folder was removed.
@@ -138,7 +138,7 @@ class Log:
             return True
         finally:
             if self._task.done():
-                self.let_go()
+                self.release()
 
     def _end_of(self, header: Header) -> SnapshotHeader:
         return SnapshotHeader(
@@ -162,7 +162,7 @@ class Log:
             await self.ring.close()
             await asyncio.wait([self._task])
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Close the files and release the lock, after the writer has stopped. A second call does nothing.
 
         If the writer did not end cleanly, the files stay as a crash would leave them.
@@ -174,7 +174,7 @@ class Log:
             self.appender.close(seal=False)
         self._lock.release()
 
-    def forget(self) -> None:
+    def release_in_child(self) -> None:
         """In a forked child: close the child's copy of the lock. The parent keeps holding it."""
         self._lock.release()
 
@@ -187,7 +187,7 @@ class Log:
         """Refuse all submissions if a bug, or the end of the event loop, has stopped the writer: no caller may wait for ever."""
         if task.cancelled():
             self.abandon(RuntimeError("its event loop ended before the store was closed"))
-            self.let_go()
+            self.release()
         elif (error := task.exception()) is not None:
             self.abandon(error)
 

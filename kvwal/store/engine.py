@@ -250,7 +250,7 @@ class Engine:
         self._workers.close()
         self._context.archiver.let_go()
         for business in self.businesses.values():
-            business.log.let_go()
+            business.log.release()
 
     def let_small_segments_wait(self, patience: Callable[[], int]) -> None:
         """For so many archive intervals, in businesses that are opened from now on: see `StoreContext.patience`."""

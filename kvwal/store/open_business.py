@@ -157,7 +157,7 @@ class OpenBusiness:
     def forked(self) -> None:
         """In a child process nothing is written, and the lock is not held: both are the parent's."""
         self._closed = True
-        self.log.forget()
+        self.log.release_in_child()
 
     def _is_closed(self) -> StoreClosed:
         return StoreClosed(
