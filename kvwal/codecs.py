@@ -275,7 +275,7 @@ def _checked(name: str, encode: Callable[[Any], Any]) -> Callable[[Any], bytes]:
         data = encode(value)
         if isinstance(data, bytes | bytearray | memoryview):
             return bytes(data)
-        raise CodecError(f"the codec {name!r} encodes to {_describe(data)}, and must to bytes.")
+        raise CodecError(f"the codec {name!r} encodes to {_describe(data)}, and must encode to bytes.")
 
     return checked
 

@@ -246,7 +246,7 @@ def _take_lock(ports: Ports, root: Path, folder: Path) -> Lock:
         lock = ports.disk.lock(folder / LOCK, whoami(), root / LOCKS)
     except (FileExistsError, NotADirectoryError) as error:
         raise ConfigError(
-            f"{root}: something on the way to {folder} is a file, not a folder.", hint="Choose another root."
+            f"{root}: a part of the path {folder} is a file, not a folder.", hint="Choose another root."
         ) from error
     except OSError as error:
         raise not_opened(folder, error) from error
@@ -267,7 +267,7 @@ def check_descriptors(place: Place, descriptors: Descriptors) -> None:
         raise StorageFull(
             f"{place.business}: {budget.free} of {budget.limit} file descriptors are free, and {budget.reserve} are kept for"
             " archiving and recovery; the log was not opened, and nothing was written.",
-            hint="Raise the limit (ulimit -n), or close files or connections; what is open goes on.",
+            hint="Raise the limit (ulimit -n), or close files or connections; open logs go on.",
         )
 
 
@@ -286,7 +286,7 @@ def not_opened(folder: Path, error: OSError) -> KvwalError:
 def _not_dropped(path: Path, error: OSError) -> KvwalError:
     """The kvwal error for a segment that could not be removed."""
     return storage_full(path.parent, error) or ArchiveError(
-        f"{path}: a snapshot covers it, and it could not be removed ({error}).",
+        f"{path}: the segment, which a snapshot covers, could not be removed ({error}).",
         hint="Nothing is lost, and the removal is tried again; check the disk.",
     )
 

@@ -20,7 +20,7 @@ from kvwal.ports.processes import take_before_fork, tell_if_forked
 _FLOCK = struct.Struct("hhqqi4x")
 """`struct flock`: type, whence, start, length, pid (0 for a lock of an open file description)."""
 _MOST = (1 << 62) - 1
-_TURNS = 10
+_ATTEMPTS = 10
 
 Inode = tuple[int, int]
 
@@ -68,8 +68,8 @@ class _Table:
 _tables: dict[Inode, _Table] = {}
 _held: set[Inode] = set()
 _dropped: deque[tuple[_Table, Inode, Inode]] = deque()
-_turn = Lock()
-take_before_fork(_turn)
+_lock = Lock()
+take_before_fork(_lock)
 
 
 class RangeLock:
@@ -84,20 +84,20 @@ class RangeLock:
         """See `kvwal.ports.disk.Lock.release`. In a forked child it does nothing, because the parent holds the lock."""
         table, self._table = self._table, None
         if table is not None:
-            with _turn:
+            with _lock:
                 _release(table, self._key, self._file)
 
     def __del__(self) -> None:
-        """Release the lock at garbage collection. If `_turn` is taken, its next holder releases the lock."""
+        """Release the lock at garbage collection. If `_lock` is taken, its next holder releases the lock."""
         table, self._table = self._table, None
         if table is None:
             return
         _dropped.append((table, self._key, self._file))
-        if _turn.acquire(blocking=False):
+        if _lock.acquire(blocking=False):
             try:
                 _release_dropped()
             finally:
-                _turn.release()
+                _lock.release()
 
 
 def _release(table: _Table, key: Inode, file: Inode) -> None:
@@ -121,7 +121,7 @@ def _byte(file: Inode) -> int:
 
 def take(path: Path, note: str, table: Path) -> RangeLock | str:
     """Take the lock of the lock file `path` and write `note` into the file, or return the note of the holder."""
-    for _ in range(_TURNS):
+    for _ in range(_ATTEMPTS):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
             file = _inode(fd)
@@ -146,7 +146,7 @@ def _take(fd: int, file: Inode, table: Path) -> RangeLock | None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return None
-    with _turn:
+    with _lock:
         _release_dropped()
         if file in _held:
             return None

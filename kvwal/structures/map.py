@@ -16,7 +16,7 @@ from kvwal.ports.boundary import CommitFuture
 from kvwal.structures.business import Business
 from kvwal.structures.changes import Changes
 from kvwal.structures.reads import MapReads
-from kvwal.structures.transaction import Collected
+from kvwal.structures.transaction import CollectedChanges
 
 _MISSING = object()
 
@@ -169,7 +169,7 @@ class Map(MapReads, MutableMapping[Any, Any]):
         return future.result()
 
 
-class Transaction(Collected):
+class Transaction(CollectedChanges):
     """A transaction of one map: after any crash all of its changes are there, or none.
 
     Used by one thread, for one `with` block. If the block raises, nothing is written.

@@ -11,7 +11,7 @@ from kvwal.structures.changes import Changes
 _NEW, _OPEN, _OVER = "was not begun", "is open", "is over"
 
 
-class Collected:
+class CollectedChanges:
     """Base class of the synchronous and the asynchronous `Transaction`: accepts changes inside one `with` block only.
 
     Outside the block, and in a second block, every call raises `TransactionClosed`. So changes that were rolled back or committed
@@ -49,7 +49,7 @@ class Collected:
     def _begin(self) -> None:
         if self._stage is not _NEW:
             raise TransactionClosed(
-                f"this transaction {self._stage}, and cannot begin again; nothing was written by that.",
+                f"this transaction {self._stage}, and cannot begin again; this call wrote nothing.",
                 hint="Begin a new one with transaction() for each `with` block.",
             )
         self._stage = _OPEN
