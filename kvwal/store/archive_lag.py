@@ -1,4 +1,4 @@
-"""How long the oldest entry that the archive lacks has waited for it."""
+"""The archive lag of a log: the wait of the oldest entry that the archive lacks."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections import deque
 
 
 class ArchiveLag:
-    """How long the oldest entry has waited that the archive has not reached. It is told of both about every second.
+    """The wait of the oldest entry that the archive lacks, to about 1 %.
 
-    What it remembers grows with the logarithm of the wait only, so an age is known to about 1 %.
+    `note` is called about every second. The samples kept grow with the logarithm of the wait.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, float]] = deque()
 
     def note(self, last: int, reached: int, now: float) -> None:
-        """Entries up to `last` are there now, and the archive holds those up to `reached`."""
+        """Take a sample: at the moment `now` the log has entries up to `last`, the archive those up to `reached`."""
         while self._waiting and self._waiting[0][0] <= reached:
             self._waiting.popleft()
         waited = self.seconds(reached, now)
@@ -24,5 +24,5 @@ class ArchiveLag:
             self._waiting.append((last, now))
 
     def seconds(self, reached: int, now: float) -> float:
-        """How long the oldest entry behind `reached` has waited; 0.0 if it was told of none. On any thread."""
+        """The wait of the oldest entry behind `reached`; 0.0 if no sample has one. For any thread."""
         return next((now - at for last, at in tuple(self._waiting) if last > reached), 0.0)

@@ -1,4 +1,4 @@
-"""What the archive holds of retired logs goes when their history is over, and then the ends of these logs."""
+"""Removal of retired logs from the archive once their history is over, and of the ends of these logs from the disk."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.retired import end_of, forget, retired_places
 from kvwal.ports.boundary import contain_awaiting, raised_to_awaiter, start_task
 from kvwal.store.context import StoreContext
-from kvwal.store.maintenance import MAINTENANCE_SECONDS
+from kvwal.store.schedule import MAINTENANCE_SECONDS
 
 
 class Forgetting:
-    """Removes what the archive holds of retired logs, one log after the other. Used on the store's event loop."""
+    """Removes the objects of retired logs from the archive, one log after the other. Used on the store's event loop."""
 
-    def __init__(self, context: StoreContext, everywhere: Place, has_log: Callable[[str], bool]) -> None:
-        """`everywhere` is a place of the node, whatever its business; `has_log` says whether a business is written to again."""
+    def __init__(self, context: StoreContext, node_place: Place, has_log: Callable[[str], bool]) -> None:
+        """`node_place` names the node; its business does not count. `has_log(business)`: the business has a log again."""
         self._context = context
-        self._place = everywhere
+        self._node_place = node_place
         self._has_log = has_log
         self.may: Callable[[], Awaitable[bool]] = _always
-        """Whether no other node can bring something older than what the archive has now."""
+        """Whether no other node can still archive an entry that is older than the newest one in the archive."""
         self._due = context.ports.clock.elapsed() + MAINTENANCE_SECONDS
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
     def tick(self) -> None:
-        """Begin, if it is time. To be called about every second."""
+        """Begin a round, if it is due. To be called about every second."""
         now = self._context.ports.clock.elapsed()
         if self._closed or self._context.archive_url is None or now < self._due:
             return
@@ -41,25 +41,25 @@ class Forgetting:
             self._task = start_task(contain_awaiting(self._run, self._failed), raised_to_awaiter)
 
     async def close(self) -> None:
-        """Let what is under way end, and begin nothing more."""
+        """Wait for the round that is under way, and begin no other."""
         self._closed = True
         if self._task is not None:
             await asyncio.wait([self._task])
 
     async def _run(self) -> None:
-        """Until one cannot be reached: then the next round begins anew."""
-        over = await self._context.ports.workers.run(self._over)
-        if not over or not await self.may():
+        """Remove the retired logs that are due. The first failure ends the round; the next round begins anew."""
+        due_logs = await self._context.ports.workers.run(self._logs_without_history)
+        if not due_logs or not await self.may():
             return
-        for place, end in over:
+        for place, end in due_logs:
             if self._closed:
                 return
             if not self._has_log(place.business):
                 await self._forget(place, end)
 
-    def _over(self) -> list[tuple[Place, SnapshotHeader]]:
-        """Retired logs whose history is over."""
-        context, wanted = self._context, self._place
+    def _logs_without_history(self) -> list[tuple[Place, SnapshotHeader]]:
+        """Retired logs whose last entry is older than the setting `history_seconds`."""
+        context, wanted = self._context, self._node_place
         before = context.ports.clock.wall_ms() - int(context.settings.history_seconds * 1000)
         disk, root = context.ports.disk, context.root
         places = retired_places(disk, root, wanted.namespace, wanted.cluster)

@@ -1,4 +1,4 @@
-"""What becomes of the logs of destroyed maps: each is retired, beside the store, once it holds nothing that is not archived."""
+"""Retirement of the logs of destroyed maps: a log is removed once all its entries are archived and none is live."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ from kvwal.store.open_business import OpenBusiness
 
 
 class Retirement:
-    """Used on the store's event loop. One log at a time goes: others write meanwhile, and each costs the disk a few syncs."""
+    """Retires logs, one at a time, because other logs write meanwhile and each removal costs the disk a few syncs.
+
+    Used on the store's event loop.
+    """
 
     def __init__(
         self, businesses: dict[str, OpenBusiness], reopen: Callable[[OpenBusiness], object], sweep: Callable[[], None],
         workers: ThreadWorkers, logger: Logger,
     ) -> None:  # fmt: skip
-        """`businesses` are those that are open; `reopen` opens one again that was closed and could not go. `sweep` removes what a
-        killed program was removing: it is called once, on `workers`."""
+        """`businesses` are the open ones. `reopen` opens a business again that was closed and could not be retired.
+
+        `sweep` completes the removal that a killed process had begun. It is called once, on `workers`.
+        """
         self._businesses = businesses
         self._reopen = reopen
         self._sweep = sweep
@@ -33,7 +38,7 @@ class Retirement:
         self._closed = False
 
     def tick(self) -> None:
-        """Begin with those that may go now. To be called about every second."""
+        """Begin to retire the logs that may go now. To be called about every second."""
         if self._closed or (self._task is not None and not self._task.done()):
             return
         due = [business for business in self._businesses.values() if business.may_retire()]
@@ -41,12 +46,12 @@ class Retirement:
             self._task = start_task(self._run(due), raised_to_awaiter)
 
     async def wait(self, name: str) -> None:
-        """Returns when the log of this business is not on its way out: it is open, or may be opened."""
+        """Return when the log of the business is not being retired: it is open, or may be opened."""
         while (leaving := self._leaving.get(name)) is not None:
             await asyncio.wait([leaving])
 
     async def close(self) -> None:
-        """Let the one that is on its way out go, and begin with no other."""
+        """Wait for the log that is being retired, and begin with no other."""
         self._closed = True
         if self._task is not None:
             await asyncio.wait([self._task])
@@ -56,10 +61,9 @@ class Retirement:
             self._swept = True
             await contain_awaiting(partial(self._workers.run, self._sweep), partial(self._failed, "what was left"))
         for business in due:
-            alone = await self._workers.run(business.maintenance.is_alone_here)
-            business.maintenance.retires &= (
-                alone  # where another node has a log of it under this root, readers need both
-            )
+            is_alone = await self._workers.run(business.maintenance.is_alone_here)
+            # Where another node has a log of the business under this root, readers need both logs.
+            business.maintenance.retires &= is_alone
             if self._closed:
                 return
             if business.may_retire():
@@ -69,15 +73,15 @@ class Retirement:
         name = business.name
         del self._businesses[name]
         leaving = self._leaving[name] = asyncio.get_running_loop().create_future()
-        gone = False
+        is_retired = False
 
-        async def ended() -> None:
-            nonlocal gone
-            gone = await business.retire()
+        async def retire() -> None:
+            nonlocal is_retired
+            is_retired = await business.retire()
 
         try:
-            await contain_awaiting(ended, partial(self._failed, name))
-            if not gone:
+            await contain_awaiting(retire, partial(self._failed, name))
+            if not is_retired:
                 self._reopen(business)
         finally:
             del self._leaving[name]

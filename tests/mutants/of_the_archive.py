@@ -117,9 +117,9 @@ MUTANTS = [
         FULL,
     ),
     Mutant(
-        "a log that ran full waits for its timers", 8, "kvwal/store/maintenance.py",
-        "        if self.log.writer.full is not None and now >= self._relief_due:\n",
-        "        if self.log.writer.full is not None and now < 0:\n",
+        "a log that ran full waits for its timers", 8, "kvwal/store/schedule.py",
+        "        if self._log.writer.full is not None and now >= self._relief_due:\n",
+        "        if self._log.writer.full is not None and now < 0:\n",
         FULL,
     ),
     Mutant(

@@ -57,7 +57,7 @@ def _without_deletes(apply: Callable[..., None]) -> Callable[..., None]:
 def halves(patch: pytest.MonkeyPatch) -> None:
     """A recovery leaves out the last entry of what it reads."""
     patch.setattr(
-        "kvwal.store.open_business.recovery.Target",
+        "kvwal.store.open_business.recovery.RecoveryTarget",
         lambda apply, clear: RecoveryTarget(lambda found: apply(found[:-1]), clear),
     )
 
@@ -80,7 +80,7 @@ def confirms_blindly(patch: pytest.MonkeyPatch) -> None:
     """The archive says that it holds what was never put."""
 
     async def archive(maintenance: Maintenance) -> None:
-        maintenance.archived = maintenance.log.appender.next_sequence - 1
+        maintenance.progress.archived = maintenance.log.appender.next_sequence - 1
 
     patch.setattr(Maintenance, "_archive", archive)
 
