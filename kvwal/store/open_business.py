@@ -12,7 +12,7 @@ from kvwal.config import Flush
 from kvwal.entry import DataEntry
 from kvwal.errors import StoreClosed
 from kvwal.history.tail_reader import Identity
-from kvwal.history.timeline import Past
+from kvwal.history.timeline import Timeline
 from kvwal.hlc import HybridClock
 from kvwal.log import recovery
 from kvwal.log.log import Log, open_log
@@ -79,24 +79,24 @@ class OpenBusiness:
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """See `structures.business.Business.history`."""
-        return self._past().history(key_class, key)
+        return self._timeline().history(key_class, key)
 
     def as_of(self, timestamp: int) -> State:
         """See `structures.business.Business.as_of`."""
-        return self._past().as_of(timestamp)
+        return self._timeline().as_of(timestamp)
 
     def unarchived_rows(self, identity: Identity | None, timestamp: int) -> pa.Table:
-        """The entries that the archive has not confirmed, as rows of the archive: see `Past.unarchived`. For any thread."""
+        """The entries that the archive has not confirmed, as rows of the archive: see `Timeline.unarchived`. For any thread."""
         archived = self.maintenance.archived  # before anything is read: later entries stay in the log
-        return self._past().unarchived(archived, identity, timestamp)
+        return self._timeline().unarchived(archived, identity, timestamp)
 
-    def _past(self) -> Past:
+    def _timeline(self) -> Timeline:
         context = self._context
         until = self.log.writer.applied  # before anything is read
         objects: Objects | None = None
         if context.archive_url is not None:
             objects = open_objects(context.archive_url, context.options)
-        return Past(context.ports.disk, context.root, [self.place], objects, all_nodes=False, until=until)
+        return Timeline(context.ports.disk, context.root, [self.place], objects, all_nodes=False, until=until)
 
     def stats(self) -> dict[str, Any]:
         """Numbers about this business. Sequences count entries from 1, sizes are bytes.

@@ -12,7 +12,7 @@ from kvwal.config import Settings
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
 from kvwal.history.tail_reader import Uncounted, latest_of, merged_entries, read_log
-from kvwal.history.timeline import Past
+from kvwal.history.timeline import Timeline
 from kvwal.log.files.names import find_places
 from kvwal.log.files.retired import retired_places
 from kvwal.log.ring import Submission
@@ -60,19 +60,19 @@ class ReadOnlyBusiness:
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """See `structures.business.Business.history`."""
-        return self._past().history(key_class, key)
+        return self._timeline().history(key_class, key)
 
     def as_of(self, timestamp: int) -> State:
         """See `structures.business.Business.as_of`."""
-        return self._past().as_of(timestamp)
+        return self._timeline().as_of(timestamp)
 
-    def _past(self) -> Past:
+    def _timeline(self) -> Timeline:
         options = self._options
         objects = None
         if options.archive_url is not None:
             objects = open_objects(options.archive_url, options.storage_options)
         all_nodes = options.named_node is None
-        return Past(options.disk, options.root, self._places, objects, all_nodes=all_nodes)
+        return Timeline(options.disk, options.root, self._places, objects, all_nodes=all_nodes)
 
 
 def _refusal() -> ConfigError:
