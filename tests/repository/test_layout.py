@@ -16,10 +16,7 @@ MAX_DEPTH = 2
 
 # Files over the limit, each with the reason why it is one file still.
 LONGER_FILES = {
-    "archive/objects.py": "folders and object stores behind one port: to be split by kind of store",
     "kvwal/node/adapters/bootstrap.py": "all steps of a start: to be split by step",
-    "kvwal/spark/events.py": "one class for each kind of Spark event: to be split by subject",
-    "kvwal/spark/projection.py": "one method for each kind of Spark event: to be split by subject",
 }
 
 # Folders over the limit, each with the reason why it is one folder still.
@@ -39,7 +36,7 @@ LATE_IMPORTS = {
     (
         "kvwal/client/connect.py",
         "kvwal.client.store",
-    ): "what a client of the cluster needs is an extra: who has it not is told so",
+    ): "Hazelcast's client is an extra; `connect` checks for it first and names the missing package",
 }
 
 # Modules outside the ports and the edges that may touch files directly, each with its reason.

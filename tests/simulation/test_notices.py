@@ -30,7 +30,7 @@ def memory_first(patch: pytest.MonkeyPatch) -> None:
     write = Writer._write
 
     async def early(writer: Writer, group: Any) -> None:
-        writer._memory.apply(group.entries)
+        writer._state.apply(group.entries)
         await write(writer, group)
 
     patch.setattr(Writer, "_write", early)

@@ -68,7 +68,7 @@ def test_a_timeout_is_checked_first(timeout: Any) -> None:
 
 
 def test_the_package_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kvwal.client.connect.find_spec", lambda name: None)
+    monkeypatch.setattr("kvwal.client.address.find_spec", lambda name: None)
     with pytest.raises(kvwal.ConfigError, match=r"pip install 'kvwal\[cluster\]'"):
         kvwal.connect("host:5701")
 

@@ -94,6 +94,7 @@ def test_like_knows_its_wildcards_and_what_is_escaped(client: HazelcastClient) -
     assert found == {"50\\%": [1], "50%": [1, 2, 3], "x\\_y": [4], "x_y": [4, 5], "line%break": [6], "a.c": [7]}
 
 
+@pytest.mark.long
 def test_a_pattern_that_would_take_for_ever_is_ended_and_readiness_says_so(node: Node, client: HazelcastClient) -> None:
     """More of them than there are threads."""
     words: Any = client.get_map("endless").blocking()
@@ -116,6 +117,7 @@ def test_a_pattern_that_nests_too_deep_is_refused(client: HazelcastClient) -> No
         deep.key_set(regex("this", "(a|b)*"))
 
 
+@pytest.mark.long
 def test_a_like_of_many_wildcards_is_ended(client: HazelcastClient) -> None:
     long: Any = client.get_map("long").blocking()
     long.put(1, "a" * 10_000)

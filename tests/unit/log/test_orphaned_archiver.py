@@ -80,7 +80,7 @@ def test_a_snapshot_that_an_orphaned_archiver_replaces_meanwhile(tmp_path: Path)
     writer.close()
     disk = WithAnOrphan(lambda: checkpoint(OS_DISK, SYSTEM, tmp_path, writer.sealed, entry_decoder()))
     seen: list[bytes] = []
-    target = recovery.Target(lambda entries: seen.extend(entry.key for entry in entries), seen.clear)
+    target = recovery.RecoveryTarget(lambda entries: seen.extend(entry.key for entry in entries), seen.clear)
     found = recovery.recover(disk, tmp_path, target, entry_decoder())
     assert found.snapshot is not None
     assert (found.snapshot.number, seen) == (9, keys(9))

@@ -1,11 +1,14 @@
-"""Sums and quantiles over tasks, small however many there are, and the same however often a reader stopped in between."""
+"""Sums and quantiles over the tasks of a stage, of bounded size for any number of tasks.
+
+The state is part of the record, so the result is the same for a reader that stopped in between and went on.
+"""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
 
-from kvwal.spark.events import TaskEnd, TaskReason
+from kvwal.spark.events.tasks import TaskEnd, TaskEndReason
 from kvwal.spark.records import MAX_MESSAGE, MAX_STACK, Slowest, Stage, TaskFailure, Totals, cut
 
 MAX_FAILURES = 10
@@ -15,9 +18,10 @@ _GROWTH = math.log(1.02)
 
 
 def first_time(stage: Stage, task: TaskEnd) -> bool:
-    """Note the run of a task in `stage.seen`; False if it was noted before.
+    """Add an attempt of a task to `stage.seen`. False if the attempt is there already.
 
-    `seen` holds ranges of `attempt << 32 | index`. As tasks finish nearly in order it stays as short as the cluster is wide.
+    `seen` holds ranges of `attempt << 32 | index`. Tasks finish nearly in order, so it has at most about as many ranges as
+    the cluster runs tasks at once.
     """
     number = task.task_info.attempt << _ATTEMPT_SHIFT | task.task_info.index
     seen = stage.seen
@@ -41,7 +45,7 @@ def first_time(stage: Stage, task: TaskEnd) -> bool:
 
 
 def add_task(totals: Totals, task: TaskEnd) -> None:
-    """Count a task and what it cost."""
+    """Add a task, its time, its memory and its data to the sums."""
     totals.tasks += 1
     reason = task.reason.reason
     if reason != "Success":
@@ -71,7 +75,7 @@ def add_task(totals: Totals, task: TaskEnd) -> None:
 
 
 def add_duration(stage: Stage, task: TaskEnd) -> None:
-    """Count how long a successful task took, from its launch to its end."""
+    """Add the duration of a successful task, from its launch to its end, to the histogram."""
     info = task.task_info
     ms = max(0, info.finish_time - info.launch_time)
     bucket = str(_bucket(ms))
@@ -88,7 +92,7 @@ def add_duration(stage: Stage, task: TaskEnd) -> None:
 
 
 def add_failure(stage: Stage, task: TaskEnd) -> int:
-    """Keep why a task failed: once for each way of failing, and at most `MAX_FAILURES` of them. Returns the bytes added."""
+    """Add the failure of a task: one for each message, and at most `MAX_FAILURES`. Returns the characters added."""
     message = failure_message(task.reason)
     for failure in stage.failures:
         if failure.message == message:
@@ -101,19 +105,19 @@ def add_failure(stage: Stage, task: TaskEnd) -> int:
     return len(message) + len(stack)
 
 
-def failure_message(reason: TaskReason) -> str:
-    """One line, or as many as the exception has, on why a task failed."""
+def failure_message(reason: TaskEndReason) -> str:
+    """The message of a failed task: one line, or the lines of its exception."""
     if reason.class_name:
-        said = f"{reason.class_name}: {reason.description}"
+        message = f"{reason.class_name}: {reason.description}"
     elif reason.loss_reason:
-        said = f"{reason.reason}: executor {reason.executor_id}: {reason.loss_reason}"
+        message = f"{reason.reason}: executor {reason.executor_id}: {reason.loss_reason}"
     else:
-        said = f"{reason.reason}: {reason.message}" if reason.message else reason.reason
-    return cut(said, MAX_MESSAGE)
+        message = f"{reason.reason}: {reason.message}" if reason.message else reason.reason
+    return cut(message, MAX_MESSAGE)
 
 
 def summarise(stage: Stage) -> None:
-    """Bring quantiles and skew up to the histogram."""
+    """Compute quantiles and skew from the histogram."""
     if not stage.buckets:
         return
     counts = sorted((int(bucket), count) for bucket, count in stage.buckets.items())
@@ -124,7 +128,7 @@ def summarise(stage: Stage) -> None:
 
 
 def _quantile(counts: list[tuple[int, int]], share: float) -> int:
-    """The value below or at which `share` of what was counted lies."""
+    """The duration that `share` of the tasks did not exceed, as the middle of its bucket."""
     left = math.ceil(share * sum(count for _, count in counts))
     for bucket, count in counts:
         left -= count
@@ -134,7 +138,7 @@ def _quantile(counts: list[tuple[int, int]], share: float) -> int:
 
 
 def _bucket(ms: int) -> int:
-    """Milliseconds below 64 are exact; above, a bucket is 2 % wide."""
+    """The bucket of a duration: exact below 64 ms, 2 % wide above."""
     return ms if ms < _EXACT else _EXACT + int(math.log(ms / _EXACT) / _GROWTH)
 
 

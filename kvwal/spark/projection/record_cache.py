@@ -1,22 +1,23 @@
-"""The records at hand: those that changed, and those used lately. The rest stay in the store."""
+"""The record cache of a projection: changed records, and those used last. All other records stay in the store."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from kvwal.spark import plans, tasks
 from kvwal.spark import records as rec
+from kvwal.spark.projection import plans, task_statistics
 
 R = TypeVar("R", bound=rec.Record)
 
-CACHED = 512
+MAX_CACHED = 512
+"""Unchanged records that stay in the cache after a transaction."""
 
 
 class RecordCache:
-    """Records by key, fetched with `load(key)` (a stored object or None) when they are not at hand.
+    """Records by key. `load(key)` gives the stored object, or None, of a key that is not in the cache.
 
-    `pending` is roughly how many bytes `take` would give.
+    `pending` is the approximate size in bytes of the transaction that `take` would return.
     """
 
     def __init__(self, load: Callable[[str], Any]) -> None:
@@ -26,25 +27,25 @@ class RecordCache:
         self._changed: set[str] = set()
 
     def fetch(self, key: str, kind: type[R]) -> R | None:
-        """The record, if there is one. Who changes it says so with `touch`."""
+        """The record, or None. A caller that changes it calls `touch`."""
         record = self._records.pop(key, None)
         if record is None:
             value = self._load(key)
             if value is None:
                 return None
             record = rec.from_value(value)
-        self._records[key] = record  # the most recently used stand last
+        self._records[key] = record  # the dict is in order of use, the last used record last
         return cast(R, record)
 
     def add(self, key: str, record: R) -> R:
-        """Hold a new record, or one that replaces another."""
+        """Add a record, or replace it, and mark it as changed."""
         self._records.pop(key, None)
         self._records[key] = record
         self.touch(key)
         return record
 
     def edit(self, key: str, kind: type[R]) -> R:
-        """The record, new if need be, which the caller is about to change."""
+        """The record, created if it is missing, marked as changed."""
         record = self.fetch(key, kind)
         if record is None:
             return self.add(key, kind())
@@ -52,28 +53,31 @@ class RecordCache:
         return record
 
     def touch(self, key: str) -> None:
-        """The record at hand has changed, or is about to."""
+        """Mark a record of the cache as changed."""
         if key not in self._changed:
             self._changed.add(key)
-            self.pending += _rough_size(self._records[key])
+            self.pending += _approximate_size(self._records[key])
 
     def take(self) -> dict[str, Any]:
-        """What changed, as stored objects by key. The caller stores them before anything else is fetched."""
+        """The changed records, as stored objects by key; then none counts as changed.
+
+        The caller stores them before it fetches another record: the cache may drop them now.
+        """
         changed = {key: self._records[key] for key in sorted(self._changed)}
         for record in changed.values():
             if isinstance(record, rec.Stage):
-                tasks.summarise(record)
+                task_statistics.summarise(record)
             elif isinstance(record, rec.Sql):
                 plans.total_accesses(record)
         self._changed.clear()
         self.pending = 0
-        for key in list(self._records)[: max(0, len(self._records) - CACHED)]:
+        for key in list(self._records)[: max(0, len(self._records) - MAX_CACHED)]:
             del self._records[key]
         return {key: rec.to_value(record) for key, record in changed.items()}
 
 
-def _rough_size(record: rec.Record) -> int:
-    """About how many bytes of JSON: enough to keep a transaction small."""
+def _approximate_size(record: rec.Record) -> int:
+    """Approximate bytes of JSON, exact enough to bound a transaction."""
     if isinstance(record, rec.Sql):
         return 2_000 + len(record.plan) + 150 * len(record.metrics) + 8 * len(record.jobs)
     if isinstance(record, rec.Stage):
