@@ -27,10 +27,9 @@ from kvwal.ports.processes import tell_if_forked
 from kvwal.ports.space import space_stats
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.context import StoreContext
-from kvwal.store.forgetting import Forgetting
 from kvwal.store.open_business import OpenBusiness, open_business
 from kvwal.store.options import Options
-from kvwal.store.retirement import Retirement
+from kvwal.store.retirement import Forgetting, Retirement
 from kvwal.structures.state import Now, State
 
 T = TypeVar("T")

@@ -1,16 +1,27 @@
-"""Retirement of the logs of destroyed maps: a log is removed once all its entries are archived and none is live."""
+"""Retirement of the logs of destroyed maps.
+
+A log is removed from the disk once all its entries are archived and none is live. Only the end of the log is left there. Once its
+history is over, the log is removed from the archive, and then its end from the disk.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
+from archive.layout import Place
+from kvwal.archiver.jobs import ArchiveTarget, Forget, Forgotten
+from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import KvwalError
+from kvwal.log.files.format import SnapshotHeader
+from kvwal.log.files.retired import end_of, forget, retired_places
 from kvwal.ports.boundary import contain_awaiting, raised_to_awaiter, start_task
 from kvwal.ports.logger import Logger
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal.store.context import StoreContext
 from kvwal.store.open_business import OpenBusiness
+from kvwal.store.schedule import MAINTENANCE_SECONDS
 
 
 class Retirement:
@@ -91,3 +102,71 @@ class Retirement:
     def _failed(self, name: str, error: BaseException) -> None:
         trace = None if isinstance(error, KvwalError | OSError) else error
         self._logger.warning("a log that holds nothing is still there", business=name, error=str(error), exc_info=trace)
+
+
+class Forgetting:
+    """Removes the objects of retired logs from the archive, one log after the other. Used on the store's event loop."""
+
+    def __init__(self, context: StoreContext, node_place: Place, has_log: Callable[[str], bool]) -> None:
+        """`node_place` names the node; its business does not count. `has_log(business)`: the business has a log again."""
+        self._context = context
+        self._node_place = node_place
+        self._has_log = has_log
+        self.may: Callable[[], Awaitable[bool]] = _always
+        """Whether no other node can still archive an entry that is older than the newest one in the archive."""
+        self._due = context.ports.clock.elapsed() + MAINTENANCE_SECONDS
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def tick(self) -> None:
+        """Begin a round, if it is due. To be called about every second."""
+        now = self._context.ports.clock.elapsed()
+        if self._closed or self._context.archive_url is None or now < self._due:
+            return
+        if self._task is None or self._task.done():
+            self._due = now + MAINTENANCE_SECONDS
+            self._task = start_task(contain_awaiting(self._run, self._failed), raised_to_awaiter)
+
+    async def close(self) -> None:
+        """Wait for the round that is under way, and begin no other."""
+        self._closed = True
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        """Remove the retired logs that are due. The first failure ends the round; the next round begins anew."""
+        due_logs = await self._context.ports.workers.run(self._logs_without_history)
+        if not due_logs or not await self.may():
+            return
+        for place, end in due_logs:
+            if self._closed:
+                return
+            if not self._has_log(place.business):
+                await self._forget(place, end)
+
+    def _logs_without_history(self) -> list[tuple[Place, SnapshotHeader]]:
+        """Retired logs whose last entry is older than the setting `history_seconds`."""
+        context, wanted = self._context, self._node_place
+        before = context.ports.clock.wall_ms() - int(context.settings.history_seconds * 1000)
+        disk, root = context.ports.disk, context.root
+        places = retired_places(disk, root, wanted.namespace, wanted.cluster)
+        ends = ((place, end_of(disk, root, place)) for place in places if place.node == wanted.node)
+        return [(place, end) for place, end in ends if end and end.last_timestamp >> TIMESTAMP_SHIFT < before]
+
+    async def _forget(self, place: Place, end: SnapshotHeader) -> None:
+        context = self._context
+        where = (place.namespace, place.cluster, place.business, place.node)
+        target = ArchiveTarget(context.archive_url or "", where, end.log_id, context.options)
+        job = Forget(target, end.last_sequence, end.last_timestamp)
+        if (await context.archiver.do(job, Forgotten)).gone and not self._has_log(place.business):
+            await context.ports.workers.run(partial(forget, context.ports.disk, context.root, place))
+
+    def _failed(self, error: BaseException) -> None:
+        trace = None if isinstance(error, KvwalError | OSError) else error
+        self._context.logger.warning(
+            "what the archive holds of destroyed maps is still there", error=str(error), exc_info=trace
+        )
+
+
+async def _always() -> bool:
+    return True
