@@ -39,10 +39,10 @@ class Question(msgspec.Struct, frozen=True, rename={"baseline": "limit"}):
     not_counted: str
 
 
-class Row(msgspec.Struct, frozen=True, rename={"baselines": "limits"}):
+class Row(msgspec.Struct, frozen=True, rename={"name": "what", "baselines": "limits"}):
     """One figure. `ours` and `baselines` are the rounds in the order they ran. `figure` is compared with `target`."""
 
-    what: str
+    name: str
     unit: str
     ours: list[float]
     baselines: list[float]
@@ -109,7 +109,7 @@ def pairs(figure_is: str, baselines: list[float], ours: list[float]) -> list[flo
 
 
 def ratio_row(
-    what: str,
+    name: str,
     unit: str,
     baselines: list[float],
     ours: list[float],
@@ -119,11 +119,11 @@ def ratio_row(
 ) -> Row:
     """A row whose figure is the median of the ratios of ours to the baseline, pair by pair."""
     figure = statistics.median(pairs(RATIO, baselines, ours))
-    return Row(what, unit, ours, baselines, figure, RATIO, target, must, notes or {})
+    return Row(name, unit, ours, baselines, figure, RATIO, target, must, notes or {})
 
 
 def absolute_row(
-    what: str,
+    name: str,
     unit: str,
     baselines: list[float],
     ours: list[float],
@@ -132,7 +132,7 @@ def absolute_row(
     notes: dict[str, float] | None = None,
 ) -> Row:
     """A row whose figure is the median of ours. The baseline stands beside it for scale."""
-    return Row(what, unit, ours, baselines, statistics.median(ours), unit, target, must, notes or {})
+    return Row(name, unit, ours, baselines, statistics.median(ours), unit, target, must, notes or {})
 
 
 def rate(count: int, work: Callable[[], object]) -> float:

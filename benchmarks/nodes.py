@@ -74,8 +74,8 @@ class Nodes:
         }
         for address in self._http:
             lines = [line.rsplit(" ", 1) for line in fetch(address).decode().splitlines() if not line.startswith("#")]
-            for what, metric in zip(memory, ("process_resident_memory", "kvwal_heap_used", "kvwal_map"), strict=True):
-                memory[what] += sum(float(value) for name, value in lines if name.startswith(f"{metric}_bytes")) / (
+            for label, metric in zip(memory, ("process_resident_memory", "kvwal_heap_used", "kvwal_map"), strict=True):
+                memory[label] += sum(float(value) for name, value in lines if name.startswith(f"{metric}_bytes")) / (
                     1 << 20
                 )
         return memory

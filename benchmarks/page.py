@@ -78,7 +78,7 @@ def spread(row: Row) -> str:
 
 def explanation(row: Row) -> str:
     """The reason of a missed target; empty if the target was reached or no reason is known."""
-    return "" if row.met else MISSES.get(row.what, "")
+    return "" if row.met else MISSES.get(row.name, "")
 
 
 def summary(results: list[Result]) -> str:
@@ -86,7 +86,7 @@ def summary(results: list[Result]) -> str:
     lines = [["question", "measured", "target"]]
     for result in results:
         for row in result.rows:
-            link = f"[{row.what}](#{anchor(result.question.title)})"
+            link = f"[{row.name}](#{anchor(result.question.title)})"
             lines.append([link, verdict(row), f"{row.must} {number(row.target)} {row.figure_is}"])
     return table(lines)
 
@@ -103,9 +103,9 @@ def section(result: Result) -> str:
     for row in result.rows:
         baseline = number(statistics.median(row.baselines)) if row.baselines else "–"
         ours = number(statistics.median(row.ours))
-        lines.append([row.what, row.unit, baseline, ours, str(len(row.ours)), verdict(row), spread(row)])
-    notes = [f"- {row.what}: {name} {number(value)}" for row in result.rows for name, value in row.notes.items()]
-    notes += [f"- {row.what}: {explanation(row)}" for row in result.rows if explanation(row)]
+        lines.append([row.name, row.unit, baseline, ours, str(len(row.ours)), verdict(row), spread(row)])
+    notes = [f"- {row.name}: {name} {number(value)}" for row in result.rows for name, value in row.notes.items()]
+    notes += [f"- {row.name}: {explanation(row)}" for row in result.rows if explanation(row)]
     return "\n".join(
         [
             f"## {question.title}\n",
@@ -149,7 +149,7 @@ def plot(result: Result) -> None:
         axis.set_yticks([0, 1], [name for name, _, _ in series])
         axis.set_xlim(left=0)
         axis.set_title(
-            f"{row.what} [{row.unit}]: {number(row.figure)} {row.figure_is}, {row.must} {number(row.target)}",
+            f"{row.name} [{row.unit}]: {number(row.figure)} {row.figure_is}, {row.must} {number(row.target)}",
             fontsize=9,
             loc="left",
         )

@@ -1,4 +1,4 @@
-"""`make bench`: measure all questions, or the named ones, store the results and regenerate docs/benchmarks.md.
+"""The command of `make bench`: measure all questions, or the named ones, store the results and regenerate docs/benchmarks.md.
 
 With --quick each question runs once on tiny inputs and no result is stored. That checks the code of the benchmarks.
 """
@@ -46,7 +46,7 @@ def main() -> int:
         for row in result.rows:
             verdict = "tried" if options.quick else "reached" if row.met else "MISSED"
             print(
-                f"    {row.what}: {row.figure:,.4g} {row.figure_is}, {row.must} {row.target:,g}: {verdict}", flush=True
+                f"    {row.name}: {row.figure:,.4g} {row.figure_is}, {row.must} {row.target:,g}: {verdict}", flush=True
             )
         if not options.quick:
             save(result)

@@ -61,5 +61,5 @@ def measure(run: Run) -> list[Row]:
     for _ in range(run.size(3, 1)):
         with nodes(run.root(), 3, run.root()) as three:
             gaps.append(longest_gap(run, three))
-    what = "100 puts in flight, one node of three is killed (kvwal.connect)"
-    return [Row(what, "s", gaps, [0.0] * len(gaps), max(gaps), "s without an answer", 5, "at most")]
+    name = "100 puts in flight, one node of three is killed (kvwal.connect)"
+    return [Row(name, "s", gaps, [0.0] * len(gaps), max(gaps), "s without an answer", 5, "at most")]

@@ -54,7 +54,7 @@ def in_batches(proxy: Any, count: int) -> None:
         blocking.put_all({f"{number:08d}": VALUE for number in range(first, first + BATCH)})
 
 
-def compare(run: Run, cluster: Nodes, what: str, work: Callable[[Any, int], None], count: int, target: float) -> Row:
+def compare(run: Run, cluster: Nodes, title: str, work: Callable[[Any, int], None], count: int, target: float) -> Row:
     """One row: both kinds of map in turn."""
     with cluster.client() as client:
         for name in (VOLATILE, DURABLE):
@@ -64,7 +64,7 @@ def compare(run: Run, cluster: Nodes, what: str, work: Callable[[Any, int], None
             return rate(count, lambda: work(client.get_map(name), count))
 
         baselines, ours = run.interleave(5, lambda: measured(VOLATILE), lambda: measured(DURABLE))
-    return ratio_row(what, "puts/s", baselines, ours, "at least", target)
+    return ratio_row(title, "puts/s", baselines, ours, "at least", target)
 
 
 def measure(run: Run) -> list[Row]:

@@ -291,7 +291,7 @@ def test_what_is_no_event_log_is_named(store: kvwal.Store, tmp_path: Path) -> No
     (empty / "notes").write_text("hello, this is no event log\n")
     assert "is no event log of Spark" in record_event_logs(store, [empty])[0].problem
     (empty / "notes").write_text("")
-    assert "does not say yet" in record_event_logs(store, [empty])[0].problem
+    assert "does not name its application yet" in record_event_logs(store, [empty])[0].problem
 
 
 def test_hostile_numbers_and_names_are_damage_or_kept_as_they_are(
