@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -28,15 +27,8 @@ pytestmark = [
 SMALL = "[log]\narchive_seconds = 1\n"
 
 
-@pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Network]]:
-    """Three members on a network that can be cut; each test leaves all of them serving."""
-    with networked(tmp_path_factory.mktemp("three"), 3, config=SMALL) as made:
-        yield made
-
-
 def test_nobody_reads_a_change_that_goes_with_its_owner(three: tuple[Cluster, Network]) -> None:
-    """Writers of few keys each always have a change on its way; readers ask whoever owns them, as long as that answers."""
+    """Writers of few keys each always have a change on its way; readers ask the owner of each key as long as it answers."""
     cluster, network = three
     members = ",".join(node.address for node in cluster.nodes)
     with checked(kvwal.connect(members, cluster=CLUSTER), "held", writers=24, keys=2, readers=6, others=1) as clients:

@@ -67,7 +67,7 @@ def test_two_are_killed_and_the_third_refuses_reads_and_writes(three: Cluster) -
     assert three.contents("killed") == JOBS
 
 
-def test_who_was_killed_and_will_not_come_is_expected_until_the_operator_says_so(three: Cluster) -> None:
+def test_a_killed_member_is_expected_until_the_operator_leaves_it_out(three: Cluster) -> None:
     lost = three.nodes.pop()
     lost.kill()
     three.tell("--without", lost.name)
