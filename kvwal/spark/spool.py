@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kvwal.spark.eventlog.log_reader import LogReader, LogResult, RecordMap, ReportProgress, result_of
 from kvwal.spark.eventlog.logs import EventLog, identify
-from kvwal.spark.eventlog.reading import LogReader, LogResult, RecordMap, ReportProgress, result_of
 from kvwal.spark.records import Position
 
 FOLDER = "_spark"
