@@ -68,9 +68,8 @@ class Spool(NamedTuple):
         if identity is None:  # the driver was killed before the log named its application
             self.remove(log)
             return None
-        if (
-            log.files()[-1].roll != LAST_ROLL
-        ):  # a log with its last roll has a recorder that was closed and could not store all
+        # A closed recorder has written the last roll; it left the log only because it could not store all events.
+        if log.files()[-1].roll != LAST_ROLL:
             add_roll(log, LAST_ROLL, [{"Event": "kvwal.Detached", "Killed": True}])
         reader, size = LogReader(records, log, identity, position=POSITION), log.size()
         reader.advance(lambda done: progress(done, size, identity.app) if progress else None)

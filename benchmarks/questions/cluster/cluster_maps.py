@@ -50,7 +50,7 @@ class Maps:
 
 
 def scraped(node: Nodes, client: hazelcast.HazelcastClient) -> Figures:
-    """The median time of the scrapes, and the slowest of the writes that a client makes meanwhile. Times are in ms."""
+    """The median time of the scrapes, and the slowest of the writes of a client during the scrapes. Times are in ms."""
     write_times, ended = [0.0], threading.Event()
 
     def write() -> None:
