@@ -75,11 +75,9 @@ def application(root: Path, archive: Path, work: Path, *more: str) -> subprocess
         str(archive),
         *more,
     ]
-    python = {
-        **os.environ,
-        "PYSPARK_PYTHON": sys.executable,
-    }  # for Spark's workers: by default they take the first python3 on the PATH
-    return subprocess.Popen(command, env=python, start_new_session=True, stderr=(work / "stderr.txt").open("ab"))
+    # Spark's workers take the first python3 on the PATH unless PYSPARK_PYTHON names another.
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    return subprocess.Popen(command, env=environment, start_new_session=True, stderr=(work / "stderr.txt").open("ab"))
 
 
 def record_flights(root: Path, archive: Path, work: Path) -> None:

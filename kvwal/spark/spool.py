@@ -57,7 +57,7 @@ class Spool(NamedTuple):
             folder = folder.parent
 
     def read_rest(self, records: RecordMap, progress: ReportProgress | None = None) -> list[LogResult]:
-        """Read the logs that killed drivers of this node left, and delete them.
+        """Read the logs that killed drivers of this node left, and delete each that was read to its end.
 
         The caller holds the lock of the node, so no driver is recording as this node.
         """
