@@ -10,10 +10,9 @@ from hazelcast.future import Future as HazelcastFuture
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from kvwal.client.failures import translate, would_wait
-from kvwal.client.history import ask
 from kvwal.client.link import Link, is_reactor
+from kvwal.client.member_tasks import ask_history, send_transaction
 from kvwal.client.memory import ClusterMemory, make_entry, to_data
-from kvwal.client.transactions import send
 from kvwal.cluster.requests import Question
 from kvwal.codecs import registry
 from kvwal.config import MIB
@@ -100,7 +99,7 @@ class ClusterBusiness:
             wait=wait_fixed(_RETRY_SECONDS), reraise=True,
         ):  # fmt: skip
             with attempt:
-                block = self._link.result(lambda: ask(self._link.client, question), self.label)
+                block = self._link.result(lambda: ask_history(self._link.client, question), self.label)
         return _decode(bytes(block))
 
     def clear(self) -> None:
@@ -124,7 +123,7 @@ class ClusterBusiness:
 
     def send_all(self, entries: list[Entry]) -> HazelcastFuture[Any]:
         """Begin to change all these keys as one transaction."""
-        return send(self._link.client, self.name, entries)
+        return send_transaction(self._link.client, self.name, entries)
 
     def release_slot(self) -> None:
         """Release the slot of a submission that is done."""
