@@ -54,7 +54,7 @@ Business = Annotated[
     ),
 ]
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The key, as text (see --key-class).", show_default=False)]
-KeyClass = Annotated[str, typer.Option(help="What KEY stands for: str, int, float, bool, bytes or none.")]
+KeyClass = Annotated[str, typer.Option(help="The class of KEY: str, int, float, bool, bytes or none.")]
 Namespace = Annotated[str, typer.Option(help="The namespace.", rich_help_panel="Which log")]
 AnyNamespace = Annotated[str, typer.Option(help="The namespace; '*' for all of them.", rich_help_panel="Which log")]
 Cluster = Annotated[str, typer.Option(help="The cluster.", rich_help_panel="Which log")]
@@ -77,7 +77,7 @@ Resume = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Keep notes of what was read and found sound in FILE: run again after an interruption, it goes on from there.",
+        help="Note in FILE which files are sound; the same command, run again after an interruption, skips them.",
         show_default=False,
     ),
 ]

@@ -90,7 +90,7 @@ def now_ms() -> int:
 
 
 def archive_run(selection: LogSelection, accept_clock: AcceptClock = False, json: Json = False) -> None:
-    """Seal what is in the log, archive it, and return when the archive has confirmed it."""
+    """Seal the log up to now, archive it, and return when the archive has confirmed it."""
     with selection.open_all(accept_clock=accept_clock) as (store, count):
         store.archive()
         stats = store.stats()
@@ -99,7 +99,7 @@ def archive_run(selection: LogSelection, accept_clock: AcceptClock = False, json
 
 
 def archive_list(selection: ArchiveSelection, json: Json = False) -> None:
-    """List the objects that count, with what each covers."""
+    """List the live objects, each with the range that it covers."""
     objects = selection.objects()
     names = ["namespace", "business", "node", "first", "last", "horizon", "rows", "bytes", "newest"]
     show.table_or_json(names, listed(objects, selection.places(objects)), json)
@@ -117,7 +117,7 @@ def listed(objects: Objects, places: list[Place]) -> Iterator[tuple[str | int, .
 
 
 def archive_verify(selection: ArchiveSelection, resume: Resume = None, json: Json = False) -> None:
-    """Read every object back and check it: checksums, names, order, gaps, the chain of seals. Exit code 4 on any finding."""
+    """Read every object and check it: checksums, names, order, gaps, the chain of seals. Exit code 4 on any finding."""
     objects = selection.objects()
     findings, checked, counted = [], 0, 0
     with show.progress() as report, scrub_notes(resume, f"the archive {objects.url}") as notes:
@@ -138,10 +138,10 @@ def archive_rewrite(
     history: Annotated[
         float, typer.Option(help="Days of which every change is kept.", callback=check_number)
     ] = Settings().history_seconds / 86400,
-    force: Annotated[bool, typer.Option(help="Rewrite everything, worth it or not.")] = False,
+    force: Annotated[bool, typer.Option(help="Rewrite every object, even if it is not worth it.")] = False,
     json: Json = False,
 ) -> None:
-    """Merge small objects and drop history that is old enough. What they replace stays until gc."""
+    """Merge small objects and drop history that is old enough. The replaced objects stay until gc."""
     objects = selection.objects()
     lines = []
     with show.progress() as report:

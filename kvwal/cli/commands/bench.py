@@ -22,13 +22,13 @@ def bench(
     root: Annotated[
         Path,
         typer.Argument(
-            metavar="ROOT", help="A folder on the disk that is meant; it is left as it was.", show_default=False
+            metavar="ROOT", help="A folder on the disk to measure; it is left as it was.", show_default=False
         ),
     ],
     seconds: Annotated[float, typer.Option(help="How long each measurement takes.", callback=check_time)] = 2.0,
     json: Json = False,
 ) -> None:
-    """Measure durable puts on this disk, beside a bare loop of write and fdatasync."""
+    """Measure durable puts on a disk, beside a bare loop of write and fdatasync."""
     root.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=BENCH_PREFIX, dir=root))
     try:

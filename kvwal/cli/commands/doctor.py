@@ -33,7 +33,7 @@ GLANCE_ABOVE = 1 << 20
 
 
 def doctor(selection: WholeRootSelection, json: Json = False) -> None:
-    """Look at everything under ROOT, whoever holds it, and say what needs doing. Exit code 1 if something does."""
+    """Examine everything under ROOT, even while a process holds it, and say what to do. Exit code 1 if there is a problem."""
     check_root(selection.root)
     seen, findings = look(selection)
     if not seen and (selection.namespace, selection.cluster, selection.node) != (ALL, ALL, None):

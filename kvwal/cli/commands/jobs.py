@@ -45,14 +45,16 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 def jobs(
     selection: LogSelection,
     app: Annotated[str | None, typer.Argument(help="One application: its id, the beginning of one, or a name.")] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Only what failed, and why.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Only failures, each with its error.")] = False,
     since: Annotated[
         str | None, typer.Option(help="Not before this time, or 90m, 24h, 7d ago, or 'yesterday'.")
     ] = None,
-    runs: Annotated[str | None, typer.Option(help="The last 30 runs of what has this name or description.")] = None,
+    runs: Annotated[
+        str | None, typer.Option(help="The last 30 runs of the application, job or query with this name.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """The Spark applications that were recorded, and their jobs; all about one of them; what failed; or how runs compare."""
+    """Print the recorded Spark applications and their jobs; or one application in full; or failures; or runs side by side."""
     after = parse_since(since)
     with selection.open(read_only=True) as store:
         if BUSINESS not in store.businesses():

@@ -42,7 +42,7 @@ OneBusiness = Annotated[
 
 
 def log_dump(selection: WideLogSelection, business: OneBusiness = None, json: Json = False) -> None:
-    """Print every entry that is in the log's segments, in the order it was written."""
+    """Print every entry of the log's segments, in the order of writing."""
     for place in selection.logs(business):
         for file, sequence, entry in dump(OS_DISK, selection.root, place):
             if json:
@@ -60,7 +60,7 @@ def log_verify(
     resume: Resume = None,
     json: Json = False,
 ) -> None:
-    """Read every segment and snapshot and check it, and look in the archive for what is not here any more. Changes nothing;
+    """Read and check every segment and snapshot, and look in the archive for segments that were deleted here. Changes nothing;
     exit code 4 if anything is damaged or missing.
     """
     places = selection.logs(business)
@@ -89,14 +89,14 @@ def described(file: Inspection) -> tuple[str, int, int, int, int, str, str]:
 def log_repair(
     selection: WideLogSelection,
     business: OneBusiness = None,
-    into: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A new root for what can be saved.")] = None,
+    into: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A new root for the saved entries.")] = None,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Go on in the archive, and fence the damaged log there.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Say what can be saved of a damaged log, and what is lost; write what is saved to a new root. The damaged one is never
-    changed. Exit code 4 if something is lost.
+    """Print how much of a damaged log can be saved, and what is lost; write the saved entries to a new root. The damaged log
+    is never changed. Exit code 4 if anything is lost.
     """
     places = selection.logs(business)
     _check_repair(selection, places, into, take_over)
@@ -138,7 +138,7 @@ def _check_repair(selection: LogSelection, places: list[Place], into: Path | Non
         if holder := lock_holder(selection.root, log_folder(selection.root, place)):
             raise StoreLocked(
                 f"{selection.root}: {place.business} is held by {holder}; nothing was written.",
-                hint="That process has everything in memory: let it write what matters elsewhere before you stop it.",
+                hint="That process has everything in memory: let it copy the important entries before you stop it.",
             )
 
 

@@ -52,7 +52,7 @@ def query(
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
     json: Json = False,
 ) -> None:
-    """Ask in SQL: each business is a table, and BUSINESS_history has its changes.
+    """Run a SQL query: each business is a table, and BUSINESS_history has its changes.
 
     Columns: key, value (JSON), key_class, value_class, timestamp, time, expires, raw (the bytes); a history has deleted, node and
     sequence too. With --namespace '*' the first column is namespace.

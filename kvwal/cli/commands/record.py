@@ -19,7 +19,7 @@ Logs = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="[EVENTLOG_OR_DIR]...",
-        help="Event logs, or folders of them. None: what killed drivers left under ROOT.",
+        help="Event logs, or folders of them. Without any: the events that killed drivers left under ROOT.",
     ),
 ]
 

@@ -10,7 +10,7 @@ from kvwal.cli.tables import print_table
 
 
 def stats(selection: LogSelection, json: Json = False) -> None:
-    """Print what each log holds, how far its snapshot has come, and the room on the disk."""
+    """Print the figures of each log, the position of its snapshot, and the space on the disk."""
     selection.logs()
     with selection.open(read_only=True) as store:
         figures = store.stats()

@@ -96,14 +96,16 @@ def import_(
     business: Business,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="What `export` wrote; without it, standard input.", show_default=False),
+        typer.Argument(
+            metavar="FILE", help="A file that `export` wrote; without it, standard input.", show_default=False
+        ),
     ] = None,
     accept_clock: AcceptClock = False,
     json: Json = False,
 ) -> None:
-    """Put every entry of an export, in transactions of some hundred. What has expired meanwhile is left out.
+    """Put every entry of an export, in transactions of some hundred. Expired entries are left out.
 
-    An entry that is there already is put again: run it again after a failure.
+    An entry that is there already is put again, so the command may be repeated after a failure.
     """
     written = expired = 0
     with lines_of(file) as lines, selection.open(accept_clock=accept_clock) as store:
@@ -140,7 +142,7 @@ def read(lines: Iterable[bytes], now_ms: int) -> Iterator[Entry | None]:
         except (msgspec.DecodeError, binascii.Error, CodecError, ValueError) as error:
             raise ConfigError(
                 f"line {number} is no line of an export: {str(error).rstrip('.')}.",
-                hint="What stands in whole transactions before it is put; mend the line, and run it again.",
+                hint="Whole transactions before this line were put. Mend the line, and run it again.",
             ) from error
         expired = 0 < parsed.expires_ms <= now_ms
         yield (
