@@ -10,7 +10,7 @@ from rich.text import Text
 from kvwal.cli.tables import Cell, Sheet, columns
 from kvwal.cli.text import visible
 from kvwal.scrub.units import size
-from kvwal.spark.queries import Detail, Found
+from kvwal.spark.queries import ApplicationDetail, RecordedApplication
 from kvwal.spark.records import Access, Application, Job, Stage, Totals
 
 _RAISED = re.compile(r"^[ \t]*[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*", re.MULTILINE)
@@ -78,7 +78,7 @@ def _totals(totals: Totals) -> tuple[str, str, str, str, str]:
     )
 
 
-def application_row(found: Found) -> tuple[Cell, ...]:
+def application_row(found: RecordedApplication) -> tuple[Cell, ...]:
     """The row of one application in a table with the columns `JOBS`."""
     app = found.app
     return (
@@ -108,7 +108,7 @@ def job_row(job: Job) -> tuple[Cell, ...]:
     )
 
 
-def application_sheet(found: Found) -> Sheet:
+def application_sheet(found: RecordedApplication) -> Sheet:
     """The facts about one application, a row each."""
     app: Application = found.app
     sheet = Sheet(columns("", ""))
@@ -131,7 +131,7 @@ def application_sheet(found: Found) -> Sheet:
     return sheet
 
 
-def jobs_sheet(detail: Detail) -> Sheet:
+def jobs_sheet(detail: ApplicationDetail) -> Sheet:
     """The jobs of one application."""
     sheet = Sheet(JOBS, "Jobs")
     for job in detail.jobs:
@@ -139,7 +139,7 @@ def jobs_sheet(detail: Detail) -> Sheet:
     return sheet
 
 
-def stages_sheet(detail: Detail) -> Sheet:
+def stages_sheet(detail: ApplicationDetail) -> Sheet:
     """The stages of one application, each with the title of its job."""
     sheet = Sheet(_STAGES, "Stages (skew: slowest task over the median)")
     titles = {job.id: job.description for job in detail.jobs}
@@ -168,7 +168,7 @@ def _stage_row(stage: Stage) -> tuple[Cell, ...]:
     )
 
 
-def reads_and_writes_sheet(detail: Detail) -> Sheet:
+def reads_and_writes_sheet(detail: ApplicationDetail) -> Sheet:
     """The tables and files that the SQL executions of one application read and wrote."""
     sheet = Sheet(_ACCESSES, "Read and written")
     parents = {sql.root for sql in detail.sql if sql.root != sql.id}  # their parts have the counters
@@ -193,7 +193,7 @@ def _access_row(access: Access) -> tuple[str, ...]:
     )
 
 
-def batches_sheet(detail: Detail) -> Sheet:
+def batches_sheet(detail: ApplicationDetail) -> Sheet:
     """The streaming batches of one application."""
     sheet = Sheet(_BATCHES, "Streaming batches")
     for batch in detail.batches:

@@ -33,10 +33,10 @@ from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.units import size
 from kvwal.spark import queries
 from kvwal.spark.eventlog.reading import BUSINESS
-from kvwal.spark.queries import Found
+from kvwal.spark.queries import RecordedApplication
 from kvwal.spark.records import Job, to_value
 
-Records = queries.Indexed
+Records = queries.RecordIndex
 
 _AGO = re.compile(r"([0-9]{1,9})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -50,7 +50,8 @@ def jobs(
         str | None, typer.Option(help="Not before this time, or 90m, 24h, 7d ago, or 'yesterday'.")
     ] = None,
     runs: Annotated[
-        str | None, typer.Option(help="The last 30 runs of the application, job or query with this name.")
+        str | None,
+        typer.Option(help="The last 30 runs of the application, job or query with this name or description."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -103,7 +104,7 @@ def show_all(records: Records, since: int, json: bool) -> None:
     print_sheets(sheet)
 
 
-def show_application(records: Records, found: Found, json: bool) -> None:
+def show_application(records: Records, found: RecordedApplication, json: bool) -> None:
     """Print one application: its figures, jobs, stages, reads and writes, streaming batches, and failures."""
     detail = queries.detail(records, found)
     if json:

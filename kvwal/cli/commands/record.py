@@ -56,7 +56,7 @@ def record(
         )
 
 
-def _read_spools(selection: LogSelection, accept_clock: bool, progress: show.Report) -> list[reading.Read]:
+def _read_spools(selection: LogSelection, accept_clock: bool, progress: show.Report) -> list[reading.LogResult]:
     """Read the spools of drivers that ended without closing their recorder, each into the node that it recorded as."""
     wanted = (selection.namespace, selection.cluster)
     spools = [left for left in spool.spools(selection.root) if (left.namespace, left.cluster) == wanted]
@@ -77,7 +77,7 @@ def _read_spools(selection: LogSelection, accept_clock: bool, progress: show.Rep
     return reads
 
 
-def _print_reads(reads: list[reading.Read], json: bool) -> None:
+def _print_reads(reads: list[reading.LogResult], json: bool) -> None:
     if json:
         for read in reads:
             show.json_line({**read._asdict(), "path": str(read.path)})

@@ -28,13 +28,6 @@ pytestmark = [
 SMALL = "[log]\narchive_seconds = 1\n"
 
 
-@pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Network]]:
-    """Three members on a network that can be cut; each test leaves all of them serving."""
-    with networked(tmp_path_factory.mktemp("three"), 3, config=SMALL) as made:
-        yield made
-
-
 @contextmanager
 def load(cluster: Cluster, name: str, *first: Node) -> Iterator[Writers]:
     """Clients that write and read meanwhile; afterwards what they saw is judged. They notice a silent member as members do:
