@@ -214,7 +214,7 @@ class WideLogSelection(LogSelection):
 
 @dataclass(frozen=True)
 class WholeRootSelection(LogSelection):
-    """Bundle: a selection of logs that starts with all namespaces and all clusters under the root."""
+    """Bundle: a selection of logs whose default is all namespaces and all clusters under the root."""
 
     namespace: AnyNamespace = ALL
     cluster: AnyCluster = ALL

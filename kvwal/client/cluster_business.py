@@ -82,9 +82,7 @@ class ClusterBusiness:
         raise self.overloaded()
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
-        """See `structures.business.Business.history`: a member reads the logs of all members as they
-        are at the time of the request.
-        """
+        """See `structures.business.Business.history`. A member reads the logs of all members when the request arrives."""
         return [entry.public() for entry in self._ask(Question(self.name, key_class, key))]
 
     def as_of(self, timestamp: int) -> State:
@@ -93,7 +91,7 @@ class ClusterBusiness:
         return to_state(entries, lambda: timestamp >> TIMESTAMP_SHIFT)
 
     def _ask(self, question: Question) -> list[Entry]:
-        """Ask again if the member leaves meanwhile: a history request changes nothing."""
+        """Entries that answer a history request. The request changes nothing, so it is sent again if its member leaves."""
         for attempt in Retrying(
             retry=retry_if_exception_type(ClusterUnreachable), stop=stop_after_delay(self.patience),
             wait=wait_fixed(_RETRY_SECONDS), reraise=True,
