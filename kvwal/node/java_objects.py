@@ -20,6 +20,8 @@ class JavaObjects:
     """BatchQueues.java"""
     gate: Any
     """ReadyGate.java"""
+    fence: Any
+    """OwnershipFence.java"""
     leases: Any
     """Leases.java"""
     link_monitor: Any
@@ -38,7 +40,7 @@ class JavaObjects:
         majority = java("kvwal.quorum.Majority")(gate, leases)
         requests = java("kvwal.history.HistoryRequests")
         return JavaObjects(
-            queues=java("kvwal.log.BatchQueues")(), gate=gate, leases=leases,
+            queues=java("kvwal.log.BatchQueues")(), gate=gate, fence=java("kvwal.clock.OwnershipFence")(), leases=leases,
             link_monitor=java("kvwal.quorum.LinkMonitor")(), majority=majority,
             history_requests=requests(gate, majority), peer_requests=requests.ofPeers(),
         )  # fmt: skip

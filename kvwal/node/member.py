@@ -51,18 +51,24 @@ def configuration(options: NodeOptions, archive: str | None, java_objects: JavaO
     config.setProperty("hazelcast.local.localAddress", options.address.host)
     _network(config.getNetworkConfig(), options)
     _serialization(config.getSerializationConfig())
-    factory = java("kvwal.log.LogStore$Factory")(java_objects.queues, java_objects.gate)
+    pending = java("kvwal.backups.PendingChanges")(options.file.backups, java_objects.leases, java_objects.majority)
+    applied = java("kvwal.transactions.AppliedChanges")()
+    context = java("kvwal.log.LogContext")(
+        java_objects.queues, java_objects.gate, java_objects.fence, pending, applied.refusals()
+    )
+    factory = java("kvwal.member.LogStoreFactory")(context)
     config.getMapConfig("default").setMapStoreConfig(_store(factory)).setSplitBrainProtectionName(_MAJORITY)
     protection = java("com.hazelcast.config.SplitBrainProtectionConfig")(_MAJORITY, True)
-    java_objects.gate.pending.configure(options.file.backups, java_objects.leases, java_objects.majority)
+    guard = java("kvwal.backups.OperationGuard")(java_objects.majority, pending)
+    java_objects.gate.configure(config)
     java_objects.leases.configure(config)
     java_objects.link_monitor.configure(config)
     java_objects.history_requests.configure(config)
     java_objects.peer_requests.configure(config)
-    config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(java_objects.majority))
+    config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(guard))
     for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", AGREED, STATUSES):
         config.addMapConfig(java("com.hazelcast.config.MapConfig")(pattern))
-    java("kvwal.transactions.Transactions").configure(config, _store(factory), java_objects.gate)
+    java("kvwal.transactions.Transactions").configure(config, _store(factory), java_objects.gate, applied)
     for name, found in config.getMapConfigs().items():
         found.setBackupCount({AGREED: MOST_COPIES, STATUSES: 0}.get(str(name), options.file.backups))
         found.setAsyncBackupCount(MOST_COPIES if str(name) == STATUSES else 0)
@@ -98,12 +104,13 @@ def _serialization(config: Any) -> None:
 
     Java deserialization is for errors between members: see AllowedClasses.java."""
     config.setJavaSerializationFilterConfig(java("kvwal.security.AllowedClasses").filter())
-    pass_through = java("kvwal.codec.OpaqueSerializer")
+    config.addDataSerializableFactory(java("kvwal.node.TaskIds").FACTORY, java("kvwal.member.TaskFactory")())
+    opaque = java("kvwal.codec.OpaqueSerializer")
     pickles = java("com.hazelcast.config.GlobalSerializerConfig")()
-    config.setGlobalSerializerConfig(pickles.setImplementation(pass_through.pickles()))
+    config.setGlobalSerializerConfig(pickles.setImplementation(opaque.pickles()))
     foreign = java("com.hazelcast.config.SerializerConfig")()
     foreign.setTypeClass(java("kvwal.codec.OpaqueSerializer$Foreign").class_)
-    config.addSerializerConfig(foreign.setImplementation(pass_through.foreigners()))
+    config.addSerializerConfig(foreign.setImplementation(opaque.foreigners()))
 
 
 def _store(factory: Any) -> Any:

@@ -127,7 +127,7 @@ def build_parts(
             (context.namespace, context.cluster), timestamps_within(context.settings.max_skew_seconds),
             context.clock, workers,
         ),
-        clock_bounds=ClockBoundsExchange(membership, bounds, gate.fence, context.clock),
+        clock_bounds=ClockBoundsExchange(membership, bounds, java_objects.fence, context.clock),
         link_watch=LinkWatch(instance, java_objects.link_monitor, gate, membership, quorum, context.clock),
         peers=peers,
         history=HistoryService(engine, archive, peers, pools.readers),
