@@ -36,7 +36,7 @@ def lock_holder(root: Path, folder: Path) -> str:
     path = folder / LOCK
     if not is_held(path, root / LOCKS):
         return ""
-    return path.read_text().strip() or "a process that has not said who it is"
+    return path.read_text().strip() or "a process that left no note"
 
 
 def survey(root: Path) -> Survey:

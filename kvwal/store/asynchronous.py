@@ -25,7 +25,7 @@ from kvwal.store.options import Default, Options
 from kvwal.structures.business import Business
 from kvwal.structures.changes import Changes
 from kvwal.structures.reads import MapReads
-from kvwal.structures.transaction import Collected
+from kvwal.structures.transaction import CollectedChanges
 
 T = TypeVar("T")
 _MISSING = object()
@@ -182,7 +182,7 @@ class Map:
         return await future
 
 
-class Transaction(Collected):
+class Transaction(CollectedChanges):
     """Changes of one map that are logged as one: all or none of them is present after any crash.
 
     Used by one task, for one `async with` block.

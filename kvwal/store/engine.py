@@ -249,7 +249,7 @@ class Engine:
         self._workers.close()
         self._context.archiver.let_go()
         for business in self.businesses.values():
-            business.log.let_go()
+            business.log.release()
 
     def let_small_segments_wait(self, patience: Callable[[], int]) -> None:
         """Let small segments wait `patience()` archive intervals, in businesses that are opened from now on.

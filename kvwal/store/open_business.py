@@ -166,7 +166,7 @@ class OpenBusiness:
     def forked(self) -> None:
         """Close the business in a child process, without a write: the log and its lock belong to the parent."""
         self._closed = True
-        self.log.forget()
+        self.log.release_in_child()
 
     def _closed_error(self) -> StoreClosed:
         return StoreClosed(

@@ -18,7 +18,7 @@ from kvwal.errors import ConfigError
 from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.units import size
 from kvwal.spark import queries
-from kvwal.spark.eventlog.reading import BUSINESS
+from kvwal.spark.eventlog.log_reader import BUSINESS
 from kvwal.spark.queries import ApplicationDetail, RecordedApplication
 from kvwal.spark.records import Access, Application, Job, Stage, Totals, to_value
 

@@ -11,7 +11,7 @@ from kvwal.cli import show
 from kvwal.cli.options import AcceptClock, Archive, Cluster, Json, Namespace, Node, Root, Where
 from kvwal.errors import ConfigError, Kind, KvwalError, StoreLocked
 from kvwal.spark import spool
-from kvwal.spark.eventlog import reading
+from kvwal.spark.eventlog import log_reader
 
 Logs = Annotated[
     list[Path] | None,
@@ -46,7 +46,7 @@ def record(
     with show.progress() as progress:
         if logs:
             with where.open(accept_clock=accept_clock) as store:
-                reads = reading.record_event_logs(store, logs, progress)
+                reads = log_reader.record_event_logs(store, logs, progress)
         else:
             reads = _left_behind(where, accept_clock, progress)
     _tell(reads, json)
@@ -59,7 +59,7 @@ def record(
         )
 
 
-def _left_behind(where: Where, accept_clock: bool, progress: show.Report) -> list[reading.LogResult]:
+def _left_behind(where: Where, accept_clock: bool, progress: show.Report) -> list[log_reader.LogResult]:
     """What drivers left that did not close their recorder, each into the node it was recording as."""
     found = [
         one for one in spool.spools(where.root) if (one.namespace, one.cluster) == (where.namespace, where.cluster)
@@ -70,7 +70,7 @@ def _left_behind(where: Where, accept_clock: bool, progress: show.Report) -> lis
             continue
         try:
             with where._replace(node=one.node).open(accept_clock=accept_clock) as store:
-                reads += one.read_rest(store.map(reading.BUSINESS), progress)
+                reads += one.read_rest(store.map(log_reader.BUSINESS), progress)
         except StoreLocked:
             show.note(f"{one.node} is still recording.")
     if not found:
@@ -80,7 +80,7 @@ def _left_behind(where: Where, accept_clock: bool, progress: show.Report) -> lis
     return reads
 
 
-def _tell(reads: list[reading.LogResult], json: bool) -> None:
+def _tell(reads: list[log_reader.LogResult], json: bool) -> None:
     if json:
         for read in reads:
             show.json_line({**read._asdict(), "path": str(read.path)})
