@@ -54,8 +54,8 @@ class _Batch:
         self._tell(error)
 
 
-class Glue:
-    """Used on the engine's event loop."""
+class LogBridge:
+    """The bridge of one node, from Hazelcast to its logs. Used on the engine's event loop."""
 
     def __init__(self, mailboxes: Any, engine: Engine, alone: Callable[[], bool]) -> None:
         """`alone` says whether no other node ever had a log of a map."""
