@@ -20,11 +20,11 @@ def test_an_unforeseen_error_ends_no_maintenance(tmp_path: Path, monkeypatch: py
     with open_with_archiver(tmp_path / "root", tmp_path / "archive", settings=OFTEN) as store:
         keepers = {name: store.map(name)._business.maintenance for name in ("a", "b", "c")}  # type: ignore[attr-defined]
 
-        def fail(now: float) -> None:
+        def fail(now: float, *, may_retire: bool) -> None:
             raise ZeroDivisionError("an unforeseen error")
 
         with monkeypatch.context() as broken:
-            broken.setattr(keepers["b"], "_due", fail)
+            broken.setattr(keepers["b"]._schedule, "next_job", fail)
             for name in keepers:
                 store.map(name)["key"] = 1
             until(lambda: all(keepers[name].archived for name in "ac") or None)
