@@ -83,7 +83,7 @@ def latest_plain(rows: Iterable[Row], at: int | None = None) -> list[Row]:
     return sorted(newest_first(streamed), key=lambda row: row.identity)
 
 
-class Source(NamedTuple):
+class MergeSource(NamedTuple):
     """Rows of one node: a table in any order, or the open file of an object. Only sequences up to `up_to` count, if given.
 
     `row_bytes` is the average length of key and value. It decides how many rows are held at a time.
@@ -95,14 +95,14 @@ class Source(NamedTuple):
     row_bytes: int = 128
 
 
-def latest_table(sources: Sequence[Source], at: int | None = None) -> pa.Table:
+def latest_table(sources: Sequence[MergeSource], at: int | None = None) -> pa.Table:
     """`latest_plain` over whole columns: a table of `SCHEMA` and `node`, sorted by identity."""
     import pyarrow as pa
 
     return pa.Table.from_batches(latest_batches(sources, at), schema=node_schema())
 
 
-def latest_batches(sources: Sequence[Source], at: int | None = None) -> Iterator[pa.RecordBatch]:
+def latest_batches(sources: Sequence[MergeSource], at: int | None = None) -> Iterator[pa.RecordBatch]:
     """`latest_table` as a stream. Its memory grows with the number of sources only, and nothing is written to a disk.
 
     All sources are read in parallel, a few rows at a time. Raises ArchiveDamaged for a file that is not a sorted object.
@@ -148,7 +148,7 @@ def _not_merged(why: str) -> ArchiveDamaged:
 class _Input:
     """The rows of one source that are within the limits, taken in order."""
 
-    def __init__(self, source: Source, at: int | None, inputs: int) -> None:
+    def __init__(self, source: MergeSource, at: int | None, inputs: int) -> None:
         self._source = source
         self._limits = {"sequence": source.up_to, "timestamp": at}
         self._batches = _stream(source, inputs)
@@ -203,7 +203,7 @@ class _Input:
         self._before = _identity(batch, len(batch) - 1)
 
 
-def _stream(source: Source, inputs: int) -> Iterator[pa.RecordBatch]:
+def _stream(source: MergeSource, inputs: int) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.layout import Place
-from archive.merge import Source, all_rows, latest_batches
+from archive.merge import MergeSource, all_rows, latest_batches
 from archive.objects import Objects
 from archive.parquet.columns import find_class, find_rows
 from archive.parquet.rows import COLUMNS, IDENTITY, node_schema, schema
@@ -98,8 +98,8 @@ def latest_of(
             memory_left -= info.size if in_memory else 0
             average = info.footer.data_bytes // info.footer.rows + 1
             file = files.enter_context(checked(objects, info, in_memory=in_memory))
-            sources.append(Source(part.place.node, file, part.up_to, average))
-        sources += [Source(node, table, row_bytes=table.nbytes // max(1, len(table)) + 1) for node, table in tails]
+            sources.append(MergeSource(part.place.node, file, part.up_to, average))
+        sources += [MergeSource(node, table, row_bytes=table.nbytes // max(1, len(table)) + 1) for node, table in tails]
         yield from latest_batches(sources, at)
 
 

@@ -106,7 +106,7 @@ def _neighbours(infos: Sequence[ObjectInfo]) -> list[list[ObjectInfo]]:
 
 
 def _grouped(neighbours: Sequence[ObjectInfo], ratio: int | None) -> list[list[ObjectInfo]]:
-    """The groups of a run, the newest first. An object joins a group while both are small enough."""
+    """The groups of a run, the newest first. A group has at most MAX_BYTES, and no object is too large for it by `ratio`."""
     groups: list[list[ObjectInfo]] = []
     group_bytes = 0
     for info in reversed(neighbours):

@@ -75,7 +75,7 @@ def check_log(seen: Seen) -> Iterator[Finding]:
     newest = max((file.newest for file in seen.files), default=0)
     total = size(sum(file.bytes for file in seen.files))
     written = f", the last one at {to_text(newest)}" if newest else ""
-    holder = f"held by {seen.holder}" if seen.holder else "held by nobody"
+    holder = f"held by {seen.holder}" if seen.holder else "not held by any process"
     text = f"{seen.last:,} entries were logged{written}; {len(seen.files)} files, {total}; {holder}."
     yield Finding(OK, seen.about, text)
     for file in seen.files:
@@ -97,7 +97,7 @@ def _check_end(seen: Seen) -> Iterator[Finding]:
         return
     if end.state == "torn":
         text = f"{end.name} ends with a group that was not finished: the next open cuts it, and keeps it as .torn."
-        yield Finding(NOTE, seen.about, text, "Nothing. After `sync`, nobody was told that it was written.")
+        yield Finding(NOTE, seen.about, text, "Nothing. With flush `sync`, no write in it was acknowledged.")
     elif end.entries:
         yield Finding(NOTE, seen.about, "it was not closed.", "Nothing: the next open recovers it.")
 
@@ -124,7 +124,7 @@ def _check_names(seen: Seen) -> Iterator[Finding]:
         kind = parse_name(name).kind
         if kind is FileKind.TORN:
             text = f"{name} keeps what was cut or set aside after a crash or damage."
-            yield Finding(NOTE, seen.about, text, "Delete it once nobody needs to look at it.")
+            yield Finding(NOTE, seen.about, text, "Delete it when it is no longer needed as evidence.")
         elif kind is FileKind.PARTIAL and not seen.holder:
             yield Finding(NOTE, seen.about, f"{name} was not finished.", "Nothing: the next open removes it.")
         elif kind is FileKind.OTHER:

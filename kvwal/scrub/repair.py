@@ -40,7 +40,7 @@ STAGE = "_saving"
 _COLUMNS = ("key", "key_class", "value", "value_class", "deleted", "timestamp", "expires")
 
 
-class Archived(NamedTuple):
+class ArchivedPart(NamedTuple):
     """The archived part of a log: its sound live objects, and the faults of the others.
 
     `refusal` is the reason why the log may not go on in the archive, or "".
@@ -59,7 +59,7 @@ class DamagedLog(NamedTuple):
 
     place: Place
     saved: Saved
-    archived: Archived
+    archived: ArchivedPart
     common: int = 0
 
     @property
@@ -91,22 +91,22 @@ class DamagedLog(NamedTuple):
 def look(ports: RestorePorts, root: Path, place: Place, objects: Objects | None, decode: Decode) -> DamagedLog:
     """Read the remains of a log. Changes nothing. Raises `ArchiveError` if the archive does not answer."""
     saved = salvage(ports.disk, log_folder(root, place), decode)
-    archived = _archived_part(objects, place, saved.log_id) if objects else Archived([], [], "there is none")
+    archived = _archived_part(objects, place, saved.log_id) if objects else ArchivedPart([], [], "there is none")
     seals = seals_of(archived.infos, saved.log_id)
     return DamagedLog(
         place, saved, archived, common(seals, examine(ports.disk, root, place, glance_above=0)) if seals else 0
     )
 
 
-def _archived_part(objects: Objects, place: Place, log_id: str) -> Archived:
+def _archived_part(objects: Objects, place: Place, log_id: str) -> ArchivedPart:
     try:
         registration = owner(objects, place)
     except ArchiveDamaged as error:
-        return Archived([], [error.what], "its registration is damaged")
+        return ArchivedPart([], [error.what], "its registration is damaged")
     if registration is None:
-        return Archived([], [], "this log was never archived there")
+        return ArchivedPart([], [], "this log was never archived there")
     if log_id and (stranger := why_foreign(registration, log_id)) and registration.range_of(log_id) is None:
-        return Archived([], [], stranger)
+        return ArchivedPart([], [], stranger)
     infos, damaged = {}, []
     for span, item in list_spans(objects, place).items():
         try:
@@ -119,7 +119,7 @@ def _archived_part(objects: Objects, place: Place, log_id: str) -> Archived:
     live = [infos[span] for span in unsuperseded(infos)]
     gaps = ", ".join(f"{first}–{last}" for first, last in covered(live).gaps)
     stranger = why_foreign(registration, log_id) if log_id else ""
-    return Archived(live, damaged, stranger or (f"sequences {gaps} are in no object of it" if gaps else ""))
+    return ArchivedPart(live, damaged, stranger or (f"sequences {gaps} are in no object of it" if gaps else ""))
 
 
 def repair(
@@ -227,7 +227,7 @@ def _append(ports: RestorePorts, folder: Path, header: Header, entries: list[Ent
     return len(entries)
 
 
-def _archived_entries(objects: Objects, archived: Archived) -> Iterable[Entry]:
+def _archived_entries(objects: Objects, archived: ArchivedPart) -> Iterable[Entry]:
     """The latest entry of each key of these objects. An object with damaged rows is added to `archived.damaged`."""
     latest: dict[tuple[str, bytes], Entry] = {}
     for info in archived.infos:

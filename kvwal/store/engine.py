@@ -38,7 +38,7 @@ _REST_TICKS = 10
 """A log closes its file after so many to twice as many ticks without a write."""
 _OPENED_AT_ONCE = 3
 """Number of logs that are recovered at a time: one writing thread is left to the logs that are open."""
-_not_abandoned = logged("a log could not be told that its event loop has ended")
+_not_abandoned = logged("a log could not be abandoned after its event loop had ended")
 
 
 class Engine:

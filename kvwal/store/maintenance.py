@@ -22,7 +22,7 @@ from kvwal.ports.boundary import contain_awaiting, raised_to_awaiter, start_task
 from kvwal.store.archive_progress import ArchiveProgress
 from kvwal.store.context import StoreContext
 from kvwal.store.expiry import ExpirySweep
-from kvwal.store.schedule import MAINTENANCE_SECONDS, Job, Schedule
+from kvwal.store.schedule import MAINTENANCE_SECONDS, MaintenanceJob, Schedule
 from kvwal.structures.state import State
 
 _SETTLED_MS = 3_600_000
@@ -58,12 +58,12 @@ class Maintenance:
         self._checkpointed = now
         self._expiry = ExpirySweep(log, state)
         self._schedule = Schedule(log, context.settings, self.progress if is_archived else None, context.patience, now)
-        self._work: dict[Job, tuple[str, Work]] = {
-            Job.RELIEVE: ("relieve", self._relieve),
-            Job.ARCHIVE: ("archive", self.archive),
-            Job.ARCHIVE_SEALED: ("archive", self._archive_sealed),
-            Job.CHECKPOINT: ("checkpoint", self.checkpoint),
-            Job.COMPACT: ("compact", self._compact),
+        self._work: dict[MaintenanceJob, tuple[str, Work]] = {
+            MaintenanceJob.RELIEVE: ("relieve", self._relieve),
+            MaintenanceJob.ARCHIVE: ("archive", self.archive),
+            MaintenanceJob.ARCHIVE_SEALED: ("archive", self._archive_sealed),
+            MaintenanceJob.CHECKPOINT: ("checkpoint", self.checkpoint),
+            MaintenanceJob.COMPACT: ("compact", self._compact),
         }
         """The name of each job, in log messages and in `stats`, and the method that does it."""
 

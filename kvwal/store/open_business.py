@@ -130,7 +130,7 @@ class OpenBusiness:
 
     @property
     def closed(self) -> bool:
-        """Whether the business takes no more writes. The engine opens it anew."""
+        """Whether the business takes no more writes. The engine's method `business` opens it again."""
         return self._closed
 
     def may_retire(self) -> bool:

@@ -113,7 +113,7 @@ class Forgetting:
         self._node_place = node_place
         self._has_log = has_log
         self.may: Callable[[], Awaitable[bool]] = _always
-        """Whether no other node can still archive an entry that is older than the newest one in the archive."""
+        """Whether no other node can still archive an entry that is older than those in the archive now."""
         self._due = context.ports.clock.elapsed() + MAINTENANCE_SECONDS
         self._task: asyncio.Task[None] | None = None
         self._closed = False

@@ -21,7 +21,7 @@ _SMALL_BYTES = 64 << 10
 """A smaller segment may wait for the archive, where that costs no promise: see `StoreContext.patience`."""
 
 
-class Job(Enum):
+class MaintenanceJob(Enum):
     """A job of maintenance."""
 
     RELIEVE = "relieve"
@@ -47,7 +47,7 @@ class Schedule:
         self._checkpoint_due = now + settings.checkpoint_seconds
         self._compaction_due = now + MAINTENANCE_SECONDS
 
-    def next_job(self, now: float, *, may_retire: bool) -> Job | None:
+    def next_job(self, now: float, *, may_retire: bool) -> MaintenanceJob | None:
         """The job that is due, None if none is. The timer of the job begins again.
 
         `may_retire`: the log holds nothing, and may be removed once the archive was asked what it holds.
@@ -56,18 +56,18 @@ class Schedule:
             return None
         if self._log.writer.full is not None and now >= self._relief_due:
             self._relief_due = now + _RELIEF_SECONDS
-            return Job.RELIEVE
+            return MaintenanceJob.RELIEVE
         if self._archive is not None and now >= self._archive_due:
             is_old = self._active_segment_is_old(now)
             if is_old or self._lacks_sealed(self._archive) or (may_retire and not self._archive.seen):
                 self._archive_due = now + (self._settings.archive_seconds if self._archive.error else 0)
-                return Job.ARCHIVE if is_old else Job.ARCHIVE_SEALED
+                return MaintenanceJob.ARCHIVE if is_old else MaintenanceJob.ARCHIVE_SEALED
         if self.checkpoint_is_due(now):
             self._checkpoint_due = now + self._settings.checkpoint_seconds
-            return Job.CHECKPOINT
+            return MaintenanceJob.CHECKPOINT
         if self._archive is not None and (now >= self._compaction_due or self._archive.objects >= _SMALL_OBJECTS):
             self._compaction_due = now + MAINTENANCE_SECONDS
-            return Job.COMPACT
+            return MaintenanceJob.COMPACT
         return None
 
     def _active_segment_is_old(self, now: float) -> bool:

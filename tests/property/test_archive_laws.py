@@ -23,7 +23,7 @@ from archive.layout import (
     registration_key,
 )
 from archive.maintenance.compaction import gc, rewrite, thin_out
-from archive.merge import Row, Source, latest_plain, latest_table
+from archive.merge import MergeSource, Row, latest_plain, latest_table
 from archive.objects import open_objects
 from archive.parquet.rows import schema, sorted_rows
 from archive.reader import live_objects, unsuperseded
@@ -92,7 +92,7 @@ def test_merging_is_commutative_associative_and_idempotent(parts: list[list[Row]
 @given(HISTORIES, st.one_of(st.none(), st.integers(0, 30)), st.integers(0, 25))
 def test_the_plain_and_the_vectorised_form_agree(found: tuple[list[Row], ...], at: int | None, up_to: int) -> None:
     sources = [
-        Source(node, table(rows), up_to if node == "b" else None) for node, rows in zip(NODES, found, strict=True)
+        MergeSource(node, table(rows), up_to if node == "b" else None) for node, rows in zip(NODES, found, strict=True)
     ]
     counted = [row for rows in found for row in rows if row.node != "b" or row.sequence <= up_to]
     assert from_table(latest_table(sources, at)) == latest_plain(counted, at)

@@ -67,7 +67,7 @@ def test_a_sound_store(root: Path) -> None:
     ran, found = doctor(root)
     assert (ran.code, [finding["level"] for finding in found]) == (0, ["ok", "ok", "note", "ok"])
     assert "9 entries were logged" in found[1]["found"]
-    assert "held by nobody" in found[1]["found"]
+    assert "not held by any process" in found[1]["found"]
     assert found[3]["found"] == "all of it is archived, up to sequence 9."
 
 

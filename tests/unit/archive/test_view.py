@@ -10,7 +10,7 @@ import pytest
 from archive import registry
 from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, BeforeHistory, Kind
 from archive.layout import Span, object_key
-from archive.merge import BATCH_BYTES, Row, Source, all_rows, latest_plain, latest_table, newest_first
+from archive.merge import BATCH_BYTES, MergeSource, Row, all_rows, latest_plain, latest_table, newest_first
 from archive.objects import Objects, open_objects
 from archive.parquet.rows import node_schema
 from archive.restore import businesses, restore_batches
@@ -72,14 +72,14 @@ def test_equal_timestamps_are_ordered_by_node_then_sequence() -> None:
         row("b", b"4", 5, 2, "x"),
     ]
     assert [found.value for found in latest_plain(tied)] == [b"2", b"4"]
-    sources = [Source(name, table(r for r in tied if r.node == name)) for name in ("node-1", "node-2", "x")]
+    sources = [MergeSource(name, table(r for r in tied if r.node == name)) for name in ("node-1", "node-2", "x")]
     assert from_table(latest_table(sources)) == latest_plain(tied)
 
 
 def test_the_class_is_part_of_the_identity_and_sorts_first() -> None:
     found = [row("a", b"1", 1, 1), row("a", b"2", 2, 2)._replace(key_class="int"), row("B", b"3", 3, 3)]
     assert [(r.key_class, r.key) for r in latest_plain(found)] == [("int", b"a"), ("str", b"B"), ("str", b"a")]
-    assert from_table(latest_table([Source("node-1", table(found))])) == latest_plain(found)
+    assert from_table(latest_table([MergeSource("node-1", table(found))])) == latest_plain(found)
 
 
 def test_keys_that_sort_and_hash_awkwardly() -> None:
@@ -89,7 +89,7 @@ def test_keys_that_sort_and_hash_awkwardly() -> None:
         Row(c, k, b"v", "int", False, 1, 0, "n", i)
         for i, (c, k) in enumerate(((c, k) for c in classes for k in keys), 1)
     ]
-    assert from_table(latest_table([Source("n", table(found))])) == latest_plain(found)
+    assert from_table(latest_table([MergeSource("n", table(found))])) == latest_plain(found)
 
 
 def test_no_source_is_an_empty_table(objects: Objects) -> None:

@@ -146,7 +146,7 @@ def test_a_flipped_byte_in_any_field_of_a_header_is_damage(folder: Path, name: s
         (SNAPSHOT, "format", 2, NewerVersion, "format 2"),
         (SECOND, "first_sequence", 7, CorruptLog, "6 is missing"),
         (SECOND, "previous_crc", 1, CorruptLog, "chain of seals is broken"),
-        (SECOND, "salt", "salt", CorruptLog, "verifies, but is none"),
+        (SECOND, "salt", "salt", CorruptLog, "checksum is right, but it is no header"),
         (SNAPSHOT, "first_sequence", 2, CorruptLog, "its header says that it holds sequences 2 to 5"),
         (SNAPSHOT, "last_sequence", 6, CorruptLog, "its header says that it holds sequences 1 to 6"),
         (SNAPSHOT, "last_crc", 1, CorruptLog, "chain of seals is broken"),
