@@ -68,7 +68,7 @@ class Memory(Protocol):
         ...
 
     def lock(self, business: str, key: Identity) -> None:
-        """Lock the key until `unlock`: no client that heeds locks changes it. `ClusterUnreachable` if a client keeps it locked."""
+        """Lock the key until `unlock`, for all clients that heed locks. `ClusterUnreachable` if a client keeps it locked."""
         ...
 
     def unlock(self) -> None:

@@ -64,7 +64,7 @@ class LogBridge:
         self._engine = engine
         self._decode: Decode = make_decoder(CLASSES)
         self._logger = get_logger(__name__)
-        self._bell = Wakeup()
+        self._wakeup = Wakeup()
         self._droppers = ThreadWorkers("kvwal-drop", 1)
         self._businesses: WeakValueDictionary[int, OpenBusiness] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -72,11 +72,11 @@ class LogBridge:
     async def run(self) -> None:
         """Take batches and have them written, until the queues are closed and empty."""
         handed = memoryview(self._queues.handed())
-        with self._bell:
-            self._queues.wakeBy(self._bell.path)
+        with self._wakeup:
+            self._queues.wakeBy(self._wakeup.path)
             while (taken := self._queues.take()) != _END:
                 if taken == _NOTHING:
-                    await self._bell.rung()
+                    await self._wakeup.wait()
                     continue
                 number, size = taken >> _SIZE_BITS, taken & (1 << _SIZE_BITS) - 1
                 self._serve(number, self._decode(bytes(handed[:size])))
@@ -157,4 +157,4 @@ class LogBridge:
 
     def _answer(self, number: int, error: BaseException | None) -> None:
         if self._queues.complete(number, None if error is None else f"{type(error).__name__}: {error}"):
-            self._bell.ring()
+            self._wakeup.set()
