@@ -1,4 +1,4 @@
-"""Who is missing: decided from what the members that are there tell of themselves."""
+"""Bootstrap rules: which members are missing before memory may be filled. Pure functions: published statuses in, verdict out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member tells the others. `member` is the number Hazelcast gave it at this start."""
+    """The status that a member publishes. `member` is the number that Hazelcast gave it at this start."""
 
     member: str
     name: str
@@ -16,64 +16,65 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     expected: dict[str, str] = {}
     """The members on its record: name to address."""
     listed: list[str] = []
-    """The addresses that it was told with --members."""
+    """The addresses of its option --members."""
     without: list[str] = []
-    """Names or addresses that its operator said will not come."""
+    """Names or addresses of its option --without: these members will not come."""
     left: dict[str, str] = {}
-    """Who is on its record as one that left: name to address."""
+    """The members on its record that left: name to address."""
     looked: bool = False
     """Its record names every node that has a log in the archive."""
     was_there: bool = False
     """Its root had a record of it when it started."""
     away: bool = False
-    """It has recovered its logs, and the archive does not take their tails."""
+    """Its logs are recovered, and the archive could not be read to take their tails."""
     archived: bool = False
     """Its logs are recovered, and the archive holds their tails."""
     alone: bool = True
-    """Nothing but its own logs was ever in its memory."""
+    """Its memory never had entries of another node's log."""
     votes: int = 0
-    """The version of the electorate that it goes by; 0 while it serves nobody."""
+    """The version of the quorum that it uses; 0 before it has one."""
     failing: bool = False
-    """A log of its takes no more writes, or its disk is full."""
+    """One of its logs takes no more writes, or its disk is full."""
     asks: int = 0
-    """The number by which it asks all to archive what they have; 0 if it never did. A later one is greater."""
+    """The number of its last request to all members to archive; 0 if it never asked. Later numbers are greater."""
     answered: dict[str, int] = {}
-    """Who asked, by which number, when this member archived last: the archive holds what its logs did then."""
+    """The requests that it has answered: name of the asking member to number. The archive has what its logs held then."""
     loading: bool = False
-    """It fills the cluster's memory now: `entries` of `most` are there."""
+    """It fills the cluster's memory now: `entries` of at most `most` are loaded."""
     entries: int = 0
     most: int = 0
     eta_seconds: int = 0
 
 
 class Recovered(msgspec.Struct, frozen=True, kw_only=True):
-    """What the member that filled the memory tells everybody: it is whole, and whose logs count from now on."""
+    """The message that memory is whole, from `by`, which filled it. The logs of the members in `without` do not count."""
 
     by: str
     without: list[str] = []
     living: list[str] = []
-    """The numbers of the members that were there, to the end."""
+    """The numbers of the members that were there until memory was whole."""
     newest: int = 0
-    """The greatest timestamp of what was loaded: whatever is written comes after it."""
+    """The greatest timestamp that was loaded. Every later write gets a greater one."""
 
 
 def left_out(statuses: Collection[Status]) -> set[str]:
-    """Names and addresses for which not to wait: what the operators said, and by it the address that belongs to a name."""
-    said = {word for status in statuses for word in status.without}
+    """Names and addresses of members for which not to wait: those of --without, and the address of each name or name of each
+    address among them."""
+    said = {named for status in statuses for named in status.without}
     known = [pair for status in statuses for pair in status.expected.items()]
-    return said | {word for pair in known if said & set(pair) for word in pair}
+    return said | {either for pair in known if said & set(pair) for either in pair}
 
 
 def strangers(without: Collection[str], statuses: Collection[Status], registered: Collection[str] = ()) -> list[str]:
-    """What of `without` is neither the name nor the address of a member that is or was on anybody's record, nor listed by
-    anybody, nor the name of a log that is `registered` in the archive; sorted."""
-    known = {word for status in statuses for pair in (status.expected | status.left).items() for word in pair}
+    """The entries of `without` that no member knows, sorted. Known are the names and addresses on the members' records, the
+    addresses of their --members, and the names of the logs that are `registered` in the archive."""
+    known = {either for status in statuses for pair in (status.expected | status.left).items() for either in pair}
     known |= {address for status in statuses for address in status.listed}
     return sorted(set(without) - known - set(registered))
 
 
 def absent(statuses: Collection[Status], living: Collection[str]) -> list[str]:
-    """Members that are on record, or listed, and not there; sorted. `living` as in `missing`."""
+    """The members on record, or in a --members, that are not there; sorted. `living` as in `missing`."""
     without = left_out(statuses)
     wanted = {name: address for status in statuses for name, address in status.expected.items()}
     addresses = {status.address for status in statuses}
@@ -86,9 +87,9 @@ def absent(statuses: Collection[Status], living: Collection[str]) -> list[str]:
 
 
 def missing(statuses: Collection[Status], living: Collection[str]) -> list[str]:
-    """Members without whom memory would lack what only their logs hold, or that have not archived yet; sorted.
+    """The members that are absent, or have not archived their logs yet; sorted. Only their logs may hold some entries.
 
-    `living` are the names of all members that are there, those included that have told nothing yet.
+    `living` are the names of all members that are there, those included that have published nothing yet.
     """
     ready = {status.name for status in statuses if status.archived}
     unready = {f"{name} (recovers its logs)" for name in living if name not in ready}
@@ -96,16 +97,17 @@ def missing(statuses: Collection[Status], living: Collection[str]) -> list[str]:
 
 
 def is_away(statuses: Collection[Status], living: Collection[str]) -> bool:
-    """Whether all that are expected are there with their logs recovered, and the archive is away for some: from others it may
-    have taken their tails, but none is still at it."""
+    """Whether all expected members are there with recovered logs, and the archive is away for some of them. For the others it may
+    have taken their tails before."""
     done = {status.name for status in statuses if status.archived or status.away}
     return any(status.away for status in statuses) and set(living) <= done and not absent(statuses, living)
 
 
 def unproved(statuses: Collection[Status], living: Collection[str]) -> list[str]:
-    """Why the disks of the `living`, who are all that are expected, may not hold all that was ever acknowledged. No reason if
-    they do: if each of them is the disk that its member always had, and no other node ever had a log: none that was left out, and
-    none in the archive, which somebody must have looked at.
+    """The reasons why the disks of the `living` members may not hold all acknowledged writes; empty if they do.
+
+    The disks hold them if each is the disk that its member always had, and no other node ever had a log: none that was left out,
+    and none in the archive, as a member has seen. The `living` are all expected members.
     """
     found = [f"what {name} wrote is in the archive only" for name in sorted(left_out(statuses))]
     gone = {name for status in statuses for name in status.left} - set(living) - left_out(statuses)
@@ -122,6 +124,6 @@ def unproved(statuses: Collection[Status], living: Collection[str]) -> list[str]
 
 
 def unknown_to(name: str, statuses: Collection[Status], living: Collection[str]) -> list[str]:
-    """Members that have not yet put `name` on their record."""
+    """The `living` members that have not yet put `name` on their record, sorted."""
     known = {status.name for status in statuses if name in status.expected}
     return sorted(set(living) - known - {name})

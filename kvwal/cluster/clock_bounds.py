@@ -1,7 +1,7 @@
-"""How far a member's clock may run: below a limit that it has told all the others, and past whoever had its keys before.
+"""Clock bounds: a member's clock stays below the limit that it has published, and above the limits of former owners of its keys.
 
-So the logs of two members agree on what came first. A member that takes over a key advances past every limit that was told,
-that of the member that has died included, and nobody stamps at or above a limit that was not told.
+So the logs of two members agree on the order of changes. A member that takes over a key advances its clock past every published
+limit, that of a killed member included, and no member stamps at or above a limit that it has not published.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ SPARE_MS = 2
 
 
 class PublishedBound(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member told the others last. `member` is the number Hazelcast gave it at this start."""
+    """The last message of a member about its clock. `member` is the number that Hazelcast gave it at this start."""
 
     member: str
     limit: int
-    """It never stamps at or above this."""
+    """The member never stamps at or above this."""
     wall_ms: int
-    """Its wall clock when it told so."""
+    """Its wall clock when it published this."""
     owned: str = "0"
-    """The partitions that it may have logged changes of since its start: bits of a number, as hexadecimal digits."""
+    """The partitions of which it may have logged changes since its start: bits of a number, as hexadecimal digits."""
 
 
 class ClockBounds:
-    """What all logs of a member share. Before the first `allow` there is no limit: nobody else has the keys."""
+    """The bounds that all logs of a member share. Before the first `allow` there is no limit: no other member has the keys."""
 
     def __init__(self) -> None:
         self.latest = 0
@@ -39,7 +39,7 @@ class ClockBounds:
         self._limit: int | None = None
 
     def next_limit(self, wall_ms: int, floor: int = 0) -> int:
-        """The limit to tell the others next, with room above `floor`."""
+        """The limit to publish next, with room above `floor`."""
         least = max(self.latest, self._floor, floor) + (SPARE_MS << TIMESTAMP_SHIFT)
         return max(least, wall_ms + AHEAD_MS << TIMESTAMP_SHIFT, self._limit or 0)
 
@@ -48,7 +48,7 @@ class ClockBounds:
         self._limit = max(limit, self._limit or 0)
 
     def rise(self, timestamp: int) -> None:
-        """Never stamp below `timestamp` from now on. A limit above it was allowed before, or there is none."""
+        """Never stamp below `timestamp` from now on. A limit above it was allowed before, or there is no limit."""
         self._floor = max(self._floor, timestamp)
 
     def stamp(self, last: int, wall_ms: int) -> int:

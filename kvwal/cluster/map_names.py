@@ -22,7 +22,7 @@ _BEGINS = re.compile(rb"[A-Za-z0-9@+]")
 
 
 def to_business(name: str) -> str:
-    """The business of a map: its name, with whatever may not stand in a path as `%` and two digits for each byte.
+    """The business of a map: its name. Bytes that may not stand in a path become `%` and two digits.
 
     `InvalidName` if that becomes too long for a folder.
     """
@@ -38,7 +38,7 @@ def to_business(name: str) -> str:
 
 
 def to_map(business: str) -> str:
-    """The map of a business. A business that no map could have made is a `ConfigError`."""
+    """The map of a business. `ConfigError` if the business is of no map."""
     name = "" if business == EMPTY else unquote_to_bytes(business).decode(errors="replace")
     if to_business(name) != business:
         raise ConfigError(
@@ -49,7 +49,7 @@ def to_map(business: str) -> str:
 
 
 def flush_for(name: str, patterns: dict[str, Flush], otherwise: Flush) -> Flush:
-    """The flush policy of a map: that of the first pattern (as file names have them: * and ?) that fits."""
+    """The flush policy of a map: that of the first pattern that fits (with * and ?, as for file names), or `otherwise`."""
     for pattern, flush in patterns.items():
         if fnmatchcase(name, pattern):
             return flush

@@ -1,7 +1,7 @@
-"""What a root remembers of the cluster: the members whose logs count, durably, before any of them takes a write.
+"""Membership record: each root remembers the members of the cluster whose logs count.
 
-After the loss of all members nobody can be asked who they were. A member that is not on record at every other one may not
-write yet: so whoever starts again knows whom to wait for.
+After the loss of all members no member can be asked for the others. So a member may write only once it is on the record of every
+other member, durably, and a member that starts again knows for which members to wait.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ FOLDER = "_members"
 
 
 class MembershipRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One node's record. `members` maps names to addresses, this node's own included.
+    """The record of one node. `members` maps names to addresses, this node's own included.
 
-    `alone` while nothing but this node's own logs was ever in memory: then they are enough to fill it again.
-    `apart` is since when, in milliseconds, an expected member may have been out of sight; 0 while all are there.
-    `left` are names that were members once, or have a log in the archive, and are not expected any more: with their addresses,
-    as far as known. `looked`: of the logs in the archive none was of a node that is neither in `members` nor in `left`, when that
-    was looked at; whoever joined since is in `members`.
+    `alone`: memory never had entries of another node's log, so this node's logs are enough to fill it again.
+    `apart`: since when, in unix ms, an expected member may have been out of sight; 0 while all are there.
+    `left` are nodes that were members once, or have a log in the archive, and are not expected any more: name to address, as far
+    as known. `looked`: the archive was read, and then every node with a log in it was in `members` or `left`. Nodes that joined
+    since are in `members`.
     """
 
     format: int = FORMAT
@@ -42,7 +42,7 @@ class MembershipRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MembershipFile:
-    """Where a node's record stands."""
+    """The file of a node's record."""
 
     def __init__(self, disk: Disk, root: Path, namespace: str, cluster: str, node: str) -> None:
         self._disk = disk
@@ -50,7 +50,7 @@ class MembershipFile:
         self._path = self._folder / f"{check_name('node', node)}.json"
 
     def read(self) -> MembershipRecord | None:
-        """The record, None if there is none. `ConfigError` if the file is none that this version wrote."""
+        """The record, None if there is none. `ConfigError` if the file is damaged, `NewerVersion` if a newer version wrote it."""
         if not self._disk.exists(self._path):
             return None
         try:
@@ -71,8 +71,8 @@ class MembershipFile:
 
 
 class LocalMembership:
-    """A node's record while it runs. Used on the node's event loop. `was_there`: the root had a record of this node when it
-    started, so that its logs are all that it ever wrote, unless somebody changed the disk."""
+    """The record of a running node. Used on the node's event loop. `was_there`: the root had a record of this node at its start,
+    so its logs are all that it ever wrote, unless somebody changed the disk."""
 
     def __init__(self, file: MembershipFile, workers: Workers, name: str, address: str, *, alone: bool) -> None:
         """`alone`: no other node ever had a log of this cluster."""
@@ -86,7 +86,7 @@ class LocalMembership:
 
     @property
     def members(self) -> dict[str, str]:
-        """All that are known: name to address."""
+        """The known members: name to address."""
         return self._known.members
 
     @property
@@ -105,37 +105,38 @@ class LocalMembership:
         return self._known.apart
 
     def expect(self, members: dict[str, str]) -> None:
-        """These are the members, as far as is known; the next `keep` writes it down."""
+        """Note that these are the members, as far as is known. The next `keep` writes them down."""
         self._known = self._with(members)
 
     async def keep(self, statuses: Collection[Status]) -> None:
-        """Whoever told its status is on the record when this returns: it tells once it knows that it can be a member, and one
-        that is refused is not waited for ever after.
+        """Returns when every member that published its status is on the record. A member publishes it once it is accepted, so no
+        start waits for a member that was refused.
 
-        Whom an operator left out goes, unless it is there: what it had is in others' logs, or is given up.
+        A member that an operator left out (--without) goes off the record, unless it is there: its entries are in the logs of
+        others, or are given up.
         """
         gone = left_out(statuses)
         members = {name: at for name, at in self.members.items() if not {name, at} & gone}
         members |= {status.name: status.address for status in statuses} | self._own
         alone = self.alone and len(members) == 1
-        told = {name: at for status in statuses for name, at in status.left.items()}
+        left = {name: at for status in statuses for name, at in status.left.items()}
         looked = self.looked or any(status.looked for status in statuses)
-        await self._write(msgspec.structs.replace(self._with(members, told), alone=alone, looked=looked))
+        await self._write(msgspec.structs.replace(self._with(members, left), alone=alone, looked=looked))
         self.alone = alone
 
     async def note_registered(self, nodes: Collection[str]) -> None:
-        """Durably: these nodes have logs in the archive, and no others."""
+        """Put on record, durably, that these nodes have logs in the archive, and no others."""
         known = self._with(self.members, dict.fromkeys(nodes, ""))
         await self._write(msgspec.structs.replace(known, looked=True))
 
     async def note_apart(self, since: int) -> None:
-        """Durably. See `MembershipRecord`."""
+        """Put `apart` on record, durably. See `MembershipRecord`."""
         if since != self.apart:
             await self._write(msgspec.structs.replace(self._known, apart=since))
 
-    def _with(self, members: dict[str, str], told: dict[str, str] | None = None) -> MembershipRecord:
-        """What is known, with these members; `told` are others' names of those that left."""
-        known = (told or {}) | self._known.left | self._known.members
+    def _with(self, members: dict[str, str], also_left: dict[str, str] | None = None) -> MembershipRecord:
+        """The record with these members; `also_left` are members that left, as the others know them."""
+        known = (also_left or {}) | self._known.left | self._known.members
         left = {name: at for name, at in sorted(known.items()) if name not in members}
         return msgspec.structs.replace(self._known, members=dict(sorted(members.items())), left=left)
 

@@ -1,7 +1,7 @@
-"""Whose presence counts when a half of a cut cluster asks whether it may serve: decided without asking anybody.
+"""Quorum rules for a partitioned cluster. Pure functions: members in, verdict out.
 
-It changes by one name at a time, and only when every living member of it knows the one before. Two that follow each other
-then have no two halves that may both serve: more than half of the one and more than half of the other share a member.
+A quorum changes by one name at a time, and only when each of its living members knows the version before. So no two halves of a
+cluster may both serve: a majority of one version and a majority of the next share a member.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ import msgspec
 
 
 class Quorum(msgspec.Struct, frozen=True, kw_only=True):
-    """The members of which more than half must be together. Who left in order is not among them, who was killed is."""
+    """The members of which more than half must be together. A member that left in order is not in it, a killed member is."""
 
     version: int
     names: list[str]
 
     def has_majority(self, there: Iterable[str]) -> bool:
-        """Whether `there` are more than half of it."""
+        """Whether more than half of the quorum is among `there`."""
         return 2 * len(set(self.names) & set(there)) > len(self.names)
 
     def following(self, *, came: str | None = None, went: str | None = None) -> Quorum:
-        """The next one, with one name more or one name less."""
+        """The next version, with one name more or one name less."""
         names = (set(self.names) | ({came} if came else set())) - ({went} if went else set())
         return Quorum(version=self.version + 1, names=sorted(names))
 
 
 def first(names: Collection[str]) -> Quorum:
-    """That of a cluster whose memory has just been filled."""
+    """The quorum of a cluster whose memory has just been filled."""
     return Quorum(version=1, names=sorted(set(names)))
 
 
 def all_know(current: Quorum, known: dict[str, int], living: Collection[str]) -> bool:
-    """Whether every living member that counts goes by `current`. `known` has the version that each told last."""
+    """Whether every living member of `current` uses it. `known` has the version that each member published last."""
     return all(known.get(name) == current.version for name in set(living) & set(current.names))
 
 
 def may_go(current: Quorum | None, name: str, healthy: Collection[str]) -> bool:
-    """Whether those who stay may serve when `name`, which has failed, leaves in order; `healthy` are those that have not."""
+    """Whether the other members may serve after `name`, which has failed, leaves in order. `healthy` members have not failed."""
     if current is None:
         return False
     rest = current.following(went=name)

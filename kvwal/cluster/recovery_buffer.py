@@ -1,4 +1,4 @@
-"""What stands where an embedded store has its memory: in a node Hazelcast is the memory."""
+"""Recovery buffer: the entries of a recovered log on their way to Hazelcast, which is the memory of a node."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kvwal.entry import AWAY, DROPPED, Ended, Entry
 from kvwal.structures.state import Now, State
 
 SCHEMAS = "schema:"
-"""Entries of this structure are no entries of the map, but what its values may be read with: they stay."""
+"""Entries of this structure are the schemas of the map's values. They outlive a destroyed map."""
 
 
 def is_of_map(key_class: str) -> bool:
-    """Whether entries of this class are entries of the map, and not what the log keeps besides."""
+    """Whether entries of this class are entries of the map. The log keeps others, too: marks, intents, schemas."""
     return key_class not in (DROPPED, INTENT) and not key_class.startswith(SCHEMAS)
 
 
@@ -24,10 +24,10 @@ def is_dropped(entry: Entry, timestamp: int) -> bool:
 
 
 class RecoveryBuffer(State):
-    """Collects the latest entries while a log is recovered, hands them over once, and keeps nothing from then on."""
+    """A `State` that collects the latest entries while a log is recovered, and hands them over once. Then it keeps nothing."""
 
     def __init__(self, now: Now, *, collects: bool = True) -> None:
-        """`collects`: memory is to be filled from this log, and not from what the archive has of all."""
+        """`collects`: memory is filled from this log, and not from the archive of all members."""
         super().__init__(now)
         self._collecting = collects
         self._put_at = 0
@@ -61,7 +61,7 @@ class RecoveryBuffer(State):
 
     @property
     def was_dropped(self) -> bool:
-        """Whether the log has a mark of a destroyed map, whatever was put since."""
+        """Whether the log has a mark of a destroyed map, with or without puts since."""
         return self._dropped_at > 0
 
     def holds_nothing(self) -> bool:
@@ -83,7 +83,7 @@ class RecoveryBuffer(State):
             self._watchers = [other for other in self._watchers if other is not written]
 
     def drop_expired(self, most: int) -> int:
-        """None: Hazelcast lets go of what has expired."""
+        """Drops nothing: Hazelcast removes expired entries."""
         return 0
 
     def stop(self) -> None:
@@ -92,7 +92,7 @@ class RecoveryBuffer(State):
         self.clear()
 
     def dropped(self) -> list[Entry]:
-        """What was collected and stands before the mark of a destroyed map, the mark last; it is no longer kept."""
+        """The collected entries before the mark of a destroyed map, and the mark last. They are no longer kept."""
         self.tables.get(DROPPED, {}).pop(AWAY, None)  # it ended what others' logs do not bring any more
         mark = self.tables.get(DROPPED, {}).get(b"")
         if mark is None:
@@ -113,7 +113,7 @@ class RecoveryBuffer(State):
         return change.deleted if found is None else found.timestamp == change.timestamp
 
     def hand_over(self, at_once: int) -> Iterator[list[Entry]]:
-        """What was collected and is live, in lists of at most `at_once`; what was handed over is no longer kept."""
+        """The collected live entries, in lists of at most `at_once`. They are no longer kept."""
         now = self._now()
         self._collecting = False
         for table in self.tables.values():

@@ -1,7 +1,8 @@
-"""A member that was away compares what its own log took last with what the others have, and makes what is newer once more.
+"""Rejoin rules: a member that was away compares the last entries of its own log with memory, and writes the newer ones again.
 
-What it wrote alone, before it noticed that it was alone, is in its log and in nobody's memory. Deletes count as much as puts.
-Others write meanwhile, so a change is made again only of a locked key, once the archive shows that no log has a newer one.
+Changes that it logged alone, before it noticed that it was alone, are in no member's memory. Deletes count as much as puts.
+Clients write meanwhile, so a change is written again only under a lock on its key, once the archive shows that no log has a newer
+change.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ WINDOW_MS = 20_000
 
 
 class Change(NamedTuple):
-    """The last that a log has of a key. `value` is None for a delete, `expires` 0 for never."""
+    """The last change of a key in a log. `value` is None for a delete, `expires` 0 for never."""
 
     key_class: str
     key: bytes
@@ -38,7 +39,7 @@ class Change(NamedTuple):
 
     @property
     def identity(self) -> Identity:
-        """Which key it is."""
+        """The identity of its key."""
         return self.key_class, self.key
 
 
@@ -60,27 +61,30 @@ class Locked(NamedTuple):
 
 
 class Memory(Protocol):
-    """What the cluster holds of single keys. Every call may wait for the others, and all are made by one thread."""
+    """The cluster's memory of single keys. Every call may wait for other members. One thread makes all calls."""
 
     def read(self, business: str, key: Identity) -> Value | None:
-        """What it holds, behind all changes that are on their way; None for nothing."""
+        """The value of the key after all changes that are on their way; None for nothing."""
         ...
 
     def lock(self, business: str, key: Identity) -> None:
-        """Until `unlock`, no client that heeds locks changes the key. `ClusterUnreachable` if somebody else keeps it locked."""
+        """Lock the key until `unlock`, for all clients that heed locks. `ClusterUnreachable` if a client keeps it locked."""
         ...
 
     def unlock(self) -> None:
-        """Whatever is locked. `ClusterUnreachable` if some of it could not be: it is to be called again."""
+        """Unlock all locked keys. `ClusterUnreachable` if one could not be unlocked: call it again."""
         ...
 
     def exchange(self, business: str, key: Identity, held: Value | None, value: Value | None, expires: int) -> bool:
-        """As a client would, if it still holds `held`; whether it did. None is nothing, `expires` is in unix ms, 0 for never."""
+        """Replace `held` by `value`, as a client would. Returns whether memory still held `held`.
+
+        None is nothing; `expires` is in unix ms, 0 for never.
+        """
         ...
 
 
 class RejoinComparison:
-    """Compares once. It reads the archive, so all members have to have archived their tails: before `suspects`, and once more
+    """One comparison. It reads the archive, so all members have to have archived their tails: before `suspects`, and once more
     between `lock` and `again`.
     """
 

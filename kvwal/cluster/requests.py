@@ -1,7 +1,6 @@
-"""What a client asks of any member, and what that member answers from logs and archive: the past of a map; and what it asks the
-other members for that.
+"""Requests for the history of a map: from a client to any member, and from that member to the others.
 
-An answer is a block of entries, as the log has them, with the timestamps and ends that memory does not know.
+The answer to a client is a block of entries, as the log has them, with the timestamps and expiry times that memory does not have.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Changes of several keys as one, in a cluster: one entry of one log holds them all, until each is in its own member's log.
+"""Transactions of a cluster: an intent, one entry of one log, holds all changes until each is in its own member's log.
 
-Such an entry, the intent, has a class of its own, and its value is a block of entries. It counts as these entries, at its own
-timestamp, until it is deleted: whoever fills memory from logs applies what nothing newer has followed, and finishes it.
+An intent has a key class of its own, and its value is a block of entries. Until it is deleted it counts as these entries, at its
+own timestamp. A member that fills memory from logs applies those changes that no newer change follows, and finishes the intent.
 """
 
 from __future__ import annotations

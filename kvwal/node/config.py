@@ -1,4 +1,4 @@
-"""What a node is told: on the command line who it is, in a file how it shall be. All of it is checked before anything starts."""
+"""Configuration of a node: its identity from the command line, its settings from a file. It is checked before anything starts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HEAP = re.compile(r"([1-9][0-9]{0,17})([kmgt]?)", re.ASCII | re.IGNORECASE)
 
 
 class Address(NamedTuple):
-    """Where something listens."""
+    """A host and a port."""
 
     host: str
     port: int
@@ -165,7 +165,7 @@ def read_file(path: Path | None) -> NodeFile:
 
 
 def _known_keys() -> str:
-    """What a file may say: whoever installed a wheel has no example of one."""
+    """The keys of the file, for error messages: an installed wheel has no example file."""
     top = ", ".join(name for name in NodeFile.__struct_fields__ if name not in ("flush", "log", "tls"))
     log, interval = (", ".join(struct.__struct_fields__) for struct in (_Log, _Interval))
     flush = f"a policy by map name pattern: sync, os, or a table of {interval}"
@@ -175,7 +175,7 @@ def _known_keys() -> str:
 
 
 class NodeOptions(NamedTuple):
-    """Who this node is, and how it shall be."""
+    """The identity and the settings of a node."""
 
     root: Path
     namespace: str

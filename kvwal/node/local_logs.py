@@ -1,4 +1,4 @@
-"""A node's own logs: opened, loaded where they are all there is, and held against what the archive has of this node."""
+"""Local logs of a node: opened, loaded if no other node has logs, and compared with the archived logs of this node."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def open_logs(engine: Engine) -> None:
 
 
 async def load_own(engine: Engine, loader: Any, workers: Workers) -> int:
-    """Load what this node's logs hold, which is all there is; how many entries that were."""
+    """Load all entries of this node's logs, when no other node has any. Returns how many those were."""
     logger = get_logger(__name__)
     gc.freeze()  # JPype collects Python's garbage whenever Java's is: it need not look through what is only waiting to be loaded
     loaded = 0
@@ -48,7 +48,7 @@ async def load_own(engine: Engine, loader: Any, workers: Workers) -> int:
 
 
 def load(loader: Any, name: str, state: RecoveryBuffer) -> int:
-    """Put what a log held into a map; returns when it is there."""
+    """Load the entries of a recovered log into a map. Returns how many, when they are in memory."""
     count = 0
     for batch in state.hand_over(_AT_ONCE):
         loader.load(name, encode_entries(batch))

@@ -1,4 +1,4 @@
-"""From Hazelcast's threads to the log: a batch of changes becomes one group, and all who wait for it get one answer."""
+"""Log bridge: a batch of changes from Hazelcast's threads becomes one group of a log, and all its callers get one answer."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from kvwal.store.engine import Engine
 from kvwal.store.open_business import OpenBusiness
 
 CLASSES = ("str", "json", "int", "int64", "float", "bool", "bytes", "hz")
-"""The classes that the glue inside Hazelcast gives (ValueCodec.java)."""
+"""The key and value classes of the Java side (ValueCodec.java)."""
 _SIZE_BITS = 32
 _NOTHING, _END = -1, -2
-"""What BatchQueues.java gives instead of a batch."""
+"""The values of BatchQueues.java that are no batch."""
 
 
 class _Batch:
-    """Whoever waits for a batch is told in the writer's own turn of the loop: a future would take another one."""
+    """The answer to a batch. It is given in the writer's own turn of the event loop: a future would take another turn."""
 
     def __init__(self, tell: Callable[[BaseException | None], None]) -> None:
         self._tell = tell
         self._done = False
 
     def cancelled(self) -> bool:
-        """Hazelcast's threads wait until they are told."""
+        """Never: Hazelcast's threads wait for the answer."""
         return False
 
     def done(self) -> bool:
@@ -57,26 +57,26 @@ class _Batch:
 class LogBridge:
     """The bridge of one node, from Hazelcast to its logs. Used on the engine's event loop."""
 
-    def __init__(self, mailboxes: Any, engine: Engine, alone: Callable[[], bool]) -> None:
-        """`alone` says whether no other node ever had a log of a map."""
+    def __init__(self, queues: Any, engine: Engine, alone: Callable[[], bool]) -> None:
+        """`queues` is BatchQueues.java; `alone` says whether no other node ever had a log of a map."""
         self._alone = alone
-        self._mailboxes = mailboxes
+        self._queues = queues
         self._engine = engine
         self._decode: Decode = make_decoder(CLASSES)
         self._logger = get_logger(__name__)
-        self._bell = Wakeup()
+        self._wakeup = Wakeup()
         self._droppers = ThreadWorkers("kvwal-drop", 1)
         self._businesses: WeakValueDictionary[int, OpenBusiness] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Take batches and see to it that they are written, until the mailboxes are closed and empty."""
-        handed = memoryview(self._mailboxes.handed())
-        with self._bell:
-            self._mailboxes.wakeBy(self._bell.path)
-            while (taken := self._mailboxes.take()) != _END:
+        """Take batches and have them written, until the queues are closed and empty."""
+        handed = memoryview(self._queues.handed())
+        with self._wakeup:
+            self._queues.wakeBy(self._wakeup.path)
+            while (taken := self._queues.take()) != _END:
                 if taken == _NOTHING:
-                    await self._bell.wait()
+                    await self._wakeup.wait()
                     continue
                 number, size = taken >> _SIZE_BITS, taken & (1 << _SIZE_BITS) - 1
                 self._serve(number, self._decode(bytes(handed[:size])))
@@ -104,7 +104,7 @@ class LogBridge:
         self._keep(self._submit(number, submission), submission)
 
     def _keep(self, work: Coroutine[Any, Any, None], submission: Submission) -> None:
-        """Whatever ends the task is the submission's error: one of Hazelcast's threads waits for it."""
+        """Run `work`. An error that ends it fails the submission, for which one of Hazelcast's threads waits."""
         task = start_task(work, submission.fail)
         self._tasks.add(task)
         when_done(task, self._tasks.discard, self._not_told)
@@ -113,18 +113,18 @@ class LogBridge:
         self._logger.error("Hazelcast could not be told the end of a change", exc_info=error)
 
     async def _submit(self, number: int, submission: Submission) -> None:
-        """The long way: the log is not open yet, or its ring is full."""
+        """Submit a batch whose log is not open yet, or whose ring is full."""
         try:
             business = self._businesses.get(number)
             if business is None or business.closed:
-                business = self._businesses[number] = await self._open(str(self._mailboxes.business(number)))
+                business = self._businesses[number] = await self._open(str(self._queues.business(number)))
             await business.submit_soon(submission)
         except (KvwalError, OSError) as error:
             submission.fail(error)
 
     async def _submit_mark(self, number: int, submission: Submission, future: asyncio.Future[int]) -> None:
-        """A map was destroyed: whoever did that waits for the mark, what the map held is deleted afterwards."""
-        name = str(self._mailboxes.business(number))
+        """Submit the mark of a destroyed map. The caller waits for the mark; the entries of the map are deleted afterwards."""
+        name = str(self._queues.business(number))
         try:
             if len(submission.entries) == 1 and not self._engine.has_log(to_business(name)):
                 future.set_result(0)  # nobody ever wrote to it
@@ -137,7 +137,7 @@ class LogBridge:
                 await business.submit_soon(submission)
                 timestamp = await future
                 # A delete now could come behind a put in another member's log: the mark stays, in the archive when the log has
-                # gone, and whoever restores obeys it.
+                # gone, and a restore obeys it.
                 count = 0
                 if alone := self._alone():
                     count = await drop(self._engine, business, timestamp, written, self._droppers)
@@ -156,5 +156,5 @@ class LogBridge:
         return business
 
     def _answer(self, number: int, error: BaseException | None) -> None:
-        if self._mailboxes.complete(number, None if error is None else f"{type(error).__name__}: {error}"):
-            self._bell.set()
+        if self._queues.complete(number, None if error is None else f"{type(error).__name__}: {error}"):
+            self._wakeup.set()

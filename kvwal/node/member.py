@@ -22,7 +22,7 @@ MOST_COPIES = 6
 _MAJORITY = "kvwal.majority"
 _GONE_SECONDS = 10
 _MASTER_SECONDS = 2
-"""Members that all start at once ask each other so long who leads them, before they choose one: see Hazelcast's TcpIpJoiner."""
+"""For this long, members that start at once ask each other which one is the oldest: see Hazelcast's TcpIpJoiner."""
 _PROPERTIES = {
     "hazelcast.phone.home.enabled": "false",
     "hazelcast.socket.bind.any": "false",
@@ -157,7 +157,7 @@ def check_whole(gate: Any) -> None:
     if (lost := gate.lost()) is not None:
         raise NotRecovered(
             f"{lost}; nobody is to take what is missing here for absent.",
-            hint="Start this node again, and whoever else ended: what the logs hold is loaded anew.",
+            hint="Start this node again, and every other node that ended: memory is loaded again from the logs.",
         )
 
 

@@ -1,4 +1,4 @@
-"""What can be seen to be wrong with a node's call before a JVM is started: its root, its addresses, its heap."""
+"""Preflight checks of a node, before its JVM starts: its root and its addresses."""
 
 from __future__ import annotations
 

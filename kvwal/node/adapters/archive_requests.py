@@ -1,4 +1,4 @@
-"""One member asks, and all bring the archive up to date: what their logs held when it asked is there afterwards."""
+"""Archive requests: one member asks, and all members archive everything that their logs hold at that moment."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kvwal.store.engine import Engine
 
 
 class Archiving:
-    """What one member asks of all, and what it did for those that asked. Used on the node's event loop."""
+    """The archive requests of one member, and its answers to those of others. Used on the node's event loop."""
 
     def __init__(self, name: str, archive: Callable[[], Awaitable[object]]) -> None:
-        """`archive` returns when all that this member's logs hold is in the archive."""
+        """`archive` returns when the archive has everything that this member's logs hold."""
         self.asks = 0
         self.answered: dict[str, int] = {}
         self._name = name
@@ -26,18 +26,18 @@ class Archiving:
         self._logger = get_logger(__name__).bind(node=name)
 
     def ask(self, now_ms: int, statuses: Collection[Status]) -> int:
-        """Ask all, with a number that none of them has answered yet: it is to be told to them."""
+        """Ask all members, by a number that none of them has answered yet. The next published status has it."""
         answered = max((status.answered.get(self._name, 0) for status in statuses), default=0)
         self.asks = max(now_ms, answered + 1, self.asks + 1)
         return self.asks
 
     def lacking(self, number: int, statuses: Collection[Status], living: Iterable[str]) -> list[str]:
-        """Who of the `living` has not done so since `ask` gave this number: those too that have told nothing yet; sorted."""
+        """The `living` members that have not archived since `ask` returned `number`, sorted. A member without a status is one."""
         done = {status.name for status in statuses if status.answered.get(self._name, 0) >= number}
         return sorted(set(living) - done)
 
     def answer(self, statuses: Collection[Status]) -> None:
-        """Do what is asked and was not done yet."""
+        """Archive for the members that asked and have no answer yet."""
         asked = {s.name: s.asks for s in statuses if s.asks > self.answered.get(s.name, 0)}
         if asked and (self._task is None or self._task.done()):
             self._task = start_task(self._do(asked), self._failed)
@@ -68,7 +68,7 @@ def cluster_archive(engine: Engine) -> Objects:
 
 
 def not_archived(lacking: list[str], seconds: float) -> ArchiveError:
-    """These members were asked to archive what their logs hold, and have not done so in that time."""
+    """The error for members that were asked to archive, and have not done so in that time."""
     return ArchiveError(
         f"{', '.join(lacking)} did not bring the archive up to date within {seconds:g} s.",
         hint="See what /readyz and the log say there: whether it reaches the archive, or still joins. Then ask again.",
@@ -76,7 +76,7 @@ def not_archived(lacking: list[str], seconds: float) -> ArchiveError:
 
 
 def not_told(lacking: list[str], seconds: float) -> ArchiveError:
-    """These members were asked for what only their logs hold, and have not answered in that time."""
+    """The error for members that were asked for their unarchived entries, and have not answered in that time."""
     return ArchiveError(
         f"{', '.join(lacking)} did not say within {seconds:g} s what its log holds, and without that the past is not told.",
         hint="See what /readyz and the log say there: whether it reaches the archive, or still joins. Then ask again.",

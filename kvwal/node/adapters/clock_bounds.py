@@ -1,4 +1,4 @@
-"""A member's clock among those of the others: the limits that they tell each other, and how far their clocks are apart."""
+"""Clock bounds exchange: members publish bounds of their clocks, and measure how far their clocks are apart."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import ThreadWorkers
 
 T = TypeVar("T")
-TELL_SECONDS = 0.25
+PUBLISH_SECONDS = 0.25
 TIMER, TAKEOVER = "timer", "takeover"
-"""A member has two limits of which the greater counts, each told by one thread only, so that none is told out of order."""
+"""A member has two bounds, and the greater one counts. One thread publishes each, so none is published out of order."""
 
 
 class ClockBoundsExchange:
-    """Used on the node's event loop. `skew_seconds` is by how much the clock that is furthest off is ahead of this one's."""
+    """The exchange of one member. Used on the node's event loop.
+
+    `skew_seconds` is how far ahead of this clock the clock is that differs most.
+    """
 
     def __init__(self, membership: Membership, bounds: ClockBounds, fence: Any, clock: Clock) -> None:
         """`fence` is OwnershipFence.java."""
@@ -38,22 +41,22 @@ class ClockBoundsExchange:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def begin(self, most_seconds: float) -> None:
-        """Take part: from now on every timestamp stays below what the others know.
+        """Take part: from now on every timestamp of this member stays below the bound that the others know.
 
-        Returns when it is known how far the clocks of the members that were there before are off. `ClockSkew` if that is more
-        than `most_seconds`.
+        Returns when the clocks of all older members are compared with this one. `ClockSkew` if one of them differs by more than
+        `most_seconds`.
         """
         await self._patiently(partial(self._run, TAKEOVER, self._rise_at_start))
-        await self._patiently(partial(self._run, TIMER, partial(self._tell, TIMER)))
-        self._begin(self._keep_telling())
+        await self._patiently(partial(self._run, TIMER, partial(self._publish, TIMER)))
+        self._begin(self._keep_publishing())
         while unknown := await self._patiently(partial(self._run, TIMER, self._unsure)):
             self._logger.debug("waiting for the clocks of others", members=unknown)
-            await asyncio.sleep(TELL_SECONDS)
+            await asyncio.sleep(PUBLISH_SECONDS)
         for peer in await self._patiently(partial(self._run, TIMER, self._elder)):
             self._check(peer, most_seconds)
 
     def serve(self) -> None:
-        """Let changes pass, each once whoever owned its partition before has stopped to serve it, and the clock is ahead."""
+        """Let changes pass the fence: each when the former owner of its partition has stopped, and this clock is ahead."""
         self._begin(self._keep_passing())
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -62,11 +65,11 @@ class ClockBoundsExchange:
         self._tasks.append(task)
 
     async def rise(self, timestamp: int) -> None:
-        """Returns when everything is stamped above `timestamp`. Not to be called after `serve`."""
+        """Returns when all timestamps of this member are above `timestamp`. Not to be called after `serve`."""
         await self._patiently(partial(self._run, TAKEOVER, partial(self._rise_above, timestamp)))
 
     async def end(self) -> None:
-        """Take part no more: whoever waits to write is refused."""
+        """Take part no more: pending writes are refused."""
         self._fence.close()
         for task in self._tasks:
             task.cancel()
@@ -75,7 +78,7 @@ class ClockBoundsExchange:
             workers.close()
 
     def _stopped(self, error: BaseException) -> None:
-        """Should a bug have stopped it, nobody may wait for ever."""
+        """Log the bug that has stopped the exchange. The fence is closed, so no write waits for ever."""
         self._logger.error("the limits of clocks have stopped; start this node again", exc_info=error)
 
     def _check(self, peer: Peer, most_seconds: float) -> None:
@@ -87,10 +90,10 @@ class ClockBoundsExchange:
                 hint="Mend the one that is wrong (NTP), and start this node again.",
             )
 
-    async def _keep_telling(self) -> None:
+    async def _keep_publishing(self) -> None:
         while True:
             await self._patiently(partial(self._run, TIMER, self._look))
-            await asyncio.sleep(TELL_SECONDS)
+            await asyncio.sleep(PUBLISH_SECONDS)
 
     async def _keep_passing(self) -> None:
         while await self._run(TAKEOVER, self._fence.await_):
@@ -103,44 +106,46 @@ class ClockBoundsExchange:
             await asyncio.sleep(seconds)
 
     def _look(self) -> None:
-        self._tell(TIMER)
+        self._publish(TIMER)
         self._measure()
 
     def _pass(self) -> None:
-        """Whoever owned anything before has told its limit, or stamps nothing any more."""
+        """Rise above the bounds of all former owners: each has published its bound, or stamps nothing any more."""
         own = self._membership.own.member
-        told = [told.limit for _, _, told in self._membership.told() if told.member != own]
-        self._rise(max(told, default=0))
+        limits = [bound.limit for _, _, bound in self._membership.published_bounds() if bound.member != own]
+        self._rise(max(limits, default=0))
         self._fence.clear()
 
     def _rise_at_start(self) -> None:
-        """Before it tells anything under its name: should it have been killed, what it told before says what it had."""
-        self._membership.ask_limits()
+        """Note this member's own orphans before it publishes a new bound: if it was killed, its old bound has its partitions."""
+        self._membership.refresh_bounds()
         if (quorum := self._membership.quorum()) is not None:
             self._membership.note_orphans(quorum.names)
         self._rise_above(0)
 
     def _rise_above(self, timestamp: int) -> None:
-        self._membership.ask_limits()
-        self._rise(max([timestamp, *(told.limit for _, _, told in self._membership.told())]))
+        self._membership.refresh_bounds()
+        self._rise(max([timestamp, *(bound.limit for _, _, bound in self._membership.published_bounds())]))
 
     def _rise(self, timestamp: int) -> None:
-        self._tell(TAKEOVER, timestamp)
+        self._publish(TAKEOVER, timestamp)
         self._bounds.rise(timestamp)
 
-    def _tell(self, which: str, floor: int = 0) -> None:
+    def _publish(self, which: str, floor: int = 0) -> None:
         wall = self._clock.wall_ms()
         limit = self._bounds.next_limit(wall, floor)
         owned = str(self._fence.owned())
         own = self._membership.own
-        self._membership.tell_limit(which, PublishedBound(member=own.member, limit=limit, wall_ms=wall, owned=owned))
+        self._membership.publish_bound(which, PublishedBound(member=own.member, limit=limit, wall_ms=wall, owned=owned))
         self._bounds.allow(limit)
 
     def _measure(self) -> None:
-        """What another one has just told says how late it is there, within the time between two looks."""
-        found = {told.member: told.wall_ms for which, _, told in self._membership.told() if which == TIMER}
+        """Compare this clock with the wall clocks that the others have just published, exact to the time between two looks."""
+        walls = {
+            bound.member: bound.wall_ms for which, _, bound in self._membership.published_bounds() if which == TIMER
+        }
         wall = self._clock.wall_ms()
-        for member, there in found.items():
+        for member, there in walls.items():
             if member in self._walls and there != self._walls[member]:
                 self._skews[member] = (there - wall) / 1000
             self._walls[member] = there
@@ -165,4 +170,4 @@ class ClockBoundsExchange:
                 return await work()
             except ClusterUnreachable as error:
                 self._logger.warning("the other members could not be asked", error=str(error))
-                await asyncio.sleep(TELL_SECONDS)
+                await asyncio.sleep(PUBLISH_SECONDS)

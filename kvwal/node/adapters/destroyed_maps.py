@@ -1,10 +1,10 @@
-"""A map that was destroyed: its log has a mark where that happened, and gets a delete of everything it held until then.
+"""Destroyed maps: the log of the map gets a mark at the moment of the destroy, and then a delete of every entry before the mark.
 
-Deletes are what every reader of logs and archives understands. The mark goes when the last of them is durable: a node that was
-killed in between finds it at its next start, and finishes.
+Every reader of logs and archives understands deletes. The mark is deleted when the last of them is durable. A node that was
+killed before that finds the mark at its next start, and finishes.
 
-Of several members each has its mark, which stays, and whoever fills memory obeys them. A member that was away has none: it marks
-its own log when it is back.
+With several members every log of the map has its mark, which stays, and the member that fills memory obeys the marks. A member
+that was away has no mark: it marks its own log when it is back.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from kvwal.store.open_business import OpenBusiness
 _AGAIN_SECONDS = 10.0
 _AT_ONCE = 5_000
 _BYTES_AT_ONCE = 1 << 20
-"""A transaction of deletes ends at so many entries or about so many bytes: keys may be long, and a block has a limit."""
+"""The size of a transaction of deletes, in entries or about so many bytes: keys may be long, and a block has a limit."""
 _MARK = Entry(b"", DROPPED, b"", "", True, 0)
 
 
 async def drop(
     engine: Engine, business: OpenBusiness, timestamp: int, written: set[tuple[str, bytes]], workers: Workers
 ) -> int:
-    """Delete what the map held when it was destroyed at `timestamp`, and return how many entries that were.
+    """Delete the entries that the map had when it was destroyed at `timestamp`. Returns how many those were.
 
-    `written` are the identities that were put since, by whoever uses a map of this name again: those stay.
+    `written` are the identities that clients have put since, into a new map of this name: those stay.
     """
     past = Timeline(engine.options.disk, engine.options.root, [business.place], None, all_nodes=False)
     state = await workers.run(lambda: past.as_of(timestamp))
@@ -51,7 +51,7 @@ async def drop(
 
 
 async def delete(business: OpenBusiness, entries: Iterable[Entry], still: Callable[[Entry], bool]) -> int:
-    """Append a delete of each entry for which `still` holds when its turn in the log comes; then the mark goes."""
+    """Append a delete of each entry for which `still` holds when the delete is written. Then delete the mark."""
     count = 0
     for deletes in _chunks(Entry(entry.key, entry.key_class, b"", "", True, 0) for entry in entries):
         await _submit(business, deletes, still)
@@ -61,21 +61,23 @@ async def delete(business: OpenBusiness, entries: Iterable[Entry], still: Callab
 
 
 def may_let_go(engine: Engine, business: OpenBusiness, *, alone: bool) -> bool:
-    """Whether the log may go once it holds nothing. Of a node alone any may; of several members one that has a mark, and where an
-    archive has all of them: a delete of this log may hold down what others' logs have."""
+    """Whether the log may be retired once it holds nothing.
+
+    On a node alone every log may. With several members a log needs a mark, and an archive that keeps it: a delete in this log may
+    hold down puts in other logs.
+    """
     return alone or (engine.options.archive_url is not None and recovery_buffer(business.state).was_dropped)
 
 
 async def obey(business: OpenBusiness, ended: Ended) -> None:
-    """Mark the log of a member that was away when others destroyed the map. What is put meanwhile is younger than what the mark
-    ends, and stays."""
+    """Mark the log of a member that was away when others destroyed the map. Entries that clients put meanwhile are newer, and
+    stay."""
     await _submit(business, [ended.mark()], lambda entry: True)
     business.maintenance.retires = True
 
 
 class Absence:
-    """Of several members one that has just started: finds which of its maps the others destroyed while it was away. Used on the
-    node's event loop."""
+    """The search of a member that was away for maps that the others destroyed meanwhile. Used on the node's event loop."""
 
     def __init__(
         self,
@@ -84,7 +86,7 @@ class Absence:
         objects: Callable[[], Objects],
         readers: Workers,
     ) -> None:
-        """After `all_archive` the archive, `objects`, has what the logs of the living hold; on `readers` it is read."""
+        """After `all_archive` the archive, `objects`, has all entries of the living members' logs. `readers` read it."""
         self._engine = engine
         self._all_archive = all_archive
         self._objects = objects
@@ -92,7 +94,7 @@ class Absence:
         self._logger = get_logger(__name__).bind(node=engine.node)
 
     async def run(self) -> None:
-        """Until it is done: what cannot be asked now may be asked later. Others write meanwhile."""
+        """Search until it succeeds. Clients write meanwhile."""
         while True:
             try:
                 await self._look()
@@ -103,13 +105,13 @@ class Absence:
                 return
 
     async def _look(self) -> None:
-        """A log whose entries are not older than the others' mark by more than clocks may differ stays: they may be newer."""
-        found = [one for one in self._engine.businesses.values() if not recovery_buffer(one.state).holds_nothing()]
-        if not found:
+        """Mark the logs whose last put is older than the others' mark by more than the clocks may differ."""
+        candidates = [one for one in self._engine.businesses.values() if not recovery_buffer(one.state).holds_nothing()]
+        if not candidates:
             return
         await self._all_archive()
         skew = timestamps_within(self._engine.options.settings.max_skew_seconds)
-        for business in found:
+        for business in candidates:
             destroyed = await self._readers.run(partial(self._destroyed, business.place))
             ended = Ended(destroyed - skew, destroyed)
             state = recovery_buffer(business.state)

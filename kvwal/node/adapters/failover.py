@@ -1,7 +1,7 @@
-"""After a member was killed: what it alone had on disk is written to the logs of those that serve its keys now.
+"""Failover re-append ("adoption"): the entries of a killed member are written to the logs of the members that own its keys now.
 
-What a killed member had not archived is in the others' memory and on its own disk. From when its partitions are adopted that disk
-is not needed any more, and what it logged last cannot come back over anything that was served since.
+The entries that a killed member had not archived are in the others' memory and on its own disk. Once its partitions are adopted,
+its disk is not needed any more, and its last entries cannot come back over a newer value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ T = TypeVar("T")
 
 
 class Adoption:
-    """Used on the node's event loop. `partitions` is how many are still to be adopted by any member, `lost` of whom."""
+    """The adoption of one member. Used on the node's event loop. `partitions` is how many are still to be adopted by any member,
+    `lost` the names of the killed members."""
 
     def __init__(
         self,
@@ -61,10 +62,10 @@ class Adoption:
         self._logger = get_logger(__name__).bind(node=membership.own.name)
 
     async def step(self) -> None:
-        """Adopt what this member owns now of all that were killed, if nothing moves. To be called again and again: what it
-        could not do now, or what comes to it later, it does then. Raises what it could not do.
+        """Adopt the partitions of killed members that this member owns now, unless partitions are moving. To be called again and
+        again: partitions may come to this member later. Raises the error of the first adoption that failed.
 
-        Only where more than half of the expected members are together: a half that is cut off adopts nobody, who may live.
+        Only a majority of the expected members adopts. A half that is cut off does not: the other members may live.
         """
         expected = self._quorum()
         if expected is None or not expected.has_majority(self._membership.names()):
@@ -89,8 +90,8 @@ class Adoption:
         self._logger.info("adopted", lost=orphan.name, entries=int(puts), deletes=deletes, partitions_left=left)
 
     def _deletes(self, work: Any) -> int:
-        """A log of the living may hold a key that the lost one's log deleted; or an intent, which would make again what a client
-        deleted since. What the mark of a destroyed map ended needs none."""
+        """Write the deletes that only the lost log has. A log of a living member may hold a key that the lost log deleted, or an
+        intent that would write a deleted key again. Entries before the mark of a destroyed map need no delete."""
         objects = self._objects()
         count = 0
         for name in businesses(objects, *self._where):

@@ -1,6 +1,7 @@
-"""What living members tell each other, through maps of Hazelcast that are memory only: they end with the last of them.
+"""Membership: the living members, and what they publish to each other through maps of Hazelcast.
 
-So a cluster that has just started knows nothing, and a member that joins a running one is told that memory is whole.
+These maps have no log, and end with the last member. So a cluster that has just started knows nothing, and a member that joins a
+running cluster learns that memory is whole.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ from kvwal.cluster.quorum import Quorum
 from kvwal.errors import ClusterUnreachable, ConfigError
 
 AGREED = "__kvwal"
-"""What members agree on: whoever writes to it goes on when every member has it."""
+"""The map of agreements. A write to it returns when every member has it."""
 STATUSES = "__kvwal.statuses"
-"""What each tells of itself. It goes on at once: a member that is just joining may leave a copy without an answer for seconds.
-Whoever misses its own status tells it again."""
+"""The map of the members' statuses. A write to it returns at once, because a member that is joining may not confirm its copy for
+seconds. A member that misses its own status publishes it again."""
 NODE = "kvwal.node"
 ADDRESS = "kvwal.address"
 ARCHIVE = "kvwal.archive"
 NAMESPACE = "kvwal.namespace"
 BACKUPS = "kvwal.backups"
 _RECOVERED = "recovered"
-_ELECTORATE = "electorate"
+_QUORUM = "electorate"  # the key that members of older versions use, too
 _ORPHAN = "orphan:"
 
 
 class Peer(NamedTuple):
-    """A living member: the number of this start, and what it says of itself."""
+    """A living member: the number that Hazelcast gave it at this start, and its attributes."""
 
     member: str
     name: str
@@ -40,27 +41,27 @@ class Peer(NamedTuple):
     namespace: str
     archive: str
     backups: str = ""
-    """Empty of a member of a version that did not say it."""
+    """Empty for a member of a version without this attribute."""
 
 
 class Orphan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left to be adopted of a member that was killed: partitions, bits of a number as hexadecimal digits."""
+    """The partitions of a killed member that are still to be adopted: bits of a number, as hexadecimal digits."""
 
     name: str
     partitions: str
 
     @property
     def count(self) -> int:
-        """How many they are."""
+        """The number of these partitions."""
         return int(self.partitions, 16).bit_count()
 
 
 class Membership:
-    """The living members as one of them sees them. Every call may wait for the others: call it on a worker."""
+    """The living members as one of them sees them. Every call may wait for other members: call it on a worker."""
 
-    def __init__(self, instance: Any, limits: Any, leases: Any) -> None:
-        """`instance` is Hazelcast's, `limits` ClockBounds.java, `leases` Leases.java."""
-        self._limits = limits
+    def __init__(self, instance: Any, bounds: Any, leases: Any) -> None:
+        """`instance` is Hazelcast's, `bounds` ClockBounds.java, `leases` Leases.java."""
+        self._bounds = bounds
         self._leases = leases
         self._cluster = instance.getCluster()
         self._map = instance.getMap(AGREED)
@@ -69,7 +70,7 @@ class Membership:
 
     @property
     def own(self) -> Peer:
-        """This member, by its number at the last look: Hazelcast gives another one after a merge of two halves."""
+        """This member. Hazelcast gives it another number after a merge of two halves of the cluster."""
         self._own = _peer(self._cluster.getLocalMember())
         return self._own
 
@@ -78,11 +79,11 @@ class Membership:
         return [_peer(member) for member in self._cluster.getMembers()]
 
     def names(self) -> set[str]:
-        """Those of all members, whether they have told anything yet or not."""
+        """The names of all members, those included that have published nothing yet."""
         return {peer.name for peer in self.living()}
 
     def check(self) -> None:
-        """`ConfigError` if this member cannot be one of these: another one has its name, or another archive."""
+        """`ConfigError` if this member does not fit the others: another member has its name, or has other settings."""
         own = self.own
         for other in self.living():
             if other.member == own.member:
@@ -109,42 +110,43 @@ class Membership:
                 )
 
     def tell(self, status: Status) -> None:
-        """Let the others know: from now on they see it, unless the member that holds it is lost. See `statuses`."""
+        """Publish the status of this member. The others see it from now on, unless the member that holds it is lost."""
         with _Asking():
             self._statuses.set(status.name, msgspec.json.encode(status).decode())
 
     def statuses(self) -> list[Status]:
-        """What each living member told since its start; of one whose status was lost an older one, or none."""
+        """The last status that each living member published since its start. If a status was lost: an older one, or none."""
         living = {peer.member for peer in self.living()}
         with _Asking():
-            found = [str(text) for text in self._statuses.values()]
-        told = [msgspec.json.decode(text, type=Status) for text in found]
-        return [status for status in told if status.member in living]
+            texts = [str(text) for text in self._statuses.values()]
+        statuses = [msgspec.json.decode(text, type=Status) for text in texts]
+        return [status for status in statuses if status.member in living]
 
     def recovered(self) -> Recovered | None:
-        """Whether memory is whole, and who said so; None while it is not."""
+        """The agreement that memory is whole; None while it is not."""
         with _Asking():
             found = self._map.get(_RECOVERED)
         return None if found is None else msgspec.json.decode(str(found), type=Recovered)
 
     def tell_recovered(self, recovered: Recovered) -> None:
-        """Memory is whole: everybody may let clients in. Returns when every member knows."""
+        """Publish that memory is whole: all members may serve. Returns when every member knows."""
         with _Asking():
             self._map.set(_RECOVERED, msgspec.json.encode(recovered).decode())
 
-    def tell_limit(self, which: str, told: PublishedBound) -> None:
-        """A limit of this member's clock, of which it may have several. It stays when the member goes; returns when all know."""
+    def publish_bound(self, which: str, bound: PublishedBound) -> None:
+        """Publish a bound of this member's clock; a member may have several, by `which`. The bound stays when the member goes.
+        Returns when every member knows."""
         with _Asking():
-            self._limits.publish(f"{which}:{self._own.name}", told.limit, msgspec.json.encode(told).decode())
+            self._bounds.publish(f"{which}:{self._own.name}", bound.limit, msgspec.json.encode(bound).decode())
 
-    def ask_limits(self) -> None:
-        """Learn what all others were told: whoever joins was not there."""
+    def refresh_bounds(self) -> None:
+        """Ask all other members for the bounds that they know: a member that joins has missed the earlier ones."""
         with _Asking():
-            self._limits.refresh()
+            self._bounds.refresh()
 
-    def told(self) -> list[tuple[str, str, PublishedBound]]:
-        """The limits that this member knows, of those that went too: each with its `which` and the name of its member."""
-        texts = [str(text) for text in self._limits.published()]
+    def published_bounds(self) -> list[tuple[str, str, PublishedBound]]:
+        """The bounds that this member knows, those of members that went included: each with its `which` and its member's name."""
+        texts = [str(text) for text in self._bounds.published()]
         keys = [key.split(":", 1) for key in texts[::2]]
         return [
             (which, name, msgspec.json.decode(text, type=PublishedBound))
@@ -152,38 +154,38 @@ class Membership:
         ]
 
     def lease_seconds(self) -> float:
-        """After how long to ask again; 0 when no member that is gone can believe any more that the others count it in."""
+        """Seconds until the leases of all members that are gone have ended; 0 if they have."""
         with _Asking():
             return float(self._leases.remaining()) / 1000
 
     def note_orphans(self, expected: Collection[str]) -> None:
-        """Of each of the `expected` members that was killed: whatever it may have logged is to be adopted."""
+        """Note the partitions that each killed member among `expected` may have logged changes of. They are to be adopted."""
         living = {peer.member for peer in self.living()}
         gone: dict[tuple[str, str], int] = {}
-        for _, name, told in self.told():
-            if told.member not in living and name in expected:
-                gone[name, told.member] = gone.get((name, told.member), 0) | int(told.owned, 16)
+        for _, name, bound in self.published_bounds():
+            if bound.member not in living and name in expected:
+                gone[name, bound.member] = gone.get((name, bound.member), 0) | int(bound.owned, 16)
         with _Asking():
             for (name, member), bits in gone.items():
                 orphan = Orphan(name=name, partitions=f"{bits:x}")
                 self._map.putIfAbsent(_ORPHAN + member, msgspec.json.encode(orphan).decode())
 
     def orphans(self) -> dict[str, Orphan]:
-        """What is left to be adopted, by the number that Hazelcast gave the lost member."""
+        """The partitions that are still to be adopted, by the number that Hazelcast gave the lost member."""
         with _Asking():
             found = {key[len(_ORPHAN) :]: text for key, text in self._items() if key.startswith(_ORPHAN)}
         return {member: msgspec.json.decode(text, type=Orphan) for member, text in found.items()}
 
     def unadopted(self, expected: Collection[str]) -> list[str]:
-        """Those of the `expected` members that were killed, are not back, and may have changed what no other log says."""
+        """The `expected` members that were killed, are not back, and may have logged changes that no other log has."""
         gone = set(expected) - self.names()
-        last = {name: told.member for _, name, told in self.told()}
+        last = {name: bound.member for _, name, bound in self.published_bounds()}
         orphans = self.orphans() if gone else {}
         done = {name for name in gone if name in last and last[name] in orphans and not orphans[last[name]].count}
         return sorted(gone - done)
 
     def adopted(self, member: str, partitions: str) -> int:
-        """These are adopted. Returns, when every member knows, how many are left."""
+        """Note that these partitions of `member` are adopted. Returns, when every member knows, how many are left."""
         key = _ORPHAN + member
         with _Asking():
             while (before := self._map.get(key)) is not None:
@@ -195,25 +197,25 @@ class Membership:
         return 0
 
     def quorum(self) -> Quorum | None:
-        """Whose presence counts, as the members agreed; None while nobody has said."""
+        """The quorum on which the members agreed; None while there is none."""
         with _Asking():
-            found = self._map.get(_ELECTORATE)
+            found = self._map.get(_QUORUM)
         return None if found is None else msgspec.json.decode(str(found), type=Quorum)
 
     def exchange(self, old: Quorum | None, new: Quorum) -> bool:
-        """Agree on `new`, if `old` is what is agreed on; whether it was. Returns when every member knows."""
+        """Replace the agreed quorum `old` by `new`; returns whether `old` was agreed on. Returns when every member knows."""
         after = msgspec.json.encode(new).decode()
         with _Asking():
             if old is None:
-                return self._map.putIfAbsent(_ELECTORATE, after) is None
-            return bool(self._map.replace(_ELECTORATE, msgspec.json.encode(old).decode(), after))
+                return self._map.putIfAbsent(_QUORUM, after) is None
+            return bool(self._map.replace(_QUORUM, msgspec.json.encode(old).decode(), after))
 
     def _items(self) -> list[tuple[str, str]]:
         return [(str(entry.getKey()), str(entry.getValue())) for entry in self._map.entrySet()]
 
 
 class _Asking:
-    """Errors of Hazelcast become one of ours."""
+    """A context that turns errors of Hazelcast into `ClusterUnreachable`."""
 
     def __enter__(self) -> None:
         return None

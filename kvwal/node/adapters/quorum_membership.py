@@ -1,4 +1,4 @@
-"""The electorate as one member sees it, and how that member gets into it and out of it."""
+"""Quorum membership: the agreed quorum as one member sees it, and how that member enters and leaves it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kvwal.node.adapters.membership import Membership
 
 
 class QuorumMembership:
-    """Every call may wait for the others: call it on a worker, one at a time."""
+    """The quorum membership of one member. Every call may wait for other members: call it on a worker, one at a time."""
 
     def __init__(self, membership: Membership, name: str, expect: Callable[[list[str]], None]) -> None:
-        """`expect` is told whose presence counts, at every change."""
+        """`expect` gets the names of the quorum at every change."""
         self._membership = membership
         self._name = name
         self._expect = expect
@@ -21,21 +21,21 @@ class QuorumMembership:
 
     @property
     def version(self) -> int:
-        """Which one this member goes by; 0 for none. To be told to the others."""
+        """The version of the quorum that this member uses; 0 for none. The member publishes it."""
         return 0 if self._current is None else self._current.version
 
     @property
     def current(self) -> Quorum | None:
-        """The one that this member goes by: who left in order is not in it."""
+        """The quorum that this member uses. A member that left in order is not in it."""
         return self._current
 
     def begin(self, names: Collection[str]) -> None:
-        """Memory was filled: these count from now on, unless somebody else has said so already."""
+        """Memory was filled: agree on a quorum of these members, unless the members have agreed on one already."""
         self._membership.exchange(None, first(names))
         self.look()
 
     def look(self) -> Quorum | None:
-        """Go by what the members agreed on. It is told again if it went with members that went."""
+        """Use the agreed quorum. If the agreement was lost with members that went, publish it again."""
         found = self._membership.quorum()
         if found is None and self._current is not None:
             self._membership.exchange(None, self._current)
@@ -46,7 +46,7 @@ class QuorumMembership:
         return found
 
     def enter(self, statuses: list[Status], *, gone: Iterable[str] = ()) -> bool:
-        """One step towards counting; True when this member does, and all know. `gone` will not come, as their operator said."""
+        """One step into the quorum; True when this member is in it, and all know. `gone`: members that --without names."""
         current, living = self.look(), self._membership.names()
         if current is None or not _known(current, statuses, living):
             return False
@@ -61,7 +61,7 @@ class QuorumMembership:
         return False
 
     def leave(self, statuses: list[Status]) -> bool:
-        """One step towards counting no more; True when all that stay know, or when nobody is there to agree."""
+        """One step out of the quorum; True when all that stay know, or when no other member is there to agree."""
         current, living = self.look(), self._membership.names()
         if current is None or living <= {self._name}:
             return True
@@ -73,11 +73,11 @@ class QuorumMembership:
         return False
 
     def lacks(self, statuses: list[Status]) -> bool:
-        """Whether any that counts is out of sight."""
+        """Whether a member of the quorum is out of sight."""
         return self._current is not None and not set(self._current.names) <= {status.name for status in statuses}
 
     def may_go(self, statuses: list[Status], *, at_least: int = 1) -> bool:
-        """Whether the others may serve without this member, which has failed, and `at_least` so many of them have not."""
+        """Whether the others may serve without this member, which has failed, and at least `at_least` of them are healthy."""
         healthy = {status.name for status in statuses if not status.failing and status.votes} - {self._name}
         return len(healthy) >= at_least and may_go(self._current, self._name, healthy)
 

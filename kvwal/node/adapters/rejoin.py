@@ -1,4 +1,4 @@
-"""After an absence: what the log of this member has and memory lacks is written once more, as a client would."""
+"""Rejoin: after an absence, this member writes the changes again that its log has and memory lacks, as a client would."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.engine import Engine
 
 _AT_ONCE = 256
-"""So many keys are locked while the archive is brought up to date: for about a second."""
+"""Keys that are locked at once, while all members archive: for about a second."""
 _ARCHIVE_SECONDS = 5.0
-"""For longer nobody is to wait for a locked key."""
+"""The longest that a client waits for a locked key."""
 _AGAIN_SECONDS = 10.0
 _LOCK_SECONDS = 2
 _LEASE_SECONDS = 60
 
 
 class HazelcastMemory:
-    """See `cluster.returning.Memory`. A lock is one of the thread that calls."""
+    """Hazelcast as the `Memory` of `kvwal.cluster.rejoin`. A lock belongs to the thread that calls."""
 
     def __init__(self, instance: Any, clock: Clock) -> None:
         self._instance = instance
         self._clock = clock
-        self._words = java("kvwal.codec.ValueCodec")
+        self._codec = java("kvwal.codec.ValueCodec")
         self._locked: list[tuple[str, Any]] = []
         self._logger = get_logger(__name__)
 
     def read(self, business: str, key: Identity) -> Value | None:
-        """Hazelcast answers in the order of the changes of the key's partition."""
-        found = java("kvwal.node.HazelcastInternals").held(self._instance, to_map(business), self._words.toData(*key))
-        return None if found is None else (str(found.name()), bytes(found.bytes()))
+        """See `Memory.read`. Hazelcast answers after all earlier changes of the key's partition."""
+        held = java("kvwal.node.HazelcastInternals").held(self._instance, to_map(business), self._codec.toData(*key))
+        return None if held is None else (str(held.name()), bytes(held.bytes()))
 
     def lock(self, business: str, key: Identity) -> None:
-        """It ends with this member, too, or after a minute."""
+        """See `Memory.lock`. The lock ends with this member, or after a minute."""
         name, seconds = to_map(business), java("java.util.concurrent.TimeUnit").SECONDS
-        where = self._words.toData(*key)
+        where = self._codec.toData(*key)
         self._locked.append((name, where))
         if not self._instance.getMap(name).tryLock(where, _LOCK_SECONDS, seconds, _LEASE_SECONDS, seconds):
             self._locked.pop()
@@ -61,13 +61,13 @@ class HazelcastMemory:
             )
 
     def unlock(self) -> None:
-        """What a member that went held up stays, for the next time."""
+        """See `Memory.unlock`. Locks that could not be released stay in the list for the next call."""
         left = []
         for name, where in self._locked:
             try:
                 self._instance.getMap(name).unlock(where)
             except java("java.lang.IllegalMonitorStateException"):
-                pass  # it ended by itself, or never was
+                pass  # the lock has expired, or was never held
             except jpype.JException as error:
                 left.append((name, where))
                 self._logger.debug("a key is still locked", map=name, error=str(error))
@@ -76,12 +76,12 @@ class HazelcastMemory:
             raise ClusterUnreachable(f"{len(left)} keys could not be unlocked.", hint="It is tried again.")
 
     def exchange(self, business: str, key: Identity, held: Value | None, value: Value | None, expires: int) -> bool:
-        """Hazelcast compares the bytes. Not every call heeds a lock: `put_all` does not."""
-        map_, where = self._instance.getMap(to_map(business)), self._words.toData(*key)
-        old = None if held is None else self._words.toData(*held)
+        """See `Memory.exchange`. Hazelcast compares the bytes, since `put_all` of a client does not heed locks."""
+        map_, where = self._instance.getMap(to_map(business)), self._codec.toData(*key)
+        old = None if held is None else self._codec.toData(*held)
         if value is None:
             return old is None or bool(map_.remove(where, old))
-        new = self._words.toData(*value)
+        new = self._codec.toData(*value)
         done = map_.putIfAbsent(where, new) is None if old is None else bool(map_.replace(where, old, new))
         if done and expires:
             left = max(1, expires - self._clock.wall_ms())
@@ -90,7 +90,7 @@ class HazelcastMemory:
 
 
 class Rejoin:
-    """Used on the node's event loop."""
+    """The comparison of one member's log with memory. Used on the node's event loop."""
 
     def __init__(
         self,
@@ -108,11 +108,11 @@ class Rejoin:
         self._logged = logged
         self._membership = membership
         self._quorum_membership = quorum_membership
-        self._thread = ThreadWorkers("kvwal-compare", 1)  # whoever locked a key unlocks it
+        self._thread = ThreadWorkers("kvwal-compare", 1)  # the thread that locked a key must unlock it
         self._logger = get_logger(__name__).bind(node=membership.own.name)
 
     async def run(self) -> None:
-        """Until it is done: whoever cannot be asked now may be asked later. Others write meanwhile."""
+        """Compare until it succeeds. Clients write meanwhile."""
         try:
             while not await self._is_done():
                 await asyncio.sleep(_AGAIN_SECONDS)
@@ -132,34 +132,37 @@ class Rejoin:
         return True
 
     async def _compare(self) -> Counter[str]:
-        await self._thread.run(self._memory.unlock)  # what an attempt before this one could not
+        await self._thread.run(self._memory.unlock)  # locks that the attempt before could not release
         before = await self._thread.run(self._living)
         await self._serving.all_archive()
-        returning = await self._thread.run(self._returning)
-        suspects = await self._thread.run(partial(returning.suspects, self._serving.apart_ms))
+        comparison = await self._thread.run(self._comparison)
+        suspects = await self._thread.run(partial(comparison.suspects, self._serving.apart_ms))
         counts: Counter[str] = Counter()
         for first in range(0, len(suspects), _AT_ONCE):
             await self._thread.run(partial(self._check, before))
-            counts += await self._again(returning, suspects[first : first + _AT_ONCE], before)
+            counts += await self._again(comparison, suspects[first : first + _AT_ONCE], before)
         return counts
 
-    def _returning(self) -> RejoinComparison:
-        around = self._engine.options
+    def _comparison(self) -> RejoinComparison:
+        context = self._engine.options
         return RejoinComparison(
-            cluster_archive(self._engine), around.namespace, around.cluster, self._engine.node, self._memory,
-            logged=self._logged, now_ms=around.clock.wall_ms(), skew_ms=int(around.settings.max_skew_seconds * 1000),
+            cluster_archive(self._engine), context.namespace, context.cluster, self._engine.node, self._memory,
+            logged=self._logged, now_ms=context.clock.wall_ms(), skew_ms=int(context.settings.max_skew_seconds * 1000),
             mark=DROPPED, is_of_map=is_of_map,
         )  # fmt: skip
 
-    async def _again(self, returning: RejoinComparison, suspects: list[Suspect], before: set[str]) -> Counter[str]:
-        """What is archived while nobody changes these keys shows every change of them, if no log is missing."""
+    async def _again(self, comparison: RejoinComparison, suspects: list[Suspect], before: set[str]) -> Counter[str]:
+        """Write the changes again that no log has overwritten.
+
+        The keys are locked while all members archive. So the archive shows every change of them, if no log is missing.
+        """
         try:
-            left = await self._thread.run(partial(returning.lock, suspects))
+            left = await self._thread.run(partial(comparison.lock, suspects))
             if not left:
                 return Counter()
             await self._archive_soon()
             await self._thread.run(partial(self._check, before))
-            return await self._thread.run(partial(returning.again, left))
+            return await self._thread.run(partial(comparison.again, left))
         finally:
             await self._thread.run(self._memory.unlock)
 
@@ -173,7 +176,7 @@ class Rejoin:
             ) from None
 
     def _check(self, before: set[str]) -> None:
-        """`ClusterUnreachable` if a member may have changed a key, and its log is not in the archive yet."""
+        """`ClusterUnreachable` if a member that is gone may have changed a key, and its log is not in the archive yet."""
         if before != self._living():
             raise ClusterUnreachable("members came or went meanwhile.", hint="It is tried again.")
         expected = self._quorum_membership.current

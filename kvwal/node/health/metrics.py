@@ -1,4 +1,4 @@
-"""What Prometheus is told: figures of the logs as they stand, and what was written since the start."""
+"""Metrics of a node for Prometheus: gauges of its logs, and counters of the writes since its start."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REST = "_rest"
 """The label of all other maps together. No business is called so."""
 _SICK = ("failed", "archive_error", "maintenance")
 _OLDEST = ("checkpoint_age_seconds", "archive_lag_seconds")
-"""Of the rest the greatest is told, of all else the sum."""
+"""Metrics whose greatest value stands for the rest of the maps. Of all other metrics it is the sum."""
 
 
 class Metrics:
@@ -125,8 +125,8 @@ def bounded(businesses: dict[str, dict[str, Any]], most: int = MOST) -> dict[str
     large = heapq.nlargest(most, businesses, key=lambda name: businesses[name]["log_bytes"])
     kept = dict.fromkeys([*large, *sick[:most]])
     rest = [found for name, found in businesses.items() if name not in kept]
-    told = {name: businesses[name] for name in sorted(kept)}
-    return told | {REST: _together(rest)} if rest else told
+    single = {name: businesses[name] for name in sorted(kept)}
+    return single | {REST: _together(rest)} if rest else single
 
 
 def _together(rest: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Answers what clients ask of the past of a map: from what the logs of all living members held when they asked.
+"""History service: answers clients' requests for the history of a map, from the logs of all members that live at that moment.
 
-Each member tells what only its log holds of the map, and the archive has the rest. Where there is no archive, this node's own log
-is all there is. Who asks holds a thread of a member until there is an answer, so none may wait for ever.
+Each member sends the entries that only its log has, and the archive has the rest. Without an archive this node's own log has all
+of them. A request holds a thread of a member until it is answered, so none may wait for ever.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WITHIN_SECONDS = 30.0
 
 
 class HistoryService:
-    """Used on the node's event loop."""
+    """The history service of one member. Used on the node's event loop."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class HistoryService:
         self._within = within
 
     async def answer(self, text: bytes) -> bytes:
-        """What a client is told that asked this."""
+        """The answer to a client's request."""
         return encode_entries(await self._find(questions.decode(text)))
 
     async def _find(self, question: Question) -> Sequence[Entry | DataEntry]:

@@ -1,7 +1,7 @@
-"""What the disks of all members hold, as one archive: memory is filled from it while the cluster's own archive is away.
+"""Log copies: the logs on the disks of all members as one archive, to fill memory while the cluster's own archive is away.
 
-Each member makes its logs into an archive beside them, in a folder that no other reader looks into; the member that fills memory
-fetches those of the others. So there is one way into memory, whether the archive or the disks are read.
+Each member writes its logs as an archive into a folder of its own root that nothing else reads. The member that fills memory
+fetches those of the others. So there is one way into memory, from the archive and from the disks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WITHIN_SECONDS = 600.0
 
 
 class OwnCopy:
-    """This member's part. Used on the node's event loop."""
+    """The copy of this member's logs. Used on the node's event loop."""
 
     def __init__(self, engine: Engine, readers: Workers) -> None:
         """On `readers` files are read and removed."""
@@ -43,7 +43,7 @@ class OwnCopy:
         self.folder = engine.options.root / FOLDER
 
     async def answer(self, question: CopyQuestion | PartQuestion) -> bytes:
-        """What the member that fills memory is told."""
+        """The answer to the member that fills memory."""
         if isinstance(question, CopyQuestion):
             return questions.encode(await self.made(question.number))
         return await self._readers.run(partial(self._read, question))
@@ -85,7 +85,7 @@ class OwnCopy:
 
 
 class Copies:
-    """Those of all members, at the one that fills memory. Used on the node's event loop."""
+    """The copies of all members, at the member that fills memory. Used on the node's event loop."""
 
     def __init__(
         self, own: OwnCopy, ask: Callable[[Peer, CopyQuestion | PartQuestion, float], Awaitable[bytes]], engine: Engine,

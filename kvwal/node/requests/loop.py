@@ -1,4 +1,4 @@
-"""Takes questions from HistoryRequests.java, one after the other, and gives each the answer that Python has for it."""
+"""Request loop: takes requests from HistoryRequests.java one after the other, and answers each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What members ask each other of their logs: the rows of a map that the archive does not hold yet, or all of them."""
+"""Peer requests: a member asks the others for the rows of their logs that the archive does not have yet, or for a copy of all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_BYTES = 64 << 20
-"""A tail of more bytes is archived instead of told."""
+"""A tail of more bytes is archived instead of sent."""
 
 
 class Peers:
@@ -41,14 +41,14 @@ class Peers:
         self.own_copy = OwnCopy(engine, readers)
 
     async def answer(self, text: bytes) -> bytes:
-        """What this member says to a question of another one."""
+        """The answer of this member to another member's request."""
         question = questions.decode_peer(text)
         if isinstance(question, TailQuestion):
             return to_bytes(await self._own_tail(question))
         return await self.own_copy.answer(question)
 
     async def ask(self, peer: Peer, question: PeerQuestion, within: float) -> bytes:
-        """What another member answers. `ClusterUnreachable` if it has gone, or not answered `within` so many seconds."""
+        """The answer of another member. `ClusterUnreachable` if it has gone, or not answered `within` so many seconds."""
         text = questions.encode(question)
         ask = partial(
             java("kvwal.history.HistoryRequests").askPeer, self._instance, peer.member, text, int(within * 1000)
