@@ -46,6 +46,10 @@ REASONS = [
 ]
 
 
+ENTERPRISE = re.compile(r"Enterprise license|Enterprise edition|licensed feature")
+"""In what a plain member fails with when a test asks for a feature of Hazelcast Enterprise."""
+
+
 def named(test: str, said: str) -> str | None:
     """The name of the first reason that fits, None if none does."""
     for reason in REASONS:

@@ -55,6 +55,26 @@ def test_a_difference_without_a_name_is_told_and_fails(
     assert "- `t.py::A::gets`" in page.read_text()
 
 
+@pytest.mark.parametrize(
+    ("said", "cell", "code"),
+    [
+        ("a member ended with 1: CP subsystem is a licensed feature.", "needs Enterprise", 0),
+        ("no port is free for a member", "**no test passes on plain members**", 1),
+    ],
+)
+def test_a_module_that_passes_no_test_on_plain_members_needs_enterprise_or_fails(
+    written: tuple[Path, Path], said: str, cell: str, code: int
+) -> None:
+    from compat import table
+
+    found, page = written
+    for kind in ("plain", "node"):
+        failed = {"test": "t.py::B::locks", "outcome": "failed", "why": said}
+        (found / kind / "cp.jsonl").write_text(json.dumps(failed))
+    assert table.write(found, page, "5.7.0", ["t", "cp"]) == code
+    assert f"| cp | 0 | 0 | {cell} |" in page.read_text()
+
+
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of client sources, in which a test writes its module."""
