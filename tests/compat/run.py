@@ -49,29 +49,30 @@ def run(client: Path, kind: str, module: str) -> str | None:
     if done.exists():
         return None
     done.parent.mkdir(parents=True, exist_ok=True)
-    begun = done.with_suffix(".begun")
+    begun, log = done.with_suffix(".begun"), done.with_suffix(".log")
     begun.unlink(missing_ok=True)
     begun.touch()
     path = os.pathsep.join([str(client), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
     ended = run_session(
         [sys.executable, "-m", "pytest", "-q", "-p", "compat.plugin", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir",
          str(client), "--tb=short", f"--timeout={PATIENCE_S}", "--timeout-method=signal", module],
-        client, {"PYTHONPATH": path, "COMPAT_MEMBER": kind, "COMPAT_REPORT": str(begun)},
+        client, {"PYTHONPATH": path, "COMPAT_MEMBER": kind, "COMPAT_REPORT": str(begun)}, log,
     )  # fmt: skip
     if ended not in _COMPLETE:
-        return f"{module} on {kind} members: pytest ended with {ended}. Its tests do not count; run it again."
+        return f"{module} on {kind} members: pytest ended with {ended}, and its tests do not count. {log} says more."
     begun.rename(done)
     return None
 
 
-def run_session(command: list[str], folder: Path, environment: dict[str, str]) -> int:
+def run_session(command: list[str], folder: Path, environment: dict[str, str], log: Path) -> int:
     """Run a command in a session of its own, and kill what is left of the session when the command ends. Returns its exit code.
 
-    Members that outlive their tests hold the ports that the next module needs.
+    Members that outlive their tests hold the ports that the next module needs. What the command prints is kept in `log`.
     """
-    process = subprocess.Popen(
-        command, cwd=folder, env=os.environ | environment, stdout=subprocess.DEVNULL, start_new_session=True
-    )
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            command, cwd=folder, env=os.environ | environment, stdout=output, stderr=output, start_new_session=True
+        )
     try:
         # The ended process is not collected yet, so the number of its group cannot have passed to another one.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
