@@ -1,6 +1,6 @@
-"""What a store's own errors mean: one table from them to an ArchiveError with a sentence and what to do next.
+"""The errors of archive backends: one table that translates each into an ArchiveError with a sentence and a next step.
 
-The sentence names the class of the error and never its text, which may hold what the caller sent.
+The sentence names the class of the backend's error and never its text, which may hold a key or a secret.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from archive.errors import ArchiveError
 
 
 class ObjectMissing(ArchiveError):
-    """There is no object under this key (any more): a rewrite may have superseded it, so list again."""
+    """No object has this key, or none has it any more: compaction may have superseded the object, so list again."""
 
 
 class KeyTaken(ArchiveError):
-    """The store refused a put because the key is taken."""
+    """The backend refused a put because an object with this key exists."""
 
 
 class Fault(NamedTuple):
-    """What an error of a store means: its sentence, what to do next, and whether the same call may succeed later."""
+    """The meaning of a backend's error: a sentence, a hint what to do next, and whether the same call may succeed later."""
 
     says: str
     hint: str
@@ -41,7 +41,7 @@ _TAKEN = Fault("holds an object under this key already", "", False, KeyTaken)
 _REJECTED = Fault("is no address that the store accepts", "Correct the archive's URL or the storage options.", False)
 _UNKNOWN = Fault("failed", "Check the archive's address and its server's log.", False)
 
-# By the name of the error's class or one of its bases, or by errno, or by the code in an S3 answer: the first that fits.
+# Looked up by the code in an S3 answer, then by the names of the error's class and its bases, then by errno: first match wins.
 _FAULTS: dict[str | int, Fault] = {
     "PreconditionFailed": _TAKEN,
     "412": _TAKEN,
@@ -71,12 +71,12 @@ _FAULTS: dict[str | int, Fault] = {
 
 
 @contextmanager
-def as_ours(url: str, verb: str, key: str) -> Iterator[None]:
-    """Turns an error of the operating system into ours; `verb` and `key` say what was being done."""
+def archive_errors(url: str, verb: str, key: str) -> Iterator[None]:
+    """Raise an OSError of the block as an ArchiveError. `verb` and `key` name the operation in its sentence."""
     try:
         yield
     except OSError as error:
-        raise our_error(error, url, verb, key) from error
+        raise archive_error(error, url, verb, key) from error
 
 
 def _fault(error: BaseException) -> Fault:
@@ -87,20 +87,20 @@ def _fault(error: BaseException) -> Fault:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same call may succeed a moment later."""
-    return isinstance(error, tuple(foreign_errors())) and _fault(error).may_pass
+    """Whether the call that raised `error` may succeed a moment later."""
+    return isinstance(error, tuple(backend_errors())) and _fault(error).may_pass
 
 
-def our_error(error: BaseException, url: str, verb: str, key: str) -> ArchiveError:
-    """The sentence for a store's own error. It names class and errno, never the text, which may hold what the caller sent."""
+def archive_error(error: BaseException, url: str, verb: str, key: str) -> ArchiveError:
+    """The ArchiveError for a backend's error. It names the error's class and errno, never its text, which may hold a secret."""
     fault = _fault(error)
     number = errno.errorcode.get(getattr(error, "errno", None) or 0, "")
     what = f"{url} {fault.says} (to {verb} {key or 'everything'}; {f'{type(error).__name__} {number}'.strip()})."
     return fault.error(what, hint=fault.hint)
 
 
-def foreign_errors() -> Iterator[type[Exception]]:
-    """The roots of what filesystems throw: of botocore and aiohttp only where they are installed and in use."""
+def backend_errors() -> Iterator[type[Exception]]:
+    """The base classes of the errors that filesystems raise; those of botocore and aiohttp only once they were imported."""
     botocore = "botocore.exceptions"
     yield from (OSError, ValueError)
     for module, name in ((botocore, "BotoCoreError"), (botocore, "ClientError"), ("aiohttp", "ClientError")):

@@ -1,7 +1,7 @@
-"""Compile the glue between Hazelcast and the log (`kvwal/node/java`) into `kvwal/node/glue.jar`, which a wheel ships.
+"""Compile the Java bridge between Hazelcast and the log (`kvwal/node/java`) into `kvwal/node/glue.jar`, which a wheel ships.
 
-With a JDK its javac does it. A machine with only a Java runtime gets ecj, the compiler of Eclipse, through the Ivy that pyspark
-carries. Without Hazelcast's jar this says so and ends well: nothing but the cluster needs the glue.
+A JDK compiles it with javac. On a machine with only a Java runtime, the Ivy in pyspark fetches ecj, the compiler of Eclipse.
+Without Hazelcast's jar the script prints so and exits with 0, because only the cluster needs the bridge.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ def javac() -> str | None:
 
 def compiler(scratch: Path) -> list[str]:
     """The command that compiles for Java 17, up to its class path."""
-    found = javac()
-    if found is not None:
-        return [found, "--release", RELEASE, "-Xlint:all,-serial,-classfile", "-Werror"]
+    jdk_compiler = javac()
+    if jdk_compiler is not None:
+        return [jdk_compiler, "--release", RELEASE, "-Xlint:all,-serial,-classfile", "-Werror"]
     jar = fetch.fetch(scratch, *ECJ)
-    if (came := fetch.checksum(jar)) != ECJ_SHA256:
-        raise FileNotFoundError(f"{jar.name} has the SHA-256 {came}, but {ECJ_SHA256} was pinned")
+    if (actual := fetch.checksum(jar)) != ECJ_SHA256:
+        raise FileNotFoundError(f"{jar.name} has the SHA-256 {actual}, but {ECJ_SHA256} is pinned")
     return [fetch.java(), "-jar", str(jar), "-source", RELEASE, "-target", RELEASE, "-nowarn"]
 
 
 def compile_to(classes: Path, scratch: Path) -> None:
-    """Compile every source of the glue into `classes`."""
+    """Compile all Java sources into `classes`. Raises `RuntimeError` with the compiler's output."""
     command = [
         *compiler(scratch),
         "-cp",
@@ -53,13 +53,13 @@ def compile_to(classes: Path, scratch: Path) -> None:
         str(classes),
         *map(str, sorted(SOURCES.rglob("*.java"))),
     ]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    if ran.returncode:
-        raise RuntimeError(ran.stdout + ran.stderr)
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    if run.returncode:
+        raise RuntimeError(run.stdout + run.stderr)
 
 
 def pack(classes: Path, jar: Path) -> None:
-    """The classes as a jar: the same bytes from the same classes, whenever it is made."""
+    """Pack the classes into a jar. The same classes give the same bytes: every entry has the same time."""
     with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(classes.rglob("*.class")):
             entry = zipfile.ZipInfo(str(path.relative_to(classes)), EPOCH)
@@ -67,9 +67,9 @@ def pack(classes: Path, jar: Path) -> None:
 
 
 def main() -> int:
-    """0 when the glue was built, or Hazelcast's jar is not there; 1 when it does not compile."""
+    """Build the jar. 0 if it was built, or could not be built on this machine; 1 if the sources do not compile."""
     if not fetch.JAR.exists():
-        print(f"{fetch.JAR.name} is not here, so the glue of `kvwal node` was not built. Everything else goes on.")
+        print(f"{fetch.JAR.name} is missing, so the glue of `kvwal node` was not built. Only the cluster needs it.")
         return 0
     with tempfile.TemporaryDirectory(dir=GLUE.parent) as name:
         scratch = Path(name)
@@ -79,7 +79,8 @@ def main() -> int:
             compile_to(classes, scratch)
         except (OSError, subprocess.SubprocessError) as error:
             print(
-                f"There is no Java compiler, and none could be fetched ({error}): no `kvwal node`. Everything else goes on."
+                f"There is no Java compiler, and none could be fetched ({error}): the glue of `kvwal node` was not built."
+                " Only the cluster needs it."
             )
             return 0
         except RuntimeError as error:

@@ -1,7 +1,7 @@
-"""Bring Hazelcast's jar into `.cache/jars`, checked against a pinned SHA-256; a jar that is there is only checked.
+"""Fetch Hazelcast's jar into `.cache/jars` and check it against a pinned SHA-256. A jar that is there is only checked.
 
-There is no Maven on a machine with only Python, but pyspark carries Ivy, which asks the repository Java builds ask.
-Without a network this says so and ends well: nothing but the cluster needs the jar.
+A machine with only Python has no Maven. The Ivy in pyspark fetches the jar from the same repository. Without a network the
+script prints so and exits with 0, because only the cluster needs the jar.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def checksum(path: Path) -> str:
 
 
 def java() -> str:
-    """The `java` that Spark uses too (deploy/java_home.py)."""
+    """The `java` of JAVA_HOME (deploy/java_home.py), else that of the PATH. Spark uses the same one."""
     home = os.environ.get("JAVA_HOME")
     return f"{home}/bin/java" if home else "java"
 
@@ -39,26 +39,26 @@ def ivy() -> Path:
         raise FileNotFoundError("pyspark is not installed")
     jars = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
     if not jars:
-        raise FileNotFoundError("pyspark brings no Ivy")
+        raise FileNotFoundError("the installed pyspark has no Ivy jar")
     return jars[-1]
 
 
 def fetch(folder: Path, organisation: str, module: str, version: str) -> Path:
-    """Let Ivy bring a jar into `folder`; raises CalledProcessError, TimeoutExpired or OSError where it cannot."""
+    """Fetch a jar into `folder` with Ivy. Raises CalledProcessError, TimeoutExpired or OSError."""
     command = [
         java(), f"-Divy.cache.dir={folder / 'ivy'}", "-cp", str(ivy()), "org.apache.ivy.Main", "-m2compatible",
         "-dependency", organisation, module, version,
         "-retrieve", f"{folder}/[artifact]-[revision].[ext]", "-types", "jar", "-confs", "default",
     ]  # fmt: skip
     subprocess.run(command, check=True, capture_output=True, text=True, timeout=180, cwd=folder)
-    came = folder / f"{module}-{version}.jar"
-    if not came.exists():
-        raise FileNotFoundError(f"Ivy ended without {came.name}")
-    return came
+    jar = folder / f"{module}-{version}.jar"
+    if not jar.exists():
+        raise FileNotFoundError(f"Ivy ended without {jar.name}")
+    return jar
 
 
 def main() -> int:
-    """0 when the jar is there or could not be had; 1 when what came is not what was pinned."""
+    """Fetch or check the jar. 0 if it is there or could not be fetched; 1 if the fetched jar has another SHA-256."""
     if JAR.exists():
         if checksum(JAR) == SHA256:
             return 0
@@ -66,15 +66,15 @@ def main() -> int:
     JAR.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=JAR.parent) as name:
         try:
-            came = fetch(Path(name), ORGANISATION, MODULE, VERSION)
+            jar = fetch(Path(name), ORGANISATION, MODULE, VERSION)
         except (OSError, subprocess.SubprocessError) as error:
             print(f"{JAR.name} could not be fetched ({type(error).__name__}). Only the cluster needs it:")
-            print("everything else goes on. Online, `python deploy/fetch_hazelcast.py` brings it.")
+            print("everything else works without it. With a network, `python deploy/fetch_hazelcast.py` fetches it.")
             return 0
-        if (found := checksum(came)) != SHA256:
-            print(f"{JAR.name} has the SHA-256 {found}, but {SHA256} was pinned: it was not kept.", file=sys.stderr)
+        if (actual := checksum(jar)) != SHA256:
+            print(f"{JAR.name} has the SHA-256 {actual}, but {SHA256} is pinned: it was not kept.", file=sys.stderr)
             return 1
-        shutil.move(came, JAR)
+        shutil.move(jar, JAR)
     print(f"{JAR.name} is in {JAR.parent.relative_to(Path.cwd()) if JAR.is_relative_to(Path.cwd()) else JAR.parent}.")
     return 0
 

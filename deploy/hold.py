@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Run a program in a container, and end as it does; but when its configuration is wrong (exit code 2), wait to be stopped.
+"""The entry point of a container: run a program and exit with its code, but wait to be stopped after exit code 2.
 
-`hold.py PROGRAM ARGUMENT…`. A container engine that restarts every program that ended cannot tell a wrong option from a crash:
-it would start the program for ever. Held, the container is there, is unhealthy, and its log ends with the program's own sentence.
+`hold.py PROGRAM ARGUMENT…`. Exit code 2 means a wrong configuration. A container engine restarts a program after any exit, and
+would restart this one for ever. A held container stays up and unhealthy, and its log ends with the program's error message.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ WRONG_CONFIGURATION = 2
 STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
-def main(words: list[str]) -> int:
-    """The exit code of the program; of one that a signal ended, 128 and its number, as shells have it."""
-    if not words:
+def main(command: list[str]) -> int:
+    """Run the command. The exit code is that of the program; after a signal it is 128 plus its number, as in shells."""
+    if not command:
         print("hold.py needs a program to run.", file=sys.stderr)
         return WRONG_CONFIGURATION
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until there is a program to pass them on to
-    program = subprocess.Popen(words, preexec_fn=_unblock)
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until the program runs and can receive them
+    program = subprocess.Popen(command, preexec_fn=_unblock)
 
     stopped: list[int] = []
 
@@ -38,7 +38,7 @@ def main(words: list[str]) -> int:
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
         print(
             "kvwal-hold: the configuration is wrong, as said above; the program is not started again."
-            " Mend it, then start the container anew.",
+            " Correct the configuration, then start the container again.",
             file=sys.stderr,
             flush=True,
         )

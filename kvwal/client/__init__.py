@@ -1,5 +1,6 @@
-"""A client of the cluster: the same `Map` as embedded, over Hazelcast's own client.
+"""Client of a running cluster: the `Map` of an embedded store, over Hazelcast's own client.
 
-`wire` turns words of kvwal (a class and bytes) into Hazelcast's serialized form and back, `link` is the connection, `memory`
-and `business` are what an embedded store has as its memory and its log. Nothing of Hazelcast is loaded until `connect`.
+`wire` converts a class and bytes of kvwal to Hazelcast's serialized form and back. `link` is the connection. `memory` and
+`cluster_business` take the places that memory and log have in an embedded store. Hazelcast's client is not loaded before
+`connect` is called.
 """

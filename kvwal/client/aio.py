@@ -1,6 +1,7 @@
 """`kvwal.aio.connect`: the maps of a cluster for tasks of an event loop.
 
-Over the same client of Hazelcast as the synchronous face: its answers come on a thread of its own and are handed to the loop.
+It uses the same Hazelcast client as `kvwal.connect`. The client delivers answers on its own thread, and this module passes them
+to the event loop.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any, Self, TypeVar
 
 from hazelcast.future import Future as HazelcastFuture
 
+from kvwal.client.address import ClusterAddress, check_address
 from kvwal.client.cluster_business import ClusterBusiness
-from kvwal.client.connect import ClusterAddress, make_target
 from kvwal.client.failures import translate
 from kvwal.client.link import Link
 from kvwal.client.memory import make_entry, to_data
@@ -31,11 +32,11 @@ from kvwal.structures.reads import MapReads
 T = TypeVar("T")
 
 _THREADS = 4
-_not_delivered = logged("an answer of the cluster could not be given to its task, which is a bug")
+_not_delivered = logged("an answer of the cluster could not be passed to its task, which is a bug")
 
 
 class ClusterMap(asynchronous.Map):
-    """A map of the cluster, as tasks of one event loop use it."""
+    """A map of the cluster for the tasks of one event loop."""
 
     def __init__(self, store: ClusterStore, name: str) -> None:
         self._cluster = store
@@ -75,8 +76,8 @@ class ClusterMap(asynchronous.Map):
             data, key_class = business.codecs.encode_key(key)
         except CodecError:
             return None
-        found = await self._answer(business, partial(business.proxy.get, to_data(data, key_class)))
-        return None if found is None else make_entry(data, key_class, found)
+        value = await self._answer(business, partial(business.proxy.get, to_data(data, key_class)))
+        return None if value is None else make_entry(data, key_class, value)
 
     async def _answer(self, business: _Business, begin: Callable[[], HazelcastFuture[T]]) -> T:
         self._here()
@@ -87,8 +88,8 @@ class ClusterMap(asynchronous.Map):
             if error is None:
                 business.deliver(lambda: None if future.done() else future.set_result(answer.result()))
             else:
-                found = translate(error, business.what, writes=False)
-                business.deliver(lambda: None if future.done() else future.set_exception(found))
+                translated = translate(error, business.label, writes=False)
+                business.deliver(lambda: None if future.done() else future.set_exception(translated))
 
         def failed(error: BaseException) -> None:
             business.deliver(lambda: None if future.done() else future.set_exception(error))
@@ -100,8 +101,8 @@ class ClusterMap(asynchronous.Map):
         self._here()
         return await self._cluster.workers.run(call)
 
-    async def _run(self, consume: Callable[[Any], T], of: Any, *arguments: Any) -> T:
-        return await self._elsewhere(lambda: consume(of(*arguments) if arguments else of))
+    async def _run(self, consume: Callable[[Any], T], source: Any, *arguments: Any) -> T:
+        return await self._elsewhere(lambda: consume(source(*arguments) if arguments else source))
 
     async def _open(self) -> Changes:
         link = self._cluster.link
@@ -125,7 +126,7 @@ class ClusterMap(asynchronous.Map):
 
 
 class _Business(ClusterBusiness):
-    """A business whose futures live on an event loop, and whose tasks may wait for room."""
+    """A business whose futures belong to an event loop, and whose tasks may wait for a slot."""
 
     def __init__(self, link: Link, name: str, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(link, name, partial(_on_loop, loop))
@@ -146,9 +147,12 @@ class _Business(ClusterBusiness):
         except TimeoutError:
             raise self.overloaded() from None
 
-    def give_back(self) -> None:
-        """See `ClusterBusiness.give_back`. A task that waits looks once more after it has said that it does."""
-        super().give_back()
+    def release_slot(self) -> None:
+        """See `ClusterBusiness.release_slot`. It wakes the tasks that wait for a slot.
+
+        A task tries once more after it has set `_freed`, so a slot that is released meanwhile is not missed.
+        """
+        super().release_slot()
         if self._freed is not None:
             self.deliver(self._wake)
 
@@ -158,21 +162,21 @@ class _Business(ClusterBusiness):
 
 
 def _on_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    with suppress(RuntimeError):  # the loop is closed, so no task waits
         call_on(loop, call, _not_delivered)
 
 
 class ClusterStore:
-    """A connection to a cluster on this event loop; `async with` makes and closes it."""
+    """A connection to a cluster for this event loop; `async with` opens and closes it."""
 
-    def __init__(self, target: ClusterAddress) -> None:
+    def __init__(self, address: ClusterAddress) -> None:
         self.workers = ThreadWorkers("kvwal-client", _THREADS)
-        self._target = target
+        self._address = address
         self._link: Link | None = None
 
     @property
     def link(self) -> Link:
-        """The connection. `StoreClosed` if there is none."""
+        """The connection. Raises `StoreClosed` before the store is opened and after it is closed."""
         if self._link is None:
             raise StoreClosed(
                 "the store is not open.", hint="Use it inside `async with kvwal.aio.connect(…) as store`."
@@ -181,7 +185,7 @@ class ClusterStore:
 
     @property
     def hazelcast(self) -> Any:
-        """Hazelcast's own client, for predicates on what is stored as JSON. What it writes to maps is durable too."""
+        """Hazelcast's own client, for predicates on values stored as JSON. Its writes to maps are durable too."""
         return self.link.client
 
     def map(self, name: str) -> ClusterMap:
@@ -189,7 +193,7 @@ class ClusterStore:
         return ClusterMap(self, name)
 
     async def close(self) -> None:
-        """Let go of the cluster. What waits for an answer fails with `CommitUnknown`. Calling it again does nothing."""
+        """Close the connection. Calls that wait for an answer fail with `CommitUnknown`. A second close does nothing."""
         link, self._link = self._link, None
         if link is not None:
             await self.workers.run(link.close)
@@ -209,7 +213,7 @@ class ClusterStore:
         await self.close()
 
     def _connect(self) -> None:
-        self._link = Link(self._target)
+        self._link = Link(self._address)
 
 
 def connect(
@@ -221,5 +225,5 @@ def connect(
     token: str | None = None,
     authority: str | None = None,
 ) -> ClusterStore:
-    """A store to be used with `async with`. The arguments are those of `kvwal.connect`."""
-    return ClusterStore(make_target(addresses, cluster, namespace, timeout, token, authority))
+    """A store of the cluster for `async with`. The arguments are those of `kvwal.connect`."""
+    return ClusterStore(check_address(addresses, cluster, namespace, timeout, token, authority))

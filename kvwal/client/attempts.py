@@ -1,7 +1,7 @@
-"""The attempts of one call: what Hazelcast's client sends again, and what the call may end with.
+"""Retry rules of one call: which requests Hazelcast's client sends again, and which error the call ends with.
 
-A later attempt cannot say that an earlier one came to nothing. So once an attempt may have been done, the call ends with success,
-or with Hazelcast's own error for an unknown outcome. How the last attempt ended does not matter.
+The result of a later attempt says nothing of an earlier one. So once an attempt may have been done, the call ends with success,
+or with Hazelcast's own error for an unknown outcome. The error of the last attempt does not change this.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from hazelcast.protocol.codec import map_delete_codec, map_set_codec
 from kvwal.client.failures import UNKNOWN, first_line, may_be_done
 
 _BLIND = frozenset({map_set_codec._REQUEST_MESSAGE_TYPE, map_delete_codec._REQUEST_MESSAGE_TYPE})
-"""Requests that set a state and do not depend on the state before: two of them have the effect of one."""
+"""Idempotent requests: they do not depend on the value before, so a request that is done twice has the effect of one."""
 _TYPE_OFFSET = 6
 _OPEN = "kvwal_open"
-"""On the future of a call: the error of its first attempt that may have been done."""
+"""Attribute of a call's future: the error of its first attempt that may have been done."""
 
 Retry = Callable[[Any, Exception], bool]
 End = Callable[[Any, Exception], None]
 
 
 def install(service: Any) -> None:
-    """Set kvwal's rules into the invocation service of Hazelcast's client, before its first invocation."""
+    """Install kvwal's rules in the invocation service of Hazelcast's client. Call it before the first invocation."""
     service._should_retry = _retry_of(service._should_retry)
     service._complete_with_error = _end_of(service._complete_with_error)
 
 
 def _retry_of(original: Retry) -> Retry:
-    """Whether a request is sent again after an error: Hazelcast's own rule, but for those that leave its outcome open.
+    """Rule for sending a request again after an error: Hazelcast's own rule, if the request certainly was not done.
 
-    After such an error a read, a put and a delete are sent again, and nothing else ever is: a condition that is decided
-    twice may answer for a moment that its first decision made.
+    If the request may have been done, only a read, a put or a delete is sent again. A conditional change that is done twice
+    would test its condition against its own first result.
     """
 
     def should_retry(invocation: Any, error: Exception) -> bool:
@@ -46,15 +46,15 @@ def _retry_of(original: Retry) -> Retry:
             if _type_of(request) not in _BLIND:
                 return False
         if isinstance(error, UNKNOWN):
-            found: bool = invocation.connection is None
-            return found
+            any_member: bool = invocation.connection is None
+            return any_member
         return original(invocation, error)
 
     return should_retry
 
 
 def _end_of(original: End) -> End:
-    """The error that a call ends with: the last attempt's, unless an earlier one may have been done."""
+    """Rule for the error that a call ends with: the last attempt's error, unless an earlier attempt may have been done."""
 
     def complete_with_error(invocation: Any, error: Exception) -> None:
         first = vars(invocation.future).get(_OPEN)

@@ -1,4 +1,4 @@
-"""A map of the cluster as the business that a structure writes to: transactions become operations of Hazelcast."""
+"""Business of a cluster's map: the transactions of a structure become operations of Hazelcast."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hazelcast.future import Future as HazelcastFuture
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from kvwal.client.failures import translate, would_wait
-from kvwal.client.intents import send
+from kvwal.client.history import ask
 from kvwal.client.link import Link, is_reactor
 from kvwal.client.memory import ClusterMemory, make_entry, to_data
-from kvwal.client.past import ask
+from kvwal.client.transactions import send
 from kvwal.cluster.requests import Question
 from kvwal.codecs import registry
 from kvwal.config import MIB
@@ -27,139 +27,147 @@ from kvwal.ports.locks import Lock, Semaphore
 from kvwal.structures.state import State, to_state
 
 SLOTS = 1024
-"""Writes of one map that may wait for the cluster before whoever writes waits."""
+"""Writes of one map that may be on their way to the cluster; the next writer waits."""
 _OVERFLOW_BYTES = 5 * MIB
-_AGAIN_SECONDS = 0.2
+_RETRY_SECONDS = 0.2
 _decode = make_decoder(())
 
 Deliver = Callable[[Callable[[], None]], None]
-"""Calls a function where the future that it completes is at home."""
+"""Runs a function on the thread or event loop that owns the future which the function completes."""
 
 
 class ClusterBusiness:
-    """See `structures.business.Business`. Any number of threads may use it; answers come on the client's own thread."""
+    """One map of the cluster: see `structures.business.Business`. Any number of threads may use it.
+
+    Hazelcast's client delivers answers on its own thread.
+    """
 
     def __init__(self, link: Link, name: str, deliver: Deliver) -> None:
         self.name = name
         self.codecs = registry
         self.overflow_bytes = _OVERFLOW_BYTES
-        self.what = f"{name} ({link.target})"
-        self.state = ClusterMemory(link, name, self.what)
-        self._room = Semaphore(SLOTS)
+        self.label = f"{name} ({link.address})"
+        self.state = ClusterMemory(link, name, self.label)
+        self._slots = Semaphore(SLOTS)
         self._link = link
         self.proxy = link.map(name)
         self.deliver = deliver
-        self.patience = link.target.timeout
+        self.patience = link.address.timeout
         self._clock = HybridClock()
         self._stamping = Lock()
 
     def now_ms(self) -> int:
-        """The present by this machine's clock: an end is sent as so many seconds from now."""
+        """Now by this machine's clock. An expiry is sent as seconds from now."""
         return SYSTEM.wall_ms()
 
     def submit(self, submission: Submission, *, waits: bool = False) -> None:
-        """See `structures.business.Business.submit`. Waits while as many as may wait for the cluster do."""
+        """See `structures.business.Business.submit`. Waits while every slot is taken."""
         self._link.check_open()
         here = is_reactor()
         if here and waits:
             raise would_wait()
-        if not self._room.acquire(timeout=0 if here else self.patience):
+        if not self._slots.acquire(timeout=0 if here else self.patience):
             raise self.overloaded()
         self.begin(submission)
 
     def offer(self, submission: Submission) -> bool:
         """See `structures.business.Business.offer`."""
         self._link.check_open()
-        if not self._room.acquire(blocking=False):
+        if not self._slots.acquire(blocking=False):
             return False
         self.begin(submission)
         return True
 
     async def submit_soon(self, submission: Submission) -> None:
-        """Refuse: whoever has tasks that wait for room has a business that can."""
+        """Raise `Overloaded`. Only the business of the asynchronous client can wait for a slot."""
         raise self.overloaded()
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
-        """See `structures.business.Business.history`: a member reads what the logs of all members held when it is asked."""
+        """See `structures.business.Business.history`: a member reads the logs of all members as they
+        are at the time of the request.
+        """
         return [entry.public() for entry in self._ask(Question(self.name, key_class, key))]
 
     def as_of(self, timestamp: int) -> State:
-        """See `structures.business.Business.as_of`, and `history`. All of it comes here."""
-        found = self._ask(Question(self.name, timestamp=timestamp))
-        return to_state(found, lambda: timestamp >> TIMESTAMP_SHIFT)
+        """See `structures.business.Business.as_of`, and `history`. The whole map is transferred to this client."""
+        entries = self._ask(Question(self.name, timestamp=timestamp))
+        return to_state(entries, lambda: timestamp >> TIMESTAMP_SHIFT)
 
     def _ask(self, question: Question) -> list[Entry]:
-        """Asked of another member if one goes meanwhile: a question changes nothing."""
+        """Ask again if the member leaves meanwhile: a history request changes nothing."""
         for attempt in Retrying(
             retry=retry_if_exception_type(ClusterUnreachable), stop=stop_after_delay(self.patience),
-            wait=wait_fixed(_AGAIN_SECONDS), reraise=True,
+            wait=wait_fixed(_RETRY_SECONDS), reraise=True,
         ):  # fmt: skip
             with attempt:
-                found = self._link.result(lambda: ask(self._link.client, question), self.what)
-        return _decode(bytes(found))
+                block = self._link.result(lambda: ask(self._link.client, question), self.label)
+        return _decode(bytes(block))
 
     def clear(self) -> None:
-        """Delete every key that is there now, each in its node's log before it goes from memory.
+        """Delete every key that is there now, each in its node's log before memory drops it.
 
-        `CommitUnknown` where a member refused: others may have deleted theirs.
+        Raises `CommitUnknown` if a member refused, because other members may have deleted their keys.
         """
         try:
-            self._link.result(self.proxy.clear, self.what, writes=True)
+            self._link.result(self.proxy.clear, self.label, writes=True)
         except CommitUnknown:
             raise
         except (LogFailed, StorageFull) as error:
-            raise CommitUnknown(f"{self.what}: some keys may be deleted, others are not ({error}).") from error
+            raise CommitUnknown(f"{self.label}: some keys may be deleted, others are not ({error}).") from error
 
     def begin(self, submission: Submission) -> None:
-        """Send it, unless its caller cancelled it. Its place among those that may wait is given back with the answer."""
+        """Send a submission that has a slot, unless its caller cancelled it. The answer releases the slot."""
         if submission.begin():
-            _Sending(self, submission).go()
+            _Sending(self, submission).start()
         else:
-            self.give_back()
+            self.release_slot()
 
     def send_all(self, entries: list[Entry]) -> HazelcastFuture[Any]:
-        """Begin to change all these keys, or none."""
+        """Begin to change all these keys as one transaction."""
         return send(self._link.client, self.name, entries)
 
-    def give_back(self) -> None:
-        """One that had a place among those that may wait for the cluster is done."""
-        self._room.release()
+    def release_slot(self) -> None:
+        """Release the slot of a submission that is done."""
+        self._slots.release()
 
     def answer(self, submission: Submission, held: bool | None) -> None:
-        """It was written; `held` says of a condition whether it held."""
+        """Complete a submission that was done. `held` says whether its condition held; None for one without a condition."""
         if held is None:
             with self._stamping:
                 submission.answer = self._clock.stamp(SYSTEM.wall_ms())
         else:
             submission.answer = held
-        self.give_back()
+        self.release_slot()
         self.deliver(submission.resolve)
 
     def refuse(self, submission: Submission, error: BaseException, *, writes: bool) -> None:
-        """It was not written, or its outcome is unknown; `writes` says that what failed was to change something."""
-        self.give_back()
-        self.deliver(partial(submission.fail, translate(error, self.what, writes=writes)))
+        """Fail a submission that was not written, or whose outcome is unknown.
+
+        `writes` says that the failed operation was to change something.
+        """
+        self.release_slot()
+        self.deliver(partial(submission.fail, translate(error, self.label, writes=writes)))
 
     def overloaded(self) -> Overloaded:
-        """There was no room for so long."""
+        """The error of a write that got no slot in time."""
         return Overloaded(
-            f"{self.what}: {SLOTS:,} writes wait for the cluster, and there was no room for one more; nothing was written.",
+            f"{self.label}: {SLOTS:,} writes wait for the cluster, and no slot became free in time; nothing was written.",
             hint="Write more slowly, or see why the nodes are slow.",
         )
 
 
 class _Sending:
-    """One transaction on its way to the cluster, step by step: each answer begins the next step."""
+    """One transaction in steps: the answer of each operation begins the next operation."""
 
     def __init__(self, business: ClusterBusiness, submission: Submission) -> None:
         self._business = business
         self._proxy = business.proxy
         self._submission = submission
 
-    def go(self) -> None:
+    def start(self) -> None:
         submission = self._submission
         if submission.decide is not None:
-            self._look(submission.decide)
+            self._read_and_decide(submission.decide)
         elif not submission.entries:
             self._business.answer(submission, None)
         else:
@@ -176,36 +184,36 @@ class _Sending:
             return self._proxy.delete(key)
         return self._proxy.set(key, to_data(entry.value, entry.value_class), self._ttl(entry))
 
-    def _look(self, decide: Decide) -> None:
-        """A condition is decided on what is there, and holds if that is still there when the change is made."""
+    def _read_and_decide(self, decide: Decide) -> None:
+        """Compare and set: read the value, decide the condition, and change the value if it is still the one read."""
         entry = self._submission.entries[0]
         key = to_data(entry.key, entry.key_class)
         self._then(partial(self._proxy.get, key), partial(self._decided, decide), writes=False)
 
-    def _decided(self, decide: Decide, found: Any) -> None:
-        asked = self._submission.entries[0]
-        current = None if found is None else make_entry(asked.key, asked.key_class, found)
+    def _decided(self, decide: Decide, value: Any) -> None:
+        key = self._submission.entries[0]
+        current = None if value is None else make_entry(key.key, key.key_class, value)
         changes = decide(lambda key_class, key: current)
         if not changes:
             self._business.answer(self._submission, False)
         else:
-            self._then(partial(self._exchange, changes[0], found), partial(self._exchanged, decide, found is None))
+            self._then(partial(self._exchange, changes[0], value), partial(self._exchanged, decide, value is None))
 
-    def _exchange(self, entry: Entry, found: Any) -> Any:
+    def _exchange(self, entry: Entry, expected: Any) -> Any:
         key = to_data(entry.key, entry.key_class)
         if entry.deleted:
-            return self._proxy.remove_if_same(key, found)
+            return self._proxy.remove_if_same(key, expected)
         value = to_data(entry.value, entry.value_class)
-        if found is None:
+        if expected is None:
             return self._proxy.put_if_absent(key, value, self._ttl(entry))
-        return self._proxy.replace_if_same(key, found, value)
+        return self._proxy.replace_if_same(key, expected, value)
 
     def _exchanged(self, decide: Decide, absent: bool, answer: Any) -> None:
-        """Somebody else was faster: look again."""
+        """Done, or read again: another writer changed the value meanwhile."""
         if (answer is None) if absent else answer:
             self._business.answer(self._submission, True)
         else:
-            self._look(decide)
+            self._read_and_decide(decide)
 
     def _ttl(self, entry: Entry) -> float | None:
         return max(1, entry.expires - self._business.now_ms()) / 1000 if entry.expires else None
@@ -213,7 +221,6 @@ class _Sending:
     def _then(
         self, begin: Callable[[], HazelcastFuture[Any]], step: Callable[[Any], None], *, writes: bool = True
     ) -> None:
-        """Begin an operation, and take the step with its answer; what either raises is the submission's error."""
-
+        """Begin an operation, and run `step` with its answer. An error of the operation or of `step` fails the submission."""
         refuse = partial(self._business.refuse, self._submission, writes=writes)
         contain(lambda: when_done(begin(), lambda future: step(future.result()), refuse), refuse)

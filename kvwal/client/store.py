@@ -1,4 +1,4 @@
-"""What `kvwal.connect` gives: the maps of a cluster."""
+"""Store that `kvwal.connect` returns: the maps of a cluster."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
+from kvwal.client.address import ClusterAddress
 from kvwal.client.cluster_business import ClusterBusiness
-from kvwal.client.connect import ClusterAddress
 from kvwal.client.link import Link
 from kvwal.structures.map import Map
 
 
 class ClusterMap(Map):
-    """A map of the cluster. What is different from an embedded one:
+    """A map of the cluster. It differs from an embedded map in these points:
 
-    A change returns when it is as durable as its node's flush policy says, whatever `sync` is. The timestamp that it returns
-    is this client's clock at the answer: later than that of the log if the clocks agree. What walks over many entries sees each
-    at its own moment. A put or a delete whose answer was lost is sent again for `timeout` seconds, so it may be done twice; a
-    conditional one never is, and raises `CommitUnknown`. Several keys as one (`put_many`, `transaction`) are all there or not at
-    all, whoever is killed, but others may see a part before this returns. `popitem` asks for all keys to find the first.
+    - A change returns when it is as durable as the flush policy of its node says; `sync` changes nothing.
+    - The timestamp that a change returns is this client's clock at the answer. It is later than the log's timestamp if the
+      clocks agree.
+    - A read of many entries sees each entry at its own moment.
+    - A put or a delete whose answer was lost is sent again for `timeout` seconds, so it may be done twice. A conditional change
+      is never sent again after a lost answer; it raises `CommitUnknown`.
+    - Several keys as one change (`put_many`, `transaction`) are all there or not at all, even if members or this client are
+      killed. Other readers may see a part of it before the call returns.
+    - `popitem` asks for all keys to find the first.
     """
 
     def __init__(self, business: ClusterBusiness, store: object) -> None:
@@ -29,7 +33,7 @@ class ClusterMap(Map):
     def clear(self) -> None:
         """Delete every key that is there now, partition by partition, each key in its node's log first. Not one transaction.
 
-        After a crash in the middle, or an error, some keys are gone, in no order, and the rest is there: call it again.
+        After a crash in the middle, or an error, some keys are gone, in no order, and the others are there: call it again.
         """
         self._cluster.clear()
 
@@ -37,23 +41,23 @@ class ClusterMap(Map):
 class ClusterStore:
     """A connection to a cluster. Any number of threads may use it; leaving the `with` block closes it."""
 
-    def __init__(self, target: ClusterAddress) -> None:
-        self.namespace = target.namespace
-        self.cluster = target.cluster
-        self._link = Link(target)
+    def __init__(self, address: ClusterAddress) -> None:
+        self.namespace = address.namespace
+        self.cluster = address.cluster
+        self._link = Link(address)
 
     @property
     def hazelcast(self) -> Any:
-        """Hazelcast's own client, for predicates on what is stored as JSON. What it writes to maps is durable too."""
+        """Hazelcast's own client, for predicates on values stored as JSON. Its writes to maps are durable too."""
         return self._link.client
 
     def map(self, name: str) -> ClusterMap:
         """The map `name` of the cluster: the business of that name in every node's log."""
         self._link.check_open()
-        return ClusterMap(ClusterBusiness(self._link, name, _here), store=self)
+        return ClusterMap(ClusterBusiness(self._link, name, _call_here), store=self)
 
     def close(self) -> None:
-        """Let go of the cluster. What waits for an answer fails with `CommitUnknown`. Calling it again does nothing."""
+        """Close the connection. Calls that wait for an answer fail with `CommitUnknown`. A second close does nothing."""
         self._link.close()
 
     def __enter__(self) -> Self:
@@ -65,5 +69,5 @@ class ClusterStore:
         self.close()
 
 
-def _here(call: Callable[[], None]) -> None:
+def _call_here(call: Callable[[], None]) -> None:
     call()

@@ -7,7 +7,6 @@ write yet: so whoever starts again knows whom to wait for.
 from __future__ import annotations
 
 from collections.abc import Collection
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import msgspec
 from archive.layout import check_name
 from kvwal.cluster.bootstrap import Status, left_out
 from kvwal.errors import ConfigError, NewerVersion
-from kvwal.log.files.names import partial_name
+from kvwal.log.files.atomic_file import write_file
 from kvwal.ports.disk import Disk
 from kvwal.ports.tasks import Workers
 
@@ -68,17 +67,7 @@ class MembershipFile:
     def write(self, record: MembershipRecord) -> None:
         """Returns when the record is durable; a crash leaves the old one or the new one."""
         self._disk.make_folders(self._folder)
-        unfinished = self._folder / partial_name(self._path.name)
-        with suppress(FileNotFoundError):
-            self._disk.unlink(unfinished)
-        file = self._disk.create(unfinished)
-        try:
-            file.write_at(0, [msgspec.json.encode(record)])
-            file.datasync()
-        finally:
-            file.close()
-        self._disk.rename(unfinished, self._path)
-        self._disk.sync_folder(self._folder)
+        write_file(self._disk, self._path, [msgspec.json.encode(record)])
 
 
 class LocalMembership:

@@ -16,11 +16,11 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from archive.layout import Place
 from kvwal.entry import Decode, Entry
 from kvwal.errors import ArchiveGap, CorruptLog
-from kvwal.log.files.chain import check_belongs, unlinked
+from kvwal.log.files.chain import check_belongs, link_problem
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import LogFile, find_places, log_folder
 from kvwal.log.files.parts import Snapshot, open_snapshot
-from kvwal.log.reader import End, SegmentReader, entry_decoder, log_files
+from kvwal.log.reader import SegmentEnd, SegmentReader, entry_decoder, log_files
 from kvwal.ports.disk import Disk
 
 T = TypeVar("T")
@@ -328,13 +328,13 @@ class _LogReader:
             reader = SegmentReader(path, self._disk.read(path))
             check_belongs(reader.header, self._place, self._folder)
             follows = index or (file.number >= wanted and not needed)
-            wrong = unlinked(reader.header, wanted, crc) if follows else None
+            wrong = link_problem(reader.header, wanted, crc) if follows else None
             if wrong is not None:
                 raise CorruptLog(wrong, path=path, offset=0, sequence=wanted)
             for at, entries in reader.numbered(self._decode, key):
                 yield reader, at, entries
             ending = reader.ending()
-            if ending is End.DAMAGED or (ending is End.TORN and file is not files[-1]):
+            if ending is SegmentEnd.DAMAGED or (ending is SegmentEnd.TORN and file is not files[-1]):
                 raise reader.damage()
             yield reader, reader.next_sequence, []
             wanted, crc = reader.next_sequence, reader.seal_crc

@@ -1,4 +1,4 @@
-"""Bytes to durable entries: how a log is written, read and recovered; `files` says what its files hold.
+"""The write-ahead log: writing, reading, recovery and checkpoints. `files` has the formats of its files.
 
-The data's way: `ring` → `writer` → `appender` → `files.segment` → the disk; back through `reader` and `recovery`.
+Writes go `ring` → `writer` → `appender` → `files.segment` → disk; they come back through `reader` and `recovery`.
 """

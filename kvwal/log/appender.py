@@ -1,7 +1,7 @@
-"""The log as a file that goes on for ever: appends groups, rotates segments, keeps the chain of seals. No asyncio, no futures.
+"""The appender: writes groups to the current segment, rotates segments, and keeps the chain of seals. It uses no asyncio.
 
-After an `OSError` other than `StorageFull` an appender must not be used again: what the page cache holds may be younger than
-the disk. The writer above sees to that.
+After an `OSError` an appender must not be used again, because the page cache may have newer data than the disk: the writer
+makes sure of that. `StorageFull` is the exception: nothing was written then, and the appender can go on.
 """
 
 from __future__ import annotations
@@ -28,17 +28,19 @@ from kvwal.ports.space import DiskSpace
 T = TypeVar("T")
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""What the operating system says when a disk, or a quota, has no room."""
+"""Error numbers for a disk, or a quota, without free space."""
 NO_FILES = (errno.EMFILE, errno.ENFILE)
-"""What it says when the process, or the machine, has no file descriptor left."""
+"""Error numbers for a process, or a machine, without free file descriptors."""
 _FIRST_LIMIT = 1024 * KIB
 _GROWTH = 4
 _PREPARE_FROM = 4096 * KIB
 
 
 class Appender:
-    """Used by one thread at a time, but for `let_go`. `sealed` are the segments that are done, oldest first; others may read
-    it. An appender that was not used for a while may be asked to close its file, and opens it again at its next use.
+    """The writing end of one log. Used by one thread at a time, except `close_idle`, which any thread may call.
+
+    `sealed` are the sealed segments, oldest first; other threads may read it. An idle appender may be asked to close its file
+    descriptor (`close_idle`), and opens the file again at its next use.
     """
 
     def __init__(
@@ -52,8 +54,9 @@ class Appender:
         metrics: LogMetrics = NO_METRICS,
         descriptors: Descriptors = OWN_DESCRIPTORS,
     ) -> None:
-        """Begin a new segment with `header` (its salt and time are drawn here) in `folder`. Until it is written to it holds no
-        file descriptor.
+        """Begin a new segment in `folder` with `header`, whose salt and creation time are set here.
+
+        The appender holds no file descriptor until its first write.
         """
         self.used = False
         self._descriptors = descriptors
@@ -65,7 +68,7 @@ class Appender:
         self._metrics = metrics
         self._folder = folder
         self.space = DiskSpace(disk, folder, settings.reserve_bytes)
-        # Recovery copies a segment that was not closed: on a full disk the reserve must have room for the copy.
+        # Recovery copies a segment that was not sealed: on a full disk the copy must fit into the reserve.
         copied = max(self.space.reserve, LEAST_SEGMENT) if self.space.reserve else settings.segment_bytes
         self._most = min(settings.segment_bytes, copied)
         self._limit = min(_FIRST_LIMIT, self._most)
@@ -74,7 +77,7 @@ class Appender:
         self.sealed = sealed
         self.unsynced = 0
         self.began = clock.elapsed()
-        self._segment = self._begin(header, *self._patiently(self._next_file))
+        self._segment = self._begin(header, *self._with_relief(self._next_file))
         self._segment.rest()
 
     @property
@@ -84,17 +87,17 @@ class Appender:
 
     @property
     def header(self) -> Header:
-        """The header of the segment that is being written."""
+        """The header of the current segment."""
         return self._segment.header
 
     @property
     def size(self) -> int:
-        """Bytes in the segment that is being written."""
+        """Bytes in the current segment."""
         return self._segment.position
 
     @property
     def entries(self) -> int:
-        """Entries in the segment that is being written."""
+        """Entries in the current segment."""
         return self._segment.entries
 
     @property
@@ -103,9 +106,9 @@ class Appender:
         return self._segment.clean
 
     def append(self, payloads: Sequence[bytes], entries: int, *, sync: bool) -> None:
-        """Write a group: one block a payload, all in one segment. With `sync` it returns when they survive a power cut.
+        """Write a group: one block for each payload, all in one segment. With `sync`, return when they survive a power cut.
 
-        `StorageFull`: nothing was written, and the log goes on.
+        `StorageFull`: nothing was written, and the log can go on.
         """
         with self._turn:
             self._check()
@@ -134,9 +137,9 @@ class Appender:
         self.unsynced = 0
 
     def rotate(self, *, grow: bool = False) -> None:
-        """Seal the segment and begin the next one. A segment without entries is left as it is.
+        """Seal the current segment and begin the next one. A segment without entries is left as it is.
 
-        With `grow` (it was full) the next one may be larger. `StorageFull`: the segment was not sealed, and goes on.
+        With `grow` (the segment was full) the next one may be larger. `StorageFull`: the segment was not sealed.
         """
         with self._turn:
             self._check()
@@ -148,15 +151,16 @@ class Appender:
                     self._count()
 
     def _rotate(self, *, grow: bool) -> None:
-        """Seal and begin anew. All that needs a file descriptor has it before the seal: after it, to find none would be a
-        failed write.
+        """Seal the current segment and begin the next one.
+
+        All file descriptors are opened before the seal: a lack of descriptors after it would be a failed write.
         """
         old = self._segment
         limit = min(self._limit * _GROWTH, self._most) if grow else self._limit
         self._limit = limit
         try:
-            self._patiently(lambda: old.reserve([]))
-            file, names = self._patiently(self._next_file)
+            self._with_relief(lambda: old.reserve([]))
+            file, names = self._with_relief(self._next_file)
         except OSError as error:
             raise storage_full(self._folder, error) or error from error
         try:
@@ -169,8 +173,8 @@ class Appender:
         header = msgspec.structs.replace(old.header, first_sequence=done.last + 1, previous_crc=done.crc)
         self._segment = self._begin(header, file, names)
 
-    def let_go(self, *, sync: bool) -> bool:
-        """See `ports.descriptors.Holder.let_go`. Called by any thread; should the fdatasync fail, the next use says so."""
+    def close_idle(self, *, sync: bool) -> bool:
+        """See `ports.descriptors.Holder.close_idle`. Any thread may call it. If the fdatasync fails, the next use raises."""
         if not self._turn.acquire(blocking=False):
             return False
         try:
@@ -187,20 +191,20 @@ class Appender:
         finally:
             self._turn.release()
 
-    def wants_spare(self) -> int:
-        """How many bytes a spare should have that is wanted now, or 0.
+    def wanted_preallocation(self) -> int:
+        """Size in bytes of the preallocated segment that is needed now, or 0.
 
-        A log that fills segments by size wants one as soon as a quarter is full: a quiet one never does.
+        A log that fills its segments needs one as soon as a quarter of the current segment is full. A quiet log never does.
         """
         limit = min(self._limit * _GROWTH, self._most)
         if limit < _PREPARE_FROM or len(self.preallocated) or self._segment.position < self._limit // 4:
             return 0
         return limit if self._declined != self.header.first_sequence else 0
 
-    def prepare_spare(self, size: int) -> None:
-        """Prepare a spare of `size` bytes. A disk too full for it is no error: the next segment grows instead.
+    def preallocate(self, size: int) -> None:
+        """Preallocate a segment of `size` bytes. A full disk is no error: the next segment grows instead.
 
-        Runs on another thread than the rest.
+        Runs on another thread than the other methods.
         """
         asked_for = self.header.first_sequence
         try:
@@ -209,7 +213,7 @@ class Appender:
             self._declined = asked_for
 
     def close(self, *, seal: bool) -> None:
-        """Let go of the files. With `seal` the log ends as a clean close does; a segment without entries stays as it is."""
+        """Close the files. With `seal`, seal the current segment first; a segment without entries stays as it is."""
         with self._turn:
             try:
                 if seal:
@@ -224,7 +228,7 @@ class Appender:
             self.preallocated.clear()
 
     def _count(self) -> None:
-        """Tell the budget whether a descriptor is held now."""
+        """Update the budget of file descriptors: whether this appender holds one now."""
         held = self._segment.is_open
         if held != self._held:
             self._held = held
@@ -234,8 +238,8 @@ class Appender:
         if self._failure is not None:
             raise self._failure
 
-    def _patiently(self, call: Callable[[], T]) -> T:
-        """What `call` returns; if it finds no file descriptor, once more, when other logs have closed theirs."""
+    def _with_relief(self, call: Callable[[], T]) -> T:
+        """The result of `call`. If no file descriptor is free, other logs close theirs, and `call` is made once more."""
         try:
             return call()
         except OSError as error:
@@ -244,9 +248,9 @@ class Appender:
             return call()
 
     def _reserve(self, payloads: Sequence[bytes]) -> None:
-        """Make sure that there is room for these payloads, giving up spares for it if need be."""
+        """Allocate disk space for these payloads. If space is short, delete the preallocated segments and try again."""
         try:
-            self._patiently(lambda: self._segment.reserve(payloads))
+            self._with_relief(lambda: self._segment.reserve(payloads))
         except OSError as error:
             full = storage_full(self._folder, error)
             if full is None:
@@ -275,7 +279,7 @@ class Appender:
 
 
 def storage_full(folder: Path, error: OSError) -> StorageFull | None:
-    """The error to raise if `error` says that the disk has no room, or that no file can be opened now, else None."""
+    """The `StorageFull` for a full disk or a lack of file descriptors; None for any other `error`."""
     if error.errno in NO_FILES:
         return StorageFull(
             f"{folder}: no file descriptor is left ({error.strerror}); nothing was written.",

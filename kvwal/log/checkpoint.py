@@ -1,11 +1,12 @@
-"""A checkpoint: the sealed segments behind the last snapshot, merged into the next part of it.
+"""Checkpoints: the sealed segments after the last snapshot are merged into a new part of the snapshot.
 
-A snapshot is a base and deltas above it. What changed becomes a delta, together with the deltas, and at last the base, that are
-not much larger than it: so what is written follows the changes, and a log has few deltas (docs/decisions/0032).
+A snapshot is a base with deltas above it. A checkpoint writes the changes as a new delta. It merges into this delta the older
+deltas, and finally the base, that are not much larger than the delta. So the bytes written are in proportion to the changes, and
+a log has few deltas (docs/decisions/0032).
 
-It reads files, not the live map, so it needs no lock and no pause and runs in another process. It can be killed at any
-instruction and simply run again: until the new part has its name nothing was changed, and afterwards those that it was made of
-are only in the way.
+A checkpoint reads files, not the live map, so it needs no lock and no pause, and runs in another process. It can be killed at any
+instruction and run again: nothing is changed until the new part has its name, and afterwards the parts that it replaces are
+superfluous.
 """
 
 from __future__ import annotations
@@ -16,31 +17,32 @@ from typing import NamedTuple
 
 from kvwal.entry import TIMESTAMP_SHIFT, Decode, Entry
 from kvwal.errors import CorruptLog
-from kvwal.log.files.chain import lacking, snapshot_parts, superseded
+from kvwal.log.files.chain import missing_part_problem, snapshot_parts, superseded
 from kvwal.log.files.format import Header, SnapshotHeader
 from kvwal.log.files.names import LogFile, parse_name
 from kvwal.log.files.parts import merge_all
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.files.snapshot import in_blocks, write_snapshot
-from kvwal.log.reader import End, SegmentReader, SnapshotReader, log_files
+from kvwal.log.reader import SegmentEnd, SegmentReader, SnapshotReader, log_files
 from kvwal.ports.clock import Clock
-from kvwal.ports.disk import Disk, let_go
+from kvwal.ports.disk import Disk, drop_pages
 
 ROUND_BYTES = 64 << 20
-"""Segments that are held in memory at a time; more are merged in several rounds."""
+"""Bytes of segments that are held in memory at a time; more segments are merged in several rounds."""
 READ_BYTES = 8 << 20
-"""About how much of a part of the old snapshot is in memory at a time."""
+"""About how many bytes of an old part of the snapshot are in memory at a time."""
 FILE_BYTES = 512
-"""About what a file has beside its entries: header and seal."""
+"""About the bytes of a file's header and seal."""
 ENTRY_BYTES = 32
-"""About what an entry takes in a block beside its key and value."""
+"""About the bytes of an entry in a block beside its key and value."""
 Holds = Callable[[str, bytes, int], bool]
-"""Whether a delete of this identity with this timestamp is needed elsewhere. Asked in the order of identities."""
+"""Whether a delete of this identity with this timestamp is needed elsewhere. Called in the order of identities."""
 
 
 class Tombstones(NamedTuple):
-    """Which deletes a base leaves out: those up to the timestamp `before`, but for those that are needed elsewhere. `holds`
-    makes the one that is asked, anew for each base.
+    """Rule for the deletes that a base leaves out: those up to the timestamp `before`, unless they are needed elsewhere.
+
+    `holds` is called once for each base and returns the function that says whether a delete is needed elsewhere.
     """
 
     before: int = 0
@@ -52,7 +54,7 @@ def _needed_nowhere(key_class: str, key: bytes, timestamp: int) -> bool:
 
 
 class Checkpointed(NamedTuple):
-    """What a checkpoint made: a part that ends with `last_sequence`, its entries, and the size of the snapshot with all parts."""
+    """Result of a checkpoint: the new part's last sequence, its number of entries, and the bytes of all parts of the snapshot."""
 
     last_sequence: int
     entries: int
@@ -71,8 +73,8 @@ def checkpoint(
 ) -> Checkpointed | None:
     """Bring the snapshot in `folder` up to the end of `segments`, which are sealed and in order.
 
-    Deletes that `tombstones` lets go are left out of a base. An entry that has expired counts as a delete, and stays as one.
-    Returns None if the snapshot was there already.
+    A base leaves out the deletes that `tombstones` says. An expired entry counts as a delete, and is written as one.
+    Returns None if the snapshot already ended there.
     """
     result = None
     for batch in _rounds(segments):
@@ -98,13 +100,13 @@ def _round(
 ) -> Checkpointed | None:
     snapshots = log_files(disk, folder)[1]
     parts = snapshot_parts(snapshots)
-    segments = _behind(folder, segments, parts)
+    segments = _uncovered(folder, segments, parts)
     if not segments:
         return None
     newer, header = _fold(disk, segments, decode)
     plan = _plan(disk, folder, parts, segments[0], newer)
     if plan.kept:
-        tombstones = Tombstones()  # what a delete holds down may be in a part that stays
+        tombstones = Tombstones()  # the entries that a delete hides may be in a part that stays
     counter = _Counter()
     merged = merge_all([newer, *(_stream(disk, folder, part, decode, counter) for part in plan.merged)])
     made = SnapshotHeader(
@@ -116,14 +118,14 @@ def _round(
     blocks = _blocks(_kept(merged, plan.timestamp >> TIMESTAMP_SHIFT, tombstones, counter), counter)
     path = write_snapshot(disk, clock, folder, made, blocks, left_out=lambda: counter.left_out)
     for file in superseded(snapshots, [parse_name(path.name), *plan.kept]):
-        disk.unlink(folder / file.name)  # after a power cut it may be there again, only in the way of nothing
+        disk.unlink(folder / file.name)  # after a power cut it may be there again, which does no harm
     return Checkpointed(made.last_sequence, counter.entries, disk.size(path) + plan.kept_bytes, bool(plan.kept))
 
 
-def _behind(folder: Path, segments: list[SealedSegment], parts: list[LogFile]) -> list[SealedSegment]:
-    """The segments that go on where the snapshot ends."""
-    if (wrong := lacking(parts)) is not None:
-        raise CorruptLog(wrong, path=folder / parts[-1].name, offset=0, sequence=parts[-1].first - 1)
+def _uncovered(folder: Path, segments: list[SealedSegment], parts: list[LogFile]) -> list[SealedSegment]:
+    """The segments after the end of the snapshot. `CorruptLog` if there is a gap."""
+    if (problem := missing_part_problem(parts)) is not None:
+        raise CorruptLog(problem, path=folder / parts[-1].name, offset=0, sequence=parts[-1].first - 1)
     covered = parts[0].number if parts else 0
     segments = [segment for segment in segments if segment.last > covered]
     if segments and segments[0].first != covered + 1:
@@ -135,7 +137,9 @@ def _behind(folder: Path, segments: list[SealedSegment], parts: list[LogFile]) -
 
 
 class _Plan(NamedTuple):
-    """Which parts go into the new one, newest first, and which stay below it; with what it begins, and its last timestamp."""
+    """Plan of a new part: the parts that it merges and the parts that stay below it, each newest first, then its first sequence,
+    the seal before it, its last timestamp, and the bytes of the parts that stay.
+    """
 
     merged: list[LogFile]
     kept: list[LogFile]
@@ -157,11 +161,11 @@ def _plan(disk: Disk, folder: Path, parts: list[LogFile], segment: SealedSegment
 
 
 def _worth_merging(sizes: Sequence[int], new: int) -> int:
-    """How many of the newest parts, by their sizes, go into a part that has `new` bytes without them.
+    """How many of the newest parts to merge into a new part that has `new` bytes without them. `sizes` are those of the parts.
 
-    Those of which it has at least half the size: so a part grows by half whenever its entries are written again, and a part
-    that stays has more than twice the size of what is above it. What is written of an entry, and where a key is looked for, is
-    a logarithm.
+    A part is merged if the new part has at least half its size by then. So a part grows by half whenever its entries are written
+    again, and a part that stays is more than twice as large as the parts above it together. The number of times that an entry is
+    written, and the number of parts in which a key is looked up, are therefore logarithmic.
     """
     for count, size in enumerate(sizes):
         if size > 2 * new:
@@ -184,14 +188,14 @@ def _fold(disk: Disk, segments: list[SealedSegment], decode: Decode) -> tuple[li
             for entries in reader.entries(decode):
                 for entry in entries:
                     latest[entry.key_class, entry.key] = entry
-            if reader.ending() is not End.SEALED or reader.seal_crc != segment.crc:
+            if reader.ending() is not SegmentEnd.SEALED or reader.seal_crc != segment.crc:
                 raise reader.damage()
             header = reader.header
     return [latest[identity] for identity in sorted(latest)], header
 
 
 class _Counter:
-    """Counts what a generator gave, for whoever used the generator up. `left_out`: see `Seal`."""
+    """Counts the entries of a generator, known once the generator has ended. `left_out`: see `Seal`."""
 
     def __init__(self) -> None:
         self.entries = 0
@@ -199,14 +203,14 @@ class _Counter:
 
 
 def _kept(merged: Iterator[Entry], now_ms: int, tombstones: Tombstones, counter: _Counter) -> Iterator[Entry]:
-    """What a part holds whose last entry is of `now_ms`: nobody asks it for an earlier time."""
+    """The entries of a part whose last entry has the time `now_ms`. Nobody reads the part as of an earlier time."""
     holds = tombstones.holds()
     for entry in merged:
         if not entry.deleted and not 0 < entry.expires <= now_ms:
             yield entry
         elif entry.timestamp > tombstones.before or holds(entry.key_class, entry.key, entry.timestamp):
             yield Entry(entry.key, entry.key_class, b"", "", True, entry.timestamp)
-        elif holds is _needed_nowhere:  # nobody looked whether another node has something older
+        elif holds is _needed_nowhere:  # not checked whether another node has an older entry of the key
             counter.left_out = max(counter.left_out, entry.timestamp)
 
 
@@ -218,7 +222,7 @@ def _stream(disk: Disk, folder: Path, part: LogFile, decode: Decode, counter: _C
             yield from entries
             if reader.end - before >= READ_BYTES:
                 before = reader.end
-                let_go(buffer, before)
+                drop_pages(buffer, before)
         counter.left_out = max(counter.left_out, reader.left_out)
 
 

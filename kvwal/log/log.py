@@ -1,4 +1,4 @@
-"""One log, open for writing: its lock, its recovery, its ring and its writer."""
+"""One log, open for writing: lock, recovery, ring and writer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kvwal.log.files.segment import SealedSegment
 from kvwal.log.reader import Progress, entry_decoder
 from kvwal.log.recovery import Recovered, RecoveryTarget, recover
 from kvwal.log.ring import Ring
-from kvwal.log.writer import Memory, Writer
+from kvwal.log.writer import Writer, WriterState
 from kvwal.ports.boundary import raised_to_awaiter, start_task, when_done
 from kvwal.ports.clock import Clock
 from kvwal.ports.descriptors import OWN_DESCRIPTORS, Descriptors
@@ -33,9 +33,7 @@ from kvwal.ports.tasks import Workers
 
 
 class Ports(NamedTuple):
-    """The doors that a log uses: a disk, a clock, workers for calls that block, who hears what it does, and the budget of file
-    descriptors.
-    """
+    """The ports that a log uses: disk, clock, worker threads for blocking calls, metrics, and the budget of file descriptors."""
 
     disk: Disk
     clock: Clock
@@ -45,14 +43,18 @@ class Ports(NamedTuple):
 
 
 class Log:
-    """Made by `open_log`. `ring` takes transactions from any thread; everything else is for the log's event loop.
+    """An open log: made by `open_log`, with its writer running. `ring` takes transactions from any thread; everything else is
+    for the log's event loop.
 
-    `covered` is the last sequence that a durable snapshot holds, `snapshot_bytes` its size, `recovered` what was found.
+    `covered` is the last sequence that a durable snapshot holds, `snapshot_bytes` the size of that snapshot, and `recovered` the
+    result of recovery.
     """
 
     def __init__(
-        self, ports: Ports, folder: Path, place: Place, recovered: Recovered, hybrid: HybridClock, lock: Lock
-    ) -> None:
+        self, ports: Ports, folder: Path, place: Place, recovered: Recovered, hybrid: HybridClock, lock: Lock,
+        writer: Writer,
+    ) -> None:  # fmt: skip
+        """Start the writer's task on the running event loop. The log owns `lock` from now on."""
         self.place = place
         self.folder = folder
         self.recovered = recovered
@@ -62,23 +64,24 @@ class Log:
         self._ports = ports
         self._lock = lock
         self._held = True
-        self.ring: Ring
-        self.appender: Appender
-        self.writer: Writer
-        self._task: asyncio.Task[None]
+        self.writer = writer
+        self.ring = writer.ring
+        self.appender = writer.appender
+        self._task = start_task(writer.run(), raised_to_awaiter)
+        when_done(self._task, self._ended, self.abandon)
 
     @property
     def log_id(self) -> str:
-        """The random name that the log got when its folder was made."""
+        """The random name that the log got when it was created."""
         return self.appender.header.log_id
 
     @property
     def sealed(self) -> list[SealedSegment]:
-        """Segments that are done and still here, oldest first."""
+        """Sealed segments that are still in the folder, oldest first."""
         return list(self.appender.sealed)
 
     async def rotate(self) -> None:
-        """Seal what is there, so that it can be archived and checkpointed."""
+        """Seal the current segment, so that its entries can be archived and checkpointed."""
         await self.ring.command(self.writer.rotate)
 
     async def flush(self) -> None:
@@ -86,10 +89,10 @@ class Log:
         await self.ring.command(self.writer.flush)
 
     async def drop(self, upto: int) -> None:
-        """Let go of segments that end at or before `upto`: a snapshot and the archive have what they hold.
+        """Remove segments that end at or before `upto`: a snapshot and the archive have their entries.
 
-        Oldest first, each name durably gone before the next: what is left is a log without a gap. One that could not go is an
-        `ArchiveError`, and goes the next time.
+        The oldest goes first, and each name is durably gone before the next one goes, so the remaining log has no gap. A segment
+        that could not be removed is an `ArchiveError`; the next call tries again.
         """
 
         def recycle() -> None:
@@ -110,7 +113,7 @@ class Log:
         await self.ring.command(action)
 
     async def close(self) -> None:
-        """Write what waits, end the log as a clean close does, and let go of the lock. A failed log is left for recovery."""
+        """Write all waiting submissions, seal the log, and release its lock. A failed log is left unsealed, for recovery."""
         try:
             await self._end()
         finally:
@@ -118,8 +121,10 @@ class Log:
                 self.let_go()
 
     async def retire(self, *, leaves_end: bool) -> bool:
-        """Close the log, which holds nothing, and remove its folder. Its end stays, if it `leaves_end`: then its last segment
-        must be empty. False if something was written at the last moment: then the log is only closed.
+        """Close the log, which has no live entries, and remove its folder. True if the folder was removed.
+
+        With `leaves_end` the log's end is kept; its last segment must be empty then. False if a write came in before the close:
+        then the log is only closed.
         """
         header, following = self.appender.header, self.appender.next_sequence
         end = self._end_of(header) if leaves_end and header.first_sequence > 1 else None
@@ -143,7 +148,7 @@ class Log:
         )  # fmt: skip
 
     async def _end(self) -> None:
-        """Write what waits, and end the writer and the ring."""
+        """Write all waiting submissions, then stop the writer and the ring."""
         try:
             if not self._task.done():
                 await self.ring.command(self.writer.close)
@@ -151,16 +156,16 @@ class Log:
             self._task.cancel()
             raise
         except KvwalError:
-            if not self._task.cancelled():  # else the event loop went down meanwhile, which is no failure of the log
+            if not self._task.cancelled():  # if it was, the event loop ended meanwhile: that is no failure of the log
                 raise
         finally:
             await self.ring.close()
             await asyncio.wait([self._task])
 
     def let_go(self) -> None:
-        """Close the files, as a crash leaves them if the writer did not end cleanly, and let go of the lock.
+        """Close the files and release the lock, after the writer has stopped. A second call does nothing.
 
-        For when nothing writes any more. Again is no error.
+        If the writer did not end cleanly, the files stay as a crash would leave them.
         """
         if not self._held:
             return
@@ -170,42 +175,16 @@ class Log:
         self._lock.release()
 
     def forget(self) -> None:
-        """In a forked child: let go of the lock's copy, so that it ends with the parent. The parent still holds it."""
+        """In a forked child: close the child's copy of the lock. The parent keeps holding it."""
         self._lock.release()
 
-    async def _start(self, settings: Settings, memory: Memory, flush: Flush, header: Header) -> None:
-        ports = self._ports
-
-        def begin() -> None:
-            self.appender = Appender(
-                ports.disk,
-                ports.clock,
-                self.folder,
-                header,
-                settings,
-                self.recovered.sealed,
-                ports.metrics,
-                ports.descriptors,
-            )
-
-        await ports.workers.run(begin)
-        self.ring = Ring(settings.ring_slots, settings.ring_bytes, settings.ring_seconds, ports.clock.elapsed)
-        self.writer = Writer(
-            self.ring, self.appender, memory, self.hybrid,
-            clock=ports.clock, workers=ports.workers, flush=flush, metrics=ports.metrics,
-        )  # fmt: skip
-        self._task = start_task(self.writer.run(), raised_to_awaiter)
-        when_done(self._task, self._ended, self.abandon)
-
     def abandon(self, error: BaseException) -> None:
-        """The writer runs no more: refuse what waits and all that comes. On the loop's thread."""
+        """Refuse all waiting and later submissions: the writer has stopped. Called on the loop's thread."""
         self.writer.failed = error
         self.ring.refuse(self.writer.failure)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Should a bug, or the end of the event loop, have stopped the writer, refuse what waits and all that comes: nobody may
-        wait for ever.
-        """
+        """Refuse all submissions if a bug, or the end of the event loop, has stopped the writer: no caller may wait for ever."""
         if task.cancelled():
             self.abandon(RuntimeError("its event loop ended before the store was closed"))
             self.let_go()
@@ -226,9 +205,9 @@ async def open_log(
     accept_clock: bool = False,
     progress: Progress | None = None,
 ) -> Log:
-    """Lock the log of `place`, recover it into `target`, and begin a new segment.
+    """Lock the log of `place`, recover it into `target`, begin a new segment, and start the writer.
 
-    `StoreLocked` names the holder; `CorruptLog` and `ClockSkew` leave everything as it is.
+    `StoreLocked` names the holder of the lock; `CorruptLog` and `ClockSkew` change nothing.
     """
     folder = log_folder(root, place)
     held: list[Lock] = []
@@ -241,16 +220,24 @@ async def open_log(
         if not accept_clock:
             _check_clock(folder, recovered, ports.clock.wall_ms(), settings)
         hybrid.advance(recovered.last_timestamp)
-        log = Log(ports, folder, place, recovered, hybrid, held[0])
         header = _next_header(ports.clock, place, recovered)
-        await log._start(settings, Memory(lookup, target.apply), flush, header)
+        begin = partial(
+            Appender, ports.disk, ports.clock, folder, header, settings, recovered.sealed,
+            ports.metrics, ports.descriptors,
+        )  # fmt: skip
+        appender = await ports.workers.run(begin)
+        ring = Ring(settings.ring_slots, settings.ring_bytes, settings.ring_seconds, ports.clock.elapsed)
+        writer = Writer(
+            ring, appender, WriterState(lookup, target.apply), hybrid,
+            clock=ports.clock, workers=ports.workers, flush=flush, metrics=ports.metrics,
+        )  # fmt: skip
+        return Log(ports, folder, place, recovered, hybrid, held[0], writer)
     except BaseException as error:
         for lock in held:
             lock.release()
         if isinstance(error, OSError):
             raise not_opened(folder, error) from error
         raise
-    return log
 
 
 def _take_lock(ports: Ports, root: Path, folder: Path) -> Lock:
@@ -272,20 +259,20 @@ def _take_lock(ports: Ports, root: Path, folder: Path) -> Lock:
 
 
 def check_descriptors(place: Place, descriptors: Descriptors) -> None:
-    """`StorageFull` if another open log would take from the file descriptors that are kept for archiving and recovery."""
-    found = descriptors.budget()
-    if found.short and descriptors.relieve():
-        found = descriptors.budget()
-    if found.short:
+    """Raise `StorageFull` if another open log would take from the file descriptors kept for archiving and recovery."""
+    budget = descriptors.budget()
+    if budget.short and descriptors.relieve():
+        budget = descriptors.budget()
+    if budget.short:
         raise StorageFull(
-            f"{place.business}: {found.free} of {found.limit} file descriptors are free, and {found.reserve} are kept for"
+            f"{place.business}: {budget.free} of {budget.limit} file descriptors are free, and {budget.reserve} are kept for"
             " archiving and recovery; the log was not opened, and nothing was written.",
             hint="Raise the limit (ulimit -n), or close files or connections; what is open goes on.",
         )
 
 
 def not_opened(folder: Path, error: OSError) -> KvwalError:
-    """What an error of the operating system means to somebody who opens a log: none of it was changed."""
+    """The kvwal error for an `OSError` while a log was opened. Nothing of the log was changed."""
     if isinstance(error, PermissionError):
         return ConfigError(
             f"{folder}: not allowed to write here ({error.strerror}: {error.filename}).",
@@ -297,10 +284,10 @@ def not_opened(folder: Path, error: OSError) -> KvwalError:
 
 
 def _not_dropped(path: Path, error: OSError) -> KvwalError:
-    """What it means that a segment that is no longer needed could not be removed."""
+    """The kvwal error for a segment that could not be removed."""
     return storage_full(path.parent, error) or ArchiveError(
         f"{path}: a snapshot covers it, and it could not be removed ({error}).",
-        hint="Nothing is lost, and it is tried again; see to the disk.",
+        hint="Nothing is lost, and the removal is tried again; check the disk.",
     )
 
 

@@ -1,6 +1,6 @@
-"""Reading a log's files: blocks in order, checked, with what stands behind the last good one told apart.
+"""Readers of segments and snapshots: they return checked blocks in order and classify the bytes after the last valid block.
 
-This room is light on purpose (no asyncio, no Arrow): `kvwal get` imports it and nothing heavier.
+This module imports neither asyncio nor Arrow, so that `kvwal get` starts fast.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from kvwal.log.files.format import (
     MAX_PAYLOAD,
     NOT_KNOWN,
     Block,
+    BlockKind,
     Header,
-    Kind,
     Seal,
     SnapshotHeader,
     align,
@@ -38,14 +38,14 @@ from kvwal.ports.disk import Buffer, Disk
 
 T = TypeVar("T")
 _PART_BYTES = 1 << 20
-"""What is read of a snapshot at a time, unless a block is larger."""
+"""Bytes of a snapshot that are read at a time, unless a block is larger."""
 
 Progress = Callable[[int, int, str], None]
-"""Called with bytes done, bytes in all, and what is being done."""
+"""Progress callback: bytes done, bytes in all, and the name of the step."""
 
 
-class End(Enum):
-    """What stands behind the last block that verifies."""
+class SegmentEnd(Enum):
+    """State of a segment after its last valid block: sealed, torn by a crash, or damaged."""
 
     SEALED = "sealed"
     TORN = "torn"
@@ -53,16 +53,16 @@ class End(Enum):
 
 
 def entry_decoder() -> Decode:
-    """A decoder for entries blocks that knows the codecs registered now."""
+    """A decoder for entries blocks. It is fastest for the codecs that are registered now."""
     return make_decoder(registry.by_name)
 
 
 class SegmentReader:
-    """One segment or snapshot, from its first block to the last that verifies.
+    """Reader of one segment or snapshot, from its first block to its last valid one.
 
-    `header` is read at once (a file without a valid one is `CorruptLog`: a segment gets its name only after its header is
-    durable). After `entries` has been used up, `end` is the offset behind the last good block, `count` the entries before it,
-    and `seal`/`seal_crc` are set if the file is sealed.
+    `header` is read at once. A file without a valid header is `CorruptLog`, because a segment gets its name only after its header
+    is durable. After the last item of `entries`, `end` is the offset after the last valid block, `count` is the number of entries
+    before it, and `seal`/`seal_crc` are set if the file is sealed.
     """
 
     def __init__(self, path: Path, buffer: Buffer, *, snapshot: bool = False) -> None:
@@ -86,25 +86,25 @@ class SegmentReader:
 
     @property
     def next_sequence(self) -> int:
-        """The sequence of the entry behind the last good block."""
+        """The sequence of the entry after the last valid block."""
         return self.header.first_sequence + self.count
 
     def blocks(self) -> Iterator[Block]:
-        """Entries blocks in order, until something else stands there. Ends at the seal, which must fit what came before."""
+        """Entries blocks in order, up to the seal or the first invalid block. `CorruptLog` if the seal does not match."""
         while (block := self._block()) is not None:
-            if block.kind is Kind.SEAL:
+            if block.kind is BlockKind.SEAL:
                 self._check_seal(block, self._decode_seal(block))
                 return
-            if block.kind is not Kind.ENTRIES:
+            if block.kind is not BlockKind.ENTRIES:
                 raise self._corrupt(f"a block of kind {block.kind.name} does not belong here.", block.offset)
             self.end = block.end
             yield block
 
     def _block(self) -> Block | None:
-        """The block at `end`. An overflow reference is of a version that writes them."""
+        """The block at `end`, None if it is not valid. An overflow block is `NewerVersion`: this version writes none."""
         try:
             block = self._unpack(self.end)
-            if block is not None and block.kind is Kind.OVERFLOW:
+            if block is not None and block.kind is BlockKind.OVERFLOW:
                 raise NewerVersion(
                     f"the block at byte {self.end} refers to an overflow file: written by a newer version.",
                     hint="Open it with that version.",
@@ -122,7 +122,7 @@ class SegmentReader:
             yield entries
 
     def numbered(self, decode: Decode, key: bytes | None = None) -> Iterator[tuple[int, list[Entry]]]:
-        """The entries of each block, with the sequence of the first; with `key` only of blocks in which those bytes stand."""
+        """The entries of each block, with the sequence of the first one. With `key`, only blocks that contain those bytes."""
         for block in self.blocks():
             first = self.next_sequence
             if key is not None and key not in block.payload:
@@ -138,26 +138,26 @@ class SegmentReader:
         except msgspec.DecodeError as error:
             raise self._corrupt(f"the block verifies, but holds no entries ({error}).", block.offset) from error
 
-    def ending(self) -> End:
-        """What stands behind `end`, once `entries` was used up.
+    def ending(self) -> SegmentEnd:
+        """The state of the file after `end`. Call it after the last item of `entries`.
 
-        Damaged: a later block verifies and says that everything before it had been durable. Torn: anything else, which is
-        what a crash leaves.
+        Damaged: a later block verifies and says that everything before it was durable. Torn: anything else that is not sealed,
+        which is what a crash leaves.
         """
         if self.seal is not None:
-            return End.SEALED
+            return SegmentEnd.SEALED
         later = find_blocks(self._buffer, self.end, self.header.salt)
-        return End.DAMAGED if any(block.flags & DURABLE for block in later) else End.TORN
+        return SegmentEnd.DAMAGED if any(block.flags & DURABLE for block in later) else SegmentEnd.TORN
 
     def torn_bytes(self) -> int:
-        """How many bytes behind `end` may be of a torn group: 0 if the end mark stands there and no later block verifies."""
+        """Bytes after `end` that may belong to a torn group: 0 if the end mark is there and no later block verifies."""
         marked = not any(self._buffer[self.end : self.end + HEAD_BYTES])
         if marked and next(find_blocks(self._buffer, self.end, self.header.salt), None) is None:
             return 0
         return len(bytes(self._buffer[self.end :]).rstrip(b"\x00"))
 
     def damage(self) -> CorruptLog:
-        """The error for a file that is not whole up to its seal."""
+        """The error for a file with an invalid block before its seal."""
         return self._corrupt("the block here does not verify, and what comes behind it had been durable.", self.end)
 
     def _decode_seal(self, block: Block) -> Seal:
@@ -180,7 +180,7 @@ class SegmentReader:
 
 
 class SnapshotReader(SegmentReader):
-    """A part of a snapshot: its entries stand in the order of identity, and its header says where the log goes on."""
+    """Reader of one part of a snapshot. Its entries are sorted by identity; its header says where the log continues."""
 
     header: SnapshotHeader
 
@@ -194,19 +194,19 @@ class SnapshotReader(SegmentReader):
 
     @property
     def left_out(self) -> int:
-        """See `Seal`; where it is not known, all that the snapshot stands for may have been. Known once it was read whole."""
+        """`Seal.left_out`, or the snapshot's last timestamp if the seal does not say. Known after the whole part was read."""
         known = self.seal.left_out if self.seal is not None else NOT_KNOWN
         return self.header.last_timestamp if known == NOT_KNOWN else known
 
     def whole(self, decode: Decode) -> Iterator[list[Entry]]:
-        """The entries, as `entries`; if the file does not end with its seal, `CorruptLog`."""
+        """The entries of each block. `CorruptLog` if the file does not end with its seal."""
         yield from self.entries(decode)
         if self.seal is None:
             raise self._corrupt("the snapshot is not whole: a block does not verify.", self.end)
 
 
 class SnapshotFile(SnapshotReader):
-    """A part of a snapshot, of any size, read piece by piece."""
+    """Reader of one part of a snapshot of any size: it reads one piece of the file at a time."""
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self._disk = disk
@@ -215,20 +215,20 @@ class SnapshotFile(SnapshotReader):
         super().__init__(path, self._part)
 
     def find(self, decode: Decode, identity: tuple[str, bytes]) -> Entry | None:
-        """The entry of one identity, None if there is none. Blocks are sorted, so only a few are read, and checked."""
+        """The entry of one identity, None if there is none. A binary search: only a few blocks are read and checked."""
         low, high = self.start, self._size
         while high - low > _PART_BYTES:
             middle = align((low + high) // 2)
-            block = self._block_behind(middle, high)
+            block = self._block_after(middle, high)
             if block is None:
                 break  # few blocks are left
-            if block.kind is not Kind.ENTRIES or _identity(self._decoded(decode, block)[0]) > identity:
+            if block.kind is not BlockKind.ENTRIES or _identity(self._decoded(decode, block)[0]) > identity:
                 high = middle
             else:
                 low = block.offset
         self.end = low
         while (block := self._block()) is not None:
-            if block.kind is not Kind.ENTRIES:
+            if block.kind is not BlockKind.ENTRIES:
                 return None
             for entry in self._decoded(decode, block):
                 if _identity(entry) >= identity:
@@ -236,8 +236,8 @@ class SnapshotFile(SnapshotReader):
             self.end = block.end
         raise self._corrupt("the snapshot is not whole: a block does not verify.", self.end)
 
-    def _block_behind(self, offset: int, limit: int) -> Block | None:
-        """The first block that verifies behind `offset` and ends before `limit`, None if there is none."""
+    def _block_after(self, offset: int, limit: int) -> Block | None:
+        """The first valid block after `offset` that ends before `limit`, None if there is none."""
         size = 0
         while offset + size < limit:
             size = min(max(2 * size, _PART_BYTES), limit - offset)
@@ -253,7 +253,7 @@ class SnapshotFile(SnapshotReader):
         return unpack_block(self._bytes(offset, size), 0, self.header.salt, base=offset)
 
     def _bytes(self, offset: int, size: int) -> bytes:
-        """Bytes of the file, as many as there are, read in larger parts."""
+        """Up to `size` bytes of the file from `offset`. Reads larger pieces and keeps the last one."""
         begin = offset - self._part_start
         if begin < 0 or begin + size > len(self._part):
             self._part, self._part_start = self._disk.read_part(self.path, offset, max(size, _PART_BYTES)), offset
@@ -270,7 +270,7 @@ def _newer(path: Path, error: NewerVersion) -> NewerVersion:
 
 
 def log_files(disk: Disk, folder: Path) -> tuple[list[LogFile], list[LogFile]]:
-    """Segments and snapshots of a log, each in the order of their sequences; of several that end alike the widest comes last."""
+    """Segments and snapshots in a log's folder, each sorted by sequence. Of snapshots with the same end the widest comes last."""
     files = [parse_name(name) for name in disk.names(folder)]
     segments = [file for file in files if file.kind is FileKind.SEGMENT]
     snapshots = [file for file in files if file.kind is FileKind.SNAPSHOT]

@@ -1,33 +1,33 @@
-"""Opening a log: what a crash can leave behind, and what is done about each. Nothing is ever deleted that held an entry.
+"""Crash recovery: the states that a crash can leave a log in, and the action for each. No file with an entry is ever deleted.
 
 States of the last segment (only the last may lack a seal):
 
- 1. clean        it ends with its seal: the log was closed, or killed while it made the seal durable. The seal is written again.
- 2. only_header  nothing behind the header: the log was opened and not written to. The next segment takes its name.
- 3. unsealed     whole blocks, then zeros or stale bytes of a recycled file: the process was killed. Sealed by copying.
- 4. torn_block   a block that does not verify, no later block that says it was durable: power was lost in the middle of a
-                 group that nobody was told about. Cut there; the file as it was stays as `.torn`, and is reported.
- 5. torn_group   the same, with whole later blocks of the same group, or, under `interval` and `os`, of groups that were not
-                 synced. Cut at the first that does not verify.
- 6. torn_seal    all blocks whole, the seal not: killed while closing. Sealed again.
- 7. damaged      a block does not verify, and a later one says that it had been durable: `CorruptLog`, nothing is touched.
+ 1. clean        It ends with its seal: the log was closed, or killed while it made the seal durable. The seal is written again.
+ 2. only_header  Nothing after the header: the log was opened and not written to. The next segment replaces the file.
+ 3. unsealed     Valid blocks, then zeros or stale bytes of a recycled file: the process was killed. Sealed by copying.
+ 4. torn_block   An invalid block, and no later block that says it was durable: power was lost in the middle of a group that was
+                 not acknowledged. The segment is cut there; the file as it was stays as `.torn`, and is reported.
+ 5. torn_group   As torn_block, with valid later blocks of the same group, or, under `interval` and `os`, of groups that were not
+                 synced. The segment is cut at the first invalid block.
+ 6. torn_seal    All blocks are valid and the seal is not: the process was killed while it closed the log. Sealed again.
+ 7. damaged      An invalid block, and a later one that says it was durable: `CorruptLog`. Nothing is changed.
 
-Anywhere else:
+States of other files:
 
- 8. partial      `*.partial`: a segment, spare or snapshot that was not finished. Deleted: nothing points to it.
- 9. missing      a segment that the chain of seals needs is not there, or another one stands in its place: `CorruptLog`.
-10. damaged_middle   a segment that is not the last has no seal, or a block in it does not verify: `CorruptLog`.
-11. damaged_snapshot a part of the newest snapshot does not verify: the parts below it, or an older snapshot, are used if
-                 segments reach back to them, else `CorruptLog`. It stays as `.torn`, and so do the parts above it, out of the
-                 way of the next checkpoint, and is reported.
-12. bad_header   a segment whose header does not verify: it got its name only after the header was durable, so `CorruptLog`.
-13. newer        any of them in a format that this version does not know: `NewerVersion`.
-14. superseded   parts of a snapshot beside a wider one: killed before what was merged was removed. The wider one counts, and
-                 the next checkpoint removes the others.
-15. missing_part a part that those above it need is not there: as a damaged one.
+ 8. partial      `*.partial`: an unfinished segment or snapshot, or a preallocated segment. Deleted: no other file needs it.
+ 9. missing      A segment that the chain of seals needs is not there, or another one has its name: `CorruptLog`.
+10. damaged_middle   A segment that is not the last has no seal or an invalid block: `CorruptLog`.
+11. damaged_snapshot A part of the newest snapshot is not valid. The parts below it, or an older snapshot, are used if the
+                 segments reach back to them, else `CorruptLog`. The damaged part and the parts above it stay as `.torn`, so that
+                 no checkpoint builds on them, and are reported.
+12. bad_header   The header of a segment is not valid: `CorruptLog`, because a segment gets its name after its header is durable.
+13. newer        A file has a format that this version does not know: `NewerVersion`.
+14. superseded   There are parts of a snapshot beside a wider part: a checkpoint was killed before it removed the parts that it
+                 had merged. The wider part counts, and the next checkpoint removes the others.
+15. missing_part A part below another part of the snapshot is not there: as damaged_snapshot.
 
-An unsealed segment is not sealed in place: after a failed fsync the page cache may be younger than the disk, so its whole
-blocks are copied into a new file, which is made durable and renamed over it.
+An unsealed segment is not sealed in place, because after a failed fsync the page cache may have newer data than the disk. Its
+valid blocks are copied into a new file, which is made durable and renamed over it.
 """
 
 from __future__ import annotations
@@ -38,19 +38,28 @@ from typing import NamedTuple
 
 from kvwal.entry import Decode, Entry
 from kvwal.errors import CorruptLog
-from kvwal.log.files.chain import Part, lacking, missing, part_of, snapshot_parts, unlinked, unlinked_part
+from kvwal.log.files.atomic_file import write_file
+from kvwal.log.files.chain import (
+    SnapshotPart,
+    gap_problem,
+    link_problem,
+    missing_part_problem,
+    part_problem,
+    snapshot_part,
+    snapshot_parts,
+)
 from kvwal.log.files.format import Header, Seal, align, pack_seal
-from kvwal.log.files.names import FileKind, LogFile, parse_name, partial_name, torn_name
+from kvwal.log.files.names import FileKind, LogFile, parse_name, torn_name
 from kvwal.log.files.segment import SEAL_ROOM, SealedSegment
-from kvwal.log.reader import End, Progress, SegmentReader, SnapshotReader, log_files
+from kvwal.log.reader import Progress, SegmentEnd, SegmentReader, SnapshotReader, log_files
 from kvwal.ports.disk import Buffer, Disk
 
 _ORPHANS = 5
-"""Archivers of killed parents that may still be at work."""
+"""How many archivers of killed parents may still be running."""
 
 
 class Torn(NamedTuple):
-    """A tail that was cut: where it stood, how many bytes were not zero, and the file that keeps them."""
+    """A tail that recovery cut: its file and offset, its bytes up to the last nonzero one, and the file that keeps it."""
 
     path: Path
     offset: int
@@ -59,10 +68,10 @@ class Torn(NamedTuple):
 
 
 class Recovered(NamedTuple):
-    """A log as it was found. `header` is that of its last file, None for a new log; `sealed` are its segments, oldest first.
+    """Result of recovery. `header` is that of the log's last file, None for a new log; `sealed` are its segments, oldest first.
 
     `snapshot` is the newest part of the snapshot that was read, `snapshot_bytes` the size of all its parts. `torn` is the tail
-    that was cut, `set_aside` are damaged parts, and those above them, under the names that keep them.
+    that was cut. `set_aside` are the new names of damaged parts of snapshots, and of the parts above them.
     """
 
     header: Header | None
@@ -78,7 +87,7 @@ class Recovered(NamedTuple):
 
 
 class RecoveryTarget(NamedTuple):
-    """Where entries go, in log order; `clear` forgets them all (a snapshot turned out to be damaged half-way)."""
+    """The receiver of recovered entries, in log order. `clear` drops all of them: a snapshot was damaged half-way."""
 
     apply: Callable[[list[Entry]], None]
     clear: Callable[[], None]
@@ -87,10 +96,10 @@ class RecoveryTarget(NamedTuple):
 def recover(
     disk: Disk, folder: Path, target: RecoveryTarget, decode: Decode, progress: Progress | None = None
 ) -> Recovered:
-    """Read the log in `folder` into `target` and leave it so that a new segment can follow. The caller holds its lock.
+    """Read the log in `folder` into `target` and repair its end, so that a new segment can follow. The caller holds its lock.
 
-    An archiver that outlived its killed parent may finish its checkpoint meanwhile: then a snapshot goes that was seen, and a
-    newer one is there. Each such archiver does so once.
+    An archiver that outlived its killed parent may finish its checkpoint meanwhile: a listed snapshot is gone then, and a newer
+    one is there. Recovery starts again in that case. Each such archiver finishes at most one checkpoint.
     """
     _delete_partials(disk, folder)
     for _ in range(_ORPHANS):
@@ -108,7 +117,7 @@ def _delete_partials(disk: Disk, folder: Path) -> None:
 
 
 class _Recovery:
-    """One run. Fields are filled from top to bottom."""
+    """One pass of recovery. Its fields hold the state of the log as far as it was read."""
 
     def __init__(
         self, disk: Disk, folder: Path, target: RecoveryTarget, decode: Decode, progress: Progress | None
@@ -140,7 +149,7 @@ class _Recovery:
             if file.number >= first_needed:
                 self._read_segment(file, last=last)
             else:
-                self._pass_over(file, self._segments[index + 1] if not last else None, first_needed)
+                self._record_covered(file, self._segments[index + 1] if not last else None, first_needed)
         return Recovered(
             self._header, self._epoch + 1, self._next, self._crc, self._timestamp,
             snapshot, self._snapshot_bytes if snapshot else 0, self._sealed, self._torn,
@@ -148,7 +157,7 @@ class _Recovery:
         )  # fmt: skip
 
     def _read_snapshots(self) -> LogFile | None:
-        """The newest snapshot whose parts are whole. An older one serves only if the segments behind it are still there."""
+        """Read the newest valid snapshot. An older one is used only if the segments after it are still there."""
         failure: CorruptLog | None = None
         left = list(self._snapshots)
         while parts := snapshot_parts(left):
@@ -157,34 +166,34 @@ class _Recovery:
             reading = parts[0]
             try:
                 self._check_parts(parts)
-                below: Part | None = None
+                below: SnapshotPart | None = None
                 for reading in reversed(parts):
                     below = self._read_part(reading, below)
             except CorruptLog as error:
                 failure = failure or error
                 left.remove(reading)
                 self._damaged.append(reading)
-                self._forget()
+                self._reset()
             else:
                 return parts[0]
         if failure is not None and not (self._segments and self._segments[0].number == 1):
             raise failure
-        self._damaged += left  # of an older snapshot, or above what is damaged: the segments hold all of it
+        self._damaged += left  # these are older, or above a damaged part: the segments hold all of their entries
         return None
 
     def _check_parts(self, parts: list[LogFile]) -> None:
-        if (wrong := lacking(parts)) is not None:
-            raise CorruptLog(wrong, path=self._folder / parts[-1].name, offset=0, sequence=parts[-1].first - 1)
+        if (problem := missing_part_problem(parts)) is not None:
+            raise CorruptLog(problem, path=self._folder / parts[-1].name, offset=0, sequence=parts[-1].first - 1)
 
-    def _forget(self) -> None:
-        """What was read of a snapshot that cannot be used."""
+    def _reset(self) -> None:
+        """Drop the entries and the state read from a snapshot that cannot be used."""
         self._target.clear()
         self._header = None
         self._next = 1
         self._epoch = self._crc = self._timestamp = self._snapshot_bytes = self._done = 0
 
     def _set_aside(self, file: LogFile) -> Path:
-        """Keep a snapshot that could not be read where no checkpoint builds on it. The next segment makes the name durable."""
+        """Rename an unreadable snapshot, so that no checkpoint builds on it. The next segment's sync makes the name durable."""
         kept = self._folder / torn_name(file.name, self._epoch)
         self._disk.rename(self._folder / file.name, kept)
         return kept
@@ -192,13 +201,13 @@ class _Recovery:
     def _reaches(self, sequence: int) -> bool:
         return any(file.number == sequence + 1 for file in self._segments)
 
-    def _read_part(self, file: LogFile, below: Part | None) -> Part:
+    def _read_part(self, file: LogFile, below: SnapshotPart | None) -> SnapshotPart:
         path = self._folder / file.name
         with self._disk.view(path) as buffer:
             reader = SnapshotReader(path, buffer)
-            part = part_of(reader.header)
-            if (wrong := unlinked_part(part, file, below)) is not None:
-                raise CorruptLog(wrong, path=path, offset=0, sequence=file.first)
+            part = snapshot_part(reader.header)
+            if (problem := part_problem(part, file, below)) is not None:
+                raise CorruptLog(problem, path=path, offset=0, sequence=file.first)
             for entries in reader.whole(self._decode):
                 self._target.apply(entries)
                 self._report(reader.end)
@@ -216,10 +225,10 @@ class _Recovery:
         later = [file for file in self._segments if file.number >= first_needed]
         if later and later[0].number != first_needed:
             path = self._folder / later[0].name
-            raise CorruptLog(missing(later[0].number, first_needed), path=path, offset=0, sequence=first_needed)
+            raise CorruptLog(gap_problem(later[0].number, first_needed), path=path, offset=0, sequence=first_needed)
 
-    def _pass_over(self, file: LogFile, following: LogFile | None, first_needed: int) -> None:
-        """A segment that a snapshot covers: it waits for the archive. Its seal is in the header of the next one."""
+    def _record_covered(self, file: LogFile, following: LogFile | None, first_needed: int) -> None:
+        """Record a segment that the snapshot covers and that waits for the archive. The next header has the crc of its seal."""
         path = self._folder / file.name
         with self._disk.view(path) as buffer:
             header = SegmentReader(path, buffer).header
@@ -236,18 +245,18 @@ class _Recovery:
         path = self._folder / file.name
         with self._disk.view(path) as buffer:
             reader = SegmentReader(path, buffer)
-            if (wrong := unlinked(reader.header, self._next, self._crc)) is not None:
-                raise CorruptLog(wrong, path=path, offset=0, sequence=self._next)
+            if (problem := link_problem(reader.header, self._next, self._crc)) is not None:
+                raise CorruptLog(problem, path=path, offset=0, sequence=self._next)
             for entries in reader.entries(self._decode):
                 self._target.apply(entries)
                 self._timestamp = max(self._timestamp, entries[-1].timestamp if entries else 0)
                 self._report(reader.end)
             ending = reader.ending()
-            if ending is End.DAMAGED or (ending is End.TORN and not last):
+            if ending is SegmentEnd.DAMAGED or (ending is SegmentEnd.TORN and not last):
                 raise reader.damage()
             self._header = reader.header
             self._epoch = max(self._epoch, reader.header.epoch)
-            if ending is End.TORN:
+            if ending is SegmentEnd.TORN:
                 self._cut(reader, buffer)
                 return
             self._keep(path, reader, reader.seal_crc, len(buffer))
@@ -265,22 +274,22 @@ class _Recovery:
         self._crc = crc
 
     def _cut(self, reader: SegmentReader, buffer: Buffer) -> None:
-        """End the last segment behind its last whole block."""
+        """End the last segment after its last valid block."""
         lost = reader.torn_bytes()
         if lost:
             evidence = self._folder / torn_name(reader.path.name, self._epoch)
-            self._write(evidence, [bytes(buffer[: reader.end + lost])])
+            write_file(self._disk, evidence, [bytes(buffer[: reader.end + lost])])
             self._torn = Torn(reader.path, reader.end, lost, evidence)
         if reader.count:
             seal = Seal(last_sequence=reader.next_sequence - 1, entries=reader.count, bytes=align(reader.end))
             parts, crc = pack_seal(seal, salt=reader.header.salt)
             whole = bytes(buffer[: reader.end]).ljust(seal.bytes, b"\x00")
-            self._write(reader.path, [whole, *parts])
+            write_file(self._disk, reader.path, [whole, *parts])
             self._keep(reader.path, reader, crc, seal.bytes + sum(map(len, parts)))
 
     def _write_again(self, path: Path, offset: int, seal: bytes) -> None:
-        """Make the seal of the last segment durable, and its name: whoever sealed it, or copied it, may have been killed before
-        its fsync. What is before the seal is durable.
+        """Make the last segment's seal and name durable: the process that sealed or copied it may have been killed before its
+        fsync. The bytes before the seal are durable.
         """
         file = self._disk.open(path)
         try:
@@ -288,21 +297,6 @@ class _Recovery:
             file.datasync()
         finally:
             file.close()
-        self._disk.sync_folder(self._folder)
-
-    def _write(self, path: Path, parts: list[bytes]) -> None:
-        partial = self._folder / partial_name(path.name)
-        self._disk.unlink(partial)
-        file = self._disk.create(partial)
-        try:
-            file.write_at(0, parts)
-            file.datasync()
-        except OSError:
-            self._disk.unlink(partial)
-            raise
-        finally:
-            file.close()
-        self._disk.rename(partial, path)
         self._disk.sync_folder(self._folder)
 
     def _report(self, done: int) -> None:

@@ -1,7 +1,7 @@
-"""The ring: many producers, threads and tasks, hand transactions to the single log writer.
+"""The ring: a bounded queue from many producers, threads and tasks, to the single log writer.
 
-A bounded janus queue. What bounds it are slots and bytes: 1,024 waiting values of 1 MB must not eat the memory. One slot
-carries all that one call, or one tick of an event loop, submits: a slot costs some microseconds, a transaction in it nothing.
+It is a janus queue bounded by slots and by bytes, because 1,024 waiting values of 1 MB must not fill the memory. One slot carries
+all submissions of one call, or of one tick of an event loop: a slot costs some microseconds, one more transaction in it nothing.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ from kvwal.ports.boundary import call_on, call_soon, contain, logged, start_task
 from kvwal.ports.tasks import this_thread
 
 ENTRY_BYTES = 64
-"""What an entry costs in the ring besides its key and value."""
+"""Estimated bytes of an entry in the ring besides its key and value."""
 TICK_BYTES = 1 << 20
-"""About what one tick of an event loop hands over as one slot at most: a thousand tasks with large values are many slots."""
+"""About how many bytes one slot gets from a tick of an event loop: a thousand tasks with large values fill several slots."""
 
 Lookup: TypeAlias = Callable[[str, bytes], Entry | None]
 """The latest entry of an identity, as of all transactions before this one; None if it is absent, deleted or expired."""
 Decide: TypeAlias = Callable[[Lookup], list[Entry]]
-"""What a conditional write does: the entries to log, none if its condition does not hold."""
+"""A conditional write: returns the entries to log, none if the condition does not hold."""
 
 
 class Answer(Protocol):
-    """What a submission's answer is given to, on the writer's loop: a future, or something that needs no round of the loop."""
+    """The receiver of a submission's result, on the writer's loop: a future, or an object that needs no turn of the loop."""
 
     def cancelled(self) -> bool:
-        """Whether nobody waits for it any more."""
+        """Whether the caller has stopped waiting."""
         ...
 
     def done(self) -> bool:
-        """Whether it was given, or cancelled."""
+        """Whether the result was set, or the wait cancelled."""
         ...
 
     def set_result(self, result: Any, /) -> None:
-        """It is written."""
+        """The submission was written."""
         ...
 
     def set_exception(self, error: BaseException, /) -> None:
-        """It is not, or perhaps not."""
+        """The submission was not written, or its outcome is unknown."""
         ...
 
 
 class Submission:
-    """A transaction on its way: entries that wait for their timestamp, or a condition that the writer will decide.
+    """A transaction that waits for the writer: entries without timestamps, or a conditional write that the writer decides.
 
-    `future` gets the timestamp of the transaction, or, of a condition, whether it held.
+    `future` gets the timestamp of the transaction; for a conditional write it gets whether the condition held.
     """
 
     __slots__ = ("answer", "decide", "entries", "future", "size", "sync")
@@ -77,25 +77,25 @@ class Submission:
         self.answer: int | bool = False
 
     def begin(self) -> bool:
-        """Whether it is to be written: a caller that cancelled before the writer took it wants nothing written."""
+        """Whether to write the submission: False if its caller cancelled before the writer took it."""
         future = self.future
         if isinstance(future, Future):
             return future.set_running_or_notify_cancel()
         return not future.cancelled()
 
     def resolve(self) -> None:
-        """Acknowledge."""
+        """Acknowledge the submission: give the caller its result."""
         if not self.future.done():
             self.future.set_result(self.answer)
 
     def fail(self, error: BaseException) -> None:
-        """Tell the caller that it was not, or perhaps not, written."""
+        """Give the caller an error: the submission was not written, or its outcome is unknown."""
         if not self.future.done():
             self.future.set_exception(error)
 
 
 class Command:
-    """Something that the writer does between two groups: rotate, flush, close. `future` gets its result."""
+    """An action of the writer between two groups: rotate, flush or close. `future` gets its result."""
 
     __slots__ = ("action", "future")
 
@@ -108,14 +108,14 @@ Slot: TypeAlias = list[Submission] | Command
 
 
 def size_of(entries: list[Entry]) -> int:
-    """About how many bytes these entries take in the ring and in the log."""
+    """Estimated bytes of these entries in the ring and in the log."""
     if len(entries) == 1:
         return len(entries[0].key) + len(entries[0].value) + ENTRY_BYTES
     return sum([len(entry.key) + len(entry.value) for entry in entries], ENTRY_BYTES * len(entries))
 
 
 class _BoundedQueue(janus.Queue[Slot]):
-    """A janus queue that is also full when what waits in it has `limit` bytes."""
+    """A janus queue that is also full when its waiting submissions have `limit` bytes."""
 
     def __init__(self, slots: int, limit: int, now: Callable[[], float]) -> None:
         self.limit = limit
@@ -149,10 +149,10 @@ def _slot_bytes(slot: Slot) -> int:
 
 
 class Ring:
-    """The queue between producers and the one consumer. Made on the consumer's event loop."""
+    """The queue between producers and the one consumer. Created on the consumer's event loop."""
 
     def __init__(self, slots: int, limit: int, patience: float, now: Callable[[], float]) -> None:
-        """`patience` is how many seconds a producer waits for room, `now` gives seconds that never step back."""
+        """`patience` is how many seconds a producer waits for space; `now` returns seconds that never step back."""
         self._loop = asyncio.get_running_loop()
         self._thread = this_thread()
         self._queue = _BoundedQueue(slots, limit, now)
@@ -163,30 +163,31 @@ class Ring:
         self._tick_bytes = 0
         self._waiting: asyncio.Task[None] | None = None
         self._ended: Callable[[], KvwalError] = _closed
-        # What the consumer sleeps on while nothing waits. janus can wake it too, but through a task and a lock of its own each
-        # time, which costs as much as an fdatasync. Only the consumer sets and clears it,
-        # and it looks once more after setting it; a producer looks after it has put.
+        # The consumer awaits this future while the queue is empty. janus could wake the consumer, but with a task and a lock each
+        # time, which costs as much as an fdatasync. Only the consumer sets and clears the future. No wakeup is lost: the consumer
+        # checks the queue once more after it has set the future, and a producer reads the future after it has put its slot.
         self._sleep: asyncio.Future[None] | None = None
 
     @property
     def slots(self) -> int:
-        """Slots that wait now."""
+        """Number of waiting slots."""
         return len(self._queue._queue)
 
     @property
     def bytes(self) -> int:
-        """Bytes that wait now."""
+        """Bytes of waiting submissions."""
         return self._queue.bytes
 
     @property
     def waited(self) -> float:
-        """Seconds since the first of what was taken last had been handed over."""
+        """Seconds since the oldest slot of the last `take` was put."""
         return self._now() - self._oldest
 
     def put(self, submission: Submission, *, waits: bool = False) -> None:
-        """Hand over a transaction from any thread. Waits while the ring is full, at most its `patience`.
+        """Submit a transaction from any thread. Waits while the ring is full, at most for its `patience`.
 
-        The loop's own thread does not wait for room; `WrongLoop` if it would then wait for the answer (`waits`).
+        The loop's own thread does not wait for space. `WrongLoop` if the caller is on that thread and will wait for the result
+        (`waits`).
         """
         here = this_thread() == self._thread
         if here and waits:
@@ -200,11 +201,11 @@ class Ring:
             raise error from error.__cause__
         sleep = self._sleep
         if sleep is not None:
-            with suppress(RuntimeError):  # the loop is closed: by then what waits was taken, or refused
+            with suppress(RuntimeError):  # the loop is closed: all submissions were taken or refused before
                 call_on(self._loop, partial(_wake, sleep), _wake_failed)
 
     def offer(self, submission: Submission) -> bool:
-        """Hand over a transaction from a task of the loop, if there is room now."""
+        """Submit a transaction from a task of the loop. False, and nothing is submitted, if the ring is full."""
         if self._waiting is not None:
             return False
         tick = self._tick
@@ -220,8 +221,9 @@ class Ring:
         return True
 
     async def put_soon(self, submission: Submission) -> None:
-        """Hand over a transaction from a task of the loop. Waits while the ring is full, at most its `patience`; does not
-        wait for the writer.
+        """Submit a transaction from a task of the loop. Waits while the ring is full, at most for its `patience`.
+
+        It does not wait for the writer.
         """
         if self.offer(submission):
             return
@@ -234,13 +236,13 @@ class Ring:
             raise self._overloaded() from None
 
     def end_tick(self) -> None:
-        """All that tasks submitted in this round of the loop goes into one slot. It ends by itself; this ends it now."""
+        """Put all that tasks submitted in this tick of the loop into one slot. Runs by itself at the end of the tick."""
         tick, self._tick, self._tick_bytes = self._tick, [], 0
         if not tick:
-            return  # an order, or its size, ended the tick before its end
-        contain(partial(self._hand_over, tick), partial(_fail_each, tick))
+            return  # a command, or the limit of bytes, ended the tick early
+        contain(partial(self._put_tick, tick), partial(_fail_each, tick))
 
-    def _hand_over(self, tick: list[Submission]) -> None:
+    def _put_tick(self, tick: list[Submission]) -> None:
         try:
             self._queue.async_q.put_nowait(tick)
             self._wake_consumer()
@@ -266,7 +268,7 @@ class Ring:
             self._waiting = None
 
     async def command(self, action: Callable[[], Awaitable[Any]]) -> Any:
-        """Have the writer do `action` between two groups, behind all that waits, and return its result."""
+        """Have the writer run `action` between two groups, after all waiting submissions, and return its result."""
         command = Command(action, self._loop.create_future())
         self.end_tick()
         while self._waiting is not None:
@@ -280,7 +282,7 @@ class Ring:
         return await command.future
 
     async def take(self, most_bytes: int) -> tuple[list[Submission], Command | None]:
-        """Wait for something, then take all that waits, up to an order or about `most_bytes`."""
+        """Wait for a slot, then take all waiting submissions, up to the next command or about `most_bytes`."""
         queue = self._queue.async_q
         slot = await self._next()
         self._oldest = self._queue.since
@@ -313,12 +315,12 @@ class Ring:
             _wake(self._sleep)
 
     async def close(self) -> None:
-        """Take nothing more, and refuse what still waits."""
+        """Accept no more submissions, and refuse the waiting ones."""
         self.refuse(_closed)
         await self._queue.aclose()
 
     def refuse(self, why: Callable[[], KvwalError]) -> None:
-        """Refuse what waits, and all that comes, with the error that `why` makes. On the consumer's loop."""
+        """Refuse all waiting and later submissions with the error that `why` returns. Called on the consumer's loop."""
         self._ended = why
         self._queue.shutdown(immediate=False)
         while not self._queue.async_q.empty():
@@ -337,7 +339,7 @@ class Ring:
         return Overloaded(
             f"the log writer is behind: {self.slots:,} submissions with {self.bytes:,} bytes wait for it, and for"
             f" {self._patience:g} s there was no room for one more; nothing was written.",
-            hint="Write more slowly, or see why the disk is slow.",
+            hint="Write more slowly, or check why the disk is slow.",
         )
 
 

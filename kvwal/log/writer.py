@@ -1,9 +1,10 @@
-"""The single consumer of the ring: takes all that waits as one group, and keeps the promises about it.
+"""The log writer: the single consumer of the ring. It writes all waiting submissions as one group (group commit).
 
     decide → stamp → encode → one write → one fdatasync → apply to memory → acknowledge
 
-Memory changes only after the log did, and an answer of any kind leaves only after what it was judged on is as durable as the
-flush policy says. One group is under way at a time, so whatever memory holds when a group is formed has been through that.
+Memory changes only after the log. A result is given only after the entries that it depends on are as durable as the flush policy
+says: those of the write itself, and those that its condition was decided on. One group is written at a time, so all entries that
+memory holds when a group is formed are that durable.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ from kvwal.ports.metrics import NO_METRICS, LogMetrics
 from kvwal.ports.tasks import Workers
 
 GROUP_BYTES = 8 << 20
-"""About what one group takes from the ring at most: it bounds memory, and the wait of those in it."""
+"""About the most bytes that one group takes from the ring. It bounds the memory, and the waiting time, of a group."""
 BLOCK_BYTES = 4 << 20
-"""A group above this is split into blocks, between transactions."""
+"""Bytes above which a group is split into several blocks, between transactions."""
 
 
-class Memory:
-    """What the writer needs to know of the structure above it. Called on the loop's thread only."""
+class WriterState:
+    """The writer's access to the in-memory state: `lookup` decides conditions, `apply` adds a durable group.
+
+    Both are called on the loop's thread only.
+    """
 
     def __init__(self, lookup: Callable[[str, bytes], Entry | None], apply: Callable[[list[Entry]], None]) -> None:
         self.lookup = lookup
@@ -40,7 +44,7 @@ class Memory:
 
 
 class Group(NamedTuple):
-    """What goes to the disk together. `payloads` are the blocks; `submissions` wait for their answers."""
+    """A group commit: the submissions that wait for it, their entries, the entries as payloads of blocks, and whether to sync."""
 
     submissions: list[Submission]
     entries: list[Entry]
@@ -49,17 +53,17 @@ class Group(NamedTuple):
 
 
 class Writer:
-    """One task of the loop. `failed` is set once, when the log is poisoned, and never cleared.
+    """The writer of one log: one task of the event loop. `failed` is set once, when the log is poisoned, and never cleared.
 
-    `applied` is the last sequence that anybody was told of. `full` is set while the disk has no room: by the group that was
-    refused, until one is written. `timestamp` is the last that was written.
+    `applied` is the last sequence that was applied to memory. `full` is the error of a group that was refused on a full disk; a
+    group that is written clears it. `timestamp` is the last one that was written.
     """
 
     def __init__(
         self,
         ring: Ring,
         appender: Appender,
-        memory: Memory,
+        state: WriterState,
         hybrid: HybridClock,
         *,
         clock: Clock,
@@ -67,9 +71,9 @@ class Writer:
         flush: Flush,
         metrics: LogMetrics = NO_METRICS,
     ) -> None:
-        self._ring = ring
-        self._appender = appender
-        self._memory = memory
+        self.ring = ring
+        self.appender = appender
+        self._state = state
         self._hybrid = hybrid
         self._clock = clock
         self._workers = workers
@@ -85,43 +89,43 @@ class Writer:
         self.timestamp = hybrid.last
 
     async def run(self) -> None:
-        """Serve the ring until an order closes it."""
+        """Serve the ring until a command closes it."""
         closed = False
         while not closed:
-            submissions, command = await self._ring.take(GROUP_BYTES)
+            submissions, command = await self.ring.take(GROUP_BYTES)
             if submissions:
                 await self._serve_or_fail(submissions)
             if command is not None:
                 closed = await self._run_command(command)
 
     async def close(self) -> None:
-        """An order: end as a clean close does. A poisoned log is left as it is, for recovery."""
+        """Command: seal and close the log. A poisoned log is left unsealed, for recovery."""
         if self._timer is not None:
             self._timer.cancel()
         if self._preparing is not None:
             await asyncio.wait([self._preparing])
         if self.failed is None:
-            await self._guarded(partial(self._appender.close, seal=True))
+            await self._guarded(partial(self.appender.close, seal=True))
         else:
-            self._appender.close(seal=False)
+            self.appender.close(seal=False)
 
     async def rotate(self) -> None:
-        """An order: seal the segment, if it has entries."""
+        """Command: seal the segment, if it has entries."""
         self._refuse_if_failed()
-        await self._guarded(self._appender.rotate)
+        await self._guarded(self.appender.rotate)
 
     async def flush(self) -> None:
-        """An order: fdatasync what is not yet."""
+        """Command: fdatasync all that was appended."""
         self._timer = None
         self._refuse_if_failed()
-        await self._guarded(self._appender.sync)
+        await self._guarded(self.appender.sync)
 
     async def _run_command(self, command: Command) -> bool:
         await settle_awaiting(command.future, command.action)
         return command.action == self.close
 
     async def _guarded(self, call: Callable[[], None]) -> None:
-        """Run a call that writes. If it fails, the log is poisoned, unless it says that nothing was written."""
+        """Run a call that writes. An error poisons the log, except `StorageFull`, which says that nothing was written."""
         try:
             await self._workers.run(call)
         except (StorageFull, asyncio.CancelledError):
@@ -129,12 +133,12 @@ class Writer:
         except OSError as error:
             self._poison(error)
             raise self.failure() from error
-        except BaseException as error:  # how far it came is not known
+        except BaseException as error:  # it is not known how much was written
             self._poison(error)
             raise
 
     async def _serve_or_fail(self, submissions: list[Submission]) -> None:
-        """Serve. Should a bug stop the writer, nobody may wait for ever: the group's outcome is unknown then."""
+        """Serve a group. If a bug stops the writer, the group's callers get `CommitUnknown`: no caller may wait for ever."""
         try:
             await self._serve(submissions)
         except BaseException as error:
@@ -145,7 +149,7 @@ class Writer:
         if self.failed is not None:
             self._refuse(submissions, self.failure())
             return
-        queued, began = self._ring.waited, self._clock.elapsed()
+        queued, began = self.ring.waited, self._clock.elapsed()
         group = self._form(submissions)
         try:
             await self._write(group)
@@ -160,9 +164,9 @@ class Writer:
         if group.payloads:
             self.full = None
             self.timestamp = group.entries[-1].timestamp
-        self._memory.apply(group.entries)
-        self.applied = self._appender.next_sequence - 1
-        contain_each([submission.resolve for submission in group.submissions], _not_told)
+        self._state.apply(group.entries)
+        self.applied = self.appender.next_sequence - 1
+        contain_each([submission.resolve for submission in group.submissions], _result_not_given)
         self.groups += 1
         size = sum(map(len, group.payloads))
         self._metrics.group(len(group.entries), size, queued, self._clock.elapsed() - began)
@@ -173,13 +177,11 @@ class Writer:
         _fail(submissions, error)
 
     def _form(self, submissions: list[Submission]) -> Group:
-        """Decide, stamp and encode, in the order of the ring."""
+        """Decide, stamp and encode the submissions, in the order of the ring."""
         wall = self._clock.wall_ms()
         stamp = self._hybrid.stamp
         conditions = any(submission.decide is not None for submission in submissions)
-        overlay = (
-            _Overlay(self._memory.lookup, self._hybrid.now_ms(wall, self._clock.elapsed())) if conditions else None
-        )
+        overlay = _Overlay(self._state.lookup, self._hybrid.now_ms(wall, self._clock.elapsed())) if conditions else None
         taken: list[Submission] = []
         entries: list[Entry] = []
         payloads: list[bytes] = []
@@ -191,42 +193,42 @@ class Writer:
             taken.append(submission)
             sync = sync or submission.sync
             try:
-                mine = self._decide(submission, overlay)
-                timestamp = stamp(wall) if mine else 0
-            except KvwalError as error:  # one that cannot be judged, or stamped, must not stop the others
+                decided = self._decide(submission, overlay)
+                timestamp = stamp(wall) if decided else 0
+            except KvwalError as error:  # a condition that cannot be decided must not stop the other submissions
                 submission.fail(error)
                 continue
-            if not mine:
+            if not decided:
                 if submission.decide is None:
                     submission.answer = self._hybrid.last
                 continue
-            for entry in mine:
+            for entry in decided:
                 entry.timestamp = timestamp
-            if submission.size > BLOCK_BYTES and (refused := self._too_large(mine)):
+            if submission.size > BLOCK_BYTES and (refused := self._too_large(decided)):
                 submission.fail(refused)
                 continue
             if submission.decide is None:
                 submission.answer = timestamp
             if overlay is not None:
-                overlay.add(mine)
+                overlay.add(decided)
             if size and size + submission.size > BLOCK_BYTES:
                 payloads.append(encode_entries(entries[begin:]))
                 begin, size = len(entries), 0
-            entries += mine
+            entries += decided
             size += submission.size
         if len(entries) > begin:
             payloads.append(encode_entries(entries[begin:]))
-        if isinstance(self._flush, Interval) and self._appender.unsynced + sum(map(len, payloads)) >= self._flush.bytes:
+        if isinstance(self._flush, Interval) and self.appender.unsynced + sum(map(len, payloads)) >= self._flush.bytes:
             sync = True
         return Group(taken, entries, payloads, sync)
 
     def _too_large(self, entries: list[Entry]) -> TooLarge | None:
-        """Why a transaction cannot be a block. Structures refuse it earlier; whoever submits by another way learns it here."""
+        """The error of a transaction that is larger than a block. Structures refuse most earlier; other callers get it here."""
         size = len(encode_entries(entries))
         if size <= MAX_PAYLOAD:
             return None
         return TooLarge(
-            f"{self._appender.header.business}: a transaction of {len(entries)} entries takes {size} bytes in the log, and one"
+            f"{self.appender.header.business}: a transaction of {len(entries)} entries takes {size} bytes in the log, and one"
             f" block holds {MAX_PAYLOAD}; nothing was written.",
             hint="Split it into smaller ones, or keep large values elsewhere and store where they are.",
         )
@@ -240,31 +242,31 @@ class Writer:
 
     async def _write(self, group: Group) -> None:
         if group.payloads:
-            call = partial(self._appender.append, group.payloads, len(group.entries), sync=group.sync)
+            call = partial(self.appender.append, group.payloads, len(group.entries), sync=group.sync)
             await self._workers.commit(call)
-        elif group.sync and not self._appender.clean:
-            await self._workers.commit(self._appender.sync)
+        elif group.sync and not self.appender.clean:
+            await self._workers.commit(self.appender.sync)
 
     def _after_group(self) -> None:
-        if isinstance(self._flush, Interval) and self._timer is None and not self._appender.clean:
+        if isinstance(self._flush, Interval) and self._timer is None and not self.appender.clean:
             loop = asyncio.get_running_loop()
             self._timer = call_later(loop, self._flush.ms / 1000, self._flush_later, self._flush_failed)
-        if self._preparing is None and (size := self._appender.wants_spare()):
+        if self._preparing is None and (size := self.appender.wanted_preallocation()):
             self._preparing = start_task(self._prepare(size), _not_prepared)
 
     def _flush_later(self) -> None:
-        self._flushing = start_task(self._ring.command(self.flush), self._flush_failed)
+        self._flushing = start_task(self.ring.command(self.flush), self._flush_failed)
 
     def _flush_failed(self, error: BaseException) -> None:
-        """A log that is closed, full or poisoned refused it. Anything else poisons the log: what was acknowledged may not be
-        durable in time.
+        """Ignore a refusal of a closed, full or poisoned log. Any other error poisons the log, because acknowledged writes may
+        not become durable in time.
         """
         if self.failed is None and not isinstance(error, KvwalError):
             self._poison(error)
 
     async def _prepare(self, size: int) -> None:
         try:
-            await self._workers.run(partial(self._appender.prepare_spare, size))
+            await self._workers.run(partial(self.appender.preallocate, size))
         finally:
             self._preparing = None
 
@@ -276,9 +278,9 @@ class Writer:
             raise self.failure()
 
     def failure(self) -> LogFailed:
-        """The error of a write that comes after the log has failed."""
+        """The error of a write to a poisoned log."""
         failure = LogFailed(
-            f"{self._appender.header.business}: the log failed earlier ({self.failed}); nothing was written.",
+            f"{self.appender.header.business}: the log failed earlier ({self.failed}); nothing was written.",
             hint="Reading goes on. Mend the disk, then reopen the store: every acknowledged write is recovered.",
         )
         failure.__cause__ = self.failed
@@ -286,7 +288,7 @@ class Writer:
 
 
 class _Overlay:
-    """Memory as it will be after the transactions of the group so far, at `now_ms`."""
+    """The in-memory state plus the group's transactions so far, as of `now_ms`: conditions are decided on it."""
 
     def __init__(self, lookup: Lookup, now_ms: int) -> None:
         self._below = lookup
@@ -305,16 +307,18 @@ class _Overlay:
 
 
 def _fail(submissions: list[Submission], error: KvwalError) -> None:
-    contain_each([partial(submission.fail, error) for submission in submissions], _not_told)
+    contain_each([partial(submission.fail, error) for submission in submissions], _result_not_given)
 
 
-_not_told = logged("the answer to a write met an error where it was given; the write itself stands as it was answered")
+_result_not_given = logged(
+    "the answer to a write met an error where it was given; the write itself stands as it was answered"
+)
 _not_prepared = logged("the file of the next segment could not be prepared; it is made when it is needed")
 
 
 def _unknown(error: BaseException) -> CommitUnknown:
     unknown = CommitUnknown(
-        f"the log failed while this write was on its way ({error}).",
+        f"the log failed while this write was under way ({error}).",
         hint="Reopen the store: the write is there whole, or not at all.",
     )
     unknown.__cause__ = error

@@ -55,6 +55,7 @@ def configuration(
     archive: str | None,
     mailboxes: Any,
     gate: Any,
+    fence: Any,
     leases: Any,
     links: Any,
     majority: Any,
@@ -72,18 +73,22 @@ def configuration(
     config.setProperty("hazelcast.local.localAddress", options.address.host)
     _network(config.getNetworkConfig(), options)
     _serialization(config.getSerializationConfig())
-    factory = java("kvwal.log.LogStore$Factory")(mailboxes, gate)
+    pending = java("kvwal.backups.PendingChanges")(options.file.backups, leases, majority)
+    applied = java("kvwal.transactions.AppliedChanges")()
+    context = java("kvwal.log.LogContext")(mailboxes, gate, fence, pending, applied.refusals())
+    factory = java("kvwal.member.LogStoreFactory")(context)
     config.getMapConfig("default").setMapStoreConfig(_store(factory)).setSplitBrainProtectionName(_MAJORITY)
     protection = java("com.hazelcast.config.SplitBrainProtectionConfig")(_MAJORITY, True)
-    gate.pending.configure(options.file.backups, leases, majority)
+    guard = java("kvwal.backups.OperationGuard")(majority, pending)
+    gate.configure(config)
     leases.configure(config)
     links.configure(config)
     questions.configure(config)
     peers.configure(config)
-    config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(majority))
+    config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(guard))
     for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", AGREED, STATUSES):
         config.addMapConfig(java("com.hazelcast.config.MapConfig")(pattern))
-    java("kvwal.transactions.Transactions").configure(config, _store(factory), gate)
+    java("kvwal.transactions.Transactions").configure(config, _store(factory), gate, applied)
     for name, found in config.getMapConfigs().items():
         found.setBackupCount({AGREED: MOST_COPIES, STATUSES: 0}.get(str(name), options.file.backups))
         found.setAsyncBackupCount(MOST_COPIES if str(name) == STATUSES else 0)
@@ -119,12 +124,13 @@ def _serialization(config: Any) -> None:
 
     Java deserialization is for errors between members: see AllowedClasses.java."""
     config.setJavaSerializationFilterConfig(java("kvwal.security.AllowedClasses").filter())
-    pass_through = java("kvwal.codec.OpaqueSerializer")
+    config.addDataSerializableFactory(java("kvwal.node.TaskIds").FACTORY, java("kvwal.member.TaskFactory")())
+    opaque = java("kvwal.codec.OpaqueSerializer")
     pickles = java("com.hazelcast.config.GlobalSerializerConfig")()
-    config.setGlobalSerializerConfig(pickles.setImplementation(pass_through.pickles()))
+    config.setGlobalSerializerConfig(pickles.setImplementation(opaque.pickles()))
     foreign = java("com.hazelcast.config.SerializerConfig")()
     foreign.setTypeClass(java("kvwal.codec.OpaqueSerializer$Foreign").class_)
-    config.addSerializerConfig(foreign.setImplementation(pass_through.foreigners()))
+    config.addSerializerConfig(foreign.setImplementation(opaque.foreigners()))
 
 
 def _store(factory: Any) -> Any:

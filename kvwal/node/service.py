@@ -79,6 +79,7 @@ class Service:
         self._alone = True
         self._mailboxes = jvm.java("kvwal.log.BatchQueues")()
         self._gate = jvm.java("kvwal.node.ReadyGate")()
+        self._fence = jvm.java("kvwal.clock.OwnershipFence")()
         self._node_status = NodeStatus(self._engine, self._gate, metrics)
         self._leases = member.leases()
         self._heard = jvm.java("kvwal.quorum.LinkMonitor")()
@@ -219,7 +220,7 @@ class Service:
         file = MembershipFile(around.disk, around.root, around.namespace, around.cluster, self._engine.node)
         self._alone = await self._workers.run(lambda: is_alone(options, self._engine, file.read()))
         between = (self._leases, self._heard, self._majority)
-        glue = (self._mailboxes, self._gate, *between, self._questions, self._peer_questions)
+        glue = (self._mailboxes, self._gate, self._fence, *between, self._questions, self._peer_questions)
         config = member.configuration(options, around.archive_url, *glue)
         tls = member.make_tls(options.file.tls)
         node_status.phase = Phase.RECOVERING
@@ -251,7 +252,7 @@ class Service:
             around.clock, self._workers,
         )  # fmt: skip
         self._answer(self._questions, HistoryService(self._engine, recovery, peers, self._readers).answer)
-        limits = node_status.limits = ClockBoundsExchange(membership, self._bounds, self._gate.fence, around.clock)
+        limits = node_status.limits = ClockBoundsExchange(membership, self._bounds, self._fence, around.clock)
         await limits.begin(around.settings.max_skew_seconds)
         loaded = await recovery.run()
         await peers.own_copy.clear()

@@ -28,43 +28,43 @@ if TYPE_CHECKING:
     import asyncio
 
 T = TypeVar("T")
-Failed = Callable[[BaseException], None]
+OnError = Callable[[BaseException], None]
 """The owner of an error. It may be called on any thread."""
 
 _log = logging.getLogger("kvwal.boundary")
 
 
-def logged(sentence: str) -> Failed:
+def logged(sentence: str) -> OnError:
     """An owner that logs the sentence with the error's trace, for what costs nothing else."""
 
-    def failed(error: BaseException) -> None:
+    def log_error(error: BaseException) -> None:
         _log.error(sentence, exc_info=error)
 
-    return failed
+    return log_error
 
 
 def raised_to_awaiter(error: BaseException) -> None:
     """The owner of a task that kvwal awaits: the error is raised there, so nothing is to be done here."""
 
 
-def contain(call: Callable[[], Any], failed: Failed) -> None:
+def contain(call: Callable[[], Any], on_error: OnError) -> None:
     """Call `call`. `failed` gets what it raises."""
     try:
         call()
     except BaseException as error:
-        _tell(failed, error)
+        _report(on_error, error)
         if _is_the_programs(error):
             raise
 
 
-def contain_each(calls: Iterable[Callable[[], Any]], failed: Failed) -> None:
+def contain_each(calls: Iterable[Callable[[], Any]], on_error: OnError) -> None:
     """Call each of `calls`: none is left out because one before it raised."""
     left: BaseException | None = None
     for call in calls:
         try:
             call()
         except BaseException as error:
-            _tell(failed, error)
+            _report(on_error, error)
             left = error if _is_the_programs(error) else left
     if left is not None:
         raise left
@@ -87,16 +87,16 @@ def raise_together(failures: Mapping[str, BaseException]) -> None:
     raise first
 
 
-def guard(call: Callable[..., Any], failed: Failed) -> Callable[..., None]:
+def guard(call: Callable[..., Any], on_error: OnError) -> Callable[..., None]:
     """`call` as a callback, for whoever calls it: see `contain`."""
 
     def guarded(*arguments: Any) -> None:
-        contain(partial(call, *arguments), failed)
+        contain(partial(call, *arguments), on_error)
 
     return guarded
 
 
-async def contain_awaiting(work: Callable[[], Awaitable[Any]], failed: Failed) -> None:
+async def contain_awaiting(work: Callable[[], Awaitable[Any]], on_error: OnError) -> None:
     """Await `work()`. `failed` gets what it raises; a cancellation goes on."""
     import asyncio
 
@@ -105,7 +105,7 @@ async def contain_awaiting(work: Callable[[], Awaitable[Any]], failed: Failed) -
     except (asyncio.CancelledError, GeneratorExit):
         raise
     except BaseException as error:
-        _tell(failed, error)
+        _report(on_error, error)
         if _is_the_programs(error):
             raise
 
@@ -113,7 +113,7 @@ async def contain_awaiting(work: Callable[[], Awaitable[Any]], failed: Failed) -
 async def settle_awaiting(future: asyncio.Future[T], work: Callable[[], Awaitable[T]]) -> None:
     """Await `work()`: its result, or what it raises, is the future's, unless that is done."""
 
-    def failed(error: BaseException) -> None:
+    def set_error(error: BaseException) -> None:
         if not future.done():
             future.set_exception(_settable(error))
 
@@ -123,7 +123,7 @@ async def settle_awaiting(future: asyncio.Future[T], work: Callable[[], Awaitabl
             future.set_result(result)
 
     try:
-        await contain_awaiting(settled, failed)
+        await contain_awaiting(settled, set_error)
     finally:
         future.cancel()  # for who waits, when this task was cancelled; nothing otherwise
 
@@ -162,14 +162,14 @@ class CommitFuture(Future[T]):
             adding = False
 
 
-def start_thread(name: str, target: Callable[[], Any], failed: Failed) -> threading.Thread:
+def start_thread(name: str, target: Callable[[], Any], on_error: OnError) -> threading.Thread:
     """Start a daemon thread that calls `target`."""
-    thread = threading.Thread(target=contain, args=(target, failed), name=name, daemon=True)
+    thread = threading.Thread(target=contain, args=(target, on_error), name=name, daemon=True)
     thread.start()
     return thread
 
 
-def start_task(work: Coroutine[Any, Any, T], failed: Failed) -> asyncio.Task[T]:
+def start_task(work: Coroutine[Any, Any, T], on_error: OnError) -> asyncio.Task[T]:
     """Start a task on the running loop. `failed` gets the error that ends it, on a later turn of the loop.
 
     asyncio lets `SystemExit` and `KeyboardInterrupt` of a task go on to the caller of the loop as well.
@@ -177,30 +177,30 @@ def start_task(work: Coroutine[Any, Any, T], failed: Failed) -> asyncio.Task[T]:
     import asyncio
 
     task = asyncio.get_running_loop().create_task(work)
-    task.add_done_callback(partial(_ended, failed))
+    task.add_done_callback(partial(_ended, on_error))
     return task
 
 
-def when_done(future: Any, callback: Callable[[Any], Any], failed: Failed) -> None:
+def when_done(future: Any, callback: Callable[[Any], Any], on_error: OnError) -> None:
     """Call `callback` with the future once that is done: of asyncio, of threads, or of the Hazelcast client."""
-    future.add_done_callback(guard(callback, failed))
+    future.add_done_callback(guard(callback, on_error))
 
 
-def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], failed: Failed) -> None:
+def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], on_error: OnError) -> None:
     """Call `call` on the next turn of the loop, from a task of it."""
-    loop.call_soon(contain, call, failed)
+    loop.call_soon(contain, call, on_error)
 
 
 def call_later(
-    loop: asyncio.AbstractEventLoop, seconds: float, call: Callable[[], Any], failed: Failed
+    loop: asyncio.AbstractEventLoop, seconds: float, call: Callable[[], Any], on_error: OnError
 ) -> asyncio.TimerHandle:
     """Call `call` on the loop after so many seconds."""
-    return loop.call_later(seconds, contain, call, failed)
+    return loop.call_later(seconds, contain, call, on_error)
 
 
-def call_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], failed: Failed) -> None:
+def call_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], on_error: OnError) -> None:
     """Call `call` on the loop, from any thread. `RuntimeError` if the loop is closed."""
-    loop.call_soon_threadsafe(contain, call, failed)
+    loop.call_soon_threadsafe(contain, call, on_error)
 
 
 def begin_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> Future[T]:
@@ -210,25 +210,25 @@ def begin_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> F
     return asyncio.run_coroutine_threadsafe(work, loop)
 
 
-def at_exit(call: Callable[[], Any], failed: Failed) -> None:
+def at_exit(call: Callable[[], Any], on_error: OnError) -> None:
     """Call `call` when the interpreter ends."""
-    atexit.register(contain, call, failed)
+    atexit.register(contain, call, on_error)
 
 
-def on_readable(loop: asyncio.AbstractEventLoop, descriptor: int, call: Callable[[], Any], failed: Failed) -> None:
+def on_readable(loop: asyncio.AbstractEventLoop, descriptor: int, call: Callable[[], Any], on_error: OnError) -> None:
     """Call `call` on the loop whenever the descriptor can be read."""
-    loop.add_reader(descriptor, contain, call, failed)
+    loop.add_reader(descriptor, contain, call, on_error)
 
 
 def on_signals(
-    loop: asyncio.AbstractEventLoop, numbers: Iterable[signal.Signals], call: Callable[[], Any], failed: Failed
+    loop: asyncio.AbstractEventLoop, numbers: Iterable[signal.Signals], call: Callable[[], Any], on_error: OnError
 ) -> None:
     """Call `call` on the loop when the process gets one of these signals."""
     for number in numbers:
-        loop.add_signal_handler(number, contain, call, failed)
+        loop.add_signal_handler(number, contain, call, on_error)
 
 
-def serve_until_stopped(loop: asyncio.AbstractEventLoop, failed: Failed) -> None:
+def serve_until_stopped(loop: asyncio.AbstractEventLoop, on_error: OnError) -> None:
     """Run a loop that is kvwal's own until `loop.stop()`: a `SystemExit` that a task raised does not end it.
 
     Anything else that leaves the loop is the loop's own failure: it is raised.
@@ -237,12 +237,12 @@ def serve_until_stopped(loop: asyncio.AbstractEventLoop, failed: Failed) -> None
         try:
             return loop.run_forever()
         except (SystemExit, KeyboardInterrupt) as error:
-            _tell(failed, error)
+            _report(on_error, error)
 
 
-def _ended(failed: Failed, task: asyncio.Task[Any]) -> None:
+def _ended(on_error: OnError, task: asyncio.Task[Any]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        _tell(failed, error)
+        _report(on_error, error)
 
 
 def _settable(error: BaseException) -> BaseException:
@@ -254,10 +254,10 @@ def _settable(error: BaseException) -> BaseException:
     return stopped
 
 
-def _tell(failed: Failed, error: BaseException) -> None:
+def _report(on_error: OnError, error: BaseException) -> None:
     """An owner that fails must not cost the others: its own error is logged, next to the one that it was told."""
     try:
-        failed(error)
+        on_error(error)
     except BaseException:
         with suppress(BaseException):  # a log handler of the program may be what failed
             _log.critical("the owner of an error failed to take it; the error was %r", error, exc_info=True)

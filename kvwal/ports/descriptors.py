@@ -45,7 +45,7 @@ class Holder(Protocol):
     used: bool
     """Set at each use; cleared here."""
 
-    def let_go(self, *, sync: bool) -> bool:
+    def close_idle(self, *, sync: bool) -> bool:
         """Close the descriptor unless it is in use now, and say so to `closed`; whether that was done. `sync`: also if it
         takes an fdatasync.
         """
@@ -92,7 +92,7 @@ class Descriptors:
             if holder.used:
                 holder.used = False
             else:
-                holder.let_go(sync=False)
+                holder.close_idle(sync=False)
 
     def _relieve(self, wanted: int, but: Holder | None) -> int:
         """Twice round: who was used lately gets a second chance, as the clock of a page cache gives it."""
@@ -110,7 +110,7 @@ class Descriptors:
             if holder.used:
                 holder.used = False
             else:
-                done += holder.let_go(sync=True)
+                done += holder.close_idle(sync=True)
         return done
 
 

@@ -23,7 +23,7 @@ Buffer = bytes | mmap.mmap
 """What a file's bytes are read from: slicing it gives `bytes`."""
 
 
-def let_go(buffer: Buffer, end: int) -> None:
+def drop_pages(buffer: Buffer, end: int) -> None:
     """What stands before the offset `end` of a view was read: it need not stay in this process's memory. It can be read again."""
     if isinstance(buffer, mmap.mmap) and (whole := end - end % mmap.PAGESIZE):
         buffer.madvise(mmap.MADV_DONTNEED, 0, whole)

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from kvwal.errors import StoreClosed, WrongLoop
 from kvwal.ports.boundary import (
-    Failed,
+    OnError,
     begin_on,
     call_on,
     contain,
@@ -157,7 +157,7 @@ class LoopEnded(Exception):
 class LoopThread:
     """An event loop on a thread of its own: how synchronous callers reach the asyncio core."""
 
-    def __init__(self, name: str, broken: Failed) -> None:
+    def __init__(self, name: str, broken: OnError) -> None:
         """`broken` gets the error of a loop that cannot go on, on its thread, after every task was closed."""
         self._broken = broken
         self._begun: set[Future[Any]] = set()

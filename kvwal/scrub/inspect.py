@@ -17,11 +17,18 @@ import msgspec
 from archive.layout import Place
 from kvwal.entry import Entry
 from kvwal.errors import KvwalError
-from kvwal.log.files.chain import BROKEN, Part, lacking, misplaced, snapshot_parts, unlinked_part
-from kvwal.log.files.format import Kind, decode_seal, find_blocks
+from kvwal.log.files.chain import (
+    BROKEN,
+    SnapshotPart,
+    missing_part_problem,
+    part_problem,
+    placement_problem,
+    snapshot_parts,
+)
+from kvwal.log.files.format import BlockKind, decode_seal, find_blocks
 from kvwal.log.files.names import FileKind, LogFile, log_folder, parse_name
 from kvwal.log.files.segment import SEAL_ROOM
-from kvwal.log.reader import End, Progress, SegmentReader, SnapshotReader, entry_decoder, log_files
+from kvwal.log.reader import Progress, SegmentEnd, SegmentReader, SnapshotReader, entry_decoder, log_files
 from kvwal.ports.disk import Buffer, Disk
 from kvwal.scrub.progress import Notes, NotesInMemory
 
@@ -147,7 +154,7 @@ class _Looking:
                 found = _described(reader, len(buffer), newest, last=last)
             except KvwalError as error:
                 return Inspection(file.name, _begins(file), 0, 0, len(buffer), "damaged", error.what)
-        found = found._replace(problem=found.problem or misplaced(reader.header, self._place) or "")
+        found = found._replace(problem=found.problem or placement_problem(reader.header, self._place) or "")
         if found.state == "sealed" and not found.problem:
             self._notes.add(name, mark, list(found))
         return found
@@ -164,7 +171,7 @@ class _Looking:
         except (KvwalError, OSError) as error:
             what = error.what if isinstance(error, KvwalError) else f"it cannot be read: {error.strerror}."
             return Inspection(file.name, _begins(file), 0, 0, 0, "damaged", what)
-        return found._replace(problem=found.problem or misplaced(reader.header, self._place) or "")
+        return found._replace(problem=found.problem or placement_problem(reader.header, self._place) or "")
 
     def _open(self, path: Path, kind: FileKind) -> AbstractContextManager[Buffer]:
         """A segment is read, because its writer may cut it short; a snapshot never changes."""
@@ -201,7 +208,7 @@ def _by_its_seal(reader: SegmentReader, buffer: Buffer) -> Inspection:
     """A file of which only the ends were read. A seal says how many entries there are, and stands where they end."""
     header = reader.header
     blocks = list(find_blocks(buffer, max(reader.start, len(buffer) - SEAL_ROOM), header.salt))
-    if not blocks or blocks[-1].kind is not Kind.SEAL:
+    if not blocks or blocks[-1].kind is not BlockKind.SEAL:
         return Inspection(
             reader.path.name, header.first_sequence, 0, 0, len(buffer), "damaged", "it does not end with its seal."
         )
@@ -222,9 +229,9 @@ def _by_its_seal(reader: SegmentReader, buffer: Buffer) -> Inspection:
 
 def _ending(reader: SegmentReader, *, last: bool) -> tuple[str, str]:
     ending = reader.ending()
-    if ending is End.SEALED:
+    if ending is SegmentEnd.SEALED:
         return "sealed", ""
-    if ending is End.TORN and last:
+    if ending is SegmentEnd.TORN and last:
         return ("torn", "") if reader.torn_bytes() else ("open", "")
     return "damaged", str(reader.damage().what)
 
@@ -250,7 +257,7 @@ def snapshot_of(files: Sequence[Inspection]) -> Inspection | None:
     """The newest part of the newest snapshot of which all parts are sound, None if there is none. Pure."""
     sound = {file.name: file for file in files if file.is_snapshot and not file.problem}
     while parts := snapshot_parts(map(parse_name, sound)):
-        if lacking(parts) is None:
+        if missing_part_problem(parts) is None:
             return sound[parts[0].name]
         del sound[parts[0].name]
     return None
@@ -259,15 +266,15 @@ def snapshot_of(files: Sequence[Inspection]) -> Inspection | None:
 def _check_parts(files: list[Inspection]) -> Iterator[Inspection]:
     """The snapshots, each with the problem that its name is not its own, or that it does not follow the part below it. Pure."""
     parts = snapshot_parts(parse_name(file.name) for file in files)
-    sound = {file.name: Part(file.log_id, file.first, file.last, file.previous_crc, file.seal_crc)
+    sound = {file.name: SnapshotPart(file.log_id, file.first, file.last, file.previous_crc, file.seal_crc)
              for file in files if not file.problem}  # fmt: skip
     below = {part.name: sound.get(lower.name) for part, lower in pairwise(parts)}
     for file in files:
         problem = file.problem
         if file.name in sound:
-            problem = unlinked_part(sound[file.name], parse_name(file.name), below.get(file.name)) or ""
+            problem = part_problem(sound[file.name], parse_name(file.name), below.get(file.name)) or ""
         if not problem and parts and file.name == parts[-1].name:
-            problem = lacking(parts) or ""
+            problem = missing_part_problem(parts) or ""
         yield file._replace(problem=problem)
 
 
@@ -305,5 +312,5 @@ def dump(disk: Disk, root: Path, place: Place) -> Iterator[tuple[str, int, Entry
             for offset, entry in enumerate(entries):
                 yield file.name, first + offset, entry
         ending = reader.ending()
-        if ending is End.DAMAGED or (ending is End.TORN and number < len(segments) - 1):
+        if ending is SegmentEnd.DAMAGED or (ending is SegmentEnd.TORN and number < len(segments) - 1):
             raise reader.damage()

@@ -15,7 +15,16 @@ import msgspec
 from kvwal.entry import Decode, Entry
 from kvwal.errors import KvwalError, NewerVersion
 from kvwal.log.files.chain import snapshot_parts
-from kvwal.log.files.format import DURABLE, HEAD_BYTES, Block, Kind, SnapshotHeader, align, decode_seal, find_blocks
+from kvwal.log.files.format import (
+    DURABLE,
+    HEAD_BYTES,
+    Block,
+    BlockKind,
+    SnapshotHeader,
+    align,
+    decode_seal,
+    find_blocks,
+)
 from kvwal.log.files.names import LogFile
 from kvwal.log.reader import SegmentReader, SnapshotReader, log_files
 from kvwal.ports.disk import Buffer, Disk
@@ -114,7 +123,7 @@ def _any_entries(buffer: Buffer, decode: Decode) -> tuple[list[Entry], str]:
     holes: list[str] = []
     end = 0
     for block in find_blocks(buffer, 1, salt) if salt is not None else ():
-        entries = _decoded(block, decode) if block.kind is Kind.ENTRIES else []
+        entries = _decoded(block, decode) if block.kind is BlockKind.ENTRIES else []
         if end and block.offset != end:
             holes.append(f"{_key(found[-1:])} and {_key((entries or [])[:1])}")
         found.extend(entries or [])
@@ -153,7 +162,7 @@ class _Segment:
         begins, salt, self.epoch, self.log_id = _header(path, buffer)
         blocks = list(find_blocks(buffer, 1, salt)) if salt is not None else []
         runs = _runs(blocks if following else _without_torn(blocks, begins), decode)
-        sealed = next((_sealed(block) for block in blocks if block.kind is Kind.SEAL), 0)
+        sealed = next((_sealed(block) for block in blocks if block.kind is BlockKind.SEAL), 0)
         end = sealed or max(following - 1, 0)
         count = sum(len(run.entries) for run in runs)
         self.last = end or file.number + count - 1
@@ -219,7 +228,9 @@ def _runs(blocks: list[Block], decode: Decode) -> list[_Run]:
     """The entries, apart where something between them does not verify. A seal that stands apart is a run without entries."""
     runs: list[_Run] = []
     for block in blocks:
-        found = _decoded(block, decode) if block.kind is Kind.ENTRIES else [] if block.kind is Kind.SEAL else None
+        found = (
+            _decoded(block, decode) if block.kind is BlockKind.ENTRIES else [] if block.kind is BlockKind.SEAL else None
+        )
         if found is None:
             continue
         if runs and runs[-1].end == block.offset:

@@ -1,4 +1,4 @@
-"""Metadata of Spark jobs in a store: from running applications (`JobRecorder`, `record`) and from event logs."""
+"""Metadata of Spark jobs, recorded in a store: from running applications (`JobRecorder`, `record`) or from event logs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from kvwal.spark.recorder import JobRecorder as JobRecorder
     from kvwal.spark.recorder import record as record
 
-_WHERE = {"JobRecorder": "recorder", "record": "recorder", "record_event_logs": "eventlog.reading"}
-__all__ = sorted(_WHERE)
+_MODULES = {"JobRecorder": "recorder", "record": "recorder", "record_event_logs": "eventlog.reading"}
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""The questions people ask of what was recorded, over any map of records: of one node, or merged over all."""
+"""Queries over the records of Spark applications, on any map of records: of one node, or merged over all nodes."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ R = TypeVar("R", bound=Record)
 LAST_RUNS = 30
 
 
-class Found(NamedTuple):
-    """An application: what its keys begin with, and its record."""
+class RecordedApplication(NamedTuple):
+    """An application: the prefix of its keys, and its record."""
 
     prefix: str
     app: Application
 
 
-class Failed(NamedTuple):
-    """Something that failed."""
+class RecordedFailure(NamedTuple):
+    """A failed application, SQL execution, job or streaming query: `what` says which, `at` when (Unix milliseconds)."""
 
     prefix: str
     app: Application
@@ -43,8 +43,8 @@ class Failed(NamedTuple):
     error: Error
 
 
-class Run(NamedTuple):
-    """One run of something that has a name. `rows` and `bytes` are what it read, or wrote if it read nothing."""
+class RecordedRun(NamedTuple):
+    """One run of an application, SQL execution or job. `rows` and `bytes` count its input, or its output if it read nothing."""
 
     prefix: str
     what: str
@@ -55,10 +55,10 @@ class Run(NamedTuple):
     bytes: int
 
 
-class Detail(NamedTuple):
-    """All that is told of one application."""
+class ApplicationDetail(NamedTuple):
+    """All records of one application that `kvwal jobs` shows."""
 
-    found: Found
+    application: RecordedApplication
     jobs: list[Job]
     stages: list[Stage]
     sql: list[Sql]
@@ -67,8 +67,8 @@ class Detail(NamedTuple):
     damage: list[Damage]
 
 
-class Indexed(Mapping[str, object]):
-    """Records with their keys in order: those that begin alike are found without looking at the others."""
+class RecordIndex(Mapping[str, object]):
+    """Records with sorted keys, so that a search for a prefix reads no other keys."""
 
     def __init__(self, records: Mapping[str, object]) -> None:
         self._records = records
@@ -85,41 +85,48 @@ class Indexed(Mapping[str, object]):
 
     def under(self, folder: str) -> list[str]:
         """The keys that begin with `folder`, which ends with a slash."""
-        after = folder[:-1] + chr(ord("/") + 1)
-        return self._keys[bisect_left(self._keys, folder) : bisect_left(self._keys, after)]
+        end = folder[:-1] + chr(ord("/") + 1)
+        return self._keys[bisect_left(self._keys, folder) : bisect_left(self._keys, end)]
 
 
-def indexed(records: Mapping[str, object]) -> Indexed:
-    """The records with an index, which is made in one scan unless they have it."""
-    return records if isinstance(records, Indexed) else Indexed(records)
+def indexed(records: Mapping[str, object]) -> RecordIndex:
+    """The records with an index. Records without one are scanned once."""
+    return records if isinstance(records, RecordIndex) else RecordIndex(records)
 
 
-def applications(records: Mapping[str, object], since: int = 0) -> list[Found]:
-    """Every application that was alive at or after the moment `since`, oldest first."""
-    found = [
-        Found(key.removesuffix("/app"), app)
+def applications(records: Mapping[str, object], since: int = 0) -> list[RecordedApplication]:
+    """The applications with an event at or after `since` (Unix milliseconds), oldest first."""
+    recorded = [
+        RecordedApplication(key.removesuffix("/app"), app)
         for key in records
         if key.endswith("/app") and isinstance(app := from_value(records[key]), Application)
     ]
-    return sorted((one for one in found if one.app.last_event >= since), key=lambda one: (one.app.started, one.prefix))
+    alive = [application for application in recorded if application.app.last_event >= since]
+    return sorted(alive, key=lambda application: (application.app.started, application.prefix))
 
 
-def one_application(records: Mapping[str, object], wanted: str) -> Found:
-    """The application of this id (or beginning of one), or the latest of this name. `ConfigError` where none or several fit."""
+def one_application(records: Mapping[str, object], wanted: str) -> RecordedApplication:
+    """The application whose id is or begins with `wanted`, or the latest of that name.
+
+    Raises `ConfigError` where no application fits, or several ids begin with `wanted`.
+    """
     every = applications(records)
-    exact = [one for one in every if wanted in (one.prefix, one.app.id)] or [
-        one for one in every if one.app.name == wanted
+    exact = [application for application in every if wanted in (application.prefix, application.app.id)] or [
+        application for application in every if application.app.name == wanted
     ]
     if exact:
         return exact[-1]
-    begins = [one for one in every if one.prefix.startswith(wanted)]
-    if len(begins) == 1:
-        return begins[0]
-    known = ", ".join(f"{one.prefix} ({one.app.name})" for one in (begins or every)[-5:]) or "none"
-    what = (
-        f"Several applications here begin with {wanted!r}." if begins else f"There is no application {wanted!r} here."
+    begin = [application for application in every if application.prefix.startswith(wanted)]
+    if len(begin) == 1:
+        return begin[0]
+    latest = (begin or every)[-5:]
+    names = ", ".join(f"{application.prefix} ({application.app.name})" for application in latest) or "none"
+    problem = (
+        f"The ids of several applications begin with {wanted!r}."
+        if begin
+        else f"There is no application {wanted!r} here."
     )
-    raise ConfigError(what, hint=f"The latest: {known}.")
+    raise ConfigError(problem, hint=f"The latest: {names}.")
 
 
 def of_kind(records: Mapping[str, object], prefix: str, folder: str, kind: type[R]) -> Iterator[R]:
@@ -129,11 +136,11 @@ def of_kind(records: Mapping[str, object], prefix: str, folder: str, kind: type[
             yield record
 
 
-def detail(records: Mapping[str, object], found: Found) -> Detail:
-    """Everything that is told of an application."""
-    every = [from_value(records[key]) for key in indexed(records).under(f"{found.prefix}/")]
-    return Detail(
-        found, _only(every, Job), _only(every, Stage), _only(every, Sql), _only(every, Stream), _only(every, Batch),
+def detail(records: Mapping[str, object], application: RecordedApplication) -> ApplicationDetail:
+    """The records of an application, by kind."""
+    every = [from_value(records[key]) for key in indexed(records).under(f"{application.prefix}/")]
+    return ApplicationDetail(
+        application, _only(every, Job), _only(every, Stage), _only(every, Sql), _only(every, Stream), _only(every, Batch),
         _only(every, Damage),
     )  # fmt: skip
 
@@ -142,39 +149,42 @@ def _only(records: Iterable[Record], kind: type[R]) -> list[R]:
     return [record for record in records if isinstance(record, kind)]
 
 
-def failures(records: Mapping[str, object], since: int = 0) -> list[Failed]:
-    """What failed at or after `since`: applications, SQL executions, jobs and streaming queries, oldest first.
+def failures(records: Mapping[str, object], since: int = 0) -> list[RecordedFailure]:
+    """The failures at or after `since`: of applications, SQL executions, jobs and streaming queries, oldest first.
 
-    A job of a failed SQL execution is told with the execution, once: with the job's stack, as the execution has none.
+    A failed SQL execution and its failed jobs are one failure. It has a job's error, because a job has a stack and an
+    execution has none.
     """
     records = indexed(records)
-    found = [failed for one in applications(records, since) for failed in _failures_of(records, one)]
-    return sorted((failed for failed in found if failed.at >= since), key=lambda failed: failed.at)
+    every = [failure for each in applications(records, since) for failure in _failures_of(records, each)]
+    return sorted((failure for failure in every if failure.at >= since), key=lambda failure: failure.at)
 
 
-def _failures_of(records: Mapping[str, object], one: Found) -> Iterator[Failed]:
-    prefix, app = one
+def _failures_of(records: Mapping[str, object], application: RecordedApplication) -> Iterator[RecordedFailure]:
+    prefix, app = application
     if app.error is not None:
-        yield Failed(prefix, app, "application", app.ended or app.last_event, app.name, app.error)
-    told = set()
+        yield RecordedFailure(prefix, app, "application", app.ended or app.last_event, app.name, app.error)
+    reported_jobs = set()
     if app.sql_failed:
         failed = [sql for sql in of_kind(records, prefix, "sql", Sql) if sql.error is not None]
-        wholes = {sql.root for sql in failed if sql.root != sql.id}
+        roots = {sql.root for sql in failed if sql.root != sql.id}
         for sql in failed:
-            if sql.id not in wholes and sql.error is not None:  # a whole fails with its part: told once
+            if sql.id not in roots and sql.error is not None:  # a root fails with its part, which is reported
                 jobs = [
                     job for number in sql.jobs if isinstance(job := _job(records, prefix, number), Job) and job.error
                 ]
-                told |= {job.id for job in jobs}
+                reported_jobs |= {job.id for job in jobs}
                 error = next((job.error for job in jobs if job.error), sql.error)
-                yield Failed(prefix, app, f"sql {sql.id}", sql.ended, sql.description, error)
+                yield RecordedFailure(prefix, app, f"sql {sql.id}", sql.ended, sql.description, error)
     if app.jobs_failed:
         for job in of_kind(records, prefix, "job", Job):
-            if job.error is not None and job.id not in told:
-                yield Failed(prefix, app, f"job {job.id}", job.ended, job.description or job.name, job.error)
+            if job.error is not None and job.id not in reported_jobs:
+                yield RecordedFailure(prefix, app, f"job {job.id}", job.ended, job.description or job.name, job.error)
     for stream in of_kind(records, prefix, "stream", Stream):
         if stream.error is not None:
-            yield Failed(prefix, app, f"stream {stream.name or stream.id}", app.last_event, stream.name, stream.error)
+            yield RecordedFailure(
+                prefix, app, f"stream {stream.name or stream.id}", app.last_event, stream.name, stream.error
+            )
 
 
 def _job(records: Mapping[str, object], prefix: str, number: int) -> Record | None:
@@ -182,29 +192,33 @@ def _job(records: Mapping[str, object], prefix: str, number: int) -> Record | No
     return None if value is None else from_value(value)
 
 
-def runs(records: Mapping[str, object], name: str, last: int = LAST_RUNS) -> list[Run]:
-    """The last runs of whatever is called `name`, oldest first: applications, else SQL executions, else jobs."""
+def runs(records: Mapping[str, object], name: str, last: int = LAST_RUNS) -> list[RecordedRun]:
+    """The last runs of the applications called `name`, oldest first; without any, of SQL executions, else of jobs."""
     records = indexed(records)
     every = applications(records)
-    found = [_run(one.prefix, "application", one.app, one.app.status) for one in every if one.app.name == name]
-    if not found:
-        found = [
-            _run(one.prefix, f"sql {sql.id}", sql, sql.status)
-            for one in every
-            for sql in of_kind(records, one.prefix, "sql", Sql)
+    named = [
+        _run(application.prefix, "application", application.app, application.app.status)
+        for application in every
+        if application.app.name == name
+    ]
+    if not named:
+        named = [
+            _run(application.prefix, f"sql {sql.id}", sql, sql.status)
+            for application in every
+            for sql in of_kind(records, application.prefix, "sql", Sql)
             if sql.description == name and sql.root == sql.id
         ]
-    if not found:
-        found = [
-            _run(one.prefix, f"job {job.id}", job, job.status)
-            for one in every
-            for job in of_kind(records, one.prefix, "job", Job)
+    if not named:
+        named = [
+            _run(application.prefix, f"job {job.id}", job, job.status)
+            for application in every
+            for job in of_kind(records, application.prefix, "job", Job)
             if name in (job.description, job.name)
         ]
-    return sorted(found, key=lambda run: (run.started, run.prefix, run.what))[-last:]
+    return sorted(named, key=lambda run: (run.started, run.prefix, run.what))[-last:]
 
 
-def _run(prefix: str, what: str, record: Application | Job | Sql, status: str) -> Run:
+def _run(prefix: str, what: str, record: Application | Job | Sql, status: str) -> RecordedRun:
     if isinstance(record, Sql):
         sides = [record.reads, record.writes]
         rows, size = next(
@@ -212,4 +226,4 @@ def _run(prefix: str, what: str, record: Application | Job | Sql, status: str) -
         )
     else:
         rows, size = record.input_rows or record.output_rows, record.input_bytes or record.output_bytes
-    return Run(prefix, what, record.started, record.duration_ms, status, rows, size)
+    return RecordedRun(prefix, what, record.started, record.duration_ms, status, rows, size)

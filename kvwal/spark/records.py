@@ -1,4 +1,4 @@
-"""What is kept of a Spark application: one record a key, each a JSON object (docs/spark-metadata.md is the schema).
+"""The records of a Spark application: one a key, each a JSON object (docs/spark-metadata.md is the schema).
 
     <app>/app                       Application        <app>/sql/<id>                  Sql
     <app>/env                       Environment        <app>/stream/<query>            Stream
@@ -6,10 +6,10 @@
     <app>/job/<id>                  Job                <app>/log                       Position
     <app>/stage/<id>/<attempt>      Stage              <app>/damage/<roll>/<event>     Damage
 
-`<app>` is the application's id, with `/<attempt>` behind it where the cluster manager counts attempts. Numbers are padded
-with zeros, so that keys sort as the numbers do. Moments are Unix milliseconds (0: not known), `*_ms` are durations.
+`<app>` is the application's id, followed by `/<attempt>` where the cluster manager counts attempts. Numbers are padded with
+zeros, so that keys sort as the numbers do. Moments are Unix milliseconds (0: not known), `*_ms` are durations.
 
-A record is also all the state there is: whoever reads on from a position loads the records it touches and goes on.
+The records are the whole state of a reader: a reader that goes on from a position needs nothing but the records it changes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,12 @@ MAX_STACK = 8_000
 MAX_PLAN = 60_000
 MAX_TEXT = 1_000
 MAX_READ = 1_000_000
-"""Characters of a text that are looked at: what stands behind them is never stored."""
+"""Characters of a text that are redacted and may be stored. The rest is never read."""
 _CUT = " … cut … "
 
 
 def cut(text: str | None, limit: int = MAX_TEXT) -> str:
-    """`text` without its secrets, at most `limit` characters long: head and tail, where the cause usually stands at one of the
-    two ends.
-    """
+    """`text` without its secrets, cut to `limit` characters: its head and its tail, since a cause usually stands at an end."""
     if not text:
         return ""
     text = redacted(text[:MAX_READ])
@@ -44,7 +42,7 @@ def cut(text: str | None, limit: int = MAX_TEXT) -> str:
 
 
 def app_prefix(app: str, attempt: str = "") -> str:
-    """What the keys of an application begin with, without the last slash."""
+    """The prefix of an application's keys, without the last slash."""
     return "/".join(quote(part, safe="@+:") for part in (app, attempt) if part)
 
 
@@ -54,7 +52,7 @@ def job_key(prefix: str, job: int) -> str:
 
 
 def stage_key(prefix: str, stage: int, attempt: int) -> str:
-    """The key of one attempt at a stage."""
+    """The key of one attempt of a stage."""
     return f"{prefix}/stage/{stage:010d}/{attempt:04d}"
 
 
@@ -75,12 +73,12 @@ def stream_key(prefix: str, query: str, batch: int | None = None) -> str:
 
 
 def damage_key(prefix: str, roll: int, event: int) -> str:
-    """The key of a line that could not be read: the `event`-th (from 1) of the `roll`-th file."""
+    """The key of a damaged line: the `event`-th (from 1) of the `roll`-th file."""
     return f"{prefix}/damage/{roll:06d}/{event:012d}"
 
 
 class Totals(msgspec.Struct, kw_only=True):
-    """Sums over tasks. `tasks` counts those that ended, `failed` and `killed` are among them."""
+    """Sums over tasks. `tasks` counts all that ended, `failed` and `killed` ones included."""
 
     tasks: int = 0
     failed: int = 0
@@ -103,17 +101,17 @@ class Totals(msgspec.Struct, kw_only=True):
 
 
 class Error(msgspec.Struct):
-    """A failure: what was said, and the stack, both bounded."""
+    """An error: message and stack, both bounded."""
 
     message: str
     stack: str = ""
 
 
 class Application(Totals, tag_field="kind", tag="app"):
-    """One application, or one attempt at it.
+    """One application, or one attempt of it.
 
-    `status`: RUNNING, SUCCEEDED, FAILED, KILLED (its driver was gone without a word), or DETACHED (the recorder left first).
-    `error` is the Python exception that ended it, `last_event` when it was last heard of.
+    `status`: RUNNING, SUCCEEDED, FAILED, KILLED (its driver died without an end event), or DETACHED (the recorder was closed
+    before the application ended). `error` is the Python exception that ended it, `last_event` the time of its latest event.
     """
 
     id: str = ""
@@ -139,14 +137,14 @@ class Application(Totals, tag_field="kind", tag="app"):
 
 
 class Environment(msgspec.Struct, kw_only=True, tag_field="kind", tag="env"):
-    """Settings; whatever looks like a secret is redacted."""
+    """The settings of an application. Values that look like secrets are redacted."""
 
     jvm: dict[str, str] = {}
     spark: dict[str, str] = {}
 
 
 class Executor(Totals, tag_field="kind", tag="executor"):
-    """A process that ran tasks. `removed` is 0 while it is there."""
+    """A process that ran tasks. `removed` is 0 until it leaves."""
 
     id: str = ""
     host: str = ""
@@ -157,7 +155,7 @@ class Executor(Totals, tag_field="kind", tag="executor"):
 
 
 class Job(Totals, tag_field="kind", tag="job"):
-    """A job. `status`: RUNNING, SUCCEEDED, FAILED, KILLED. `stages` are those it needs, `ran` those that had to run for it."""
+    """A job. `status`: RUNNING, SUCCEEDED, FAILED, KILLED. `stages` are the stages it needs, `ran` those that ran for it."""
 
     id: int = 0
     name: str = ""
@@ -176,7 +174,7 @@ class Job(Totals, tag_field="kind", tag="job"):
 
 
 class Slowest(msgspec.Struct):
-    """The task of a stage that took longest, for asking why."""
+    """The longest task of a stage, with the facts that explain its time."""
 
     ms: int = 0
     task: int = -1
@@ -189,7 +187,7 @@ class Slowest(msgspec.Struct):
 
 
 class TaskFailure(msgspec.Struct):
-    """Tasks that failed in the same way: how many, and the first of them."""
+    """Tasks that failed with the same message: their number, and the first of them."""
 
     message: str
     stack: str = ""
@@ -200,10 +198,10 @@ class TaskFailure(msgspec.Struct):
 
 
 class Stage(Totals, tag_field="kind", tag="stage"):
-    """One attempt at a stage. `status`: RUNNING, SUCCEEDED, FAILED, KILLED. The quantiles are of successful tasks, within 1 %.
+    """One attempt of a stage. `status`: RUNNING, SUCCEEDED, FAILED, KILLED. The quantiles are of successful tasks, within 1 %.
 
-    `skew` is the slowest task over the median. `buckets` is the histogram behind the quantiles and `seen` the tasks counted,
-    as ranges: what a reader needs to go on.
+    `skew` is the slowest task over the median. A reader that goes on needs `buckets`, the histogram behind the quantiles, and
+    `seen`, the ranges of tasks already counted.
     """
 
     id: int = 0
@@ -231,7 +229,7 @@ class Stage(Totals, tag_field="kind", tag="stage"):
 
 
 class Access(msgspec.Struct):
-    """Something that a plan reads or writes, at the plan's `node`. -1: the counters of that node do not say."""
+    """A source or target of data at the plan's `node`. -1: the node has no metric for it."""
 
     what: str
     where: str = ""
@@ -242,7 +240,7 @@ class Access(msgspec.Struct):
 
 
 class Metric(msgspec.Struct):
-    """A counter of a plan's node (its number in the plan, and its name). `value` is None until something was counted."""
+    """A metric of a plan's node (its number in the plan, and its name). `value` is None until Spark reports one."""
 
     node: str
     name: str
@@ -252,9 +250,9 @@ class Metric(msgspec.Struct):
 
 
 class Sql(msgspec.Struct, kw_only=True, tag_field="kind", tag="sql"):
-    """An SQL execution. `status`: RUNNING, SUCCEEDED, FAILED, KILLED. `root` is the execution it is a part of, itself if none.
+    """An SQL execution. `status`: RUNNING, SUCCEEDED, FAILED, KILLED. `root` is the execution it is a part of, or its own id.
 
-    Of a streaming query's batches only the first and those that fail keep plan and metrics: the others' are the same again.
+    Of a streaming query's batches only the first and the failed ones keep plan and metrics, as all batches have the same.
     """
 
     id: int = 0
@@ -291,7 +289,7 @@ class Stream(msgspec.Struct, kw_only=True, tag_field="kind", tag="stream"):
 
 
 class Batch(msgspec.Struct, kw_only=True, tag_field="kind", tag="batch"):
-    """One batch of a streaming query: where it stood, how fast it was, what it keeps."""
+    """One batch of a streaming query: its offsets, its speed and its state."""
 
     query: str = ""
     run: str = ""
@@ -314,10 +312,10 @@ class Batch(msgspec.Struct, kw_only=True, tag_field="kind", tag="batch"):
 
 
 class Position(msgspec.Struct, kw_only=True, tag_field="kind", tag="log"):
-    """How far the log of an application was read: `event` lines of its `roll`-th file (0: the log is one file).
+    """The position in the log of an application: `event` lines of its `roll`-th file are read (0: the log is one file).
 
-    `running` and `running_sql` are the jobs and SQL executions that had begun and not ended. `complete`: read to its end, and
-    nobody writes to it any more.
+    `running` and `running_sql` are the jobs and SQL executions that began and have not ended. `complete`: the log was read to
+    its end, and Spark has finished it.
     """
 
     roll: int = 0
@@ -331,7 +329,7 @@ class Position(msgspec.Struct, kw_only=True, tag_field="kind", tag="log"):
 
 
 class Damage(msgspec.Struct, kw_only=True, tag_field="kind", tag="damage"):
-    """A line kept aside: where it stood, what is wrong with it, and its beginning and end."""
+    """A damaged line: its place, its problem, and its beginning and end."""
 
     path: str = ""
     roll: int = 0
@@ -350,6 +348,6 @@ def to_value(record: Record) -> dict[str, Any]:
 
 
 def from_value(value: Any) -> Record:
-    """The record that a stored object is. Raises `msgspec.ValidationError` on anything else."""
+    """The record of a stored object. Raises `msgspec.ValidationError` on anything else."""
     record: Record = msgspec.convert(value, Record)
     return record

@@ -14,7 +14,7 @@ from kvwal.config import Flush, Settings
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError, StoreClosed
 from kvwal.log.reader import Progress
-from kvwal.ports.boundary import Failed
+from kvwal.ports.boundary import OnError
 from kvwal.ports.processes import tell_if_forked
 from kvwal.ports.tasks import LoopEnded, LoopThread
 from kvwal.store.engine import Engine
@@ -168,7 +168,7 @@ class WritableStore(Store):
             raise _closed() from None
 
 
-def _abandon_if_held(abandon: WeakMethod[Failed]) -> Failed:
+def _abandon_if_held(abandon: WeakMethod[OnError]) -> OnError:
     """For the thread of a store, which lives until the store is closed: it must not keep a store that its users dropped."""
 
     def broken(error: BaseException) -> None:

@@ -16,7 +16,7 @@ from tests.support.cluster.nodes import CLUSTER, Cluster, cluster, needs_hazelca
 _NUMBERS = count(1)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three nodes for all tests here: each has a map of its own."""
     with cluster(tmp_path_factory.mktemp("conformance"), 3) as made:
@@ -29,7 +29,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield store
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def connected(three: Cluster) -> Iterator[Any]:
     with kvwal.connect([node.address for node in three.nodes], cluster=CLUSTER) as store:
         yield store

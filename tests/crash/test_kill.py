@@ -11,11 +11,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import kvwal
 from tests.support.chance import new_seed
 from tests.support.programs.load import TOGETHER
 
 ROUNDS = 50
+SAMPLE = 10
 LINES = 150
 """About how many lines the process may say before it is killed."""
 
@@ -65,11 +68,12 @@ def killed_after(root: Path, archive: Path, seed: int, lines: int, known: Known)
     process.stdout.close()
 
 
-def test_fifty_kills(tmp_path: Path) -> None:
+@pytest.mark.loop
+def test_fifty_kills(tmp_path: Path, whole: bool) -> None:
     seed = new_seed()
     chance = random.Random(seed)
     root, archive, known = tmp_path / "root", tmp_path / "archive", Known()
-    for round_ in range(ROUNDS):
+    for round_ in range(ROUNDS if whole else SAMPLE):
         # Some rounds are long enough for the archiver and the checkpoint to be in the middle of something.
         lines = chance.randrange(4, LINES) if round_ % 10 else 20 * LINES
         killed_after(root, archive, seed + round_, lines, known)

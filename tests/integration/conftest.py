@@ -1,4 +1,4 @@
-"""One Spark a test run: what it wrote is made once, and its last session serves the tests of the live recorder."""
+"""What the tests of several files share: the Spark of a run, and one node for a file."""
 
 from __future__ import annotations
 
@@ -38,3 +38,19 @@ def inspected(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.support.cluster.nodes import INSPECTED
 
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", INSPECTED)
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One node for the tests of a file: each test has maps of its own."""
+    from tests.support.cluster.nodes import running
+
+    with running(tmp_path_factory.mktemp("node") / "root") as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def client(node: Any) -> Iterator[Any]:
+    """A plain client of that node."""
+    with node.client() as client:
+        yield client

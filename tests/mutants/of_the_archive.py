@@ -33,7 +33,7 @@ MUTANTS = [
         f"{LAWS} {REWRITE}",
     ),
     Mutant(
-        "an object may be written over", 7, "archive/objects.py",
+        "an object may be written over", 7, "archive/objects/local.py",
         "            os.link(partial, path)\n", "            os.replace(partial, path)\n",
         "tests/unit/archive/test_objects.py",
     ),

@@ -15,14 +15,34 @@ REST = "tests/unit/log/test_descriptors.py::test_an_fdatasync_that_fails_when_a_
 
 MUTANTS = [
     Mutant(
-        "the end of a retired log is not on the disk when its folder goes", 1, "kvwal/log/files/retired.py",
-        "        file.write_at(0, [data])\n        file.datasync()\n", "        file.write_at(0, [data])\n",
+        "a file gets its name before it is durable", 7, "kvwal/log/files/atomic_file.py",
+        "        yield file\n        file.datasync()\n", "        yield file\n",
+        f"{RETIRED} {CUTS}",
+    ),
+    Mutant(
+        "a file's name is not durable before what it replaces goes", 8, "kvwal/log/files/atomic_file.py",
+        "    disk.rename(partial, path)\n    disk.sync_folder(path.parent)\n", "    disk.rename(partial, path)\n",
+        f"{RETIRED} {CUTS} {KILL}",
+    ),
+    Mutant(
+        "the end of a retired log is not durable when its folder goes", 1, "kvwal/log/files/retired.py",
+        "        write_file(disk, _path(root, place), [_packed(clock, end)])\n",
+        "        file = disk.create(_path(root, place))\n"
+        "        file.write_at(0, [_packed(clock, end)])\n        file.close()\n",
         RETIRED,
     ),
     Mutant(
-        "the end of a retired log has no name when its folder goes", 1, "kvwal/log/files/retired.py",
-        "    disk.rename(partial, path)\n    disk.sync_folder(path.parent)\n", "    disk.rename(partial, path)\n",
-        RETIRED,
+        "a snapshot is not durable before what it covers goes", 8, "kvwal/log/files/snapshot.py",
+        '    with atomic_file(disk, folder / name, tag=f"{header.salt:08x}") as file:\n',
+        "    from contextlib import closing\n    with closing(disk.create(folder / name)) as file:\n",
+        CUTS,
+    ),
+    Mutant(
+        "what recovery copied is not durable before the log goes on", 1, "kvwal/log/recovery.py",
+        "            write_file(self._disk, reader.path, [whole, *parts])\n",
+        "            self._disk.unlink(reader.path)\n            file = self._disk.create(reader.path)\n"
+        "            file.write_at(0, [whole, *parts])\n            file.close()\n",
+        f"{CUTS} {KILL}",
     ),
     Mutant(
         "a folder that goes has its old name on the disk, and half its files", 4, "kvwal/log/files/retired.py",
@@ -89,28 +109,6 @@ MUTANTS = [
         CUTS,
     ),
     Mutant(
-        "a snapshot gets its name before it is durable", 7, "kvwal/log/files/snapshot.py",
-        "pack_seal(seal, salt=header.salt)[0]])\n        file.datasync()\n", "pack_seal(seal, salt=header.salt)[0]])\n",
-        CUTS,
-    ),
-    Mutant(
-        "a snapshot's name is not durable before what it covers goes", 8, "kvwal/log/files/snapshot.py",
-        "    disk.rename(partial, folder / name)\n    disk.sync_folder(folder)\n",
-        "    disk.rename(partial, folder / name)\n",
-        CUTS,
-    ),
-    Mutant(
-        "what recovery copied is not durable before it replaces the original", 1, "kvwal/log/recovery.py",
-        "            file.write_at(0, parts)\n            file.datasync()\n", "            file.write_at(0, parts)\n",
-        CUTS,
-    ),
-    Mutant(
-        "what recovery copied has not got its name before the log goes on", 1, "kvwal/log/recovery.py",
-        "        self._disk.rename(partial, path)\n        self._disk.sync_folder(self._folder)\n",
-        "        self._disk.rename(partial, path)\n",
-        KILL,
-    ),
-    Mutant(
         "a seal that may be in the page cache only is taken for durable", 1, "kvwal/log/recovery.py",
         "            file.write_at(offset, [seal])\n            file.datasync()\n", "            file.write_at(offset, [seal])\n",
         KILL,
@@ -153,17 +151,17 @@ MUTANTS = [
         RESTORE,
     ),
     Mutant(
-        "an object gets its name before it is durable", 7, "archive/objects.py",
+        "an object gets its name before it is durable", 7, "archive/objects/local.py",
         "                os.fsync(file.fileno())\n", "",
         FOLDER,
     ),
     Mutant(
-        "an object's name is not durable when it counts as put", 8, "archive/objects.py",
+        "an object's name is not durable when it counts as put", 8, "archive/objects/local.py",
         "                os.fsync(descriptor)\n", "                pass\n",
         FOLDER,
     ),
     Mutant(
-        "an object that a killed process put is taken for durable", 8, "archive/objects.py",
+        "an object that a killed process put is taken for durable", 8, "archive/objects/local.py",
         "            self._sync_folders(path)\n", "            if fresh:\n                self._sync_folders(path)\n",
         FOLDER,
     ),

@@ -27,17 +27,17 @@ MUTANTS = [
     Mutant(
         "memory has a write before the log has it", 2, "kvwal/log/writer.py",
         "        try:\n            await self._write(group)\n",
-        "        self._memory.apply(group.entries)\n        try:\n            await self._write(group)\n",
+        "        self._state.apply(group.entries)\n        try:\n            await self._write(group)\n",
         "tests/unit/structures/test_map.py tests/unit/log/test_poison.py",
     ),
     Mutant(
         "a condition is judged without what stands before it in its group", 2, "kvwal/log/writer.py",
-        "                overlay.add(mine)\n", "                pass\n",
+        "                overlay.add(decided)\n", "                pass\n",
         "tests/unit/structures/test_map.py",
     ),
     Mutant(
         "a forced answer does not wait for what it was judged on", 2, "kvwal/log/writer.py",
-        "        elif group.sync and not self._appender.clean:\n            await self._workers.commit(self._appender.sync)\n",
+        "        elif group.sync and not self.appender.clean:\n            await self._workers.commit(self.appender.sync)\n",
         "",
         FLUSH,
     ),
@@ -74,13 +74,14 @@ MUTANTS = [
     ),
     Mutant(
         "damage in front of durable blocks is taken for a crash", 4, "kvwal/log/reader.py",
-        "        return End.DAMAGED if any(block.flags & DURABLE for block in later) else End.TORN\n",
-        "        return End.TORN if any(block.flags & DURABLE for block in later) else End.TORN\n",
+        "        return SegmentEnd.DAMAGED if any(block.flags & DURABLE for block in later) else SegmentEnd.TORN\n",
+        "        return SegmentEnd.TORN if any(block.flags & DURABLE for block in later) else SegmentEnd.TORN\n",
         STATES,
     ),
     Mutant(
         "a segment in the middle needs no seal", 4, "kvwal/log/recovery.py",
-        "            if ending is End.DAMAGED or (ending is End.TORN and not last):\n", "            if ending is End.DAMAGED:\n",
+        "            if ending is SegmentEnd.DAMAGED or (ending is SegmentEnd.TORN and not last):\n",
+        "            if ending is SegmentEnd.DAMAGED:\n",
         STATES,
     ),
     Mutant(
@@ -127,7 +128,7 @@ MUTANTS = [
     ),
     Mutant(
         "a failed condition is answered before what it was judged on is durable", 2, "kvwal/log/writer.py",
-        "            if not mine:\n", "            if not mine:\n                submission.resolve()\n",
+        "            if not decided:\n", "            if not decided:\n                submission.resolve()\n",
         "tests/unit/log/test_poison.py",
     ),
     Mutant(
@@ -151,7 +152,7 @@ MUTANTS = [
     ),
     Mutant(
         "what a failed fsync left in the page cache is sealed where it stands", 5, "kvwal/log/recovery.py",
-        "            self._write(reader.path, [whole, *parts])\n",
+        "            write_file(self._disk, reader.path, [whole, *parts])\n",
         '            self._write_again(reader.path, seal.bytes, b"".join(parts))\n',
         FAILED,
     ),
@@ -168,8 +169,8 @@ MUTANTS = [
         "tests/unit/test_hlc.py",
     ),
     Mutant(
-        "an unfinished snapshot has its name", 7, "kvwal/log/files/snapshot.py",
-        '    partial = folder / partial_name(f"{name}.{header.salt:08x}")\n', "    partial = folder / name\n",
+        "an unfinished file has its name", 7, "kvwal/log/files/atomic_file.py",
+        '    partial = path.with_name(partial_name(f"{path.name}.{tag}" if tag else path.name))\n', "    partial = path\n",
         CUTS,
     ),
     Mutant(

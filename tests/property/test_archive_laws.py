@@ -224,7 +224,7 @@ def test_a_name_is_legal_and_harmless_or_refused(name: str) -> None:
 
 
 @given(st.text(st.sampled_from("ab/_.-0123456789parquetlog"), max_size=60))
-def test_whatever_parses_is_what_would_be_built(key: str) -> None:
+def test_every_name_that_parses_is_one_that_is_built(key: str) -> None:
     if parsed := parse_object_key(key):
         assert object_key(*parsed) == key
     if registration := parse_registration_key(key):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kvwal.codecs import registry
 from kvwal.entry import DataEntry, Entry, encode_entries, make_decoder, make_entry
 from kvwal.errors import CodecError, NewerVersion
-from kvwal.log.files.format import Kind, align, find_blocks, pack_block, unpack_block
+from kvwal.log.files.format import BlockKind, align, find_blocks, pack_block, unpack_block
 from kvwal.log.files.parts import merge_all
 
 ENTRIES = st.lists(
@@ -49,7 +49,7 @@ def test_entries_come_back_from_a_payload(entries: list[Entry]) -> None:
 def test_blocks_come_back_where_they_were_written(payloads: list[bytes], salt: int, start: int) -> None:
     data = bytes(8 * start)
     for payload in payloads:
-        data += b"".join(pack_block(Kind.ENTRIES, payload, salt=salt, offset=len(data), flags=1)[0])
+        data += b"".join(pack_block(BlockKind.ENTRIES, payload, salt=salt, offset=len(data), flags=1)[0])
     assert len(data) == align(len(data))
     offset, found = 8 * start, []
     while (block := unpack_block(data + bytes(40), offset, salt)) is not None:
@@ -62,7 +62,7 @@ def test_blocks_come_back_where_they_were_written(payloads: list[bytes], salt: i
 @given(payload=st.binary(max_size=60), salt=st.integers(0, 2**32 - 1), place=st.integers(0, 99), chosen=st.data())
 def test_one_flipped_bit_never_verifies(payload: bytes, salt: int, place: int, chosen: st.DataObject) -> None:
     offset = 8 * place
-    block = bytearray(b"".join(pack_block(Kind.ENTRIES, payload, salt=salt, offset=offset)[0]))
+    block = bytearray(b"".join(pack_block(BlockKind.ENTRIES, payload, salt=salt, offset=offset)[0]))
     bit = chosen.draw(st.integers(0, 8 * (12 + len(payload)) - 1))
     block[bit // 8] ^= 1 << bit % 8
     assert unpack_block(bytes(offset) + bytes(block), offset, salt) is None
@@ -73,7 +73,7 @@ def test_one_flipped_bit_never_verifies(payload: bytes, salt: int, place: int, c
 )
 def test_a_block_verifies_only_in_its_file_and_at_its_place(payload: bytes, salts: tuple[int, int]) -> None:
     assume(salts[0] != salts[1])
-    block = b"".join(pack_block(Kind.ENTRIES, payload, salt=salts[0], offset=64)[0])
+    block = b"".join(pack_block(BlockKind.ENTRIES, payload, salt=salts[0], offset=64)[0])
     assert unpack_block(bytes(64) + block, 64, salts[0]) is not None
     assert unpack_block(bytes(64) + block, 64, salts[1]) is None
     assert unpack_block(bytes(72) + block, 72, salts[0]) is None

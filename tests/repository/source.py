@@ -29,6 +29,7 @@ def committed(*suffixes: str) -> tuple[str, ...]:
     return tuple(path for path in paths if not suffixes or path.endswith(suffixes))
 
 
+@cache
 def parse(path: str) -> Module:
     """One Python file, by its path from the root."""
     text = (ROOT / path).read_text()

@@ -8,9 +8,19 @@ from collections.abc import Iterator
 
 from tests.repository.source import PACKAGES, ROOT, Module, committed, functions, imported, modules, parse
 
-MAX_FILE = 600
+MAX_FILE = 400
 MAX_FUNCTION = 60
-MAX_FOLDER = 18
+MAX_FOLDER = 12
+MAX_DEPTH = 2
+"""Folders below a package, or below tests and benchmarks."""
+
+# Files over the limit, each with the reason why it is one file still.
+LONGER_FILES = {
+    "kvwal/node/adapters/bootstrap.py": "all steps of a start: to be split by step",
+}
+
+# Folders over the limit, each with the reason why it is one folder still.
+FULLER_FOLDERS: dict[str, str] = {}
 
 # Own-package imports that may stand inside a function, each with its reason. Lazy re-exports of an __init__ need no entry.
 LATE_IMPORTS = {
@@ -26,13 +36,15 @@ LATE_IMPORTS = {
     (
         "kvwal/client/connect.py",
         "kvwal.client.store",
-    ): "what a client of the cluster needs is an extra: who has it not is told so",
+    ): "Hazelcast's client is an extra; `connect` checks for it first and names the missing package",
 }
 
 # Modules outside the ports and the edges that may touch files directly, each with its reason.
 BEYOND_THE_PORTS: dict[str, str] = {}
 
-PORTS = ("kvwal/ports/", "archive/objects.py", "kvwal/cli/", "kvwal/spark/")
+# `kvwal/ports/` is kvwal's side of the ports, `archive/objects/` that of the archive, which may not import kvwal. The command
+# line and Spark's event logs are edges: their files are the user's, not those of a store.
+PORTS = ("kvwal/ports/", "archive/objects/", "kvwal/cli/", "kvwal/spark/")
 PATH_IO = {
     "read_text", "read_bytes", "write_text", "write_bytes", "touch", "rglob", "iterdir", "is_file", "is_dir", "is_symlink",
     "hardlink_to", "symlink_to",
@@ -43,9 +55,10 @@ def python_files() -> list[Module]:
     return [parse(path) for path in committed(".py")]
 
 
-def test_no_file_is_longer_than_600_lines() -> None:
-    too_long = {module.path: module.text.count("\n") for module in python_files() if module.text.count("\n") > MAX_FILE}
-    assert not too_long
+def test_no_file_is_longer_than_400_lines() -> None:
+    too_long = {module.path for module in python_files() if module.text.count("\n") > MAX_FILE}
+    assert not too_long - LONGER_FILES.keys()
+    assert not LONGER_FILES.keys() - too_long, "no longer needed: take it off the list"
 
 
 def test_no_function_is_longer_than_60_lines() -> None:
@@ -59,9 +72,13 @@ def test_no_function_is_longer_than_60_lines() -> None:
 
 
 def test_folders_stay_small_and_flat() -> None:
-    folders = Counter(m.path.rsplit("/", 1)[0] for m in modules() if not m.path.endswith("/__init__.py"))
-    assert not {folder: count for folder, count in folders.items() if count > MAX_FOLDER}
-    assert not [folder for folder in folders if folder.count("/") > 2]
+    """Not counted are what Python and pytest prescribe, `__init__.py` and `conftest.py`."""
+    paths = [path for path in committed(".py") if path.split("/")[0] in (*PACKAGES, "tests", "benchmarks")]
+    folders = Counter(path.rpartition("/")[0] for path in paths if not path.endswith(("__init__.py", "conftest.py")))
+    full = {folder for folder, count in folders.items() if count > MAX_FOLDER}
+    assert not full - FULLER_FOLDERS.keys()
+    assert not FULLER_FOLDERS.keys() - full, "no longer needed: take it off the list"
+    assert not [folder for folder in folders if folder.count("/") > MAX_DEPTH]
 
 
 def test_no_module_is_named_for_nothing() -> None:
@@ -121,7 +138,7 @@ def is_overload(node: ast.AST) -> bool:
     return any(isinstance(mark, ast.Name) and mark.id == "overload" for mark in getattr(node, "decorator_list", []))
 
 
-def test_whatever_is_public_says_what_it_promises() -> None:
+def test_every_public_name_has_a_docstring() -> None:
     assert not [name for module in modules() for name in public_without_docstring(module)]
     assert not [module.path for module in modules() if ast.get_docstring(module.tree) is None]
 

@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from functools import reduce
 from pathlib import Path
@@ -82,7 +82,7 @@ def run_many(seeds: Iterable[int]) -> Tally:
     return Tally(passed, failed, met)
 
 
-def run_beside(seeds: range, processes: int) -> Tally:
+def run_beside(seeds: Sequence[int], processes: int) -> Tally:
     """As `run_many`, in several processes: a seed is one thread."""
     chunks = [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
     with multiprocessing.Pool(processes) as pool:

@@ -30,7 +30,7 @@ def memory_first(patch: pytest.MonkeyPatch) -> None:
     write = Writer._write
 
     async def early(writer: Writer, group: Any) -> None:
-        writer._memory.apply(group.entries)
+        writer._state.apply(group.entries)
         await write(writer, group)
 
     patch.setattr(Writer, "_write", early)
@@ -57,7 +57,7 @@ def _without_deletes(apply: Callable[..., None]) -> Callable[..., None]:
 def halves(patch: pytest.MonkeyPatch) -> None:
     """A recovery leaves out the last entry of what it reads."""
     patch.setattr(
-        "kvwal.store.open_business.recovery.Target",
+        "kvwal.store.open_business.recovery.RecoveryTarget",
         lambda apply, clear: RecoveryTarget(lambda found: apply(found[:-1]), clear),
     )
 

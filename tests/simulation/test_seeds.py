@@ -1,19 +1,22 @@
-"""500 seeds of the simulation, each an interleaving of its own. They meet all that a simulation is for, and each replays.
+"""500 seeds of the simulation, each an interleaving of its own. Together they meet all events that a simulation is for.
 
-The seeds are the same in every run of the tests; `make soak` runs new ones.
+The 500 seeds are always the same; `make test` runs 60 of them, and `make soak` runs new ones.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 
 import pytest
 
 from tests.simulation.run import run_beside, run_seed
+from tests.support.chance import new_seed
 
 SEEDS = range(20_000, 20_500)
+SAMPLE = 60
 PROCESSES = 2
 MUST_MEET = (
     "a condition failed",
@@ -55,11 +58,15 @@ MUST_MEET = (
 )
 
 
+@pytest.mark.loop
 @pytest.mark.timeout(1800)
-def test_500_seeds() -> None:
-    tally = run_beside(SEEDS, PROCESSES)
+def test_500_seeds(whole: bool) -> None:
+    seeds = SEEDS if whole else random.Random(new_seed()).sample(SEEDS, SAMPLE)
+    tally = run_beside(seeds, PROCESSES)
     assert tally.failed == []
-    assert tally.passed == len(SEEDS)
+    assert tally.passed == len(seeds)
+    if not whole:  # an event that is rare may be missing from few seeds
+        return
     assert [event for event in MUST_MEET if not tally.met[event]] == []
 
 

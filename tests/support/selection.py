@@ -1,7 +1,9 @@
 """Which tests a run takes: a sample of the long ones, the others of them, or all.
 
-A test is long where others like it are in the suite and its own time is felt: mostly those that start a cluster. `make test`
-takes all that are not long, and of each file one that is, which the seed chooses; `make test-long` takes those that this left.
+A test is marked `long` where the suite has several of its kind and its own time is felt: mostly tests that start a cluster.
+`make test` takes all tests that are not long, and one long test of each file, which the seed chooses; `make test-long` takes
+the long tests that `make test` left out. A test marked `loop` repeats one proof many times: `make test` runs it with few
+rounds, `make test-long` with all of them (the fixture `whole`).
 """
 
 from __future__ import annotations

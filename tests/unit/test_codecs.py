@@ -132,7 +132,7 @@ def test_how_deep_a_value_may_be_does_not_depend_on_who_stores_it(tmp_path: Path
         assert jobs.replace("a", {"y": nested(499), "x": 1}, 1)
 
 
-def test_a_condition_that_cannot_be_judged_hurts_nobody_else(tmp_path: Path) -> None:
+def test_a_condition_that_cannot_be_judged_fails_only_its_own_caller(tmp_path: Path) -> None:
     with kvwal.open(tmp_path, archive=None, flush="os") as store:
         jobs = store.map("jobs")
         jobs["a"] = {"x": 1}

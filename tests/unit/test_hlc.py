@@ -16,7 +16,7 @@ from tests.support.disk.faults import START_MS
 
 
 @given(st.lists(st.integers(0, 1 << 44), min_size=1))
-def test_whatever_the_wall_does_stamps_increase_and_are_not_before_it(walls: list[int]) -> None:
+def test_stamps_increase_and_are_not_before_the_wall_clock(walls: list[int]) -> None:
     clock = HybridClock()
     stamps = [clock.stamp(wall) for wall in walls]
     assert all(earlier < later for earlier, later in pairwise([0, *stamps]))

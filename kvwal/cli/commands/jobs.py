@@ -19,14 +19,14 @@ from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.units import size
 from kvwal.spark import queries
 from kvwal.spark.eventlog.reading import BUSINESS
-from kvwal.spark.queries import Detail, Found
+from kvwal.spark.queries import ApplicationDetail, RecordedApplication
 from kvwal.spark.records import Access, Application, Job, Stage, Totals, to_value
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-Records = queries.Indexed
+Records = queries.RecordIndex
 Cell = str | Text
 """A string is shown as it is, also where it looks like markup; a cell with a colour is a rich `Text`."""
 
@@ -105,7 +105,7 @@ def show_all(records: Records, since: int, json: bool) -> None:
     _print(drawn)
 
 
-def show_application(records: Records, found: Found, json: bool) -> None:
+def show_application(records: Records, found: RecordedApplication, json: bool) -> None:
     """All about one application."""
     told = queries.detail(records, found)
     if json:
@@ -264,7 +264,7 @@ def _totals(totals: Totals) -> tuple[str, str, str, str, str]:
     )
 
 
-def _application_row(found: Found) -> tuple[Cell, ...]:
+def _application_row(found: RecordedApplication) -> tuple[Cell, ...]:
     app = found.app
     return (
         found.prefix,
@@ -293,7 +293,7 @@ def _job_row(job: Job) -> tuple[Cell, ...]:
     )
 
 
-def _application_table(found: Found) -> _Sheet:
+def _application_table(found: RecordedApplication) -> _Sheet:
     app: Application = found.app
     drawn = _Sheet(("", ""))
     facts: dict[str, Cell] = {
@@ -315,14 +315,14 @@ def _application_table(found: Found) -> _Sheet:
     return drawn
 
 
-def _jobs_table(told: Detail) -> _Sheet:
+def _jobs_table(told: ApplicationDetail) -> _Sheet:
     drawn = _Sheet(_JOBS, "Jobs")
     for job in told.jobs:
         drawn.add_row(*_job_row(job))
     return drawn
 
 
-def _stages_table(told: Detail) -> _Sheet:
+def _stages_table(told: ApplicationDetail) -> _Sheet:
     drawn = _Sheet(_STAGES, "Stages (skew: slowest task over the median)")
     titles = {job.id: job.description for job in told.jobs}
     for stage in told.stages:
@@ -350,7 +350,7 @@ def _stage_row(stage: Stage) -> tuple[Cell, ...]:
     )
 
 
-def _access_table(told: Detail) -> _Sheet:
+def _access_table(told: ApplicationDetail) -> _Sheet:
     drawn = _Sheet(_ACCESSES, "Read and written")
     wholes = {sql.root for sql in told.sql if sql.root != sql.id}  # their parts have the counters
     for sql in told.sql:
@@ -374,7 +374,7 @@ def _access_row(access: Access) -> tuple[str, ...]:
     )
 
 
-def _streams_table(told: Detail) -> _Sheet:
+def _streams_table(told: ApplicationDetail) -> _Sheet:
     drawn = _Sheet(_BATCHES, "Streaming batches")
     for batch in told.batches:
         offsets = ", ".join(f"{source['start'] or '-'} → {source['end']}" for source in batch.sources)

@@ -59,7 +59,7 @@ def record(
         )
 
 
-def _left_behind(where: Where, accept_clock: bool, progress: show.Report) -> list[reading.Read]:
+def _left_behind(where: Where, accept_clock: bool, progress: show.Report) -> list[reading.LogResult]:
     """What drivers left that did not close their recorder, each into the node it was recording as."""
     found = [
         one for one in spool.spools(where.root) if (one.namespace, one.cluster) == (where.namespace, where.cluster)
@@ -80,7 +80,7 @@ def _left_behind(where: Where, accept_clock: bool, progress: show.Report) -> lis
     return reads
 
 
-def _tell(reads: list[reading.Read], json: bool) -> None:
+def _tell(reads: list[reading.LogResult], json: bool) -> None:
     if json:
         for read in reads:
             show.json_line({**read._asdict(), "path": str(read.path)})

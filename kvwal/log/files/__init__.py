@@ -1,1 +1,1 @@
-"""The files of a log: their names, bytes and order."""
+"""Files of a log: names, byte format, order, and how each kind of file is written."""

@@ -1,6 +1,7 @@
-"""Whether a file stands where it was written for, and follows what stands before it: one answer for recovery, readers, verify.
+"""The chain of a log's files: checks that a file belongs to its folder and continues the file before it.
 
-Pure. The answer is None or a sentence; what kind of error that is decides whoever asked.
+Recovery, readers and `kvwal log verify` use the same checks. They are pure functions. Each returns None or a sentence that says
+what is wrong; the caller chooses the error class.
 """
 
 from __future__ import annotations
@@ -18,31 +19,31 @@ BROKEN = "the chain of seals is broken: this segment does not follow the one bef
 BROKEN_DELTA = "the chain of seals is broken: this delta does not follow the part of the snapshot below it."
 
 
-def misplaced(header: Header, place: Place) -> str | None:
-    """What is wrong with a file of this header in the folder of `place`."""
+def placement_problem(header: Header, place: Place) -> str | None:
+    """The problem if a file with this header lies in the folder of `place`, None if it belongs there."""
     written = Place(header.namespace, header.cluster, header.business, header.node)
     return None if written == place else f"it was written as {'/'.join(written)}, and does not belong here."
 
 
 def check_belongs(header: Header, place: Place, folder: Path) -> None:
-    """`ConfigError` if a log that is to be used was written as another one."""
-    wrong = misplaced(header, place)
-    if wrong is not None:
-        raise ConfigError(f"{folder}: {wrong}", hint="A log cannot be renamed by moving its folder: move it back.")
+    """Raise `ConfigError` if the log in `folder` was written as another log."""
+    problem = placement_problem(header, place)
+    if problem is not None:
+        raise ConfigError(f"{folder}: {problem}", hint="A log cannot be renamed by moving its folder: move it back.")
 
 
-def unlinked(header: Header, wanted: int, crc: int) -> str | None:
-    """What is wrong with a segment where one is wanted that begins with the sequence `wanted` and follows the seal `crc`."""
+def link_problem(header: Header, wanted: int, crc: int) -> str | None:
+    """The problem of a segment that has to begin with the sequence `wanted` and to follow the seal `crc`."""
     if header.first_sequence != wanted:
-        return missing(header.first_sequence, wanted)
+        return gap_problem(header.first_sequence, wanted)
     return None if header.previous_crc == crc else BROKEN
 
 
 def snapshot_parts(snapshots: Iterable[LogFile]) -> list[LogFile]:
-    """The files that are the newest snapshot together, newest first: deltas, and the base below them.
+    """The files of the newest snapshot, newest first: its deltas, then its base.
 
-    Of files that overlap the wider one counts: a merge was killed before it removed what it had merged. If a part is missing,
-    the last one of the list is no base.
+    If files overlap, the wider one counts: a merge was killed before it removed the files that it had merged. If a part is
+    missing, the last file of the list is not a base.
     """
     left = list(snapshots)
     parts: list[LogFile] = []
@@ -57,26 +58,28 @@ def snapshot_parts(snapshots: Iterable[LogFile]) -> list[LogFile]:
 
 
 def superseded(snapshots: Iterable[LogFile], parts: Iterable[LogFile]) -> list[LogFile]:
-    """The files that one of these durable parts holds all of. Nothing else may go: an archiver that outlived its killed parent
-    may be at work on other parts, and no two that hold each other's sequences may ever be let go of for each other.
+    """The files whose sequences one of these durable parts holds completely. They may be deleted, and no others.
+
+    An archiver that outlived its killed parent may be writing other parts. Two files that hold the same sequences must never be
+    deleted in favour of each other.
     """
-    by = list(parts)
+    durable = list(parts)
     return [
         file
         for file in snapshots
-        if any(part != file and part.first <= file.first and file.number <= part.number for part in by)
+        if any(part != file and part.first <= file.first and file.number <= part.number for part in durable)
     ]
 
 
-def lacking(parts: list[LogFile]) -> str | None:
-    """What is wrong with the parts of a snapshot if one is missing."""
+def missing_part_problem(parts: list[LogFile]) -> str | None:
+    """The problem of a snapshot without its base or without a delta, None if all parts are there."""
     if not parts or parts[-1].first == 1:
         return None
-    return f"a part of the snapshot is missing: what stands before sequence {parts[-1].first}."
+    return f"a part of the snapshot is missing: the entries before sequence {parts[-1].first}."
 
 
-class Part(NamedTuple):
-    """What a part of a snapshot says of itself: the sequences that it holds, and the seals before and behind them."""
+class SnapshotPart(NamedTuple):
+    """A part of a snapshot by its header: its log, its first and last sequence, and the seals before and after them."""
 
     log_id: str
     first: int
@@ -85,23 +88,25 @@ class Part(NamedTuple):
     last_crc: int
 
 
-def part_of(header: SnapshotHeader) -> Part:
-    """What the header of a part says."""
-    return Part(header.log_id, header.first_sequence, header.last_sequence, header.previous_crc, header.last_crc)
+def snapshot_part(header: SnapshotHeader) -> SnapshotPart:
+    """The part that this header describes."""
+    return SnapshotPart(
+        header.log_id, header.first_sequence, header.last_sequence, header.previous_crc, header.last_crc
+    )
 
 
-def unlinked_part(part: Part, file: LogFile, below: Part | None) -> str | None:
-    """What is wrong with a part of a snapshot under this name, above the part `below`."""
+def part_problem(part: SnapshotPart, file: LogFile, below: SnapshotPart | None) -> str | None:
+    """The problem of a part of a snapshot in the file `file`, above the part `below` (None: there is none)."""
     if (part.first, part.last) != (file.first, file.number):
         return f"its header says that it holds sequences {part.first} to {part.last}."
     if below is None:
         return None
     if part.log_id != below.log_id:
-        return "it is of another log than the part of the snapshot below it."
-    follows = below.last == part.first - 1  # else they overlap, and there is no seal to compare
+        return "it belongs to another log than the part of the snapshot below it."
+    follows = below.last == part.first - 1  # if not, the parts overlap, and there is no seal to compare
     return BROKEN_DELTA if follows and part.previous_crc != below.last_crc else None
 
 
-def missing(found: int, wanted: int) -> str:
-    """What is said of a log that goes on with another sequence than `wanted`."""
+def gap_problem(found: int, wanted: int) -> str:
+    """The problem of a log that continues with the sequence `found` where `wanted` is expected."""
     return f"the log goes on with sequence {found}, and {wanted} is missing."

@@ -1,11 +1,11 @@
-"""The bytes of a segment and of a snapshot. Nobody else slices them. docs/format/segment.md says the same in tables.
+"""Byte format of segments and snapshots. No other module reads or writes these bytes. docs/format/segment.md has the tables.
 
 A file is a sequence of blocks, little-endian, each starting at a multiple of 8:
 
     length u32 · crc u32 · kind u8 · flags u8 · reserved u16 · payload (MessagePack), zeros to the next multiple of 8
 
 The crc (CRC-32C) covers the file's salt and the block's offset first, so a block verifies only where it was written: stale
-bytes of a recycled file never do. Kind 0 is invalid, so zeros never parse.
+bytes of a recycled file never verify. Kind 0 is invalid, so zeros never parse.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FORMAT = 1
 ALIGNMENT = 8
 HEAD_BYTES = 12
 MAX_PAYLOAD = 16 << 20
-"""No block is longer; a length above it is not believed, and nothing is allocated for it."""
+"""The longest payload of a block. A larger length is damage: nothing is allocated for it."""
 DURABLE = 1
 """Flag: everything before this block in this log was fdatasynced before this block was written."""
 
@@ -35,8 +35,8 @@ _PLACE = struct.Struct("<IQ")
 _ZEROS = bytes(ALIGNMENT)
 
 
-class Kind(IntEnum):
-    """What a block holds."""
+class BlockKind(IntEnum):
+    """Kinds of blocks, by content."""
 
     HEADER = 1
     ENTRIES = 2
@@ -61,7 +61,7 @@ class Header(msgspec.Struct, kw_only=True):
 
 
 class SnapshotHeader(Header, kw_only=True):
-    """Payload of the first block of a snapshot: a header, and where the log goes on behind it."""
+    """Payload of the first block of a snapshot: a header, and the position at which the log continues after the snapshot."""
 
     last_sequence: int
     last_crc: int
@@ -72,10 +72,10 @@ NOT_KNOWN = -1
 
 
 class Seal(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Payload of the last block: `entries` in this file, ending with `last_sequence`; `bytes` stand before the seal.
+    """Payload of the last block. The file has `entries` entries up to `last_sequence`, and `bytes` bytes before the seal.
 
-    `left_out` is the greatest timestamp of a delete that this snapshot, or one before it, left out without a look at what other
-    nodes have; 0 for none. In segments, and where it is not known, the field is absent.
+    `left_out` is the greatest timestamp of a delete that this snapshot, or one before it, left out without checking whether
+    other nodes have older entries of the key; 0 if there is none. The field is absent in segments and where it is not known.
     """
 
     last_sequence: int
@@ -85,10 +85,10 @@ class Seal(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Block(NamedTuple):
-    """A block that verified. `end` is where the next one would start."""
+    """A block that verified. `end` is the offset at which the next block starts."""
 
     offset: int
-    kind: Kind
+    kind: BlockKind
     flags: int
     payload: bytes
     crc: int
@@ -104,16 +104,16 @@ _decode_format = msgspec.msgpack.Decoder(_FormatOnly).decode
 _decode_header = msgspec.msgpack.Decoder(Header).decode
 _decode_snapshot = msgspec.msgpack.Decoder(SnapshotHeader).decode
 decode_seal = msgspec.msgpack.Decoder(Seal).decode
-"""The seal from the payload of a block of kind 4."""
+"""Decode the payload of a block of kind 4."""
 
 
 def align(offset: int) -> int:
-    """The first multiple of 8 at or behind `offset`."""
+    """The first multiple of 8 at or after `offset`."""
     return offset + -offset % ALIGNMENT
 
 
 def block_size(payload: int) -> int:
-    """Bytes that a block with so long a payload takes in the file."""
+    """Bytes in the file of a block with a payload of `payload` bytes."""
     return align(HEAD_BYTES + payload)
 
 
@@ -123,8 +123,11 @@ def checksum(salt: int, offset: int, head: bytes, payload: bytes) -> int:
     return int(google_crc32c.extend(crc, payload))
 
 
-def pack_block(kind: Kind, payload: bytes, *, salt: int, offset: int, flags: int = 0) -> tuple[list[bytes], int]:
-    """A block as parts to write one behind the other at `offset`, and its crc. `ValueError` for one that nobody could read."""
+def pack_block(kind: BlockKind, payload: bytes, *, salt: int, offset: int, flags: int = 0) -> tuple[list[bytes], int]:
+    """The bytes of a block, as parts to write one after the other at `offset`, and its crc.
+
+    `ValueError` if the payload is longer than `MAX_PAYLOAD`: no reader would accept the block.
+    """
     if len(payload) > MAX_PAYLOAD:
         raise ValueError(f"a block of {len(payload)} bytes is above the format's {MAX_PAYLOAD}")
     head = _HEAD.pack(len(payload), 0, kind, flags, 0)
@@ -134,55 +137,55 @@ def pack_block(kind: Kind, payload: bytes, *, salt: int, offset: int, flags: int
 
 
 def pack_header(header: Header) -> list[bytes]:
-    """The first block of a file. Its own salt is 0: it says what the salt of the others is."""
-    return pack_block(Kind.HEADER, _encode(header), salt=0, offset=0)[0]
+    """The first block of a file. Its own salt is 0, because it holds the salt of the other blocks."""
+    return pack_block(BlockKind.HEADER, _encode(header), salt=0, offset=0)[0]
 
 
 def pack_seal(seal: Seal, *, salt: int) -> tuple[list[bytes], int]:
-    """The last block of a file, at `seal.bytes`, and its crc. Before it everything is durable."""
-    return pack_block(Kind.SEAL, _encode(seal), salt=salt, offset=seal.bytes, flags=DURABLE)
+    """The last block of a file, at `seal.bytes`, and its crc. Everything before it has to be durable already."""
+    return pack_block(BlockKind.SEAL, _encode(seal), salt=salt, offset=seal.bytes, flags=DURABLE)
 
 
 def unpack_block(buffer: Buffer, offset: int, salt: int, *, base: int = 0) -> Block | None:
-    """The block at `offset`, or None if what stands there does not verify.
+    """The block at `offset`, or None if the bytes there do not verify.
 
-    `base` is where in the file the buffer begins; the offsets in the answer are those in the file. A block that verifies, but
-    has a kind or flag that this version does not know, is `NewerVersion`.
+    `base` is the offset of the buffer in the file; the offsets of the returned block are those in the file. A block that
+    verifies, but has a kind or flag that this version does not know, is `NewerVersion`.
     """
-    room = len(buffer) - offset - HEAD_BYTES
-    if room < 0:
+    available = len(buffer) - offset - HEAD_BYTES
+    if available < 0:
         return None
     length, crc, kind, flags, reserved = _HEAD.unpack_from(buffer, offset)
-    if kind == 0 or length > room or length > MAX_PAYLOAD:
+    if kind == 0 or length > available or length > MAX_PAYLOAD:
         return None
     start = offset + HEAD_BYTES
     payload = buffer[start : start + length]
     if checksum(salt, base + offset, buffer[offset:start], payload) != crc:
         return None
-    if kind > Kind.SEAL or flags & ~DURABLE or reserved:
+    if kind > BlockKind.SEAL or flags & ~DURABLE or reserved:
         raise NewerVersion(
             f"the block at byte {base + offset} has kind {kind}, flags {flags}, reserved {reserved}: written by a newer version.",
             hint="Open it with that version.",
         )
     end = base + min(align(start + length), len(buffer))
-    return Block(base + offset, Kind(kind), flags, payload, crc, end)
+    return Block(base + offset, BlockKind(kind), flags, payload, crc, end)
 
 
 def unpack_header(buffer: Buffer) -> tuple[Header, int] | None:
-    """The header of a segment and where its first block starts, or None. A format above ours is `NewerVersion`."""
+    """The header of a segment and the offset of the block after it, or None. Another format than `FORMAT` is `NewerVersion`."""
     block = _first_block(buffer)
     return (_decode_header(block.payload), block.end) if block else None
 
 
 def unpack_snapshot_header(buffer: Buffer) -> tuple[SnapshotHeader, int] | None:
-    """The same for a snapshot."""
+    """The header of a snapshot and the offset of the block after it, as `unpack_header`."""
     block = _first_block(buffer)
     return (_decode_snapshot(block.payload), block.end) if block else None
 
 
 def _first_block(buffer: Buffer) -> Block | None:
     block = unpack_block(buffer, 0, 0)
-    if block is None or block.kind is not Kind.HEADER:
+    if block is None or block.kind is not BlockKind.HEADER:
         return None
     written = _decode_format(block.payload).format
     if written != FORMAT:
@@ -197,7 +200,7 @@ _CANDIDATE = re.compile(rb"[\x01-\x04][\x00\x01]\x00\x00", re.DOTALL)
 
 
 def find_blocks(buffer: Buffer, offset: int, salt: int, *, base: int = 0) -> Iterator[Block]:
-    """Every block that verifies at or behind `offset`, wherever it starts: what a scan past damage can still see."""
+    """Every block that verifies at or after `offset`, at any aligned position: finds the blocks after damage."""
     position = offset
     while match := _CANDIDATE.search(buffer, position + 8):
         start = match.start() - 8

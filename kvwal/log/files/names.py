@@ -1,4 +1,4 @@
-"""What files are called, both ways. Nobody else puts such a name together or takes one apart.
+"""File names of a log: building and parsing. No other module does either.
 
 <root>/<namespace>/<cluster>/<business>/<node>/
     LOCK  <first sequence, 20 digits>.wal  <last sequence>.snapshot  <first>-<last>.snapshot  *.partial  *.torn  overflow/
@@ -17,16 +17,16 @@ from kvwal.ports.disk import Disk
 
 LOCK = "LOCK"
 LOCKS = "_locks"
-"""Under the root: the file whose bytes are the locks of all its logs."""
+"""Name, under the root, of the lock table: a file with one byte for each lock of a log."""
 RETIRED = "_retired"
-"""Under a cluster: what is left of logs of destroyed maps, in a folder for each node (kvwal/log/files/retired.py)."""
+"""Name, under a cluster, of the folder for retired logs of destroyed maps, with a folder for each node (see `retired`)."""
 DIGITS = 20
 
 _NUMBERED = re.compile(rf"(?:([0-9]{{{DIGITS}}})-)?([0-9]{{{DIGITS}}})\.(wal|snapshot)")
 
 
 class FileKind(Enum):
-    """What a file in a log's folder is, by its name."""
+    """Kinds of files in a log's folder, by name."""
 
     SEGMENT = "wal"
     SNAPSHOT = "snapshot"
@@ -37,9 +37,9 @@ class FileKind(Enum):
 
 
 class LogFile(NamedTuple):
-    """A name taken apart. `number` is a segment's first or a snapshot's last sequence, else 0.
+    """A parsed file name. `number` is the first sequence of a segment or the last sequence of a snapshot, else 0.
 
-    `first` is the sequence that a snapshot begins with: 1 of a base, more of a delta.
+    `first` is the first sequence of a snapshot: 1 for a base, more for a delta.
     """
 
     name: str
@@ -49,32 +49,32 @@ class LogFile(NamedTuple):
 
 
 def segment_name(first_sequence: int) -> str:
-    """The name of the segment that begins with this sequence."""
+    """Name of the segment that begins with this sequence."""
     return f"{first_sequence:0{DIGITS}}.wal"
 
 
 def snapshot_name(last_sequence: int, first_sequence: int = 1) -> str:
-    """The name of the snapshot that ends with this sequence: a base, or the delta that begins with `first_sequence`."""
+    """Name of the snapshot that ends with this sequence: a base, or the delta that begins with `first_sequence`."""
     begins = "" if first_sequence == 1 else f"{first_sequence:0{DIGITS}}-"
     return f"{begins}{last_sequence:0{DIGITS}}.snapshot"
 
 
 def partial_name(name: str) -> str:
-    """What `name` is called until it is finished."""
+    """Name of the file `name` until it is complete."""
     return f"{name}.partial"
 
 
 def torn_name(name: str, epoch: int) -> str:
-    """What the evidence of a cut tail is called: the file, and the epoch that found it."""
+    """Name of the copy of a damaged file: the file's name, and the epoch of the recovery that found the damage."""
     return f"{name}.{epoch}.torn"
 
 
 def parse_name(name: str) -> LogFile:
-    """What a name in a log's folder says."""
+    """Parse the name of a file in a log's folder."""
     if name == LOCK:
         return LogFile(name, FileKind.LOCK, 0)
-    if (match := _NUMBERED.fullmatch(name)) and (found := _numbered(name, match)) is not None:
-        return found
+    if (match := _NUMBERED.fullmatch(name)) and (numbered := _numbered(name, match)) is not None:
+        return numbered
     for kind in (FileKind.PARTIAL, FileKind.TORN):
         if name.endswith(f".{kind.value}"):
             return LogFile(name, kind, 0)
@@ -82,7 +82,7 @@ def parse_name(name: str) -> LogFile:
 
 
 def _numbered(name: str, match: re.Match[str]) -> LogFile | None:
-    """A segment or a snapshot; None for a range that no delta has."""
+    """The segment or snapshot of a matched name; None if no delta can have the range."""
     first, number, kind = int(match[1] or 1), int(match[2]), FileKind(match[3])
     if match[1] is not None and (kind is FileKind.SEGMENT or not 1 < first <= number):
         return None
@@ -104,28 +104,28 @@ def log_folder(root: Path, place: Place) -> Path:
 def find_places(
     disk: Disk, root: Path, namespace: str | None = None, cluster: str | None = None, business: str | None = None
 ) -> list[Place]:
-    """Every log under `root`, or those of one namespace, cluster, business; sorted. Nothing is created.
+    """Places of all logs under `root`, or of those of one namespace, cluster or business; sorted. Nothing is created.
 
-    What begins with `_` or `.` (the archive, a file of somebody else) is passed over.
+    Names that begin with `_` or `.` are skipped: they are the archive, or belong to other programs.
     """
-    found: list[tuple[str, ...]] = [()]
+    paths: list[tuple[str, ...]] = [()]
     for wanted in (namespace, cluster, business, None):
-        found = [(*path, name) for path in found for name in _folders(disk, root.joinpath(*path), wanted)]
-    return [Place(*path) for path in found]
+        paths = [(*path, name) for path in paths for name in _folders(disk, root.joinpath(*path), wanted)]
+    return [Place(*path) for path in paths]
 
 
 def _folders(disk: Disk, folder: Path, wanted: str | None) -> list[str]:
-    """Those in a folder, or the one that is wanted: then the others, which may be thousands, are not looked at."""
+    """Names of the folders in `folder`, or only `wanted`: the others, which may be thousands, are not looked at then."""
     names = disk.names(folder) if wanted is None else [wanted]
     return [name for name in names if _may_be_one(name) and disk.is_folder(folder / name)]
 
 
 def _may_be_one(name: str) -> bool:
-    return name[:1] not in "_." and "/" not in name  # of the empty name, too, nothing is left
+    return name[:1] not in "_." and "/" not in name  # "" is in every text, so the empty name is excluded
 
 
 def choose_node(disk: Disk, root: Path, namespace: str, cluster: str, node: str | None) -> str:
-    """The node that is meant: the one given, the only one under the root, or `local`; several are a `ConfigError`."""
+    """The node to open: the given one, the only one under the root, or `local`. Several nodes are a `ConfigError`."""
     if node is not None:
         return check_name("node", node)
     ends = root / check_name("namespace", namespace) / check_name("cluster", cluster) / RETIRED

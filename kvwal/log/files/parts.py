@@ -1,6 +1,6 @@
-"""The newest snapshot of a log as its readers see it: a base and deltas, merged while they are read.
+"""Snapshot reader: the base and the deltas of a log's newest snapshot, merged while they are read.
 
-This room is light on purpose (no asyncio, no Arrow): `kvwal get` imports it.
+This module imports neither asyncio nor Arrow, so that `kvwal get` starts fast.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kvwal.entry import Decode, Entry
 from kvwal.errors import CorruptLog
-from kvwal.log.files.chain import lacking, part_of, snapshot_parts, unlinked_part
+from kvwal.log.files.chain import missing_part_problem, part_problem, snapshot_part, snapshot_parts
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import LogFile
 from kvwal.log.files.snapshot import in_blocks
@@ -19,7 +19,7 @@ from kvwal.ports.disk import Disk
 
 
 class Snapshot:
-    """A snapshot of any size. `parts` are its files, newest first; `header` is that of the newest: the log goes on behind it."""
+    """A snapshot of any size. `parts` are its files, newest first. `header` is that of the newest part."""
 
     def __init__(self, parts: Sequence[SnapshotFile]) -> None:
         self.parts = parts
@@ -27,12 +27,12 @@ class Snapshot:
 
     @property
     def left_out(self) -> int:
-        """See `Seal`: of all parts. Known once they were read whole."""
+        """The greatest `Seal.left_out` of all parts. Known only after all parts were read to their ends."""
         return max(part.left_out for part in self.parts)
 
     def find(self, decode: Decode, identity: tuple[str, bytes]) -> Entry | None:
         """The latest entry of one identity, None if there is none."""
-        return next((found for part in self.parts if (found := part.find(decode, identity)) is not None), None)
+        return next((entry for part in self.parts if (entry := part.find(decode, identity)) is not None), None)
 
     def whole(self, decode: Decode) -> Iterator[list[Entry]]:
         """The latest entry of every identity, sorted, in blocks. `CorruptLog` if a part does not end with its seal."""
@@ -46,22 +46,22 @@ class Snapshot:
 def open_snapshot(disk: Disk, folder: Path, snapshots: Iterable[LogFile]) -> Snapshot | None:
     """The newest snapshot among these files, None if there is none. `CorruptLog` if its parts do not belong together."""
     files = snapshot_parts(snapshots)
-    if (wrong := lacking(files)) is not None:
-        raise CorruptLog(wrong, path=folder / files[-1].name, offset=0, sequence=files[-1].first - 1)
+    if (problem := missing_part_problem(files)) is not None:
+        raise CorruptLog(problem, path=folder / files[-1].name, offset=0, sequence=files[-1].first - 1)
     if not files:
         return None
     parts = [SnapshotFile(disk, folder / file.name) for file in files]
-    told = [part_of(part.header) for part in parts]
-    for file, part, below in zip(files, told, [*told[1:], None], strict=True):
-        if (wrong := unlinked_part(part, file, below)) is not None:
-            raise CorruptLog(wrong, path=folder / file.name, offset=0, sequence=file.first)
+    headers = [snapshot_part(part.header) for part in parts]
+    for file, part, below in zip(files, headers, [*headers[1:], None], strict=True):
+        if (problem := part_problem(part, file, below)) is not None:
+            raise CorruptLog(problem, path=folder / file.name, offset=0, sequence=file.first)
     return Snapshot(parts)
 
 
 def merge_all(runs: Iterable[Iterable[Entry]]) -> Iterator[Entry]:
-    """Runs sorted by identity, newest first, as one; of the entries of one identity that of the newest run.
+    """Merge runs that are sorted by identity and given newest first. For each identity the entry of the newest run wins.
 
-    The oldest, which is the largest, is merged last: each of its entries is looked at once.
+    The oldest run, which is the largest, is merged last, so each of its entries is compared once.
     """
     merged: Iterator[Entry] = iter(())
     for older in runs:
@@ -70,7 +70,7 @@ def merge_all(runs: Iterable[Iterable[Entry]]) -> Iterator[Entry]:
 
 
 def merge_sorted(older: Iterator[Entry], newer: Iterator[Entry]) -> Iterator[Entry]:
-    """Two runs sorted by identity as one; of two entries of one identity the newer run's."""
+    """Merge two runs that are sorted by identity. Of two entries of one identity the newer run's wins."""
     waiting = next(newer, None)
     held = _identity(waiting)
     for entry in older:

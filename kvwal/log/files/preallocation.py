@@ -1,8 +1,8 @@
-"""Files prepared ahead, so that a group is written into bytes that are on the disk already.
+"""Preallocated segments: files prepared ahead, so that a group is written into bytes that the disk has already.
 
-An fdatasync of a file that did not grow has no metadata to write: into zeros written before, groups of 64 KiB go to the disk
-twice as fast, and of 1 MiB several times as fast, as into a growing file. A spare is either a segment that is no longer
-needed, with its stale blocks (salt and offset keep them from verifying), or zeros.
+An fdatasync of a file that did not grow has no metadata to write. Into zeros written before, groups of 64 KiB go to the disk
+twice as fast as into a growing file, and groups of 1 MiB several times as fast. A preallocated segment is either a file of zeros
+or a recycled segment, which the log no longer needs. Stale blocks of a recycled segment do not verify: salt and offset differ.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ MOST = 2
 
 
 class PreallocatedSegments:
-    """The spare files of one log.
+    """The preallocated segments of one log.
 
-    `prepare` and `recycle` run on worker threads, `take` on the appender's; a `deque` needs no lock for that, and each file
-    is in it once.
+    `prepare` and `recycle` run on worker threads, `take` runs on the appender's thread. The `deque` needs no lock for that, and
+    each file is in it once.
     """
 
     def __init__(self, disk: Disk, space: DiskSpace, folder: Path) -> None:
@@ -39,7 +39,7 @@ class PreallocatedSegments:
         return len(self._ready)
 
     def take(self, size: int) -> File | None:
-        """A spare of about `size` bytes, open, or None. Smaller or much larger ones are deleted."""
+        """An open preallocated segment of about `size` bytes, or None. Smaller and much larger ones are deleted."""
         while self._ready:
             path, have = self._ready[0]
             fits = size // 2 <= have <= 2 * size
@@ -51,9 +51,9 @@ class PreallocatedSegments:
         return None
 
     def prepare(self, size: int) -> None:
-        """Write a spare of `size` zeros and make it durable. A full disk raises `OSError` and leaves nothing behind."""
+        """Write a file of `size` zeros and make it durable. On a full disk it raises `OSError` and leaves no file."""
         if self._space.usable < size:
-            raise OSError(errno.ENOSPC, "no room for a spare", str(self._folder))
+            raise OSError(errno.ENOSPC, "no space for a preallocated segment", str(self._folder))
         self._made += 1
         path = self._folder / partial_name(f"zeros-{self._made}")
         self._disk.unlink(path)
@@ -73,10 +73,10 @@ class PreallocatedSegments:
         self._ready.append((path, size))
 
     def recycle(self, path: Path) -> None:
-        """Keep a segment that is no longer needed as a spare, or, if space is short, delete it. Either way its name is gone.
+        """Keep a segment that the log no longer needs as a preallocated one, or delete it if space is short.
 
-        It is gone durably: else a power cut could bring the old name back over what is written into the spare later, or of
-        several segments that were let go of bring back an older one without a newer one.
+        Either way its old name is durably gone. Otherwise a power cut could bring the old name back, with the blocks that were
+        written into the file later, or could bring back an older dropped segment without a newer one.
         """
         if len(self._ready) >= MOST or not self._space.usable:
             self._disk.unlink(path)
@@ -89,6 +89,6 @@ class PreallocatedSegments:
         self._ready.append((prepared, self._disk.size(prepared)))
 
     def clear(self) -> None:
-        """Delete them all."""
+        """Delete all preallocated segments."""
         while self._ready:
             self._disk.unlink(self._ready.popleft()[0])

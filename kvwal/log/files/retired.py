@@ -1,12 +1,12 @@
-"""Retired logs: of the log of a destroyed map only its end stays, beside the folders of the logs.
+"""Retired logs: the log of a destroyed map is removed, and only its end is kept, beside the folders of the logs.
 
     <root>/<namespace>/<cluster>/_retired/<node>/
         <business>.snapshot     the end of a log: a snapshot without entries
-        <business>.gone         a folder that is on its way out: it is removed, now or at the next start
+        <business>.gone         a log's folder that is being removed: now, or at the next start
 
-A log that is written to again goes on from its end: under the same log_id, with the next sequence and a later timestamp. So the
-archive has one log of it, with rising sequences. The end is durable before the folder gets its other name, and that name is
-durable before anything in it goes: whenever a program is killed, the log is there whole, or its end is.
+A retired log that is written to again continues from its end: with the same log_id, the next sequence and a later timestamp.
+So the archive has one log of the business, with rising sequences. The end is durable before the folder is renamed, and the new
+name is durable before a file in the folder is deleted: after a kill at any step either the whole log is there, or its end is.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from pathlib import Path
 import msgspec
 
 from archive.layout import Place, check_name
+from kvwal.log.files.atomic_file import write_file
 from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.format import Seal, SnapshotHeader, pack_header, pack_seal
-from kvwal.log.files.names import RETIRED, check_place, log_folder, partial_name, snapshot_name
+from kvwal.log.files.names import RETIRED, check_place, log_folder, snapshot_name
 from kvwal.log.reader import SnapshotReader, entry_decoder, log_files
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk
@@ -29,15 +30,15 @@ _GONE = ".gone"
 
 
 def retire(disk: Disk, clock: Clock, root: Path, place: Place, end: SnapshotHeader | None) -> None:
-    """Remove the folder of a log that holds nothing. The caller has its lock, and nothing writes to it any more.
+    """Remove the folder of a log without live entries. The caller holds the log's lock, and nothing writes to the log any more.
 
-    `end` stays, if the log is known elsewhere; None where nothing but this folder ever knew of it.
+    `end` is kept as the log's end. It is None if the archive and other nodes never had anything of this log.
     """
     folder, gone = log_folder(root, place), _folder(root, place) / f"{place.business}{_GONE}"
     disk.make_folders(gone.parent)
     disk.remove_tree(gone)
     if end is not None:
-        _write(disk, _path(root, place), _packed(clock, end))
+        write_file(disk, _path(root, place), [_packed(clock, end)])
     disk.rename(folder, gone)
     disk.sync_folder(gone.parent)  # the new name first: see tests/support/disk/power.py
     disk.sync_folder(folder.parent)
@@ -46,14 +47,17 @@ def retire(disk: Disk, clock: Clock, root: Path, place: Place, end: SnapshotHead
 
 
 def bring_back(disk: Disk, root: Path, place: Place) -> None:
-    """Let a log without files begin where it was retired. The caller has its lock. `CorruptLog` if its end is damaged."""
+    """Give a retired log its end back as its first snapshot, if the log has no files. The caller holds the log's lock.
+
+    `CorruptLog` if the end is damaged.
+    """
     path = _path(root, place)
     if not disk.exists(path):
         return
     folder = log_folder(root, place)
     if not any(log_files(disk, folder)):
         data = disk.read(path)
-        _write(disk, folder / snapshot_name(_checked(path, place, data).last_sequence), data)
+        write_file(disk, folder / snapshot_name(_checked(path, place, data).last_sequence), [data])
     disk.unlink(path)
 
 
@@ -75,12 +79,12 @@ def retired_places(disk: Disk, root: Path, namespace: str, cluster: str) -> list
 
 
 def forget(disk: Disk, root: Path, place: Place) -> None:
-    """Nobody needs to know any more where this log ended."""
+    """Delete the end of this log."""
     disk.unlink(_path(root, place))
 
 
 def sweep(disk: Disk, root: Path, namespace: str, cluster: str, node: str) -> None:
-    """Remove the folders that a program was removing when it was killed."""
+    """Remove the folders whose removal was interrupted when a program was killed."""
     folder = _folder(root, Place(namespace, cluster, "any", node))
     for name in disk.names(folder):
         if name.endswith(_GONE):
@@ -96,7 +100,7 @@ def _path(root: Path, place: Place) -> Path:
 
 
 def _packed(clock: Clock, end: SnapshotHeader) -> bytes:
-    """The end as a file. What the log deleted is not in it, which `left_out` says."""
+    """The bytes of the end: a snapshot without entries. Its `left_out` says that the log's deletes are not in it."""
     end = msgspec.structs.replace(end, salt=clock.random_bits(32), created_ms=clock.wall_ms())
     head = b"".join(pack_header(end))
     seal = Seal(last_sequence=end.last_sequence, entries=0, bytes=len(head), left_out=end.last_timestamp)
@@ -106,27 +110,10 @@ def _packed(clock: Clock, end: SnapshotHeader) -> bytes:
 def _checked(path: Path, place: Place, data: bytes) -> SnapshotHeader:
     reader = SnapshotReader(path, data)
     check_belongs(reader.header, place, path.parent)
-    _used_up(reader.whole(entry_decoder()))
+    _read_all(reader.whole(entry_decoder()))
     return reader.header
 
 
-def _used_up(blocks: Iterator[object]) -> None:
+def _read_all(blocks: Iterator[object]) -> None:
     for _ in blocks:
         pass
-
-
-def _write(disk: Disk, path: Path, data: bytes) -> None:
-    """Returns when the file is durable; a crash leaves the old one, the new one or none."""
-    partial = path.with_name(partial_name(path.name))
-    disk.unlink(partial)
-    file = disk.create(partial)
-    try:
-        file.write_at(0, [data])
-        file.datasync()
-    except OSError:
-        disk.unlink(partial)
-        raise
-    finally:
-        file.close()
-    disk.rename(partial, path)
-    disk.sync_folder(path.parent)

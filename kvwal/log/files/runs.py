@@ -1,4 +1,4 @@
-"""Sorting more entries than fit into memory: sorted runs in files, merged again."""
+"""External merge sort of entries: sorted runs in files, merged while they are read."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from kvwal.log.files.names import partial_name
 from kvwal.ports.disk import Disk
 
 RUN_BYTES = 32 << 20
-"""Keys and values that are sorted in memory at a time."""
+"""Bytes of keys and values that are sorted in memory at a time."""
 _PIECE_ROWS = 500
 _PIECE_BYTES = 128 << 10
 _TIMESTAMP = 5
 
 Row = Any
-"""The values of a stored entry, in its order."""
+"""The values of a stored entry, in the order of its fields."""
 
 
 class Runs:
-    """Rows given in any order, in the order of their timestamps. What does not fit into memory lies in files of `folder`.
+    """Sorts rows by timestamp. Rows that do not fit into memory are written to temporary files in `folder`.
 
-    The files are none of the log's: recovery deletes them, should the process be killed.
+    The files are not part of the log: if the process is killed, recovery deletes them.
     """
 
     def __init__(self, disk: Disk, folder: Path) -> None:
@@ -38,7 +38,7 @@ class Runs:
         self.count = 0
 
     def add(self, row: Row) -> None:
-        """Take one row."""
+        """Add one row."""
         self._held.append(row)
         self._bytes += len(row[0]) + len(row[2])
         self.count += 1
@@ -46,7 +46,7 @@ class Runs:
             self._write()
 
     def in_order(self) -> Iterator[Row]:
-        """All rows by timestamp; afterwards the files are gone."""
+        """All rows by timestamp. The files are deleted after the last row."""
         self._held.sort(key=_timestamp)
         yield from heapq.merge(*(self._read(*run) for run in self._runs), self._held, key=_timestamp)
         for path, _ in self._runs:
@@ -88,5 +88,5 @@ def _pieces(rows: list[Row]) -> Iterator[list[Row]]:
 
 
 def _timestamp(row: Row) -> int:
-    found: int = row[_TIMESTAMP]
-    return found
+    timestamp: int = row[_TIMESTAMP]
+    return timestamp

@@ -1,4 +1,4 @@
-"""One segment file being written. No decisions here: where blocks stand, how the file grows, how it is sealed."""
+"""Segment writer: positions of blocks, growth of the file, and its seal. The appender decides when each happens."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kvwal.log.files.format import DURABLE, Header, Kind, Seal, block_size, pack_block, pack_header, pack_seal
+from kvwal.log.files.format import DURABLE, BlockKind, Header, Seal, block_size, pack_block, pack_header, pack_seal
 from kvwal.log.files.names import partial_name, segment_name
 from kvwal.ports.disk import Disk, File, Folder
 from kvwal.ports.space import DiskSpace
 
 SEAL_ROOM = 128
-"""Bytes kept free at the end of a segment, so that its seal never needs room that is not there; the end mark fits in too."""
+"""Bytes kept free at the end of a segment for its seal, so that sealing never needs disk space. The end mark fits in, too."""
 _FIRST_STEP = 64 << 10
 _END_MARK = bytes(16)
-"""Zeros behind the header or the last group, which the next one overwrites: in a recycled file they tell a torn block from
-stale bytes."""
+"""Zeros after the header or the last group, overwritten by the next group. In a recycled file they separate the log's end from
+stale bytes, so that stale bytes are not taken for a torn block."""
 
 
 class SealedSegment(NamedTuple):
-    """A segment that will never change again."""
+    """A segment that is complete and never changes again."""
 
     path: Path
     first: int
@@ -32,9 +32,9 @@ class SealedSegment(NamedTuple):
 
 
 def blank_file(disk: Disk, folder: Path) -> File:
-    """A file for the next segment when none was prepared. A full disk raises here, before anything depends on it.
+    """A new file for the next segment, for when no preallocated segment is ready. `OSError` on a full disk.
 
-    It is small, and may take from the reserve: without it a full log could not be sealed, and so neither archived.
+    The file is small and may take from the disk reserve: without it a full log could be neither sealed nor archived.
     """
     path = folder / partial_name("next")
     disk.unlink(path)
@@ -49,18 +49,19 @@ def blank_file(disk: Disk, folder: Path) -> File:
 
 
 class Segment:
-    """A file that takes blocks. Used by one thread at a time; every method may raise `OSError`.
+    """A segment file open for appending. Used by one thread at a time; every method may raise `OSError`.
 
-    `position` is where the next block goes, `entries` how many the file holds, `clean` whether all of it was fdatasynced.
+    `position` is the offset of the next block, `entries` the number of entries in the file, and `clean` says whether the whole
+    file was fdatasynced.
     """
 
     def __init__(
         self, disk: Disk, space: DiskSpace, folder: Path, header: Header, limit: int, file: File, names: Folder
     ) -> None:
-        """Make `file` (see `blank_file`, or a spare) the segment: its header durable in it, then its name in `names`, the open
-        `folder`. Nothing here needs another file descriptor.
+        """Turn `file` (of `blank_file`, or preallocated) into the segment: write a durable header, then rename the file.
 
-        A segment of that name that holds no entries is replaced. `limit` is the size at which the segment should end.
+        `names` is the open `folder`, whose sync makes the name durable; no other file descriptor is needed. A segment of that
+        name without entries is replaced. `limit` is the size at which the segment should end.
         """
         self.header = header
         self.limit = limit
@@ -81,19 +82,19 @@ class Segment:
 
     @property
     def is_open(self) -> bool:
-        """Whether it holds a file descriptor now."""
+        """Whether the segment holds a file descriptor now."""
         return self._file is not None
 
     def rest(self) -> None:
-        """Close the file for now, everything in it durable. Its next use opens it again."""
+        """Sync the file and close its descriptor. The next use opens it again."""
         self.datasync()
         file, self._file = self._file, None
         if file is not None:
             file.close()
 
     def reserve(self, payloads: Sequence[bytes]) -> None:
-        """Make sure that blocks with these payloads, and a seal, have room on the disk, and that the file is open. Raises before
-        anything is written.
+        """Allocate disk space for blocks with these payloads and for a seal, and open the file. Raises before anything is
+        written.
         """
         file = self._open
         need = self.position + sum(block_size(len(payload)) for payload in payloads) + SEAL_ROOM
@@ -106,13 +107,13 @@ class Segment:
         return self.position + sum(block_size(len(payload)) for payload in payloads) + SEAL_ROOM <= self.limit
 
     def append(self, payloads: Sequence[bytes], entries: int) -> None:
-        """Write one block a payload, with one call. Not durable until `datasync`."""
+        """Write one block for each payload, with one system call. Durable after `datasync`."""
         parts: list[bytes] = []
         position = self.position
         for payload in payloads:
             flags = DURABLE if self.clean else 0
             self.clean = False
-            block, _ = pack_block(Kind.ENTRIES, payload, salt=self.header.salt, offset=position, flags=flags)
+            block, _ = pack_block(BlockKind.ENTRIES, payload, salt=self.header.salt, offset=position, flags=flags)
             parts += block
             position += block_size(len(payload))
         self._open.write_at(self.position, [*parts, _END_MARK])
@@ -120,13 +121,13 @@ class Segment:
         self.entries += entries
 
     def datasync(self) -> None:
-        """Return when all of the segment survives a power cut."""
+        """Return when the whole segment survives a power cut."""
         if not self.clean:
             self._open.datasync()
             self.clean = True
 
     def seal(self) -> SealedSegment:
-        """End the file: everything durable, then the seal, durable too. What was allocated behind it is given back."""
+        """End the file: sync the blocks, write the seal, free the space allocated after it, and sync again."""
         self.datasync()
         last = self.header.first_sequence + self.entries - 1
         parts, crc = pack_seal(
@@ -141,7 +142,7 @@ class Segment:
         return SealedSegment(self.path, self.header.first_sequence, last, self.header.previous_crc, crc, size)
 
     def close(self) -> None:
-        """Let go of the file as it is. Again is no error."""
+        """Close the file as it is. A second call does nothing."""
         self._ended = True
         if self._file is not None:
             self._file.close()

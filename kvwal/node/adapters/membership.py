@@ -135,16 +135,16 @@ class Membership:
     def tell_limit(self, which: str, told: PublishedBound) -> None:
         """A limit of this member's clock, of which it may have several. It stays when the member goes; returns when all know."""
         with _Asking():
-            self._limits.tell(f"{which}:{self._own.name}", told.limit, msgspec.json.encode(told).decode())
+            self._limits.publish(f"{which}:{self._own.name}", told.limit, msgspec.json.encode(told).decode())
 
     def ask_limits(self) -> None:
         """Learn what all others were told: whoever joins was not there."""
         with _Asking():
-            self._limits.ask()
+            self._limits.refresh()
 
     def told(self) -> list[tuple[str, str, PublishedBound]]:
         """The limits that this member knows, of those that went too: each with its `which` and the name of its member."""
-        texts = [str(text) for text in self._limits.told()]
+        texts = [str(text) for text in self._limits.published()]
         keys = [key.split(":", 1) for key in texts[::2]]
         return [
             (which, name, msgspec.json.decode(text, type=PublishedBound))
@@ -154,7 +154,7 @@ class Membership:
     def lease_seconds(self) -> float:
         """After how long to ask again; 0 when no member that is gone can believe any more that the others count it in."""
         with _Asking():
-            return float(self._leases.left()) / 1000
+            return float(self._leases.remaining()) / 1000
 
     def note_orphans(self, expected: Collection[str]) -> None:
         """Of each of the `expected` members that was killed: whatever it may have logged is to be adopted."""

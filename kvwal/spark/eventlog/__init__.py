@@ -1,1 +1,1 @@
-"""Event logs of Spark: found, read line by line, and projected into the store."""
+"""Spark's event logs: finding them, reading their lines, and recording them in a store."""

@@ -1,8 +1,8 @@
-"""The lines of one event log file, plain or compressed, as far as it is written: what is not whole yet is not there yet.
+"""The lines of one event log file, plain or compressed. A line or block that is not yet written to its end is not returned.
 
-Spark names no format inside a plain log, but every compressed one begins with its own mark, which outlives renaming.
-The lz4 and snappy framings are those of lz4-java and snappy-java; lz4-java's block checksum (xxhash) is not verified, as a
-damaged block gives damaged lines, and those are found.
+The first bytes of a file tell its compression, since a renamed file may have lost its suffix; a plain file has no such magic
+bytes. The lz4 and snappy framings are those of lz4-java and snappy-java. The block checksum of lz4-java (xxhash) is not
+verified: a damaged block gives damaged lines, and the parser finds those.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kvwal.errors import ConfigError, Kind, KvwalError
 CHUNK = 256 << 10
 MAX_LINE = 64 << 20
 MAX_BLOCK = 64 << 20
-_KEPT_OF_OVERLONG = 2_000
+_KEPT_OF_LONG_LINE = 2_000
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _LZ4 = b"LZ4Block"
 _SNAPPY = b"\x82SNAPPY\x00"
@@ -26,16 +26,16 @@ _LZF = b"ZV"
 
 
 class DamagedFile(KvwalError):
-    """Compressed bytes that cannot be what Spark wrote: nothing behind them can be read."""
+    """Compressed bytes that Spark did not write so. The rest of the file cannot be read."""
 
     kind = Kind.DAMAGE
 
 
-class Decompress(Protocol):
-    """Turns the next bytes of a file into the next bytes of the log."""
+class Decompressor(Protocol):
+    """A streaming decompressor: bytes of the file in, bytes of the log out."""
 
     def feed(self, data: bytes) -> bytes:
-        """All that is whole so far, and was not given before. Raises `DamagedFile`."""
+        """The log's bytes that are complete now, each returned once. Raises `DamagedFile`."""
         ...
 
 
@@ -56,64 +56,65 @@ class _Zstd:
 
 
 class _Blocks:
-    """A stream of blocks, each behind a head of fixed length."""
+    """A stream of blocks, each after a header of fixed length."""
 
-    head = 0
+    header_size = 0
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> bytes:
         data, at, parts = self._rest + data, 0, []
-        while len(data) - at >= self.head:
-            size, whole = self._measure(data[at : at + self.head])
-            if not 0 <= size <= MAX_BLOCK or not 0 <= whole <= MAX_BLOCK:
-                raise DamagedFile(f"a block of {size} bytes that hold {whole} is no block of Spark's")
-            if len(data) - at - self.head < size:
+        while len(data) - at >= self.header_size:
+            header = data[at : at + self.header_size]
+            size, original_size = self._sizes(header)
+            if not 0 <= size <= MAX_BLOCK or not 0 <= original_size <= MAX_BLOCK:
+                raise DamagedFile(f"Spark writes no block of {size} bytes for {original_size} bytes of log")
+            at_block = at + self.header_size
+            if len(data) - at_block < size:
                 break
-            block = data[at + self.head : at + self.head + size]
-            parts.append(self._open(block, data[at : at + self.head], whole) if size else b"")
-            at += self.head + size
+            parts.append(self._decompress(data[at_block : at_block + size], header, original_size) if size else b"")
+            at = at_block + size
         self._rest = data[at:]
         return b"".join(parts)
 
-    def _measure(self, head: bytes) -> tuple[int, int]:
-        """Bytes behind the head, and bytes that they hold."""
+    def _sizes(self, header: bytes) -> tuple[int, int]:
+        """Compressed and decompressed size of the block; the latter is 0 where the header lacks it."""
         raise NotImplementedError
 
-    def _open(self, block: bytes, head: bytes, whole: int) -> bytes:
-        """What a block holds."""
+    def _decompress(self, block: bytes, header: bytes, original_size: int) -> bytes:
+        """The bytes of one block, decompressed."""
         raise NotImplementedError
 
 
 class _Lz4(_Blocks):
-    """Mark (8), token (1), compressed and whole length, checksum (4 each, little-endian), then the block."""
+    """Blocks of lz4-java: magic (8), token (1), compressed size, decompressed size, checksum (4 each, little-endian), data."""
 
-    head = 21
+    header_size = 21
 
-    def _measure(self, head: bytes) -> tuple[int, int]:
-        if not head.startswith(_LZ4):
-            raise DamagedFile("an lz4 block does not begin with its mark")
-        return int.from_bytes(head[9:13], "little"), int.from_bytes(head[13:17], "little")
+    def _sizes(self, header: bytes) -> tuple[int, int]:
+        if not header.startswith(_LZ4):
+            raise DamagedFile("an lz4 block does not begin with its magic bytes")
+        return int.from_bytes(header[9:13], "little"), int.from_bytes(header[13:17], "little")
 
-    def _open(self, block: bytes, head: bytes, whole: int) -> bytes:
-        if head[8] & 0xF0 == 0x10:
+    def _decompress(self, block: bytes, header: bytes, original_size: int) -> bytes:
+        if header[8] & 0xF0 == 0x10:  # stored without compression
             return block
         try:
-            opened: bytes = lz4.block.decompress(block, uncompressed_size=whole)
+            data: bytes = lz4.block.decompress(block, uncompressed_size=original_size)
         except lz4.block.LZ4BlockError as error:
             raise DamagedFile(f"an lz4 block is damaged: {error}") from error
-        return opened
+        return data
 
 
 class _Snappy(_Blocks):
-    """A head of 16 bytes, then blocks: length (4, big-endian), snappy."""
+    """Blocks of snappy-java: a file header of 16 bytes, then size (4, big-endian) and data of each block."""
 
-    head = 4
+    header_size = 4
 
     def __init__(self) -> None:
         super().__init__()
-        import pyarrow as pa  # slow to import, and hardly a log is compressed with snappy
+        import pyarrow as pa  # the import is slow, and few logs are compressed with snappy
 
         self._codec: Any = pa.Codec("snappy")
 
@@ -127,13 +128,13 @@ class _Snappy(_Blocks):
         self._rest = b""
         return super().feed(data)
 
-    def _measure(self, head: bytes) -> tuple[int, int]:
-        size = int.from_bytes(head, "big")
-        if not size:  # nobody writes one, and zeros in the place of data are thousands of them
+    def _sizes(self, header: bytes) -> tuple[int, int]:
+        size = int.from_bytes(header, "big")
+        if not size:  # snappy-java writes no empty block, and a run of zeros would read as thousands of them
             raise DamagedFile("a snappy block has no bytes")
         return size, 0
 
-    def _open(self, block: bytes, head: bytes, whole: int) -> bytes:
+    def _decompress(self, block: bytes, header: bytes, original_size: int) -> bytes:
         size, shift = 0, 0
         for byte in block[:5]:
             size |= (byte & 0x7F) << shift
@@ -141,53 +142,53 @@ class _Snappy(_Blocks):
             if byte < 0x80:
                 break
         try:
-            opened: bytes = self._codec.decompress(block, min(size, MAX_BLOCK), asbytes=True)
+            data: bytes = self._codec.decompress(block, min(size, MAX_BLOCK), asbytes=True)
         except (OSError, ValueError) as error:
             raise DamagedFile(f"a snappy block is damaged: {error}") from error
-        return opened
+        return data
 
 
-def _decompressor(path: Path, head: bytes) -> Decompress:
-    if head.startswith(_ZSTD):
+def _decompressor(path: Path, start: bytes) -> Decompressor:
+    if start.startswith(_ZSTD):
         return _Zstd()
-    if head.startswith(_LZ4):
+    if start.startswith(_LZ4):
         return _Lz4()
-    if head.startswith(_SNAPPY):
+    if start.startswith(_SNAPPY):
         return _Snappy()
-    if head.startswith(_LZF):
+    if start.startswith(_LZF):
         raise ConfigError(f"{path} is compressed with lzf.", hint="kvwal reads plain, zstd, lz4 and snappy event logs.")
     return _Plain()
 
 
 class Lines:
-    """Reads a file that may still grow, and that may be renamed meanwhile. Memory: one chunk and the longest line."""
+    """A reader of lines from a file that may still grow, and that may be renamed meanwhile. Memory: one chunk and one line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: BinaryIO = path.open("rb")
-        self._decompress: Decompress | None = None
+        self._decompressor: Decompressor | None = None
         self._rest = b""
-        self._head = b""
+        self._start = b""
 
     def more(self) -> list[bytes] | None:
-        """The next whole lines, without their ends (perhaps none: call again), or None where the file ends for now."""
+        """The next complete lines, without their ends; perhaps none: call again. None at the present end of the file."""
         data = self._file.read(CHUNK)
         if not data:
             return None
-        if self._decompress is None:
-            data = self._head + data
+        if self._decompressor is None:
+            data = self._start + data
             if len(data) < len(_LZ4):
-                self._head = data
+                self._start = data
                 return []
-            self._decompress = _decompressor(self.path, data)
-        lines = (self._rest + self._decompress.feed(data)).split(b"\n")
+            self._decompressor = _decompressor(self.path, data)
+        lines = (self._rest + self._decompressor.feed(data)).split(b"\n")
         self._rest = lines.pop()
-        if len(self._rest) > MAX_LINE:  # its end will not make it an event: keep what shows which one it was
-            self._rest = self._rest[:_KEPT_OF_OVERLONG]
+        if len(self._rest) > MAX_LINE:  # too long for an event: keep enough to recognise it
+            self._rest = self._rest[:_KEPT_OF_LONG_LINE]
         return lines
 
     def unfinished(self) -> bytes:
-        """What stands behind the last end of a line, handed over once."""
+        """The bytes after the last line end, returned once."""
         rest, self._rest = self._rest, b""
         return rest
 

@@ -1,4 +1,4 @@
-"""Finding event logs: which files are logs of Spark, in which order their parts come, and whose they are.
+"""The event logs of Spark on this machine: which files are logs, the order of their files, and the application of each.
 
 A log is one file (`<app>[_<attempt>][.<codec>][.inprogress]`), or a folder `eventlog_v2_<app>…` of rolled files
 `events_<n>_<app>…`. The history server may merge the first k of them into `events_<k>_<app>….compact`.
@@ -13,48 +13,51 @@ from typing import NamedTuple
 
 from kvwal.errors import ConfigError
 from kvwal.spark.eventlog.lines import DamagedFile, Lines
-from kvwal.spark.events import ApplicationStart, DamagedLine, EnvironmentUpdate, LogStart, parse_line
+from kvwal.spark.events.application import ApplicationStart, EnvironmentUpdate, LogStart
+from kvwal.spark.events.parser import DamagedLine, parse_line
 
-_ROLLED = re.compile(r"events_([0-9]+)_.*?(\.compact)?")
-_FOLDER = "eventlog_v2_"
-_LOOKED_AT = 2_000
+_ROLLED_FILE = re.compile(r"events_([0-9]+)_.*?(\.compact)?")
+_FOLDER_PREFIX = "eventlog_v2_"
+_FIRST_LINES = 2_000
 
 
-class Part(NamedTuple):
-    """A file of a log. `roll` is its number, 0 for a log of one file. `covers` is the lowest roll whose events it may hold."""
+class LogFile(NamedTuple):
+    """One file of a log. `roll` is its number, 0 for a log of one file. `covers` is the lowest roll whose events it may hold."""
 
     roll: int
     path: Path
     covers: int
 
 
-class Log(NamedTuple):
+class EventLog(NamedTuple):
     """An application's event log: a file or a folder of rolled files."""
 
     path: Path
 
     @property
     def rolling(self) -> bool:
-        """Whether it is a folder."""
-        return self.path.name.startswith(_FOLDER)
+        """Whether the log is a folder of rolled files."""
+        return self.path.name.startswith(_FOLDER_PREFIX)
 
-    def parts(self) -> list[Part]:
-        """Its files in order; those that a compacted one replaces are left out. Empty if the log is gone."""
+    def files(self) -> list[LogFile]:
+        """The files of the log in order, without those that a compacted file replaces. Empty if the log is gone."""
         if not self.rolling:
-            path = self._renamed()
-            return [Part(0, path, 0)] if path else []
-        found = [
-            (int(match[1]), bool(match[2]), path) for path in self._folder() if (match := _ROLLED.fullmatch(path.name))
+            path = self._present_path()
+            return [LogFile(0, path, 0)] if path else []
+        rolls = [
+            (int(match[1]), bool(match[2]), path)
+            for path in self._folder()
+            if (match := _ROLLED_FILE.fullmatch(path.name))
         ]
-        compacted = max((roll for roll, compact, _ in found if compact), default=-1)
+        compacted = max((roll for roll, compact, _ in rolls if compact), default=-1)
         return sorted(
-            Part(roll, path, 0 if compact else roll)
-            for roll, compact, path in found
+            LogFile(roll, path, 0 if compact else roll)
+            for roll, compact, path in rolls
             if roll > compacted or (roll == compacted and compact)
         )
 
-    def running(self) -> bool:
-        """Whether Spark still says that it writes here (a driver that was killed says so for ever)."""
+    def in_progress(self) -> bool:
+        """Whether Spark marks the log as still being written. The mark of a killed driver stays."""
         if self.rolling:
             return any(
                 path.name.startswith("appstatus_") and path.name.endswith(".inprogress") for path in self._folder()
@@ -63,7 +66,7 @@ class Log(NamedTuple):
 
     def size(self) -> int:
         """Bytes on the disk."""
-        return sum(_size(part.path) for part in self.parts())
+        return sum(_size(file.path) for file in self.files())
 
     def _folder(self) -> list[Path]:
         try:
@@ -71,79 +74,80 @@ class Log(NamedTuple):
         except FileNotFoundError:
             return []
 
-    def _renamed(self) -> Path | None:
-        """The file, under the name it has now: Spark drops `.inprogress` when the application ends."""
+    def _present_path(self) -> Path | None:
+        """The file under its present name: Spark drops `.inprogress` when the application ends."""
         finished = self.path.with_name(self.path.name.removesuffix(".inprogress"))
         return next((path for path in (self.path, finished) if path.exists()), None)
 
 
-class Identity(NamedTuple):
-    """Whose log it is."""
+class ApplicationIdentity(NamedTuple):
+    """The id of an application, its attempt (empty if the cluster manager counts none) and its name."""
 
     app: str
     attempt: str
     name: str
 
 
-def find_logs(paths: Iterable[str | Path]) -> list[Log]:
-    """The logs at the given files and folders. A path that is not there, or holds no log, is a `ConfigError`."""
-    logs: dict[Path, Log] = {}
+def find_logs(paths: Iterable[str | Path]) -> list[EventLog]:
+    """The logs at the given files and folders. Raises `ConfigError` for a path that is missing or holds no log."""
+    logs: dict[Path, EventLog] = {}
     for given in paths:
         path = Path(str(given).removeprefix("file://"))
         if not path.exists():
             raise ConfigError(
                 f"There is no event log at {given}.", hint="Name a log file, or a folder of logs, on this machine."
             )
-        found = [Log(path)] if path.is_file() or path.name.startswith(_FOLDER) else list(_in_folder(path))
-        if not found:
+        is_log = path.is_file() or path.name.startswith(_FOLDER_PREFIX)
+        logs_at_path = [EventLog(path)] if is_log else list(_in_folder(path))
+        if not logs_at_path:
             raise ConfigError(
                 f"{given} holds no event log.",
-                hint="Spark writes them to spark.eventLog.dir, with spark.eventLog.enabled=true.",
+                hint="Spark writes event logs to spark.eventLog.dir if spark.eventLog.enabled is true.",
             )
-        logs.update({log.path.absolute(): log for log in found})
+        logs.update({log.path.absolute(): log for log in logs_at_path})
     return list(logs.values())
 
 
-def _in_folder(folder: Path) -> Iterator[Log]:
+def _in_folder(folder: Path) -> Iterator[EventLog]:
     for path in sorted(folder.iterdir()):
         hidden = path.name.startswith((".", "_", "appstatus_"))
-        if (path.is_dir() and path.name.startswith(_FOLDER)) or (path.is_file() and not hidden):
-            yield Log(path)
+        if (path.is_dir() and path.name.startswith(_FOLDER_PREFIX)) or (path.is_file() and not hidden):
+            yield EventLog(path)
 
 
-def identify(log: Log) -> Identity | None:
-    """Whose log it is, or None where it is not written yet. A file that is no event log is a `ConfigError`."""
-    looked_at = 0
-    for part in log.parts():
-        lines = Lines(part.path)
+def identify(log: EventLog) -> ApplicationIdentity | None:
+    """The application of a log; None if the log does not say it yet. Raises `ConfigError` for a file that is no event log."""
+    read = 0
+    for file in log.files():
+        lines = Lines(file.path)
         try:
-            while (batch := lines.more()) is not None and looked_at < _LOOKED_AT:
-                looked_at += len(batch)
-                found = _identity_in(part.path, batch)
-                if found:
-                    return found
+            while (batch := lines.more()) is not None and read < _FIRST_LINES:
+                read += len(batch)
+                identity = _identity_in(file.path, batch)
+                if identity:
+                    return identity
         except DamagedFile as error:
-            raise ConfigError(f"{part.path}: {error}") from error
+            raise ConfigError(f"{file.path}: {error}") from error
         finally:
             lines.close()
-    if looked_at >= _LOOKED_AT:
+    if read >= _FIRST_LINES:
         raise ConfigError(
-            f"{log.path} names no application in its first {_LOOKED_AT} lines.", hint="Is it an event log of Spark?"
+            f"{log.path} names no application in its first {_FIRST_LINES} lines.", hint="Is it an event log of Spark?"
         )
     return None
 
 
-def settings_of(log: Log) -> dict[str, str]:
-    """Spark's settings as the log has them; empty where it does not say them in its first lines, or cannot be read."""
-    looked_at = 0
-    for part in log.parts():
-        lines = Lines(part.path)
+def settings_of(log: EventLog) -> dict[str, str]:
+    """Spark's settings from the first lines of the log; empty if they are not there, or cannot be read."""
+    read = 0
+    for file in log.files():
+        lines = Lines(file.path)
         try:
-            while (batch := lines.more()) is not None and looked_at < _LOOKED_AT:
-                looked_at += len(batch)
+            while (batch := lines.more()) is not None and read < _FIRST_LINES:
+                read += len(batch)
                 for line in batch:
-                    if b'"SparkListenerEnvironmentUpdate"' in line and (found := _settings_in(line)) is not None:
-                        return found
+                    if b'"SparkListenerEnvironmentUpdate"' in line and (settings := _settings_in(line)) is not None:
+                        return settings
         except DamagedFile:
             return {}
         finally:
@@ -159,19 +163,19 @@ def _settings_in(line: bytes) -> dict[str, str] | None:
     return event.spark_properties if isinstance(event, EnvironmentUpdate) else None
 
 
-def _identity_in(path: Path, batch: list[bytes]) -> Identity | None:
-    known = False
+def _identity_in(path: Path, batch: list[bytes]) -> ApplicationIdentity | None:
+    is_event_log = False
     for line in batch:
         try:
             event = parse_line(line)
         except DamagedLine:
-            if not known and not line.startswith(b'{"Event"'):
+            if not is_event_log and not line.startswith(b'{"Event"'):
                 raise ConfigError(f"{path} is no event log of Spark: it begins with {line[:60]!r}.") from None
             continue
-        known = known or isinstance(event, LogStart)
+        is_event_log = is_event_log or isinstance(event, LogStart)
         if isinstance(event, ApplicationStart):
             name = path.name.removesuffix(".inprogress")
-            return Identity(event.app_id or name, event.attempt or "", event.app_name)
+            return ApplicationIdentity(event.app_id or name, event.attempt or "", event.app_name)
     return None
 
 

@@ -16,9 +16,10 @@ from kvwal.ports.clock import SYSTEM
 from kvwal.store.sync import WritableStore
 from tests.support.chance import new_seed
 from tests.support.disk.cuts import ROOT, Model, recovered
+from tests.support.disk.durability import Image
 from tests.support.disk.faults import make_options
 from tests.support.disk.lives import OnDisk
-from tests.support.disk.power import Image, MemoryDisk
+from tests.support.disk.power import MemoryDisk
 
 SETTINGS = kvwal.Settings(segment_bytes=64 << 10)
 STEPS = 60

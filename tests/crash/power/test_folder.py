@@ -13,8 +13,9 @@ import pytest
 from archive.objects import open_objects
 from kvwal.ports.disk import OS_DISK
 from tests.support.disk.cuts import after_changes, cuts
+from tests.support.disk.durability import Image
 from tests.support.disk.mirror import Mirror
-from tests.support.disk.power import Image, MemoryDisk
+from tests.support.disk.power import MemoryDisk
 
 KEY = "default/local/b/n/object"
 DATA = os.urandom(1300)

@@ -17,9 +17,10 @@ from kvwal.log.files.names import log_folder
 from kvwal.log.reader import entry_decoder
 from kvwal.scrub.repair import look, repair
 from tests.support.disk.cuts import PLACE, ROOT, Model, Told, after_changes, cuts, recovered
+from tests.support.disk.durability import Image
 from tests.support.disk.faults import FakeClock
 from tests.support.disk.lives import DRAWS, Life
-from tests.support.disk.power import Image, MemoryDisk
+from tests.support.disk.power import MemoryDisk
 
 VALUES: Model = {"a": 2, "b": "long " * 200}
 EMPTY = Place("default", "local", "empty", "local")

@@ -222,7 +222,7 @@ def test_an_endpoint_that_never_answers_is_given_up(server: s3.Server, url: str,
         assert not any(secret in str(caught.value) for secret in SECRETS)
 
 
-def test_an_endpoint_where_nobody_listens_is_given_up(server: s3.Server, url: str) -> None:
+def test_an_endpoint_without_a_server_is_given_up(server: s3.Server, url: str) -> None:
     objects = open_objects(url, server.options(endpoint_url=f"http://127.0.0.1:{free_port()}"))
     with pytest.raises(ArchiveError, match="does not answer"):
         registry.register(objects, PLACE, LOG)

@@ -71,7 +71,7 @@ def test_a_sound_store(root: Path) -> None:
     assert found[3]["found"] == "all of it is archived, up to sequence 9."
 
 
-def test_whoever_holds_it_is_named(root: Path) -> None:
+def test_the_holder_of_the_lock_is_named(root: Path) -> None:
     with library.open(root) as store:
         store.map("b")
         assert f"held by pid {os.getpid()}" in one(root, "ok", "entries were logged")["found"]

@@ -75,7 +75,7 @@ def test_a_repair_of_several_namespaces_writes_nothing(tmp_path: Path) -> None:
     assert not into.exists()
 
 
-def test_a_log_that_was_moved_is_read_by_nobody(root: Path) -> None:
+def test_a_log_that_was_moved_is_not_read(root: Path) -> None:
     (root / "default" / "local" / "jobs").rename(root / "default" / "local" / "runs")
     for command in (("get",), ("get", "--json"), ("history",), ("put",)):
         value = ["2"] if command == ("put",) else []

@@ -136,7 +136,7 @@ def test_an_unknown_option_is_exit_code_2(root: Path) -> None:
     assert run(root, "get", "jobs", "job-1", "--nonsense").code == 2
 
 
-def test_what_nobody_foresaw_is_a_bug_with_its_trace_and_exit_code_70() -> None:
+def test_an_unforeseen_error_is_a_bug_with_its_trace_and_exit_code_70() -> None:
     program = "import kvwal.cli.main as cli; cli.is_plain_get = lambda typed: 1 / 0; cli.main()"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ran.returncode == 70

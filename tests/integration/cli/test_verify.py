@@ -70,7 +70,7 @@ def test_a_missing_segment_that_the_archive_has(root: Path) -> None:
     assert (found["file"], found["problem"]) == (f"{7:020}.wal", "sequences 4 to 6 are in no segment.")
 
 
-def test_a_missing_segment_that_nobody_has(root: Path) -> None:
+def test_a_missing_segment_that_no_copy_has(root: Path) -> None:
     (folder(root) / f"{10:020}.wal").unlink()
     (_, lost) = problems(verify(root))
     assert (lost["first"], lost["last"], lost["state"]) == (10, 12, "missing")

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,13 +30,6 @@ WORDS: list[tuple[Any, Any]] = [
     ("bytes", b"\x00\xff"), ("json", {"a": [1, 2.5, None]}), (7, "int"), (2**40, "wide"), (1.5, "float"), (True, "bool"),
     (None, "none"), (b"k", "bytes"),
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """One node for all tests here: each has maps of its own."""
-    with running(tmp_path_factory.mktemp("client") / "root") as node:
-        yield node
 
 
 def connect(node: Node, **given: Any) -> Any:
@@ -76,7 +68,7 @@ def test_a_timeout_is_checked_first(timeout: Any) -> None:
 
 
 def test_the_package_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kvwal.client.connect.find_spec", lambda name: None)
+    monkeypatch.setattr("kvwal.client.address.find_spec", lambda name: None)
     with pytest.raises(kvwal.ConfigError, match=r"pip install 'kvwal\[cluster\]'"):
         kvwal.connect("host:5701")
 
@@ -176,6 +168,7 @@ def test_sql_of_a_client_is_refused_with_what_to_use_instead(node: Node, stateme
 
 
 @needs_hazelcast
+@pytest.mark.long
 def test_puts_go_on_when_a_node_comes_back_and_conditions_are_not_done_twice(tmp_path: Path) -> None:
     with running(tmp_path / "root") as node, connect(node, timeout=120) as store:
         jobs = store.map("jobs")
@@ -192,6 +185,7 @@ def test_puts_go_on_when_a_node_comes_back_and_conditions_are_not_done_twice(tmp
 
 @needs_hazelcast
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not here, and only it can hold an fdatasync")
+@pytest.mark.long
 def test_a_condition_whose_answer_was_lost_is_of_unknown_outcome(tmp_path: Path) -> None:
     with running(tmp_path / "root") as node, connect(node, timeout=120) as store:
         jobs = store.map("jobs")
@@ -233,6 +227,7 @@ def test_a_condition_whose_answer_was_lost_is_of_unknown_outcome(tmp_path: Path)
 
 
 @needs_hazelcast
+@pytest.mark.long
 def test_a_full_disk_is_storage_full(tmp_path: Path) -> None:
     folder = tmp_path / "disk"
     folder.mkdir()

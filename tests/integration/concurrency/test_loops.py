@@ -196,7 +196,7 @@ def test_a_loop_that_goes_down_in_the_middle_of_a_write(tmp_path: Path) -> None:
     assert content(tmp_path) in ({"a": 1}, {"a": 1, "b": 1, "c": 1})
 
 
-def test_a_second_store_in_the_same_loop_waits_for_nobody(tmp_path: Path) -> None:
+def test_a_second_store_in_the_same_loop_does_not_wait(tmp_path: Path) -> None:
     async def main() -> None:
         async with kvwal.aio.open(tmp_path, archive=None) as first:
             await first.map("jobs").put("a", 1)

@@ -113,7 +113,7 @@ def test_an_interpreter_that_ends(tmp_path: Path, how: str, archived: bool) -> N
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL", "SIGHUP", "SIGQUIT"])
-def test_a_signal_that_nobody_handles(tmp_path: Path, name: str) -> None:
+def test_a_signal_without_a_handler(tmp_path: Path, name: str) -> None:
     """It is the end of the process, as by a crash; also for the archiver's process, which gets it too."""
     with running("endless", tmp_path / "root", tmp_path / "archive") as program:
         number = getattr(signal, name)

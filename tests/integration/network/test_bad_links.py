@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
 from tests.support.cluster import network as support
 from tests.support.cluster.links import KINDS, How, Outcome, Round
-from tests.support.cluster.network import Network, networked
+from tests.support.cluster.network import Network
 from tests.support.cluster.nodes import Cluster, needs_hazelcast
 from tests.support.cluster.writers import Writers
 
@@ -22,13 +21,6 @@ pytestmark = [
     pytest.mark.skipif(support.missing() is not None, reason=str(support.missing())),
     pytest.mark.timeout(400 * ROUNDS),
 ]
-
-
-@pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Network]]:
-    """Three members on a network that can be cut; each round leaves all of them serving."""
-    with networked(tmp_path_factory.mktemp("three"), 3, config="[log]\narchive_seconds = 1\n") as made:
-        yield made
 
 
 @pytest.mark.parametrize("kind", KINDS)

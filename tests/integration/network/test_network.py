@@ -12,7 +12,7 @@ import pytest
 from hazelcast.errors import HazelcastError
 from hazelcast.serialization.api import IdentifiedDataSerializable
 
-from kvwal.client.intents import FACTORY
+from kvwal.client.transactions import FACTORY
 from tests.support.cluster import network as support
 from tests.support.cluster.network import Network, networked
 from tests.support.cluster.nodes import INSPECTED, Cluster, Node, needs_hazelcast
@@ -26,13 +26,6 @@ pytestmark = [
     pytest.mark.timeout(400),
 ]
 SMALL = "[log]\narchive_seconds = 1\n"
-
-
-@pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Network]]:
-    """Three members on a network that can be cut; each test leaves all of them serving."""
-    with networked(tmp_path_factory.mktemp("three"), 3, config=SMALL) as made:
-        yield made
 
 
 @contextmanager

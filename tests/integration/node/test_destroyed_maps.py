@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 import kvwal
 from tests.support.cluster.leftovers import COUNT, SOON, figures_of, folders, make_and_destroy, none_left
 from tests.support.cluster.nodes import CLUSTER, needs_hazelcast, running
 from tests.support.polling import until
 
-pytestmark = needs_hazelcast
+pytestmark = [needs_hazelcast, pytest.mark.long]
 
 
 def test_maps_that_are_made_and_destroyed_leave_nothing(tmp_path: Path) -> None:

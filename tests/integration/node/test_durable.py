@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hazelcast.core import HazelcastJsonValue
-from hazelcast.serialization.api import CompactReader, CompactSerializer, CompactWriter, Portable
 
 import kvwal
 from kvwal.entry import DROPPED, Entry
 from kvwal.log.ring import Submission, size_of
-from tests.support.cluster.nodes import CLUSTER, JAR, Node, java_tool, needs_hazelcast, running
+from tests.support.cluster.nodes import CLUSTER, JAR, Node, java_tool, needs_hazelcast
+from tests.support.cluster.types import JAVA, TYPED, VALUES, Employee
 from tests.support.polling import until
 
 pytestmark = needs_hazelcast
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """One node for all tests here: each has maps of its own."""
-    with running(tmp_path_factory.mktemp("node") / "root") as node:
-        yield node
 
 
 def contents(node: Node, name: str) -> dict[Any, Any]:
@@ -90,75 +81,6 @@ def test_every_way_of_writing_survives_a_kill(node: Node) -> None:
     assert {name: contents(node, name) for name in before} == before
 
 
-class Employee:
-    def __init__(self, name: str, age: int, boss: Employee | None = None) -> None:
-        self.name, self.age, self.boss = name, age, boss
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Employee) and self.__dict__ == other.__dict__
-
-
-class EmployeeSerializer(CompactSerializer[Employee]):
-    def read(self, reader: CompactReader) -> Employee:
-        return Employee(reader.read_string("name"), reader.read_int32("age"), reader.read_compact("boss"))
-
-    def write(self, writer: CompactWriter, employee: Employee) -> None:
-        writer.write_string("name", employee.name)
-        writer.write_int32("age", employee.age)
-        writer.write_compact("boss", employee.boss)
-
-    def get_type_name(self) -> str:
-        return "employee"
-
-    def get_class(self) -> type[Employee]:
-        return Employee
-
-
-class Point(Portable):
-    def __init__(self, x: int = 0) -> None:
-        self.x = x
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Point) and self.x == other.x
-
-    def write_portable(self, writer: Any) -> None:
-        writer.write_int("x", self.x)
-
-    def read_portable(self, reader: Any) -> None:
-        self.x = reader.read_int("x")
-
-    def get_factory_id(self) -> int:
-        return 1
-
-    def get_class_id(self) -> int:
-        return 1
-
-
-TYPED = {"compact_serializers": [EmployeeSerializer()], "portable_factories": {1: {1: Point}}}
-
-VALUES: list[tuple[Any, Any, str]] = [
-    ("text", "a ünïcode text, 🐘", "str"),
-    ("empty", "", "str"),
-    ("int", -256, "int"),
-    ("largest int", 2**31 - 1, "int"),
-    ("float", -0.0, "float"),
-    ("not a number", float("nan"), "hz"),
-    ("bool", True, "bool"),
-    ("bytes of an array", bytearray(b"\x00\xff"), "bytes"),
-    ("pickled bytes", b"abc", "hz"),
-    ("pickled", {"a": [1, (2, 3)]}, "hz"),
-    ("list", [1, 2], "hz"),
-    ("json", HazelcastJsonValue('{"b": 1,  "a": [1.50, null]}'), "json"),
-    ("no json", HazelcastJsonValue("nothing of the kind"), "hz"),
-    ("compact", Employee("Ada", 36, Employee("Charles", 60)), "hz"),
-    ("portable", Point(7), "hz"),
-    (7, "int key", "str"),
-    (True, "bool key", "str"),
-    (2.5, "float key", "str"),
-    (Point(1), "portable key", "str"),
-]
-
-
 def raw(client: Any, name: str) -> Any:
     """The map as a client sees it that does not take values apart."""
     proxy = client.get_map(name)
@@ -199,56 +121,8 @@ def test_what_kvwal_has_a_codec_for_can_be_read_without_a_cluster(node: Node) ->
         assert there["json"] == {"b": 1, "a": [1.5, None]}
 
 
-JAVA = """
-import com.hazelcast.client.HazelcastClient;
-import com.hazelcast.client.config.ClientConfig;
-import com.hazelcast.core.HazelcastInstance;
-import com.hazelcast.map.IMap;
-import java.io.Serializable;
-import java.math.BigInteger;
-import java.util.*;
-
-public class Writes {
-    record Job(String name, List<Integer> stages) implements Serializable { }
-
-    public static void main(String[] typed) {
-        ClientConfig config = new ClientConfig();
-        config.setClusterName(typed[1]);
-        config.getNetworkConfig().addAddress(typed[0]);
-        config.setProperty("hazelcast.logging.type", "none");
-        HazelcastInstance client = HazelcastClient.newHazelcastClient(config);
-        IMap<Object, Object> map = client.getMap("java");
-        Map<Object, Object> all = new LinkedHashMap<>();
-        all.put("job", new Job("one", List.of(1, 2)));
-        all.put("long", 5L);
-        all.put("wide long", 1L << 40);
-        all.put("big", BigInteger.TWO.pow(100).negate());
-        all.put("small big", BigInteger.ONE);
-        all.put("short", (short) 3);
-        all.put("float", 1.5f);
-        all.put("date", new Date(0));
-        all.put("uuid", new UUID(1, 2));
-        all.put("map", new HashMap<>(Map.of("a", new Job("two", List.of()))));
-        all.put(5L, "a Long key");
-        all.put(5, "an Integer key");
-        all.put(new Job("key", List.of()), "an object as a key");
-        if (typed[2].equals("write")) {
-            all.forEach(map::set);
-        }
-        all.forEach((key, value) -> {
-            if (!value.equals(map.get(key))) {
-                throw new AssertionError(key + ": " + map.get(key));
-            }
-        });
-        System.out.println(map.size());
-        client.shutdown();
-    }
-}
-"""
-
-
 @pytest.mark.skipif(java_tool("javac") is None, reason="there is no javac to compile a Java client with")
-def test_a_java_client_writes_durably_whatever_its_classes(node: Node, tmp_path: Path) -> None:
+def test_a_java_client_writes_durably_with_any_classes(node: Node, tmp_path: Path) -> None:
     (tmp_path / "Writes.java").write_text(JAVA)
     javac, java = java_tool("javac"), java_tool("java")
     assert javac is not None
@@ -266,6 +140,7 @@ def test_a_java_client_writes_durably_whatever_its_classes(node: Node, tmp_path:
         assert there["long"] == 5
 
 
+@pytest.mark.long
 def test_what_has_expired_is_absent_after_a_restart_and_what_has_not_keeps_its_end(node: Node) -> None:
     with node.client() as client:
         jobs = client.get_map("expiring").blocking()
@@ -292,6 +167,7 @@ def deletes_of(node: Node, name: str) -> int:
         return sum(business.history(f"key-{number}")[0].deleted for number in range(20))
 
 
+@pytest.mark.long
 def test_a_destroyed_map_stays_destroyed_and_may_be_used_again(node: Node) -> None:
     with node.client(**TYPED) as client:
         map_ = client.get_map("short-lived")
@@ -307,6 +183,7 @@ def test_a_destroyed_map_stays_destroyed_and_may_be_used_again(node: Node) -> No
     assert contents(node, "short-lived") == {"key-1": "again"}
 
 
+@pytest.mark.long
 def test_a_drop_that_a_kill_cut_short_is_finished_by_the_next_start(node: Node) -> None:
     with node.client() as client:
         client.get_map("half").blocking().put_all({f"key-{number}": number for number in range(20)})
@@ -332,6 +209,7 @@ def said_of(node: Node, name: str) -> str | None:
     return lines[-1] if lines else None
 
 
+@pytest.mark.long
 def test_a_destroyed_map_with_long_keys_stays_destroyed(node: Node) -> None:
     """The deletes of 5,000 keys of 3.5 KB are more than one block of the log holds."""
     count = 5_000
@@ -355,6 +233,7 @@ def test_a_destroyed_map_with_long_keys_stays_destroyed(node: Node) -> None:
     assert contents(node, "long") == {}
 
 
+@pytest.mark.long
 def test_volatile_maps_are_memory_only(node: Node) -> None:
     with node.client() as client:
         client.get_map("tmp.cache").blocking().put("a", "1")

@@ -17,7 +17,7 @@ from hazelcast.protocol.client_message import REQUEST_HEADER_SIZE, OutboundMessa
 
 import kvwal
 from kvwal.log.files.names import parse_name
-from tests.support.cluster.nodes import CLUSTER, JVM, Node, needs_hazelcast, running
+from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast, running, small_jvm
 from tests.support.sweep.tracing import failing_fdatasync, needs_strace
 
 pytestmark = [needs_hazelcast, pytest.mark.long]
@@ -250,7 +250,7 @@ def test_a_node_whose_memory_cannot_hold_what_its_logs_do_ends(tmp_path: Path) -
         jobs = store.map("jobs")
         for number in range(100):
             jobs.put(f"job-{number}", "x" * 1_000_000)
-    node = Node(tmp_path / "root", jvm=JVM.replace("256m", "64m"), more=["--archive", "none"])
+    node = Node(tmp_path / "root", jvm=small_jvm(heap="64m"), more=["--archive", "none"])
     node.spawn()
     assert node.process is not None
     assert node.process.stdout is not None

@@ -59,7 +59,7 @@ except jvm.java("java.util.concurrent.ExecutionException") as error:
 """
 
 
-def test_who_does_not_answer_is_asked_again_until_any_answer_comes_or_it_is_gone() -> None:
+def test_a_silent_member_is_asked_again_until_it_answers_or_leaves() -> None:
     assert said(ANSWERS) == [
         "['prompt answers'] ['prompt']",
         "['prompt answers', 'silent answers'] ['prompt', 'silent', 'silent', 'silent']",

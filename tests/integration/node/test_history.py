@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from kvwal.client.past import ask
+from kvwal.client.history import ask
 from kvwal.cluster.requests import Question
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast
 from tests.support.ports import free_port

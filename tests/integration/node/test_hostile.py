@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,7 +16,7 @@ from hazelcast.protocol.client_message import OutboundMessage
 from hazelcast.protocol.codec import map_get_codec, map_key_set_with_predicate_codec, map_set_codec
 from hazelcast.serialization.data import Data
 
-from tests.support.cluster.nodes import Node, needs_hazelcast, running
+from tests.support.cluster.nodes import Node, needs_hazelcast
 from tests.support.polling import until
 
 pytestmark = needs_hazelcast
@@ -25,18 +25,6 @@ JAVA_OBJECT = -100
 LONG = "a" * 40 + "!"
 ENDLESS = regex("this", ".*a" * 15 + "b")
 """Billions of steps on `LONG`."""
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    with running(tmp_path_factory.mktemp("hostile") / "root") as node:
-        yield node
-
-
-@pytest.fixture(scope="module")
-def client(node: Node) -> Iterator[HazelcastClient]:
-    with node.client() as client:
-        yield client
 
 
 def java_object(name: str) -> Data:
@@ -106,6 +94,7 @@ def test_like_knows_its_wildcards_and_what_is_escaped(client: HazelcastClient) -
     assert found == {"50\\%": [1], "50%": [1, 2, 3], "x\\_y": [4], "x_y": [4, 5], "line%break": [6], "a.c": [7]}
 
 
+@pytest.mark.long
 def test_a_pattern_that_would_take_for_ever_is_ended_and_readiness_says_so(node: Node, client: HazelcastClient) -> None:
     """More of them than there are threads."""
     words: Any = client.get_map("endless").blocking()
@@ -128,6 +117,7 @@ def test_a_pattern_that_nests_too_deep_is_refused(client: HazelcastClient) -> No
         deep.key_set(regex("this", "(a|b)*"))
 
 
+@pytest.mark.long
 def test_a_like_of_many_wildcards_is_ended(client: HazelcastClient) -> None:
     long: Any = client.get_map("long").blocking()
     long.put(1, "a" * 10_000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -66,18 +66,6 @@ def send(client: HazelcastClient, kind: int, name: str) -> None:
     invocation = Invocation(OutboundMessage(buffer, False))
     client._invocation_service.invoke(invocation)
     invocation.future.result()
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    with running(tmp_path_factory.mktemp("refuses") / "root") as node:
-        yield node
-
-
-@pytest.fixture(scope="module")
-def client(node: Node) -> Iterator[HazelcastClient]:
-    with node.client() as client:
-        yield client
 
 
 @needs_hazelcast

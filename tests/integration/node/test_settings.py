@@ -16,7 +16,7 @@ from kvwal.node.config import NodeFile, parse_address, parse_flush, read_file
 from kvwal.node.metrics import MOST
 from tests.repository.source import ROOT
 from tests.support.cli import kvwal
-from tests.support.cluster.nodes import JVM, Node, needs_hazelcast, running
+from tests.support.cluster.nodes import Node, needs_hazelcast, running, small_jvm
 from tests.support.ports import free_port
 
 
@@ -205,8 +205,7 @@ def test_many_maps_are_told_in_bounded_lines(tmp_path: Path) -> None:
 def test_python_asks_the_jvm_for_no_collections(tmp_path: Path) -> None:
     """JPype would, whenever the process has grown: all of memory is collected then, and Python's threads wait for it."""
     log = tmp_path / "gc.log"
-    jvm = JVM.replace("java_options = [", f'java_options = ["-Xlog:gc*:file={log}", ')
-    with running(tmp_path / "root", jvm=jvm) as node, node.client() as client:
+    with running(tmp_path / "root", jvm=small_jvm(f"-Xlog:gc*:file={log}")) as node, node.client() as client:
         client.get_map("jobs").blocking().put_all({str(number): "x" * 10_000 for number in range(5_000)})
         assert "Pause Young" in log.read_text()
         assert "System.gc()" not in log.read_text()
@@ -231,7 +230,7 @@ def test_a_node_listens_at_the_address_of_a_host_name(tmp_path: Path) -> None:
         assert node.stop() == 0
 
 
-def test_a_host_name_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_host_name_is_refused(tmp_path: Path) -> None:
     found = kvwal("node", str(tmp_path / "root"), "--address", "no-such-host.invalid:5701", "--node", "node-1")
     assert found.code == 2
     assert "no-such-host.invalid" in found.err

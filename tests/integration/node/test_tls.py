@@ -15,6 +15,7 @@ import kvwal
 from kvwal.errors import ClusterUnreachable
 from tests.support.cli import kvwal as run
 from tests.support.cluster.nodes import CLUSTER, cluster, needs_hazelcast
+from tests.support.ports import free_port
 
 TOKEN = "correct-horse-battery-staple"
 KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
@@ -95,7 +96,9 @@ def test_two_members_and_their_clients_speak_tls(tmp_path: Path, monkeypatch: py
 def test_tls_without_a_token_is_refused(tmp_path: Path) -> None:
     config = tmp_path / "node.toml"
     config.write_text(make_authority(tmp_path / "own").config)
-    ran = run("node", tmp_path / "root", "--node", "node-1", "--address", "127.0.0.1:5701", "--config", config)
+    ran = run(
+        "node", tmp_path / "root", "--node", "node-1", "--address", f"127.0.0.1:{free_port()}", "--config", config
+    )
     assert ran.code == 2
     assert "[tls] without a token" in ran.err
 
@@ -108,7 +111,9 @@ def test_files_that_are_no_certificate_are_named(tmp_path: Path, monkeypatch: py
     config.write_text(
         "[tls]\n" + "".join(f'{name} = "{tmp_path / "empty"}"\n' for name in ("certificate", "key", "authority"))
     )
-    ran = run("node", tmp_path / "root", "--node", "node-1", "--address", "127.0.0.1:5701", "--config", config)
+    ran = run(
+        "node", tmp_path / "root", "--node", "node-1", "--address", f"127.0.0.1:{free_port()}", "--config", config
+    )
     assert ran.code == 2
     assert "[tls]" in ran.err
     assert "PEM" in ran.err

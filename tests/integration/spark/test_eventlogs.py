@@ -196,7 +196,7 @@ def test_one_reader_follows_a_log_that_grows(store: kvwal.Store, tmp_path: Path,
     running.rename(tmp_path / written.plain.name)
     reader.advance()
     reader.close()
-    assert reader.fold.position.complete
+    assert reader.projection.position.complete
     assert recorded(store) == in_one_go(tmp_path, written.plain)
 
 

@@ -52,7 +52,7 @@ def test_all_failures_of_a_close_are_told(tmp_path: Path, monkeypatch: pytest.Mo
         def fail(error: BaseException = error) -> None:
             raise error
 
-        monkeypatch.setattr(writer._appender, "close", lambda *, seal, fail=fail: fail())
+        monkeypatch.setattr(writer.appender, "close", lambda *, seal, fail=fail: fail())
     with pytest.raises(LogFailed, match="the log of a") as raised:
         store.close()
     assert "c failed too" in "".join(raised.value.__notes__)

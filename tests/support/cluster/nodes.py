@@ -11,23 +11,25 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import hazelcast
 import pytest
 
+import kvwal
 from tests.repository.source import ROOT
+from tests.support.cluster.class_data import java_options
 from tests.support.polling import until
 from tests.support.ports import free_port
 
 JAR = ROOT / ".cache" / "jars" / "hazelcast-5.7.0.jar"
 GLUE = ROOT / "kvwal" / "node" / "glue.jar"
 CLUSTER = "test"
-JVM = """heap = "256m"
-java_options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-"""
-"""A JVM that is small and starts quickly."""
+JAVA_OPTIONS = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+"""For a JVM that starts quickly and needs few threads."""
 INSPECTED = "-Dkvwal.inspect=true"
 """For JAVA_TOOL_OPTIONS: clients may look into the members' own maps, and ask as a member does."""
 
@@ -39,7 +41,7 @@ needs_hazelcast = pytest.mark.skipif(
 
 class Node:
     """One node under `root`. Its ports stay the same from start to start; `log` is its standard error, of all starts,
-    `prefix` a command that it always runs under."""
+    `prefix` a command that it always runs under. `jvm` is what its file says of its JVM; by default that is a small one."""
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class Node:
         config: str = "",
         more: Sequence[str] = (),
         host: str = "127.0.0.1",
-        jvm: str = JVM,
+        jvm: str | None = None,
     ) -> None:
         self.root = root
         self.name = name
@@ -59,7 +61,7 @@ class Node:
         self.more = list(more)
         self.log = root.parent / f"{root.name}-{name}.log"
         self._config = root.parent / f"{root.name}-{name}.toml"
-        self._config.write_text(jvm + config)
+        self._config.write_text((small_jvm() if jvm is None else jvm) + config)
         self.process: subprocess.Popen[str] | None = None
         self._serves = False
 
@@ -166,6 +168,49 @@ class Node:
             yield client
         finally:
             client.shutdown()
+
+
+def small_jvm(*more: str, heap: str = "256m") -> str:
+    """Settings of a node: a JVM that is small and starts quickly, with `more` Java options."""
+    return _settings(heap, [*JAVA_OPTIONS, *_class_data(), *more])
+
+
+def _settings(heap: str, options: Sequence[str]) -> str:
+    return f'heap = "{heap}"\njava_options = {json.dumps(list(options))}\n'
+
+
+@cache
+def _class_data() -> list[str]:
+    return java_options([JAR, GLUE], _fill_class_data)
+
+
+def _fill_class_data(option: str) -> None:
+    """Run two nodes that do a little of everything; the JVM of the first one writes its classes when it ends."""
+    with TemporaryDirectory() as folder:
+        first = Node(Path(folder) / "root-1", "node-1", jvm=_settings("256m", [*JAVA_OPTIONS, option]))
+        second = Node(Path(folder) / "root-2", "node-2", jvm=_settings("256m", JAVA_OPTIONS))
+        for node in (first, second):
+            node.more = ["--members", f"{first.address},{second.address}", "--archive", str(Path(folder) / "archive")]
+            node.spawn()
+        try:
+            first.wait_ready()
+            second.wait_ready()
+            with first.client() as client:
+                plain = client.get_map("plain").blocking()
+                plain.put_all({"a": 1, "b": 2})
+                plain.put("c", 3, ttl=60)
+                plain.delete("a")
+                plain.entry_set()
+            with kvwal.connect(first.address, cluster=CLUSTER) as store:
+                jobs = store.map("jobs")
+                with jobs.transaction() as together:
+                    together["a"], together["b"] = 1, 2
+                jobs.history("a")
+            first.figures()
+        finally:
+            for node, end in ((first, Node.stop), (second, Node.kill)):
+                if node.process is not None:
+                    end(node)
 
 
 class Cluster:

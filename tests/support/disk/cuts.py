@@ -19,9 +19,10 @@ from archive.layout import Place
 from kvwal.codecs import registry
 from kvwal.entry import Entry
 from kvwal.log.files.names import log_folder
-from kvwal.log.reader import End, SegmentReader, entry_decoder
+from kvwal.log.reader import SegmentEnd, SegmentReader, entry_decoder
 from kvwal.log.recovery import Recovered, RecoveryTarget, recover
-from tests.support.disk.power import Choice, Cut, Image, MemoryDisk
+from tests.support.disk.durability import Choice, Image
+from tests.support.disk.power import Cut, MemoryDisk
 
 ROOT = Path("/disk")
 PLACE = Place("default", "local", "b", "local")
@@ -93,7 +94,7 @@ def _check_sealed(disk: MemoryDisk, found: Recovered) -> None:
     for at, segment in enumerate(found.sealed):
         reader = SegmentReader(segment.path, disk.read(segment.path))
         assert sum(len(entries) for entries in reader.entries(entry_decoder())) == segment.last - segment.first + 1
-        assert reader.ending() is End.SEALED
+        assert reader.ending() is SegmentEnd.SEALED
         assert reader.seal_crc == segment.crc
         if at:
             assert segment.first == found.sealed[at - 1].last + 1, "segments without a gap"

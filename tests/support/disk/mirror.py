@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.disk.power import Content, Image, MemoryDisk
+from tests.support.disk.durability import Content, Image
+from tests.support.disk.power import MemoryDisk
 
 
 class Mirror:

@@ -71,3 +71,22 @@ def recovered(folder: Path) -> tuple[Recovered, list[bytes]]:
 def keys(count: int) -> list[bytes]:
     """The keys of the first `count` entries."""
     return [b"key-%04d" % number for number in range(1, count + 1)]
+
+
+def segments(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.wal"))
+
+
+def three_groups(folder: Path) -> Writer:
+    writer = Writer(folder)
+    for size in (2, 3, 4):
+        writer.group(size)
+    return writer
+
+
+def three_segments(folder: Path) -> Writer:
+    writer = Writer(folder)
+    for size in (2, 3, 4):
+        writer.group(size)
+        writer.appender.rotate()
+    return writer

@@ -22,7 +22,7 @@ def objects(tmp_path: Path) -> Objects:
     return open_objects(str(tmp_path))
 
 
-def test_nobody_owns_a_fresh_place(objects: Objects) -> None:
+def test_a_fresh_place_has_no_owner(objects: Objects) -> None:
     assert registry.owner(objects, PLACE) is None
     assert registry.registered(objects, "ns", "local") == []
 
@@ -99,7 +99,7 @@ def test_taking_over_twice_is_once(objects: Objects) -> None:
     assert [item.key for item in objects.list("")] == [registration_key(PLACE, 1), registration_key(PLACE, 2)]
 
 
-def test_of_two_who_take_over_one_fails(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_of_two_take_overs_fails(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
     registry.register(objects, PLACE, "log-1")
     real_put = LocalObjects.put_if_absent
 

@@ -83,7 +83,7 @@ def test_small_jobs_that_wait_go_together_and_large_ones_alone() -> None:
     asyncio.run(main())
 
 
-def test_who_is_cancelled_takes_no_other_with_it() -> None:
+def test_a_cancelled_task_cancels_no_other() -> None:
     async def main() -> None:
         child = Slow()
         archiver = Archiver(ThreadWorkers("test", 1), lambda: child)  # type: ignore[arg-type, return-value]

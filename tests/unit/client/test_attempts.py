@@ -113,14 +113,14 @@ def test_a_clear_that_one_member_refused_is_of_unknown_outcome() -> None:
         future.set_exception(error)
         return future
 
-    def result(begin: Any, what: str, *, writes: bool) -> Any:
+    def result(begin: Any, label: str, *, writes: bool) -> Any:
         try:
             return begin().result()
         except HazelcastError as found:
-            raise translate(found, what, writes=writes) from found
+            raise translate(found, label, writes=writes) from found
 
     proxy = SimpleNamespace(clear=refused)
-    target = SimpleNamespace(timeout=1)
-    link: Any = SimpleNamespace(target=target, map=lambda name: proxy, result=result)
+    address = SimpleNamespace(timeout=1)
+    link: Any = SimpleNamespace(address=address, map=lambda name: proxy, result=result)
     with pytest.raises(CommitUnknown, match=r"some keys may be deleted.*disk is full"):
         ClusterBusiness(link, "jobs", lambda call: call()).clear()

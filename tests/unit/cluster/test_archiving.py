@@ -33,7 +33,7 @@ async def settle(archiving: Archiving, statuses: list[Status]) -> None:
         await archiving._task
 
 
-def test_who_asks_is_answered_once_all_have_archived_since() -> None:
+def test_a_request_is_answered_once_all_members_have_archived_since() -> None:
     async def run() -> None:
         archive = Archive()
         a, b = Archiving("a", archive), Archiving("b", archive)
@@ -65,7 +65,7 @@ def test_two_that_ask_at_once_are_both_answered_however_their_clocks_differ() ->
     asyncio.run(run())
 
 
-def test_whoever_starts_again_asks_by_a_number_that_nobody_has_answered() -> None:
+def test_a_restarted_member_asks_by_a_new_number() -> None:
     async def run() -> None:
         b = Archiving("b", Archive())
         a = Archiving("a", Archive())

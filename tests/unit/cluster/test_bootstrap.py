@@ -24,7 +24,7 @@ def status(
     )  # fmt: skip
 
 
-def test_every_listed_address_is_waited_for_when_nobody_remembers_anything() -> None:
+def test_every_listed_address_is_waited_for_without_any_membership_file() -> None:
     assert missing([status("a")], ["a"]) == ["h:2", "h:3"]
     assert missing([status(name) for name in "abc"], list("abc")) == []
 

@@ -39,7 +39,7 @@ def all_told(**of_the_last: Any) -> list[Status]:
     return [told(NAMES[0]), told(NAMES[1]), told(NAMES[2], **of_the_last)]
 
 
-def test_the_disks_are_enough_when_all_are_there_and_nobody_else_ever_wrote() -> None:
+def test_the_disks_are_enough_when_every_writer_is_there() -> None:
     assert is_away(all_told(), NAMES)
     assert unproved(all_told(), NAMES) == []
 

@@ -24,9 +24,9 @@ from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.engine import Engine
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import FakeClock, make_options
+from tests.support.log.submissions import entry
+from tests.support.log.submissions import put as submit
 from tests.unit.archive.test_forget import WHERE, archived, delete, mark, place, put
-from tests.unit.store.test_retirement import entry
-from tests.unit.store.test_retirement import put as submit
 
 SKEW = 5
 

@@ -53,12 +53,12 @@ def test_it_is_enough_that_one_of_both_does_not_hear_the_other(cut: tuple[str, s
     assert victims(witness, THREE, first(THREE), reports) == [younger]
 
 
-def test_the_oldest_goes_that_hears_nobody_and_nobody_else() -> None:
+def test_only_the_oldest_member_that_hears_no_other_leaves() -> None:
     cut = [("oldest", "middle"), ("oldest", "youngest")]
     assert judged(THREE, cut) == {"oldest": ["oldest"], "middle": [], "youngest": []}
 
 
-def test_another_one_that_hears_nobody_is_left_to_hazelcast_which_cuts_it_off_alone() -> None:
+def test_a_younger_member_without_links_is_left_to_hazelcast() -> None:
     """All links may be cut: then the oldest alone ends, and the others can be a majority when they meet."""
     cut = [("oldest", "youngest"), ("middle", "youngest")]
     assert judged(THREE, cut) == {name: [] for name in THREE}
@@ -73,7 +73,7 @@ def test_one_that_says_that_it_hears_nobody_goes_although_all_hear_it(deaf: str)
     assert victims(deaf, THREE, first(THREE), reports) == [], "all links may be cut, for all it knows"
 
 
-def test_nobody_goes_where_those_who_stay_could_not_serve() -> None:
+def test_no_member_leaves_where_the_remaining_ones_could_not_serve() -> None:
     assert judged(["one", "other"], [("one", "other")]) == {"one": [], "other": []}
     assert judged(FIVE, [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "a")])["a"] == []
     expected = first([*FIVE, "killed"])
@@ -92,12 +92,12 @@ def test_a_large_cluster_with_few_bad_links_judges_and_with_many_leaves_it_to_ha
 
 
 @pytest.mark.parametrize("silent", [3.5, 4.9])
-def test_nobody_goes_as_long_as_a_link_may_be_slow(silent: float) -> None:
+def test_no_member_leaves_while_a_link_may_be_slow(silent: float) -> None:
     reports = seen("oldest", THREE, [("oldest", "middle")], silent=silent)
     assert victims("oldest", THREE, first(THREE), reports) == []
 
 
-def test_nobody_goes_as_long_as_the_witness_may_be_cut_off_too() -> None:
+def test_no_member_leaves_while_the_witness_may_be_cut_off_too() -> None:
     """The oldest one is cut off from both, and the other one has not noticed for as long."""
     reports = [
         Report("youngest", "oldest", 5.2, 0.0),

@@ -171,14 +171,14 @@ def test_no_two_halves_may_serve(seed: int) -> None:
             assert not (may_serve(members, one) and may_serve(members, other)), (seed, number, one, other)
 
 
-def test_who_left_in_order_is_expected_no_more(agreed: Agreed) -> None:
+def test_a_member_that_left_in_order_is_not_expected(agreed: Agreed) -> None:
     members = started(agreed, 3)
     leave(agreed, members, "node-1")
     leave(agreed, members, "node-2")
     assert may_serve(members, {"node-3"})
 
 
-def test_who_was_killed_is_expected(agreed: Agreed) -> None:
+def test_a_killed_member_is_expected(agreed: Agreed) -> None:
     members = started(agreed, 3)
     gone(agreed, members, "node-1")
     settle(members)
@@ -188,7 +188,7 @@ def test_who_was_killed_is_expected(agreed: Agreed) -> None:
     assert not may_serve(members, {"node-3"})
 
 
-def test_who_was_killed_is_expected_no_more_once_the_operator_says_that_it_will_not_come(agreed: Agreed) -> None:
+def test_a_killed_member_is_not_expected_once_the_operator_leaves_it_out(agreed: Agreed) -> None:
     members = started(agreed, 3)
     gone(agreed, members, "node-1")
     gone(agreed, members, "node-2")
@@ -199,13 +199,13 @@ def test_who_was_killed_is_expected_no_more_once_the_operator_says_that_it_will_
     assert may_serve(members, {"node-3"})
 
 
-def test_who_lives_is_not_left_out(agreed: Agreed) -> None:
+def test_a_living_member_cannot_be_left_out(agreed: Agreed) -> None:
     members = started(agreed, 3)
     assert members["node-1"].enter(gone=("node-2",))
     assert agreed.now == first(NAMES[:3])
 
 
-def test_who_is_there_and_whose_status_was_lost_is_waited_for(agreed: Agreed) -> None:
+def test_a_present_member_without_a_status_is_waited_for(agreed: Agreed) -> None:
     members = started(agreed, 4)
     before = agreed.now
     del agreed.statuses["node-2"]
@@ -218,7 +218,7 @@ def test_who_is_there_and_whose_status_was_lost_is_waited_for(agreed: Agreed) ->
     assert agreed.now != before
 
 
-def test_who_comes_counts_when_all_know(agreed: Agreed) -> None:
+def test_a_joining_member_counts_once_all_members_know(agreed: Agreed) -> None:
     members = started(agreed, 2)
     members["node-3"] = Member(agreed, "node-3")
     assert not members["node-3"].enter()
@@ -229,7 +229,7 @@ def test_who_comes_counts_when_all_know(agreed: Agreed) -> None:
     assert members["node-1"].expected == NAMES[:3]
 
 
-def test_a_half_that_may_not_serve_lets_nobody_in(agreed: Agreed) -> None:
+def test_a_half_that_may_not_serve_admits_no_member(agreed: Agreed) -> None:
     members = started(agreed, 3)
     gone(agreed, members, "node-1")
     gone(agreed, members, "node-2")
@@ -238,14 +238,14 @@ def test_a_half_that_may_not_serve_lets_nobody_in(agreed: Agreed) -> None:
     assert not members["node-4"].serves
 
 
-def test_what_went_with_those_who_went_is_told_again(agreed: Agreed) -> None:
+def test_what_was_lost_with_lost_members_is_told_again(agreed: Agreed) -> None:
     members = started(agreed, 3)
     agreed.now = None
     settle(members)
     assert agreed.now == first(NAMES[:3])
 
 
-def test_who_has_failed_goes_only_if_the_others_may_serve(agreed: Agreed) -> None:
+def test_a_failed_member_leaves_only_if_the_others_may_serve(agreed: Agreed) -> None:
     members = started(agreed, 3)
     one = members["node-1"]
     assert one.quorum_membership.may_go(one.statuses(), at_least=2)

@@ -65,7 +65,7 @@ def test_a_rotation_without_a_descriptor_is_refused_and_poisons_nothing(tmp_path
         jobs = store.map("jobs")
         jobs["a"] = LARGE
         if call == "open":
-            jobs._business.log.appender.let_go(sync=True)  # type: ignore[attr-defined]
+            jobs._business.log.appender.close_idle(sync=True)  # type: ignore[attr-defined]
         disk.none = {call}
         with pytest.raises(StorageFull, match="no file descriptor"):
             fill(jobs)
@@ -89,7 +89,7 @@ def test_a_log_that_rests_holds_no_descriptor_and_wakes_at_its_next_write(tmp_pa
             each["a"] = 1
         assert open_files() >= before + 50
         for each in maps:
-            each._business.log.appender.let_go(sync=False)  # type: ignore[attr-defined]
+            each._business.log.appender.close_idle(sync=False)  # type: ignore[attr-defined]
         assert open_files() <= before + 2
         for each in maps:
             each["b"] = 2
@@ -113,7 +113,7 @@ class Resting:
             self.is_open = True
             self._budget.opened(self)
 
-    def let_go(self, *, sync: bool) -> bool:
+    def close_idle(self, *, sync: bool) -> bool:
         if self._busy or not self.is_open:
             return False
         self.is_open = False
@@ -201,7 +201,7 @@ def test_a_resting_log_is_held_against_other_processes_and_against_this_one(tmp_
     with kvwal.open(tmp_path, archive=None) as store:
         jobs = store.map("jobs")
         jobs["a"] = 1
-        jobs._business.log.appender.let_go(sync=True)  # type: ignore[attr-defined]
+        jobs._business.log.appender.close_idle(sync=True)  # type: ignore[attr-defined]
         assert f"the log is held by pid {os.getpid()}" in child(tmp_path, "jobs")
         assert child(tmp_path, "other").strip() == "written", "a business of its own"
         with kvwal.open(tmp_path, archive=None) as second, pytest.raises(StoreLocked, match=f"pid {os.getpid()}"):
@@ -222,7 +222,7 @@ def test_an_fdatasync_that_fails_when_a_log_goes_to_rest_poisons_it(tmp_path: Pa
         jobs = store.map("jobs")
         jobs["a"] = 1
         disk.fail("datasync")
-        assert not jobs._business.log.appender.let_go(sync=True)  # type: ignore[attr-defined]
+        assert not jobs._business.log.appender.close_idle(sync=True)  # type: ignore[attr-defined]
         with pytest.raises((CommitUnknown, LogFailed)):
             jobs["b"] = 2
         with pytest.raises(LogFailed):

@@ -19,8 +19,8 @@ from kvwal.log.files.format import (
     HEAD_BYTES,
     MAX_PAYLOAD,
     Block,
+    BlockKind,
     Header,
-    Kind,
     Seal,
     SnapshotHeader,
     checksum,
@@ -78,7 +78,7 @@ def blocks(data: bytes) -> Iterator[Block]:
 
 def shown(block: Block) -> str:
     """A payload as the page shows it."""
-    if block.kind is Kind.ENTRIES:
+    if block.kind is BlockKind.ENTRIES:
         return f"{len(entry_decoder()(block.payload))} entries"
     return msgspec.json.encode(msgspec.msgpack.decode(block.payload)).decode()
 
@@ -101,8 +101,8 @@ def test_the_head_of_a_block() -> None:
     assert f"at most {MAX_PAYLOAD}" in layout[0][3]
     assert layout[-1][:3] == [str(HEAD_BYTES), "length", "payload"]
     assert f"multiple of {ALIGNMENT}" in section("segment", "Block")
-    written, crc = pack_block(Kind.ENTRIES, b"payload", salt=7, offset=16, flags=DURABLE)
-    values = {"length": 7, "crc": crc, "kind": Kind.ENTRIES, "flags": DURABLE, "reserved": 0}
+    written, crc = pack_block(BlockKind.ENTRIES, b"payload", salt=7, offset=16, flags=DURABLE)
+    values = {"length": 7, "crc": crc, "kind": BlockKind.ENTRIES, "flags": DURABLE, "reserved": 0}
     head = b"".join(written)[:HEAD_BYTES]
     for at, size, field, _ in layout[:-1]:
         assert int.from_bytes(head[int(at) : int(at) + int(size)], "little") == values[field]
@@ -110,7 +110,7 @@ def test_the_head_of_a_block() -> None:
 
 def test_the_kinds_and_the_flags() -> None:
     _, kinds, flags = tables(section("segment", "Block"))
-    assert [(int(row[0]), row[1]) for row in kinds[1:]] == [(kind.value, kind.name.lower()) for kind in Kind]
+    assert [(int(row[0]), row[1]) for row in kinds[1:]] == [(kind.value, kind.name.lower()) for kind in BlockKind]
     assert kinds[0][0] == "0"
     assert unpack_block(bytes(100), 0, 0) is None
     assert [row[:2] for row in flags] == [[str(DURABLE), "durable"]]
@@ -178,7 +178,9 @@ def test_written_anew_a_golden_file_is_the_same(path: Path) -> None:
     data = b"".join(pack_header(header))
     for block in list(blocks(golden))[1:-1]:
         payload = encode_entries(decode(block.payload))
-        data += b"".join(pack_block(Kind.ENTRIES, payload, salt=header.salt, offset=len(data), flags=block.flags)[0])
+        data += b"".join(
+            pack_block(BlockKind.ENTRIES, payload, salt=header.salt, offset=len(data), flags=block.flags)[0]
+        )
     seal = decode_seal(list(blocks(golden))[-1].payload)
     assert data + b"".join(pack_seal(seal, salt=header.salt)[0]) == golden
 
@@ -195,5 +197,5 @@ def test_the_snapshot_goes_on_where_the_segment_ends() -> None:
     assert unpacked is not None
     header, last = unpacked[0], list(blocks(DATA))[-1]
     assert (header.last_crc, header.last_sequence) == (last.crc, decode_seal(last.payload).last_sequence)
-    times = [e.timestamp for b in blocks(DATA) if b.kind is Kind.ENTRIES for e in entry_decoder()(b.payload)]
+    times = [e.timestamp for b in blocks(DATA) if b.kind is BlockKind.ENTRIES for e in entry_decoder()(b.payload)]
     assert header.last_timestamp == max(times)

@@ -14,7 +14,7 @@ from kvwal.log.appender import Appender
 from kvwal.log.files.format import find_blocks, unpack_header
 from kvwal.log.files.names import segment_name
 from kvwal.log.files.segment import SEAL_ROOM
-from kvwal.log.reader import End, SegmentReader, entry_decoder
+from kvwal.log.reader import SegmentEnd, SegmentReader, entry_decoder
 from kvwal.ports.disk import OS_DISK
 from tests.support.disk.faults import FakeClock, FakeDisk, open_store
 from tests.support.disk.power import OpenFolder
@@ -105,12 +105,12 @@ def test_a_segment_takes_little_until_it_is_written(tmp_path: Path) -> None:
 def test_a_quiet_log_prepares_nothing_and_a_busy_one_a_spare(tmp_path: Path) -> None:
     files = Files(tmp_path, MEDIUM)
     files.put(1)
-    assert files.appender.wants_spare() == 0
+    assert files.appender.wanted_preallocation() == 0
     files.put(300 * KIB)
-    wanted = files.appender.wants_spare()
+    wanted = files.appender.wanted_preallocation()
     assert wanted == 4096 * KIB
     files.appender.preallocated.prepare(wanted)
-    assert files.appender.wants_spare() == 0
+    assert files.appender.wanted_preallocation() == 0
     (spare,) = tmp_path.glob("*.partial")
     assert spare.stat().st_size == wanted
     inode = spare.stat().st_ino
@@ -145,7 +145,7 @@ def test_stale_bytes_of_a_recycled_file_never_parse(tmp_path: Path) -> None:
     assert data[30 * KIB :] == stale[30 * KIB :], "it is the recycled file"
     reader = SegmentReader(path, data)
     assert [len(entries) for entries in reader.entries(entry_decoder())] == [1, 1]
-    assert reader.ending() is End.TORN
+    assert reader.ending() is SegmentEnd.TORN
     assert reader.torn_bytes() == 0
     assert not list(find_blocks(data, reader.end, reader.header.salt))
     unpacked = unpack_header(stale)

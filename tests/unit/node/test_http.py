@@ -51,7 +51,7 @@ def test_without_the_token_figures_stay_closed_and_readiness_is_bare(authorizati
 
 
 @pytest.mark.parametrize(("host", "authorization"), [(FAR, f"Bearer {TOKEN}"), (NEAR, None), ("::1", None)])
-def test_who_shows_the_token_or_is_on_this_machine_reads_all(host: str, authorization: str | None) -> None:
+def test_a_request_with_the_token_or_from_this_machine_reads_all(host: str, authorization: str | None) -> None:
     assert ask(CLOSED, "/metrics", host, authorization) == (200, b"kvwal_figures 1")
     assert b"a path" in ask(CLOSED, "/readyz", host, authorization)[1]
 

@@ -30,7 +30,7 @@ def test_the_largest_have_lines_of_their_own_and_the_rest_has_one() -> None:
     assert sum(each["last_sequence"] for each in told.values()) == 3_000
 
 
-def test_who_is_sick_is_named_however_small() -> None:
+def test_a_failing_map_is_named_however_small() -> None:
     found = {f"map-{size:04d}": stats(size) for size in range(1, 201)}
     found["map-0001"]["failed"] = "EIO"
     found["map-0002"]["archive_error"] = "no answer"

@@ -104,7 +104,7 @@ def test_only_who_was_a_member_can_be_left_out() -> None:
     assert strangers(["e", "zzz"], statuses, ["e"]) == ["zzz"]
 
 
-def test_who_was_left_out_stays_on_record_as_one_that_left(tmp_path: Path) -> None:
+def test_a_member_that_was_left_out_stays_on_record_as_left(tmp_path: Path) -> None:
     """So the same command line can be used again."""
 
     async def run() -> None:

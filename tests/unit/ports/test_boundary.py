@@ -65,7 +65,7 @@ def test_what_a_callback_raised_is_logged(caplog: pytest.LogCaptureFixture) -> N
 
 
 @pytest.mark.parametrize("kind", LEAVING)
-def test_who_waits_for_a_call_on_another_thread_gets_what_it_raises(kind: type[BaseException]) -> None:
+def test_a_waiter_gets_the_error_of_a_call_on_another_thread(kind: type[BaseException]) -> None:
     """A StopIteration, which no future of asyncio takes, as a RuntimeError."""
 
     def call() -> None:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from kvwal.spark.eventlog import lines
 from kvwal.spark.eventlog.lines import DamagedFile, Lines
-from kvwal.spark.events import DamagedLine, JobStart, parse_line
+from kvwal.spark.events.jobs import JobStart
+from kvwal.spark.events.parser import DamagedLine, parse_line
 
 BLOCK = 700
 TEXT = b"".join(

@@ -1,4 +1,4 @@
-"""The recorder's thread and its close when something unforeseen happens: a driver that is not there is stood in for."""
+"""The recorder's thread and its close after an unforeseen error, with a stand-in for Spark's driver."""
 
 from __future__ import annotations
 
@@ -10,29 +10,35 @@ import pytest
 
 import kvwal
 from kvwal.spark import recorder
-from kvwal.spark.eventlog.logs import Identity, Log
+from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog
 from kvwal.spark.recorder import JobRecorder
 from kvwal.spark.spool import add_roll
 from tests.support.polling import until
 
 
-class Driver:
-    """Writes the beginning of an application's event log."""
+class Listener:
+    """Has written the beginning of an application's event log."""
 
-    def __init__(self, spark: object) -> None:
-        self.identity = Identity("app-1", "", "a test")
-
-    def begin(self, folder: Path) -> Log:
+    def __init__(self, folder: Path) -> None:
         path = folder / "eventlog_v2_app-1"
         path.mkdir()
-        log = Log(path)
-        add_roll(log, 0, [
+        self.log = EventLog(path)
+        add_roll(self.log, 0, [
             {"Event": "SparkListenerApplicationStart", "App Name": "a test", "App ID": "app-1", "Timestamp": 1, "User": "me"},
         ])  # fmt: skip
-        return log
 
-    def end(self) -> int:
+    def detach(self) -> int:
         return 0
+
+
+class Driver:
+    """Stands in for the driver of a Spark session."""
+
+    def __init__(self, spark: object) -> None:
+        self.identity = ApplicationIdentity("app-1", "", "a test")
+
+    def attach(self, folder: Path) -> Listener:
+        return Listener(folder)
 
 
 @pytest.fixture(autouse=True)
@@ -89,13 +95,13 @@ def test_a_full_disk_at_the_end_leaves_the_application_its_own_exception(
 
 def test_a_store_that_cannot_be_closed_keeps_the_spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recording: Any = JobRecorder(None, tmp_path, archive=None).start()  # type: ignore[arg-type]
-    close = recording._store.close
+    close = recording._recording.store.close
 
     def fail() -> None:
         close()
         raise OSError("it could not be closed")
 
-    monkeypatch.setattr(recording._store, "close", fail)
+    monkeypatch.setattr(recording._recording.store, "close", fail)
     recording.close()
     assert isinstance(recording.failure, OSError)
     assert (tmp_path / "_spark").exists()

@@ -9,8 +9,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvwal.spark import tasks
-from kvwal.spark.events import TaskEnd, TaskInfo, TaskMetrics, TaskReason
+from kvwal.spark.events.tasks import TaskEnd, TaskEndReason, TaskInfo, TaskMetrics
+from kvwal.spark.projection import task_statistics
 from kvwal.spark.records import Stage, cut, executor_key, from_value, job_key, stage_key, stream_key, to_value
 
 durations = st.lists(st.integers(0, 10**9), min_size=1, max_size=200)
@@ -20,15 +20,15 @@ numbers = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 3)), max_size=20
 def ended(index: int, ms: int = 10, attempt: int = 0, reason: str = "Success") -> TaskEnd:
     """The end of a task."""
     info = TaskInfo(task_id=index, index=index, attempt=attempt, launch_time=1_000, finish_time=1_000 + ms)
-    return TaskEnd(stage_id=0, reason=TaskReason(reason=reason), task_info=info, task_metrics=TaskMetrics())
+    return TaskEnd(stage_id=0, reason=TaskEndReason(reason=reason), task_info=info, task_metrics=TaskMetrics())
 
 
 @given(durations)
 def test_quantiles_are_within_one_percent(spans: list[int]) -> None:
     stage = Stage()
     for index, ms in enumerate(spans):
-        tasks.add_duration(stage, ended(index, ms))
-    tasks.summarise(stage)
+        task_statistics.add_duration(stage, ended(index, ms))
+    task_statistics.summarise(stage)
     ordered = sorted(spans)
     for share, found in (
         (0.25, stage.task_p25_ms),
@@ -45,7 +45,7 @@ def test_quantiles_are_within_one_percent(spans: list[int]) -> None:
 @given(numbers)
 def test_each_run_of_a_task_counts_once(runs: list[tuple[int, int]]) -> None:
     stage = Stage()
-    counted = [run for run in runs if tasks.first_time(stage, ended(run[0], attempt=run[1]))]
+    counted = [run for run in runs if task_statistics.first_time(stage, ended(run[0], attempt=run[1]))]
     assert counted == list(dict.fromkeys(runs))
     spans = [number for span in stage.seen for number in range(span[0], span[1] + 1)]
     assert spans == sorted(attempt << 32 | index for index, attempt in set(runs))
@@ -59,10 +59,10 @@ def test_a_stage_that_was_stored_in_between_is_the_same(runs: list[tuple[int, in
     def count(stage: Stage, part: list[tuple[int, int]]) -> Stage:
         for index, attempt in part:
             task = ended(index, index * 7, attempt)
-            if tasks.first_time(stage, task):
-                tasks.add_task(stage, task)
-                tasks.add_duration(stage, task)
-        tasks.summarise(stage)
+            if task_statistics.first_time(stage, task):
+                task_statistics.add_task(stage, task)
+                task_statistics.add_duration(stage, task)
+        task_statistics.summarise(stage)
         return stage
 
     stored: Any = msgspec.json.decode(msgspec.json.encode(to_value(count(Stage(), runs[:stop]))))
@@ -75,9 +75,9 @@ def test_ways_of_failing_are_few_however_many_tasks_fail() -> None:
     stage = Stage()
     for index in range(1_000):
         task = ended(index, reason=f"Reason{index % 50}")
-        tasks.add_task(stage, task)
-        tasks.add_failure(stage, task)
-    assert len(stage.failures) == tasks.MAX_FAILURES
+        task_statistics.add_task(stage, task)
+        task_statistics.add_failure(stage, task)
+    assert len(stage.failures) == task_statistics.MAX_FAILURES
     assert stage.failures[0].count == 20
     assert stage.failed == 1_000
 

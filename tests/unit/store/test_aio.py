@@ -189,7 +189,7 @@ def test_a_cancelled_write_is_there_whole_or_not_at_all(tmp_path: Path, rounds: 
         assert dict(store.map("jobs")) in ({"before": 1, "after": 1}, {"before": 1, "after": 1, "a": 1, "b": 1})
 
 
-def test_a_cancelled_wait_for_room_writes_nothing_of_it_and_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_cancelled_wait_for_room_writes_nothing_and_blocks_no_other_writer(tmp_path: Path) -> None:
     async def test(store: Store, jobs: Map) -> None:
         await jobs.count()
         tasks = [asyncio.ensure_future(one(jobs, number)) for number in range(100)]

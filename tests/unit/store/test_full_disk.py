@@ -207,13 +207,13 @@ def test_spares_are_given_up_before_a_write_is_refused(tmp_path: Path) -> None:
         salt=0, created_ms=0,
     )  # fmt: skip
     appender = Appender(disk, FakeClock(), tmp_path, header, kvwal.Settings(reserve_bytes=RESERVE), [])
-    appender.prepare_spare(4 * MIB)
+    appender.preallocate(4 * MIB)
     assert list(tmp_path.glob("*zeros*"))
     disk.others = disk.space(tmp_path).free - RESERVE
     appender.append([LARGE], 1, sync=True)
     assert not list(tmp_path.glob("*zeros*"))
     disk.others = CAPACITY - RESERVE
-    appender.prepare_spare(4 * MIB)
+    appender.preallocate(4 * MIB)
     assert not list(tmp_path.glob("*zeros*")), "none is made of the reserve"
     with pytest.raises(StorageFull):
         appender.append([LARGE * 20], 1, sync=True)

@@ -183,7 +183,7 @@ def test_hostile_names_are_refused_before_they_become_paths(tmp_path: Path, name
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-d%2F@1+x", "0", "x" * 128, "LOCK", "a.wal"], ids=repr)
-def test_whatever_name_is_legal_comes_back(tmp_path: Path, name: str) -> None:
+def test_every_legal_name_round_trips(tmp_path: Path, name: str) -> None:
     given = {"namespace": name, "cluster": name, "node": name}
     with kvwal.open(tmp_path, archive=None, **given) as store:
         store.map(name)["a"] = 1

@@ -21,28 +21,19 @@ from kvwal.errors import ConfigError, CorruptLog
 from kvwal.log.files.retired import bring_back, end_of, retired_places
 from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import RecoveryTarget, recover
-from kvwal.log.ring import Submission, size_of
 from kvwal.ports.disk import OS_DISK
 from kvwal.store.engine import Engine
 from kvwal.store.open_business import OpenBusiness
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.cuts import PLACE as ON_DISK
 from tests.support.disk.cuts import ROOT, after_changes, cuts
+from tests.support.disk.durability import Image
 from tests.support.disk.faults import FakeClock, make_options
 from tests.support.disk.lives import OnDisk
-from tests.support.disk.power import Image, MemoryDisk
+from tests.support.disk.power import MemoryDisk
+from tests.support.log.submissions import entry, put
 
 PLACE = Place("default", "local", "b", "local")
-
-
-def put(business: OpenBusiness, *entries: Entry) -> Awaitable[int]:
-    future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    assert business.offer(Submission(list(entries), size_of(list(entries)), future))
-    return future
-
-
-def entry(key: str, *, deleted: bool = False) -> Entry:
-    return Entry(key.encode(), "str", b"" if deleted else b"x", "" if deleted else "bytes", deleted, 0)
 
 
 async def retired(engine: Engine) -> None:

@@ -13,16 +13,16 @@ import com.hazelcast.spi.impl.AllowedDuringPassiveState;
 import com.hazelcast.spi.impl.operationservice.Operation;
 import java.io.IOException;
 import java.util.Set;
-import kvwal.member.TaskFactory;
+import kvwal.node.TaskIds;
 
 /**
- * From the owner of a partition to one of its backups: whether that has all changes of a map there, up to a version. It arrives behind
- * the backups that it asks for. One that is behind asks the owner for the whole partition of the map, as Hazelcast's own check has it do.
+ * Operation that the owner of a partition sends to a backup: does it have all changes of a map up to a version? It arrives behind
+ * the backups that it asks for. A backup that is behind requests the whole partition of the map, as in Hazelcast's own check.
  */
 public final class BackupCheck extends Operation implements IdentifiedDataSerializable, AllowedDuringPassiveState {
     private String map;
     private long version;
-    /** What the backup asked for before is given up: its answer may have been lost with a connection. */
+    /** Discards an earlier request of the backup, whose answer may be lost with its connection. */
     private boolean insists;
     private transient boolean hasAll;
 
@@ -62,7 +62,7 @@ public final class BackupCheck extends Operation implements IdentifiedDataSerial
         return hasAll;
     }
 
-    /** It is asked of a backup. */
+    /** False: it goes to a backup, not to the owner. */
     @Override
     public boolean validatesTarget() {
         return false;
@@ -70,7 +70,7 @@ public final class BackupCheck extends Operation implements IdentifiedDataSerial
 
     @Override
     public void logError(Throwable error) {
-        // It is asked again.
+        // The owner asks again.
     }
 
     @Override
@@ -80,12 +80,12 @@ public final class BackupCheck extends Operation implements IdentifiedDataSerial
 
     @Override
     public int getFactoryId() {
-        return TaskFactory.FACTORY;
+        return TaskIds.FACTORY;
     }
 
     @Override
     public int getClassId() {
-        return TaskFactory.BACKUP_CHECK;
+        return TaskIds.BACKUP_CHECK;
     }
 
     @Override

@@ -20,41 +20,38 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import kvwal.backups.PendingChange.MapPartition;
+import kvwal.node.DaemonThreads;
 import kvwal.quorum.Leases;
 
 /**
- * Asks the backups of a partition whether they have what it changed. A backup that is missing counts as one that has it when no member
- * that is gone can believe any more that it is there: then nobody serves from its memory.
+ * Asks the backups of a partition whether they have all of its changes. A missing backup counts as one that has them once its
+ * lease has ended everywhere: it cannot serve from its memory then.
  */
 final class BackupVerifier {
     private static final long PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
-    /** A backup that has been behind for so long asks the owner once more. */
+    /** A backup that has been behind for this time asks the owner again. */
     private static final long AGAIN_NANOS = TimeUnit.SECONDS.toNanos(10);
     private static final int NEVER = -1;
 
     private final NodeEngineImpl engine;
     private final int backups;
     private final Leases leases;
-    private final PendingChanges pending;
+    private final PendingTable pending;
     private final Map<MapPartition, Long> asked = new ConcurrentHashMap<>();
     private final Map<MapPartition, Long> behind = new ConcurrentHashMap<>();
-    /** The version of the list of members for which it is known that nobody else has a lease. */
+    /** The version of the member list for which no member outside the list has a lease. */
     private volatile int over = NEVER;
     private final AtomicBoolean asksLeases = new AtomicBoolean();
-    private final ExecutorService leaseAsker = Executors.newSingleThreadExecutor(work -> {
-        Thread thread = new Thread(work, "kvwal-pending-leases");
-        thread.setDaemon(true);
-        return thread;
-    });
+    private final ExecutorService leaseAsker = Executors.newSingleThreadExecutor(DaemonThreads.named("kvwal-pending-leases"));
 
-    BackupVerifier(NodeEngineImpl engine, int backups, Leases leases, PendingChanges pending) {
+    BackupVerifier(NodeEngineImpl engine, int backups, Leases leases, PendingTable pending) {
         this.engine = engine;
         this.backups = backups;
         this.leases = leases;
         this.pending = pending;
     }
 
-    /** How many backups have to acknowledge a change; more than there are, if one that is missing may still believe that it is there. */
+    /** How many backups have to acknowledge a change. More than there are, if a missing one may still have a lease. */
     int needed(int partition) {
         InternalPartition found = engine.getPartitionService().getPartition(partition, false);
         int there = 0;
@@ -93,7 +90,7 @@ final class BackupVerifier {
         });
     }
 
-    /** See to it that the answered changes of a place are settled, if they can be; to be called again until they are. */
+    /** Settles the answered changes of a partition if possible. Call it again until they are settled. */
     void ask(MapPartition place) {
         long now = System.nanoTime();
         Long before = asked.get(place);
@@ -101,7 +98,7 @@ final class BackupVerifier {
             return;
         }
         asked.put(place, now);
-        // On the partition's own thread: behind its backups that are sent.
+        // On the partition's own thread, so that the question follows all backups sent before.
         engine.getOperationService().execute(new PartitionSpecificRunnable() {
             @Override
             public int getPartitionId() {
@@ -160,7 +157,8 @@ final class BackupVerifier {
         if (insists) {
             behind.remove(place);
         }
-        Operation check = new BackupCheck(place.map(), version, insists).setPartitionId(place.partition()).setReplicaIndex(replica);
+        Operation check = new BackupCheck(place.map(), version, insists)
+            .setPartitionId(place.partition()).setReplicaIndex(replica);
         InternalCompletableFuture<Boolean> answer = engine.getOperationService()
             .createInvocationBuilder(MapService.SERVICE_NAME, check, backup.address()).setTryCount(1).invoke();
         CompletableFuture<Boolean> hasAll = new CompletableFuture<>();

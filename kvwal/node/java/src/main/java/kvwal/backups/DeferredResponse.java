@@ -12,20 +12,28 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * Sends an operation's answer when every change that it shows is settled: mostly at once. While it is held no thread waits, and the next
- * operation of the partition begins. An error shows nothing, and is not held.
+ * Response handler that sends an operation's response when every pending change that it shows is settled; mostly at once. No
+ * thread waits meanwhile, and the next operation of the partition begins. An error shows no change, and is sent at once.
  */
 @SuppressWarnings({"rawtypes", "unchecked"})
-final class DeferredResponse implements OperationResponseHandler {
+final class DeferredResponse implements OperationResponseHandler, PendingChanges.Held {
     private final PendingChanges pending;
     private final OperationResponseHandler sender;
     private final AtomicBoolean isSent = new AtomicBoolean();
     private Operation operation;
     private boolean changed;
 
-    DeferredResponse(PendingChanges pending, OperationResponseHandler sender) {
+    private DeferredResponse(PendingChanges pending, OperationResponseHandler sender) {
         this.pending = pending;
         this.sender = sender;
+    }
+
+    /** Makes the response of an operation wait for the changes that it shows. */
+    static void install(PendingChanges pending, Operation operation) {
+        OperationResponseHandler<?> handler = operation.getOperationResponseHandler();
+        if (handler != null && !(handler instanceof DeferredResponse) && !(handler instanceof StepHandler)) {
+            operation.setOperationResponseHandler(new DeferredResponse(pending, handler));
+        }
     }
 
     @Override
@@ -61,8 +69,9 @@ final class DeferredResponse implements OperationResponseHandler {
         return response instanceof Throwable || response instanceof ErrorResponse || response instanceof CallTimeoutResponse;
     }
 
-    /** Nothing of it was shown; what the operation itself changed is there, or not. */
-    void fail(RuntimeException error) {
+    /** Sends an error instead of the response. A change that the operation itself made may exist or not. */
+    @Override
+    public void fail(RuntimeException error) {
         send(changed ? new IndeterminateOperationStateException("The change is in a log, and not known to be at its backups: "
             + error.getMessage()) : error);
     }

@@ -5,19 +5,22 @@ import com.hazelcast.spi.impl.operationservice.Operation;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 
-/** A change of one partition that a backup may lack: from before it is logged until the backups have it, or will not serve without it. */
+/**
+ * Change of one partition that a backup may lack. It begins before the change is logged, and ends when every backup has it or can
+ * no longer serve without it.
+ */
 public final class PendingChange {
-    /** Where changes are settled together. */
+    /** One partition of one map: its changes are settled together. */
     record MapPartition(String map, int partition) { }
 
     final MapPartition place;
-    /** Done when it is settled; failed when this member can no longer find out, since another one owns the partition. */
+    /** Done when the change is settled; failed when another member owns the partition, so that this one cannot find out. */
     final CompletableFuture<Void> settled = new CompletableFuture<>();
     private final List<Data> keys;
-    /** Whose change it is; null once that is answered: what it changed in memory is there by then, and its backups are sent. */
+    /** The operation that made the change; null once it has responded: memory has the change then, and backups were sent. */
     private volatile Operation operation;
     private volatile long answered;
-    /** Nobody will hear of its backups' acknowledgements, or they did not come. */
+    /** Acknowledgements of the backups did not come, or cannot be heard. */
     private volatile boolean isUnsure;
 
     PendingChange(MapPartition place, List<Data> keys, Operation operation) {
@@ -47,7 +50,7 @@ public final class PendingChange {
         isUnsure = true;
     }
 
-    /** Whether it is time to ask the backups: acknowledgements usually come much sooner than after `patience` nanoseconds. */
+    /** Whether to ask the backups now: acknowledgements usually come long before `patience` nanoseconds. */
     boolean isDue(long now, long patience) {
         return isAnswered() && (isUnsure || now - answered > patience);
     }

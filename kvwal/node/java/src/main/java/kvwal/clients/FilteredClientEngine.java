@@ -7,19 +7,22 @@ import com.hazelcast.client.impl.protocol.codec.ClientAuthenticationCustomCodec;
 import com.hazelcast.instance.impl.Node;
 import com.hazelcast.internal.nio.Connection;
 import kvwal.node.NotWritten;
+import kvwal.node.ReadyGate;
 import kvwal.security.Token;
 
-/** Hazelcast's server side of clients, behind the token and the rules of ServicePolicy: each request of each client passes `accept`. */
+/** Hazelcast's client engine behind the token and ServicePolicy: every request of every client passes `accept`. */
 public final class FilteredClientEngine extends ClientEngineImpl {
-    /** Credentials that Hazelcast's open edition refuses: it takes none. */
+    /** Credentials that Hazelcast's open edition refuses: it accepts none. */
     private static final String WRONG = "wrong";
 
+    private final Node node;
     private final ServicePolicy services;
     private final Token token;
 
-    /** `token` may be null: then every client is let in. */
+    /** `token` may be null: then every client is accepted. */
     public FilteredClientEngine(Node node, ServicePolicy services, Token token) {
         super(node);
+        this.node = node;
         this.services = services;
         this.token = token;
     }
@@ -36,9 +39,28 @@ public final class FilteredClientEngine extends ClientEngineImpl {
             refuse(message, new NotWritten(RequestLimit.REFUSAL));
         } else if (refusal != null) {
             refuse(message, new UnsupportedOperationException(refusal));
+        } else if (ServicePolicy.isOfLoggedMap(message)) {
+            acceptOfLoggedMap(message);
         } else {
             super.accept(services.onlyServed(message));
         }
+    }
+
+    /**
+     * While memory is loading, Hazelcast would retry for minutes before it answers; so the client is told at once, and retries
+     * for as long as it is configured to.
+     *
+     * A backup-aware client waits for the backups itself, and by default takes a change for done after five seconds without their
+     * acknowledgement, although only a member that is cut off may have it. Without the flag the owner waits for every client,
+     * and reports a backup that did not acknowledge.
+     */
+    private void acceptOfLoggedMap(ClientMessage message) {
+        if (!ServicePolicy.isRegistration(message) && !ReadyGate.of(node.hazelcastInstance).isRecovered()) {
+            refuse(message, ReadyGate.stillLoading(ServicePolicy.name(message)));
+            return;
+        }
+        message.getStartFrame().flags &= ~ClientMessage.BACKUP_AWARE_FLAG;
+        super.accept(message);
     }
 
     private void refuse(ClientMessage message, RuntimeException error) {
@@ -48,17 +70,18 @@ public final class FilteredClientEngine extends ClientEngineImpl {
     }
 
     /**
-     * A client's first message as Hazelcast's open edition takes it, which knows no credentials: without them if they were the token,
-     * else with wrong ones. Everything else that comes before it Hazelcast refuses by itself.
+     * Translates a client's first message for Hazelcast's open edition, which knows no credentials: it gets none if the client
+     * showed the token, else wrong ones. Hazelcast itself refuses every other message before authentication.
      */
     private ClientMessage authenticated(ClientMessage message) {
         ClientMessage checked;
         if (message.getMessageType() == ClientAuthenticationCustomCodec.REQUEST_MESSAGE_TYPE) {
             ClientAuthenticationCustomCodec.RequestParameters told = ClientAuthenticationCustomCodec.decodeRequest(message);
             String credentials = token.is(told.credentials) ? null : WRONG;
-            checked = ClientAuthenticationCodec.encodeRequest(told.clusterName, credentials, credentials, told.uuid, told.clientType,
-                told.serializationVersion, told.clientHazelcastVersion, told.clientName, told.labels,
-                told.isRoutingModeExists ? told.routingMode : (byte) -1, told.isCpDirectToLeaderRoutingExists && told.cpDirectToLeaderRouting);
+            checked = ClientAuthenticationCodec.encodeRequest(told.clusterName, credentials, credentials, told.uuid,
+                told.clientType, told.serializationVersion, told.clientHazelcastVersion, told.clientName, told.labels,
+                told.isRoutingModeExists ? told.routingMode : (byte) -1,
+                told.isCpDirectToLeaderRoutingExists && told.cpDirectToLeaderRouting);
         } else if (message.getMessageType() == ClientAuthenticationCodec.REQUEST_MESSAGE_TYPE) {
             ClientAuthenticationCodec.RequestParameters told = ClientAuthenticationCodec.decodeRequest(message);
             checked = ClientAuthenticationCodec.encodeRequest(told.clusterName, WRONG, WRONG, told.uuid, told.clientType,

@@ -4,15 +4,15 @@ import com.hazelcast.query.QueryException;
 import java.util.regex.Pattern;
 
 /**
- * Deadline of one predicate for regular expressions, LIKE and ILIKE: a pattern can need more steps than there are seconds.
+ * Deadline of one predicate with a regular expression, LIKE or ILIKE: a pattern can need more steps than there are seconds.
  *
  * Only long matches are timed, so an ordinary scan may take as long as it needs. A predicate whose long matches took more than
- * half of ten seconds fails; without that it would keep a thread that all queries need.
+ * half of ten seconds fails; otherwise it would block a thread that all queries need.
  */
 public final class PatternDeadline {
     private static final long WINDOW_NANOS = 10_000_000_000L;
     private static final long MOST_NANOS = WINDOW_NANOS / 2;
-    /** Steps between two looks at the clock: a power of two. */
+    /** Steps between two readings of the clock: a power of two. */
     private static final int STEPS = 1 << 12;
 
     private long begun = System.nanoTime();
@@ -41,7 +41,7 @@ public final class PatternDeadline {
         }
     }
 
-    /** A text that tells how long a match walks over it. */
+    /** Text that measures how long a match reads it. */
     private final class Timed implements CharSequence {
         private final CharSequence text;
         private int steps;

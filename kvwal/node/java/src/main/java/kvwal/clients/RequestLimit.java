@@ -2,9 +2,9 @@ package kvwal.clients;
 
 import com.hazelcast.client.impl.protocol.ClientMessage;
 
-/** Limit of one part (a key, a value, a name) of what a client sends: a larger one is read past, never held, and refused. */
+/** Limit of one part (a key, a value, a name) of a client's request. A larger part is read past, never held, and refused. */
 public final class RequestLimit {
-    /** Far above what one entry of a log may take, and far below what a heap has. */
+    /** Far more than a log entry may have, and far less than a heap. */
     public static final int MOST = 16 << 20;
     static final String REFUSAL = "TooLarge: a part of the request has more than " + (MOST >> 20)
         + " MiB; nothing was read or written. Store a smaller value, or several.";

@@ -10,23 +10,25 @@ import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
-import kvwal.member.TaskFactory;
 import kvwal.node.MemberQuery;
+import kvwal.node.MemberTask;
+import kvwal.node.TaskIds;
 
 /**
- * What members tell each other of how far their clocks may run. Each keeps all that it was told, of members that are gone too.
+ * Clock bounds that members publish to each other: how far each member's clock may run. Each member keeps all that it received,
+ * of members that are gone too.
  *
- * It goes from member to member, and through no map: a backup that has just joined may leave a map's change without an answer
- * for seconds, and writes wait for these.
+ * Bounds travel as tasks, not through a map: the backup of a map that has just joined may leave a change unanswered for seconds,
+ * and writes wait for bounds.
  */
 public final class ClockBounds {
     private static final String SERVICE = "kvwal.limits";
 
     private final HazelcastInstance instance;
-    private final Map<String, Told> table;
+    private final Map<String, PublishedBound> table;
 
-    /** The text that was told under a key, and by what it counts over others: its limit, or a little more. */
-    private record Told(long rank, String text) { }
+    /** Text published under a key. Of two texts the one with the greater rank counts: the bound, or a little more. */
+    private record PublishedBound(long rank, String text) { }
 
     public ClockBounds(HazelcastInstance instance) {
         this.instance = instance;
@@ -34,50 +36,55 @@ public final class ClockBounds {
     }
 
     @SuppressWarnings("unchecked")
-    private static Map<String, Told> table(HazelcastInstance instance) {
-        return (Map<String, Told>) instance.getUserContext().computeIfAbsent(SERVICE, name -> new ConcurrentHashMap<String, Told>());
+    private static Map<String, PublishedBound> table(HazelcastInstance instance) {
+        return (Map<String, PublishedBound>) instance.getUserContext()
+            .computeIfAbsent(SERVICE, name -> new ConcurrentHashMap<String, PublishedBound>());
     }
 
     private static void put(HazelcastInstance instance, String key, long rank, String text) {
-        table(instance).merge(key, new Told(rank, text), (old, found) -> found.rank >= old.rank ? found : old);
+        table(instance).merge(key, new PublishedBound(rank, text), (old, found) -> found.rank >= old.rank ? found : old);
     }
 
-    /** Tell all; returns when each of them knows, or is gone. One key is told by one thread, and what it tells grows. */
-    public void tell(String key, long limit, String text) throws ExecutionException, InterruptedException {
-        Told last = table.get(key);
-        // More each time: what is told twice may come late, and must not count over what was told since.
+    /**
+     * Publishes a bound; returns when every member has it or is gone. Each key has one publishing thread, and its bounds grow.
+     */
+    public void publish(String key, long limit, String text) throws ExecutionException, InterruptedException {
+        PublishedBound last = table.get(key);
+        // A greater rank each time: a repeated task may arrive late, and must not override a newer bound.
         long rank = last == null ? limit : Math.max(limit, last.rank + 1);
-        put(instance, key, rank, text); // first: whoever asks this member before it is told, or instead of it, hears of it
-        MemberQuery.ofAll(instance, new Tell(key, rank, text));
+        // Here first: a member that reads the bounds of this one meanwhile gets the new one.
+        put(instance, key, rank, text);
+        MemberQuery.ofAll(instance, new Publish(key, rank, text));
     }
 
-    /** Learn what all others were told. */
-    public void ask() throws ExecutionException, InterruptedException {
-        for (String[] answer : MemberQuery.ofAll(instance, new Ask())) {
+    /** Fetches the bounds that the other members have. */
+    public void refresh() throws ExecutionException, InterruptedException {
+        for (String[] answer : MemberQuery.ofAll(instance, new Read())) {
             for (int i = 0; i < answer.length; i += 3) {
                 put(instance, answer[i], Long.parseLong(answer[i + 1]), answer[i + 2]);
             }
         }
     }
 
-    /** What this member was told: keys and texts by turns. */
-    public String[] told() {
+    /** The bounds that this member has: keys and texts in turn. */
+    public String[] published() {
         List<String> found = new ArrayList<>();
-        table.forEach((key, told) -> {
+        table.forEach((key, bound) -> {
             found.add(key);
-            found.add(told.text);
+            found.add(bound.text);
         });
         return found.toArray(new String[0]);
     }
 
-    public static final class Tell extends TaskFactory.Task implements Callable<Boolean> {
+    /** Task: keep this bound. */
+    public static final class Publish extends MemberTask implements Callable<Boolean> {
         private String key;
         private long rank;
         private String text;
 
-        public Tell() { }
+        public Publish() { }
 
-        public Tell(String key, long rank, String text) {
+        public Publish(String key, long rank, String text) {
             this.key = key;
             this.rank = rank;
             this.text = text;
@@ -91,7 +98,7 @@ public final class ClockBounds {
 
         @Override
         public int getClassId() {
-            return TaskFactory.TELL;
+            return TaskIds.PUBLISH_BOUND;
         }
 
         @Override
@@ -109,17 +116,18 @@ public final class ClockBounds {
         }
     }
 
-    public static final class Ask extends TaskFactory.Task implements Callable<String[]> {
+    /** Task: answer with all bounds. */
+    public static final class Read extends MemberTask implements Callable<String[]> {
         @Override
         public String[] call() {
             List<String> found = new ArrayList<>();
-            table(instance).forEach((key, told) -> found.addAll(List.of(key, Long.toString(told.rank), told.text)));
+            table(instance).forEach((key, bound) -> found.addAll(List.of(key, Long.toString(bound.rank), bound.text)));
             return found.toArray(new String[0]);
         }
 
         @Override
         public int getClassId() {
-            return TaskFactory.ASK;
+            return TaskIds.READ_BOUNDS;
         }
 
         @Override

@@ -11,19 +11,18 @@ import java.util.BitSet;
 import java.util.Set;
 
 /**
- * Holds up the first change of a partition that this member newly owns, until its clock is ahead of whoever owned it before; and
- * the first change since a member went, which may have held up the clock.
+ * Fence of a partition that this member newly owns: it refuses changes until this member's clock is ahead of the former owner's.
+ * It also refuses the first change after a member left, because that member may have held the clock back.
  *
- * Hazelcast numbers the versions of a partition's owner and backups, and those of the list of members: a change passes while the
- * version is one for which the clock was advanced. Whoever advances it calls `await`, then looks up how far, advances, and calls
- * `clear`.
+ * Hazelcast numbers the versions of each partition's replicas and of the member list. A change passes if the clock was advanced
+ * for both versions. The thread that advances the clock calls `await`, finds out how far, advances, and calls `clear`.
  */
 public final class OwnershipFence {
     private static final int NONE = -1;
 
     private Node node;
     private volatile int[] cleared = {};
-    /** A version of the list of members in which nobody is missing who was there since the clock was advanced. */
+    /** A version of the member list that lacks no member of the time when the clock was last advanced. */
     private volatile int complete = NONE;
     private Set<Member> there = Set.of();
     private int[] seen = {};
@@ -35,18 +34,20 @@ public final class OwnershipFence {
     private boolean closed;
 
     /**
-     * Sends a change back, to be tried again by Hazelcast, unless the clock is ahead of the partition's owners before. It must not
-     * wait here: a migration waits for it, and for the migration whoever asks how far to advance.
+     * Refuses a change, for Hazelcast to retry, unless the clock is ahead of all former owners of its partition. It must not
+     * block: a migration would wait for it, and the thread that advances the clock for the migration.
      */
     public void pass(Node own, int partition) {
         int[] versions = cleared;
         IPartitionService partitions = own.getPartitionService();
-        boolean isCleared = partition < versions.length && versions[partition] == partitions.getPartition(partition, false).version();
+        boolean isCleared = partition < versions.length
+            && versions[partition] == partitions.getPartition(partition, false).version();
         if (isCleared && isComplete(own.getClusterService())) {
             return;
         }
         want(own, !isCleared);
-        throw new RetryableHazelcastException("This member has taken the partition over, or another one went: it advances its clock.");
+        throw new RetryableHazelcastException(
+            "This member has taken the partition over, or another one went: it advances its clock.");
     }
 
     private boolean isComplete(ClusterService members) {
@@ -70,7 +71,7 @@ public final class OwnershipFence {
         notifyAll();
     }
 
-    /** Waits until a change was sent back, and takes note of who owns what now; false once it is closed. */
+    /** Blocks until a change was refused, and notes the owners of all partitions; false once the fence is closed. */
     public synchronized boolean await() throws InterruptedException {
         while (!wanted && !closed) {
             wait();
@@ -93,7 +94,7 @@ public final class OwnershipFence {
         return true;
     }
 
-    /** The partitions that this member owned at any `await` so far: a number whose bits they are, as hexadecimal digits. */
+    /** The partitions that this member owned at any `await` so far: the bits of a hexadecimal number. */
     public synchronized String owned() {
         BigInteger bits = BigInteger.ZERO;
         for (int i = owned.nextSetBit(0); i >= 0; i = owned.nextSetBit(i + 1)) {
@@ -102,12 +103,12 @@ public final class OwnershipFence {
         return bits.toString(16);
     }
 
-    /** Whether what the last `await` saw is a partition that was taken over: whoever had it has to have stopped before `clear`. */
+    /** Whether the last `await` saw a partition that was taken over: its former owner has to stop serving before `clear`. */
     public synchronized boolean isTakeOver() {
         return seenTakenOver;
     }
 
-    /** The clock is ahead of everybody who owned anything at the last `await`. */
+    /** The clock is ahead of every owner that the last `await` saw. */
     public synchronized void clear() {
         there = seenThere;
         complete = NONE;
@@ -116,7 +117,7 @@ public final class OwnershipFence {
         }
     }
 
-    /** Nobody advances the clock any more. */
+    /** The clock is not advanced any more. */
     public synchronized void close() {
         closed = true;
         notifyAll();

@@ -2,9 +2,8 @@ package kvwal.codec;
 
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
 
-/** MessagePack of entries, exactly as a block of the log holds them, but for the timestamp, which is 0 until the log stamps it. */
+/** MessagePack codec of log entries. The bytes are those of a block of the log, with 0 for the timestamp: the log sets it. */
 public final class EntryCodec {
     private static final int BIN8 = 0xc4;
     private static final int BIN16 = 0xc5;
@@ -20,16 +19,17 @@ public final class EntryCodec {
     private static final int TRUE = 0xc3;
     private static final int SIX = 0x96;
     private static final int FIXSTR = 0xa0;
+    private static final int SHORT_NAME = 32;
 
     private static final ValueCodec.Encoded NOTHING = new ValueCodec.Encoded("", new byte[0], 0, 0);
 
     private EntryCodec() { }
 
-    /** One entry as bytes; `value` null for a delete, `expires` 0 for never. */
+    /** One entry; `value` null for a delete, `expires` 0 for never. */
     public static byte[] encode(ValueCodec.Encoded k, ValueCodec.Encoded value, long expires) {
         ValueCodec.Encoded v = value == null ? NOTHING : value;
-        int most = 40 + k.length() + v.length() + k.name().length() + v.name().length();
-        ByteBuffer out = ByteBuffer.allocate(most);
+        int size = 1 + sizeOf(k) + sizeOf(v) + 2 + (expires == 0 ? 0 : 1 + Long.BYTES);
+        ByteBuffer out = ByteBuffer.allocate(size);
         out.put((byte) (expires == 0 ? SIX : SIX + 1));
         put(out, k);
         put(out, v);
@@ -37,10 +37,16 @@ public final class EntryCodec {
         if (expires != 0) {
             out.put((byte) UINT64).putLong(expires);
         }
-        return Arrays.copyOf(out.array(), out.position());
+        return out.array();
     }
 
-    /** The head of an array of `count` entries: always five bytes, so that its place can be kept free. */
+    /** Exact, so that the bytes need not be copied into an array of their size. */
+    private static int sizeOf(ValueCodec.Encoded part) {
+        int name = part.name().length();
+        return 1 + Integer.BYTES + part.length() + (name < SHORT_NAME ? 1 : 2) + name;
+    }
+
+    /** Writes the head of an array of `count` entries at `at`. It always takes five bytes, so its place can be kept free. */
     public static void putHead(ByteBuffer out, int at, int count) {
         out.put(at, (byte) ARRAY32).putInt(at + 1, count);
     }
@@ -48,7 +54,7 @@ public final class EntryCodec {
     private static void put(ByteBuffer out, ValueCodec.Encoded word) {
         out.put((byte) BIN32).putInt(word.length()).put(word.array(), word.from(), word.length());
         byte[] name = word.name().getBytes(StandardCharsets.US_ASCII);
-        if (name.length < 32) {
+        if (name.length < SHORT_NAME) {
             out.put((byte) (FIXSTR | name.length));
         } else {
             out.put((byte) STR8).put((byte) name.length);
@@ -56,10 +62,10 @@ public final class EntryCodec {
         out.put(name);
     }
 
-    /** An entry, as Python hands it over. `expires` is 0 for never. */
+    /** An entry as Python encodes it. `expires` is 0 for never. */
     public record Entry(String keyClass, byte[] key, String valueClass, byte[] value, boolean deleted, long expires) { }
 
-    /** Reads what Python's encoder wrote: arrays of entries with a timestamp. */
+    /** Decoder of Python's encoding: an array of entries with timestamps. */
     public static final class Reader {
         private final ByteBuffer in;
         private final int count;

@@ -7,7 +7,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.util.function.Function;
 
-/** Reads and writes values of a type that only clients understand as the bytes they are. */
+/** Serializer that keeps values of a type that only clients can read as the bytes that they are. */
 public final class OpaqueSerializer<T extends OpaqueSerializer.Opaque> implements StreamSerializer<T> {
     private final int type;
     private final Function<byte[], T> make;
@@ -17,17 +17,17 @@ public final class OpaqueSerializer<T extends OpaqueSerializer.Opaque> implement
         this.make = make;
     }
 
-    /** For what Python's client pickled. */
+    /** For values that Python's client pickled. */
     public static OpaqueSerializer<Pickle> pickles() {
         return new OpaqueSerializer<>(ValueCodec.PICKLE, Pickle::new);
     }
 
-    /** For what was written under a codec of kvwal that Hazelcast has no type for. */
+    /** For values under a codec of kvwal that Hazelcast has no type for. */
     public static OpaqueSerializer<Foreign> foreigners() {
         return new OpaqueSerializer<>(ValueCodec.FOREIGN, Foreign::new);
     }
 
-    /** A value that this member cannot look into. */
+    /** A value that this member cannot read. */
     public abstract static class Opaque {
         final byte[] bytes;
 

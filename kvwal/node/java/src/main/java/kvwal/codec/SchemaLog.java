@@ -9,11 +9,11 @@ import java.util.Set;
 import java.util.function.Consumer;
 
 /**
- * Compact values carry the number of their schema only, and the cluster has the schemas in its memory. So each log gets those
- * that its entries may need, before the entries: as entries of the structure "schema".
+ * Writer of Compact schemas to one log. A Compact value carries only the number of its schema, and the cluster keeps schemas in
+ * memory only. So each log gets the schemas that its entries may need, before the entries: as entries of the structure "schema".
  *
- * Which schemas a value needs, those inside it included, cannot be seen from outside. A client gives the cluster all of
- * them before it sends the value: so whatever the member knows and this log does not have yet is written.
+ * The schemas of a value, nested ones included, cannot be read off its bytes. A client registers all of them with the cluster
+ * before it sends the value; so every schema that the member knows and this log lacks is written.
  */
 public final class SchemaLog {
     public static final String KEY_CLASS = "schema:int64";
@@ -51,7 +51,7 @@ public final class SchemaLog {
         count = appended.size();
     }
 
-    /** Gives a schema from a log back to the cluster. */
+    /** Registers a schema from a log with the cluster. */
     public static void restore(NodeEngineImpl engine, Data schema) {
         engine.getNode().getSchemaService().put(engine.getSerializationService().toObject(schema));
     }

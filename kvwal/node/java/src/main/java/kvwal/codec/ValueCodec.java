@@ -14,15 +14,16 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
 /**
- * Hazelcast's serialized bytes as the class and bytes of kvwal's log, and back: each form has exactly one other.
+ * Codec between Hazelcast's serialized bytes and the class and bytes in kvwal's log. It loses nothing: each form has exactly one
+ * other.
  *
- * What kvwal has a codec of its own for gets that codec's bytes, so that whoever reads log or archive sees text, JSON and
- * numbers. Everything else is "hz": the serialized bytes as the client sent them, header included.
+ * Values of a type that kvwal has a codec for get that codec's bytes, so log and archive show text, JSON and numbers. All others
+ * are "hz": the serialized bytes as the client sent them, header included.
  */
 public final class ValueCodec {
-    /** What a client or an embedded store wrote under a codec that Hazelcast knows nothing of: its name and its bytes. */
+    /** Type of a value under a codec that Hazelcast does not know: the codec's name, then its bytes. */
     public static final int FOREIGN = 27510;
-    /** Python's client pickles what it has no serializer for. */
+    /** Type that Python's client gives to values that it pickles. */
     public static final int PICKLE = -120;
 
     private static final String OPAQUE = "hz";
@@ -38,13 +39,13 @@ public final class ValueCodec {
     private static final int MOST_INT_BYTES = 127;
     private static final JsonFactory JSON_FACTORY = new JsonFactory();
 
-    /** Class and bytes, the latter a slice of `array`. */
+    /** Class and bytes of a key or value in the log; the bytes are a slice of `array`. */
     public record Encoded(String name, byte[] array, int from, int length) {
         public byte[] bytes() {
             return Arrays.copyOfRange(array, from, from + length);
         }
 
-        /** Whether these are Hazelcast's own bytes: whoever reads them may need a schema for them. */
+        /** Whether these are Hazelcast's own bytes, which may need a schema to be read. */
         public boolean isOpaque() {
             return name.equals(OPAQUE);
         }
@@ -52,6 +53,7 @@ public final class ValueCodec {
 
     private ValueCodec() { }
 
+    /** Class and bytes of a serialized value. */
     public static Encoded of(Data data) {
         byte[] all = data.toByteArray();
         Encoded own = data.hasPartitionHash() ? null : own(data.getType(), all);
@@ -117,7 +119,7 @@ public final class ValueCodec {
         }
     }
 
-    /** Whether it is one JSON value: whoever queries the archive may take "json" at its word. */
+    /** Whether it is exactly one JSON value: queries of the archive rely on it. */
     private static boolean isJson(byte[] all) {
         try (JsonParser parser = JSON_FACTORY.createParser(all, HEADER + 4, all.length - HEADER - 4)) {
             if (parser.nextToken() == null) {
@@ -130,7 +132,10 @@ public final class ValueCodec {
         }
     }
 
-    /** An Integer is "int", a Long or BigInteger only where no narrower type holds it: each "int" has one form in Hazelcast. */
+    /**
+     * An Integer is "int"; a Long or BigInteger is "int" only if no narrower type holds it. So each "int" has one form in
+     * Hazelcast.
+     */
     private static Encoded longNumber(long value) {
         return value == (int) value ? int64(value) : number("int", BigInteger.valueOf(value));
     }
@@ -149,7 +154,7 @@ public final class ValueCodec {
         return isLeast && magnitude(value).length <= MOST_INT_BYTES ? number("int", value) : null;
     }
 
-    /** The int codec: sign and length in one byte, then the number, big-endian, without what its sign implies. */
+    /** The int codec: sign and length in one byte, then the number, big-endian, without the bytes that its sign implies. */
     private static Encoded number(String name, BigInteger value) {
         byte[] bytes = magnitude(value);
         byte[] word = new byte[bytes.length + 1];
@@ -195,12 +200,12 @@ public final class ValueCodec {
         }
     }
 
-    /** The serialized form that `of` gave this class and these bytes for. */
+    /** The serialized form for which `of` gave this class and these bytes. */
     public static Data toData(String name, byte[] bytes) {
         return toData(name, bytes, 0, bytes.length);
     }
 
-    /** The same of `length` bytes of an array that holds others too. */
+    /** As `toData`, of a slice. */
     public static Data toData(String name, byte[] array, int from, int length) {
         switch (name) {
             case "hz":

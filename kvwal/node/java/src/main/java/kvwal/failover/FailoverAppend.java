@@ -11,7 +11,6 @@ import com.hazelcast.map.impl.MapService;
 import com.hazelcast.map.impl.MapServiceContext;
 import com.hazelcast.map.impl.record.Record;
 import com.hazelcast.map.impl.recordstore.RecordStore;
-import com.hazelcast.map.impl.recordstore.expiry.ExpiryMetadata;
 import com.hazelcast.spi.impl.NodeEngineImpl;
 import com.hazelcast.spi.impl.PartitionSpecificRunnable;
 import java.math.BigInteger;
@@ -29,19 +28,18 @@ import java.util.concurrent.TimeoutException;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
+import kvwal.codec.Column;
 import kvwal.log.LogStore;
-import kvwal.log.MemoryLoader;
-import kvwal.member.TaskFactory;
 import kvwal.node.HazelcastInternals;
 import kvwal.transactions.IntentStore;
-import kvwal.transactions.Transactions;
 
 /**
- * Once through the partitions that a killed member may have logged and that this one owns now: what memory holds of them is
- * appended to this member's log, and a delete of what memory does not hold although a log does. Then the lost disk is needed no more.
+ * Failover of the partitions that a killed member may have logged and that this member owns now: every entry that memory holds of
+ * them is appended to this member's log, and a delete of every key that a log holds and memory does not. Then the lost disk is no
+ * longer needed.
  *
- * An entry is appended by FailoverBatch, on the partition's own thread, in its turn among the operations of its map: no change of it
- * is on its way then, so it stands in the log where it was true.
+ * A FailoverBatch appends on the partition's own thread, as one of the operations of its map. No other change of the partition is
+ * under way then, so each entry stands in the log at a time when it was true.
  */
 public final class FailoverAppend {
     private static final long LOOK_SECONDS = 5;
@@ -51,7 +49,7 @@ public final class FailoverAppend {
     private final MapServiceContext maps;
     private final BitSet todo = new BitSet();
 
-    /** `partitions`: a number whose bits they are, as hexadecimal digits. */
+    /** `partitions`: the bits of a hexadecimal number. */
     public FailoverAppend(HazelcastInstance instance, String partitions) {
         this.instance = instance;
         this.engine = HazelcastInternals.engine(instance);
@@ -67,12 +65,12 @@ public final class FailoverAppend {
         return found.isLocal() && !found.isMigrating();
     }
 
-    /** Whether no partition is on its way from or to this member: going through them is worth it then. */
+    /** Whether no partition migrates from or to this member: only then is it worth the work. */
     public boolean isSettled() {
         return !engine.getNode().getPartitionService().hasOnGoingMigrationLocal();
     }
 
-    /** Those of the partitions that this member owns and has gone through so far, as hexadecimal digits. */
+    /** The given partitions that this member owns and has completed so far, as a hexadecimal number. */
     public String partitions() {
         BigInteger bits = BigInteger.ZERO;
         for (int i = todo.nextSetBit(0); i >= 0; i = todo.nextSetBit(i + 1)) {
@@ -81,12 +79,12 @@ public final class FailoverAppend {
         return bits.toString(16);
     }
 
-    /** Appends all that memory holds of them; returns how many entries that were, when they are in the log. */
+    /** Appends every entry that memory holds of the partitions; returns their number when they are in the log. */
     public long puts() {
         long count = 0;
         for (Map.Entry<String, MapContainer> found : maps.getMapContainers().entrySet()) {
             LogStore log = log(found.getValue());
-            if (log == null || log instanceof IntentStore) { // an intent counts where it was logged first, and at no later time
+            if (log == null || log instanceof IntentStore) { // an intent counts at the time of its first log entry only
                 continue;
             }
             for (int partition : todo.stream().toArray()) {
@@ -98,8 +96,8 @@ public final class FailoverAppend {
     }
 
     /**
-     * Appends a delete of each of these keys, in columns as MemoryLoader takes them, that is of them and not in memory; how many.
-     * Keys of intents are all of one map.
+     * Appends a delete of each of these keys that is of the partitions and not in memory; returns their number. The keys are a
+     * Column; keys of intents are all of one map.
      */
     public long deletes(String map, String keyClass, byte[] keys, byte[] offsets) {
         MapContainer container = maps.getExistingMapContainer(map);
@@ -108,7 +106,7 @@ public final class FailoverAppend {
             return 0;
         }
         Map<Integer, List<Data>> found = new HashMap<>();
-        MemoryLoader.Column column = new MemoryLoader.Column(keys, offsets);
+        Column column = new Column(keys, offsets);
         for (int i = 0; i < column.count(); i++) {
             Data key = column.get(keyClass, i);
             int partition = engine.getPartitionService().getPartitionId(key);
@@ -138,7 +136,7 @@ public final class FailoverAppend {
         RecordStore<Record<?>> store = maps.getExistingRecordStore(partition, map);
         if (store != null) {
             store.forEach((key, record) -> keys.add(key), false);
-            keys.sort(Comparator.comparing(store::isLocked)); // by the first the others are reached: see FailoverBatch
+            keys.sort(Comparator.comparing(store::isLocked)); // the task runs on the first key: see FailoverBatch
         }
         return keys;
     }
@@ -152,24 +150,24 @@ public final class FailoverAppend {
     private long append(String map, LogStore log, int partition, List<Data> keys, boolean deletes) {
         log.appendSchemas();
         IMap<Object, Object> asked = instance.getMap(map);
-        FailoverBatch turn = new FailoverBatch(maps, map, partition, log, keys, deletes);
-        while (turn.isLeft() && todo.get(partition)) {
-            Transactions.of(instance).turns().put(turn.number(), turn);
+        FailoverBatch batch = new FailoverBatch(maps, map, partition, log, keys, deletes);
+        while (batch.isLeft() && todo.get(partition)) {
+            FailoverBatch.running(instance).put(batch.number(), batch);
             try {
-                if (!asked.submitToKey(turn.key(), new TaskFactory.TakeTurn(own(), turn.number())).toCompletableFuture().join()) {
-                    todo.clear(partition); // it has another owner, who looks after it
+                if (!asked.submitToKey(batch.key(), new AppendBatch(own(), batch.number())).toCompletableFuture().join()) {
+                    todo.clear(partition); // another member owns it now
                 }
             } catch (CompletionException error) {
                 if (!(error.getCause() instanceof OperationTimeoutException)) {
                     throw error.getCause() instanceof RuntimeException ? (RuntimeException) error.getCause() : error;
                 }
-                todo.clear(partition); // all its keys are locked by clients: another time
+                todo.clear(partition); // clients lock all of its keys: the next pass tries again
             } finally {
-                Transactions.of(instance).turns().remove(turn.number());
+                FailoverBatch.running(instance).remove(batch.number());
             }
-            turn.await();
+            batch.await();
         }
-        return turn.count();
+        return batch.count();
     }
 
     private String own() {
@@ -204,11 +202,5 @@ public final class FailoverAppend {
                 throw new IllegalStateException(error);
             }
         }
-    }
-
-    /** When an entry ends, as the log has it: 0 for never. */
-    static long end(RecordStore<?> store, Data key) {
-        ExpiryMetadata found = store.getExpirySystem().getExpiryMetadata(key);
-        return found == null || found.getExpirationTime() == Long.MAX_VALUE ? 0 : found.getExpirationTime();
     }
 }

@@ -1,24 +1,29 @@
 package kvwal.failover;
 
+import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.internal.serialization.Data;
 import com.hazelcast.map.impl.MapServiceContext;
 import com.hazelcast.map.impl.record.Record;
 import com.hazelcast.map.impl.recordstore.RecordStore;
+import com.hazelcast.map.impl.recordstore.expiry.ExpiryMetadata;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import kvwal.codec.EntryCodec;
 import kvwal.codec.ValueCodec;
-import kvwal.log.BatchQueues;
 import kvwal.log.LogStore;
+import kvwal.log.PendingEntry;
 
 /**
- * What is to be appended of some keys of one partition of a map, a piece at a time. `take` is called where nobody else changes the
- * partition; all else by the thread that made this, which waits for the log there.
+ * Batch of a failover: keys of one partition of a map, appended to the log a piece at a time. `take` runs where no operation
+ * changes the partition. The thread that made the batch calls all else, and waits for the log there.
  */
 public final class FailoverBatch {
     private static final int AT_ONCE = 256;
     private static final int BYTES_AT_ONCE = 256 << 10;
+    private static final String SERVICE = "kvwal.failover";
     private static final AtomicLong NUMBERS = new AtomicLong();
 
     private final long number = NUMBERS.incrementAndGet();
@@ -31,7 +36,7 @@ public final class FailoverBatch {
     private final Thread writer = Thread.currentThread();
     private int next;
     private long count;
-    private List<BatchQueues.PendingEntry> letters = List.of();
+    private List<PendingEntry> sent = List.of();
 
     FailoverBatch(MapServiceContext maps, String map, int partition, LogStore log, List<Data> keys, boolean deletes) {
         this.maps = maps;
@@ -42,6 +47,13 @@ public final class FailoverBatch {
         this.deletes = deletes;
     }
 
+    /** The batches that a member appends, by number. */
+    @SuppressWarnings("unchecked")
+    static Map<Long, FailoverBatch> running(HazelcastInstance instance) {
+        return (Map<Long, FailoverBatch>) instance.getUserContext()
+            .computeIfAbsent(SERVICE, name -> new ConcurrentHashMap<Long, FailoverBatch>());
+    }
+
     long number() {
         return number;
     }
@@ -50,7 +62,7 @@ public final class FailoverBatch {
         return next < keys.size();
     }
 
-    /** One of the keys: it says where `take` has to be called. */
+    /** One of the keys: it says at which partition `take` has to run. */
     Data key() {
         return keys.get(0);
     }
@@ -59,12 +71,12 @@ public final class FailoverBatch {
         return count;
     }
 
-    /** Begins to write the next piece, if there is room; never waits. Throws what the log would. */
+    /** Sends the next piece, if there is room; never blocks. Throws what the log would throw. */
     public synchronized void take() {
-        if (!letters.isEmpty()) {
-            return; // it was asked for twice
+        if (!sent.isEmpty()) {
+            return; // the task arrived twice
         }
-        log.pass(key());
+        log.checkWritable(key());
         RecordStore<?> store = maps.getExistingRecordStore(partition, map);
         List<byte[]> entries = new ArrayList<>();
         int bytes = 0;
@@ -80,33 +92,39 @@ public final class FailoverBatch {
             }
             entries.add(entry);
         }
-        List<BatchQueues.PendingEntry> posted = log.post(key(), entries, writer);
+        List<PendingEntry> posted = log.post(key(), entries, writer);
         if (posted != null) {
-            letters = posted;
+            sent = posted;
             next = end;
         }
     }
 
-    /** Null if memory says otherwise by now: then its owner has logged that. */
+    /** Null if memory has changed meanwhile: then the owner has logged that change. */
     private byte[] entry(RecordStore<?> store, Data key) {
         Record<?> record = store == null ? null : store.getRecord(key);
         if (deletes) {
-            return record == null ? EntryCodec.encode(log.word(key), null, 0) : null;
+            return record == null ? EntryCodec.encode(log.encodeKey(key), null, 0) : null;
         }
         if (record == null) {
             return null;
         }
-        return EntryCodec.encode(log.word(key), ValueCodec.of(maps.toData(record.getValue())), FailoverAppend.end(store, key));
+        return EntryCodec.encode(log.encodeKey(key), ValueCodec.of(maps.toData(record.getValue())), expiry(store, key));
     }
 
     /** Returns when the piece that was taken is in the log. */
     void await() {
-        List<BatchQueues.PendingEntry> posted;
+        List<PendingEntry> posted;
         synchronized (this) {
-            posted = letters;
-            letters = List.of();
+            posted = sent;
+            sent = List.of();
             count += posted.size();
         }
-        BatchQueues.await(posted);
+        PendingEntry.await(posted);
+    }
+
+    /** When an entry expires, as the log stores it: 0 for never. */
+    private static long expiry(RecordStore<?> store, Data key) {
+        ExpiryMetadata found = store.getExpirySystem().getExpiryMetadata(key);
+        return found == null || found.getExpirationTime() == Long.MAX_VALUE ? 0 : found.getExpirationTime();
     }
 }

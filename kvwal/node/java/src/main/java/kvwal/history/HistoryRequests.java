@@ -16,21 +16,20 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import kvwal.member.TaskFactory;
 import kvwal.node.MemberQuery;
+import kvwal.node.MemberTask;
 import kvwal.node.NotWritten;
 import kvwal.node.ReadyGate;
+import kvwal.node.TaskIds;
 import kvwal.quorum.Majority;
 
 /**
- * What clients ask that memory does not know, as the past of a map, and what members ask each other for it: their tasks wait here
- * until Python, which reads logs and archive, has answered.
+ * Queue of requests that logs and archive answer, not memory: clients ask for the history of a map, and members ask each other.
+ * The task of a request waits here until Python has answered.
  */
 public final class HistoryRequests {
     private static final String SERVICE = "kvwal.questions";
-    /** Has a thread for each question under way: not those of transactions, which would wait for an archive that is away. */
-    public static final String EXECUTOR = "kvwal.questions";
-    /** Those of members wait for nobody else, so that members which ask each other never wait in a circle. */
+    /** Executor of members' requests. It waits for no client, so members that ask each other never wait in a circle. */
     private static final String PEERS = "kvwal.peers";
     private static final long PATIENCE_MILLIS = 10_000;
     private static final int AT_ONCE = 64;
@@ -46,18 +45,18 @@ public final class HistoryRequests {
         this.majority = majority;
     }
 
-    /** What members ask: it is answered before memory is whole, too. */
+    /** Requests of members: answered before memory is whole, too. */
     public static HistoryRequests ofPeers() {
         return new HistoryRequests(null, null);
     }
 
-    /** For the configuration of the member that answers them. */
+    /** Makes this the queue of the member with this configuration. */
     public void configure(Config config) {
         config.getUserContext().put(gate == null ? PEERS : SERVICE, this);
-        config.getExecutorConfig(gate == null ? PEERS : EXECUTOR).setPoolSize(AT_ONCE);
+        config.getExecutorConfig(gate == null ? PEERS : TaskIds.HISTORY).setPoolSize(AT_ONCE);
     }
 
-    /** What the member with this number answers; null if it is gone, or has not answered after so many milliseconds. */
+    /** The answer of the member with this UUID; null if the member is gone, or has not answered after `millis`. */
     public static byte[] askPeer(HazelcastInstance instance, String number, byte[] text, long millis)
             throws ExecutionException, InterruptedException {
         long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
@@ -70,7 +69,7 @@ public final class HistoryRequests {
         return found.isEmpty() ? null : found.get(0);
     }
 
-    /** What was asked, and where its answer goes. */
+    /** One request, and the place for its answer. */
     public static final class HistoryRequest {
         private final byte[] text;
         private final CompletableFuture<byte[]> answer = new CompletableFuture<>();
@@ -83,24 +82,24 @@ public final class HistoryRequests {
             return text;
         }
 
-        /** This is the answer. */
+        /** Answers the request. */
         public void answer(byte[] with) {
             answer.complete(with);
         }
 
-        /** There is none: `error` begins with the name of kvwal's error. Nothing if there was an answer. */
+        /** Refuses the request: `error` begins with the name of kvwal's error. Does nothing if it is answered. */
         public void refuse(String error) {
             answer.completeExceptionally(new NotWritten(error));
         }
     }
 
-    /** Waits for the next one; null when there will be none. */
+    /** Blocks until there is a request; null when there will be no more. */
     public HistoryRequest take() throws InterruptedException {
         HistoryRequest next = asked.take();
         return next == END ? null : next;
     }
 
-    /** Nobody answers any more. */
+    /** Refuses all requests, and all later ones. */
     public void close() {
         closed = true;
         for (HistoryRequest left = asked.poll(); left != null; left = asked.poll()) {
@@ -130,8 +129,8 @@ public final class HistoryRequests {
         return "ClusterUnreachable: this node is leaving. Ask another one.";
     }
 
-    /** A question on its way: asked where it arrives. */
-    abstract static class Asked extends TaskFactory.Task implements Callable<byte[]> {
+    /** Task that carries a request to a member. */
+    abstract static class Asked extends MemberTask implements Callable<byte[]> {
         private byte[] text;
 
         Asked() { }
@@ -140,7 +139,7 @@ public final class HistoryRequests {
             this.text = text;
         }
 
-        /** The name of those who answer it, in the user context of the member. */
+        /** Name of the queue in the user context of the member. */
         abstract String service();
 
         @Override
@@ -159,7 +158,7 @@ public final class HistoryRequests {
         }
     }
 
-    /** From a client. */
+    /** Task of a client. */
     public static final class Ask extends Asked {
         @Override
         String service() {
@@ -168,11 +167,11 @@ public final class HistoryRequests {
 
         @Override
         public int getClassId() {
-            return TaskFactory.QUESTION;
+            return TaskIds.ASK_HISTORY;
         }
     }
 
-    /** From a member. */
+    /** Task of a member. */
     public static final class AskPeer extends Asked {
         public AskPeer() { }
 
@@ -187,7 +186,7 @@ public final class HistoryRequests {
 
         @Override
         public int getClassId() {
-            return TaskFactory.PEER_QUESTION;
+            return TaskIds.ASK_PEER;
         }
     }
 }

@@ -11,7 +11,9 @@ import java.util.Map;
 import java.util.UUID;
 import kvwal.backups.PendingChange;
 
-/** Write-through to the log, with the serialized bytes as they came: nothing is deserialized, no class is needed. */
+/**
+ * Write-through store of a map with a log. It hands on serialized bytes as they arrive, so a member needs no class of a client.
+ */
 public final class LogDataStore extends WriteThroughStore {
     private final LogStore log;
 
@@ -42,41 +44,37 @@ public final class LogDataStore extends WriteThroughStore {
         write(changes, 0);
     }
 
-    /** What is not in memory is not there. */
+    /** Null: memory holds every key of a map with a log. */
     @Override
     public Object load(Data key) {
-        log.gate.check();
+        log.checkLoaded();
         return null;
     }
 
     @Override
     @SuppressWarnings("rawtypes")
     public Map loadAll(Collection keys) {
-        log.gate.check();
+        log.checkLoaded();
         return Collections.emptyMap();
     }
 
-    /** Returns when the log has them, or, within a step that can wait for that, at once: see PendingAppend. */
+    /** Returns when the log has the changes; within a step, at once: see PendingAppend. */
     private void write(List<LogStore.Change> changes, long expires) {
-        PendingChange pending = log.pend(changes);
-        Runnable refuse = () -> {
-            changes.forEach(change -> log.refused(change.key()));
-            if (pending != null) {
-                log.gate.pending.settle(pending);
-            }
-        };
+        PendingChange pending = log.beginPending(changes);
+        Runnable refuse = () -> log.refused(changes, pending);
+        PendingAppend append = PendingAppend.current();
         try {
-            changes.forEach(change -> log.pass(change.key()));
+            changes.forEach(change -> log.checkWritable(change.key()));
             log.write(changes, expires);
         } catch (RuntimeException error) {
             refuse.run();
-            if (PendingAppend.here() != null) {
-                PendingAppend.here().drop();
+            if (append != null) {
+                append.drop();
             }
             throw error;
         }
-        if (PendingAppend.here() != null) {
-            PendingAppend.here().onRefusal(refuse);
+        if (append != null) {
+            append.onRefusal(refuse);
         }
     }
 }

@@ -18,18 +18,21 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import kvwal.codec.Column;
 import kvwal.codec.EntryCodec;
 import kvwal.codec.SchemaLog;
 import kvwal.codec.ValueCodec;
+import kvwal.node.DaemonThreads;
 import kvwal.node.HazelcastInternals;
 
 /**
- * Fills memory from the log: with the operation that Hazelcast's own loading uses, which asks no store and waits at no gate.
+ * Loads entries of the logs into Hazelcast's memory, with the operation that Hazelcast's own loading uses. That operation calls
+ * no map store and passes no gate.
  *
- * What it is given is made ready for Hazelcast beside whoever gives it, by a thread of its own, and by the giver when that is busy.
+ * A thread of its own prepares the entries; the caller's thread helps when that one is busy.
  */
 public final class MemoryLoader {
-    /** KiB that may be on their way into memory at a time. */
+    /** Most KiB on their way into memory at a time. */
     private static final int UNDER_WAY = 64 << 10;
     private static final int WAITING = 2;
 
@@ -38,19 +41,16 @@ public final class MemoryLoader {
     private final Phaser given = new Phaser(1);
     private final AtomicReference<Throwable> failure = new AtomicReference<>();
     private final ThreadPoolExecutor beside = new ThreadPoolExecutor(1, 1, 1, TimeUnit.SECONDS,
-        new ArrayBlockingQueue<>(WAITING), MemoryLoader::thread, new ThreadPoolExecutor.CallerRunsPolicy());
+        new ArrayBlockingQueue<>(WAITING), DaemonThreads.named("kvwal-loader"), new ThreadPoolExecutor.CallerRunsPolicy());
 
     public MemoryLoader(HazelcastInstance instance) {
         engine = HazelcastInternals.engine(instance);
     }
 
-    private static Thread thread(Runnable work) {
-        Thread thread = new Thread(work, "kvwal-loader");
-        thread.setDaemon(true);
-        return thread;
-    }
-
-    /** Puts entries (MessagePack, as in a block of the log, no deletes) into a map; returns when they are taken. */
+    /**
+     * Puts entries (MessagePack, as in a block of the log, no deletes) into a map. Returns when they are accepted, not when they
+     * are in.
+     */
     public void load(String map, byte[] payload) {
         give(() -> {
             Batch batch = new Batch(map);
@@ -65,8 +65,8 @@ public final class MemoryLoader {
     }
 
     /**
-     * The same of entries that have their classes in common, in columns: all keys and all values one behind the other, each with
-     * the offsets (int32, little-endian) where one begins and the last one ends, and the ends (int64), null if there are none.
+     * As `load` of entries with common classes, in columns: see Column. `expires` has their expiry times (int64), null if there
+     * are none.
      */
     public void load(String map, String keyClass, String valueClass, byte[] keys, byte[] keyOffsets,
                      byte[] values, byte[] valueOffsets, byte[] expires) {
@@ -88,35 +88,12 @@ public final class MemoryLoader {
             try {
                 work.run();
             } catch (Throwable error) {
-                // Errors, too: what fills memory runs out of it, and nobody may take memory for whole then.
+                // Errors too: loading may use up the heap, and memory is not whole then.
                 failure.compareAndSet(null, error);
             } finally {
                 given.arriveAndDeregister();
             }
         });
-    }
-
-    /** Byte strings one behind the other. */
-    public static final class Column {
-        private final byte[] bytes;
-        private final ByteBuffer offsets;
-        private final int base;
-
-        public Column(byte[] bytes, byte[] offsets) {
-            this.bytes = bytes;
-            this.offsets = ByteBuffer.wrap(offsets).order(ByteOrder.LITTLE_ENDIAN);
-            this.base = this.offsets.getInt(0);
-        }
-
-        public int count() {
-            return offsets.capacity() / 4 - 1;
-        }
-
-        /** The one at `i`, as Hazelcast has what is of this class. */
-        public Data get(String name, int i) {
-            int from = offsets.getInt(4 * i);
-            return ValueCodec.toData(name, bytes, from - base, offsets.getInt(4 * i + 4) - from);
-        }
     }
 
     /** Entries of a map, by partition. */
@@ -161,7 +138,7 @@ public final class MemoryLoader {
             put = engine.getOperationService()
                 .invokeOnPartitionAsync(MapService.SERVICE_NAME, new PutFromLoadAllOperation(map, entries, expiring), partition);
         } catch (RuntimeException | Error error) {
-            room.release(taken); // or `drain` would wait for it
+            room.release(taken); // `drain` waits for all of it
             throw error;
         }
         put.whenCompleteAsync((answer, error) -> {
@@ -172,7 +149,7 @@ public final class MemoryLoader {
         }, Runnable::run);
     }
 
-    /** Returns when all that was loaded is in memory; throws if any of it is not. */
+    /** Returns when all entries are in memory; throws if one of them is not. */
     public void drain() {
         given.arriveAndAwaitAdvance();
         room.acquireUninterruptibly(UNDER_WAY);

@@ -5,88 +5,89 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BiConsumer;
 
 /**
- * What one step of an operation has for the log, on a partition's thread, which must not stand still until it is written. All of it
- * goes to the log at the end of the step, and the operation goes on when all of it is answered.
+ * Entries that one step of an operation appends to the log. A partition's thread must not block until they are written: it hands
+ * all of them over at the end of the step, and the operation goes on when the log has answered all.
  */
 public final class PendingAppend {
-    private static final ThreadLocal<PendingAppend> HERE = new ThreadLocal<>();
+    private static final ThreadLocal<PendingAppend> CURRENT = new ThreadLocal<>();
 
-    private final Map<BatchQueues.BatchQueue, List<BatchQueues.PendingEntry>> held = new LinkedHashMap<>();
+    private final Map<BatchQueue, List<PendingEntry>> held = new LinkedHashMap<>();
     private final List<Runnable> refusals = new ArrayList<>();
-    private final AtomicInteger left = new AtomicInteger();
-    private BatchQueues mailboxes;
+    private final AtomicInteger unanswered = new AtomicInteger();
+    private BiConsumer<BatchQueue, List<PendingEntry>> send;
     private Runnable next;
 
-    /** Run a step: what it has for the log is returned, null if that is nothing. */
+    /** Runs a step; the entries that it appends, null if there are none. */
     public static PendingAppend during(Runnable step) {
-        PendingAppend outer = HERE.get(); // a step may begin another operation, on the same thread
-        PendingAppend waiting = new PendingAppend();
-        HERE.set(waiting);
+        PendingAppend outer = CURRENT.get(); // a step may begin another operation, on the same thread
+        PendingAppend append = new PendingAppend();
+        CURRENT.set(append);
         try {
             step.run();
         } finally {
-            HERE.set(outer);
+            CURRENT.set(outer);
         }
-        return waiting.held.isEmpty() ? null : waiting;
+        return append.held.isEmpty() ? null : append;
     }
 
-    /** Run something else on this thread: whatever it has for the log it waits for itself. */
+    /** Runs other work on this thread: it waits for its own entries. */
     public static void outside(Runnable work) {
-        PendingAppend outer = HERE.get();
-        HERE.set(null);
+        PendingAppend outer = CURRENT.get();
+        CURRENT.set(null);
         try {
             work.run();
         } finally {
-            HERE.set(outer);
+            CURRENT.set(outer);
         }
     }
 
-    /** The one of the step that this thread is running; null where a thread has to wait by itself. */
-    static PendingAppend here() {
-        return HERE.get();
+    /** The append of the step that this thread runs; null where a thread has to wait for its entries itself. */
+    static PendingAppend current() {
+        return CURRENT.get();
     }
 
-    /** To be sent at the end of the step; each of the letters tells `answered`. */
-    void hold(BatchQueues through, BatchQueues.BatchQueue box, List<BatchQueues.PendingEntry> letters) {
-        if (letters.isEmpty()) {
-            return; // `clear` where there is nothing
+    /** Keeps entries of one queue, for `sender` at the end of the step. Each of them calls `answered`. */
+    void hold(BiConsumer<BatchQueue, List<PendingEntry>> sender, BatchQueue queue, List<PendingEntry> entries) {
+        if (entries.isEmpty()) {
+            return; // `clear` of an empty map
         }
-        mailboxes = through;
-        held.computeIfAbsent(box, found -> new ArrayList<>()).addAll(letters);
-        left.addAndGet(letters.size());
+        send = sender;
+        held.computeIfAbsent(queue, found -> new ArrayList<>()).addAll(entries);
+        unanswered.addAndGet(entries.size());
     }
 
-    /** The step failed: nothing of it is sent. */
+    /** The step failed: none of its entries is sent. */
     void drop() {
         held.clear();
-        left.set(0);
+        unanswered.set(0);
         refusals.forEach(Runnable::run);
     }
 
-    /** A letter is answered: it is in the log, or refused. */
+    /** The log has answered one entry. */
     void answered() {
-        if (left.decrementAndGet() == 0) {
+        if (unanswered.decrementAndGet() == 0) {
             next.run();
         }
     }
 
-    /** If one of the letters is refused, this is to be done. */
+    /** Runs `action` if the log refuses one of the entries. */
     void onRefusal(Runnable action) {
         refusals.add(action);
     }
 
-    /** Send all that is held. When all of it is answered, `action` runs on the thread that brings the last answer. */
+    /** Sends all entries. `action` runs when all are answered, on the thread that brings the last answer. */
     public void then(Runnable action) {
         next = action;
-        held.forEach(mailboxes::putAll);
+        held.forEach(send);
     }
 
-    /** Throws NotWritten with the log's own words if something is not in it. */
+    /** Throws NotWritten with the log's own message if an entry is not in the log. */
     public void check() {
         try {
-            held.values().forEach(BatchQueues::check);
+            held.values().forEach(PendingEntry::check);
         } catch (RuntimeException error) {
             refusals.forEach(Runnable::run);
             throw error;

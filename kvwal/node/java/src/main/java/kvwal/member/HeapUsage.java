@@ -12,16 +12,18 @@ import java.util.Map;
 import java.util.TreeMap;
 import kvwal.node.HazelcastInternals;
 
-/** What maps take of this member's memory. Hazelcast's own statistics say the same, but wait for partitions that are under way. */
+/** Heap usage of maps. Hazelcast's own statistics give the same numbers, but wait for operations under way. */
 public final class HeapUsage {
     private HeapUsage() { }
 
     /**
-     * Of each map how many entries are here, copies of others' included, and about how many bytes these take, by Hazelcast's count.
-     * Of more than `most` maps the largest only, and all others together as `rest`. Names that begin with `hidden` are left out.
+     * Entries of each map in this member's memory, backups included, and about how many bytes they take, by Hazelcast's count. Of
+     * more than `most` maps only the largest are listed, the others summed as `rest`. Names that begin with `hidden` are left
+     * out.
      */
     public static Map<String, long[]> of(HazelcastInstance instance, int most, String hidden, String rest) {
-        MapServiceContext maps = HazelcastInternals.engine(instance).<MapService>getService(MapService.SERVICE_NAME).getMapServiceContext();
+        MapServiceContext maps = HazelcastInternals.engine(instance)
+            .<MapService>getService(MapService.SERVICE_NAME).getMapServiceContext();
         Map<String, long[]> found = new HashMap<>();
         for (PartitionContainer partition : maps.getPartitionContainers()) {
             for (RecordStore<?> store : partition.getAllRecordStores()) {

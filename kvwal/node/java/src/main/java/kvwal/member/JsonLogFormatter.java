@@ -14,11 +14,11 @@ import java.util.logging.Level;
 import java.util.logging.LogRecord;
 import java.util.logging.Logger;
 
-/** What Java has to say is on standard error, one JSON object a line, with the names that the lines from Python have. */
+/** Log formatter: one JSON object a line on standard error, with the field names of Python's lines. */
 public final class JsonLogFormatter extends Formatter {
     private static final Logger PRINTED = Logger.getLogger("java");
 
-    /** Warnings and worse, of Hazelcast and of all else: also what is printed, and what ends a thread. */
+    /** Logs warnings and errors of Hazelcast and of all other code, printed lines, and exceptions that end a thread. */
     public static void begin() {
         Logger root = Logger.getLogger("");
         root.setLevel(Level.WARNING);
@@ -45,7 +45,7 @@ public final class JsonLogFormatter extends Formatter {
         return line.add("timestamp", record.getInstant().toString()) + "\n";
     }
 
-    /** Each line that is printed is logged. */
+    /** Stream that logs each printed line. */
     private static final class Lines extends OutputStream {
         private final ByteArrayOutputStream line = new ByteArrayOutputStream();
 

@@ -18,20 +18,20 @@ import kvwal.security.SecureChannelInitializer;
 import kvwal.security.Tls;
 import kvwal.security.Token;
 
-/** The parts of a member that kvwal makes instead of Hazelcast, by Hazelcast's own extension points. */
+/** Node context: makes the parts of a member that kvwal replaces through Hazelcast's own extension points. */
 public final class KvwalNodeContext extends DefaultNodeContext {
     private final ServicePolicy services;
     private final Token token;
     private final Tls tls;
 
-    /** Members and clients must show `token`; null lets everyone in. Null for `tls`: nothing is encrypted. */
+    /** `token`: members and clients must show it; null accepts all. `tls`: null for no encryption. */
     public KvwalNodeContext(ServicePolicy services, Token token, Tls tls) {
         this.services = services;
         this.token = token;
         this.tls = tls;
     }
 
-    /** Join the cluster, or begin one. */
+    /** Joins the cluster, or begins one. */
     public HazelcastInstance start(Config config) {
         return HazelcastInstanceFactory.newHazelcastInstance(config, config.getInstanceName(), this);
     }
@@ -46,7 +46,8 @@ public final class KvwalNodeContext extends DefaultNodeContext {
 
             @Override
             public Function<EndpointQualifier, ChannelInitializer> createChannelInitializerFn(ServerContext server) {
-                return token == null ? super.createChannelInitializerFn(server) : which -> new SecureChannelInitializer(server, token, tls);
+                return token == null ? super.createChannelInitializerFn(server)
+                    : which -> new SecureChannelInitializer(server, token, tls);
             }
         };
     }

@@ -10,7 +10,7 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.RejectedExecutionException;
 import kvwal.node.HazelcastInternals;
 
-/** Probe of the threads that predicates run on: an empty task that waits in line with them. */
+/** Probe of the threads that run predicates: an empty task that queues with them. */
 public final class QueryProbe {
     private static final long NANOS = 1_000_000_000L;
 
@@ -38,7 +38,7 @@ public final class QueryProbe {
         };
     }
 
-    /** How many seconds the task has waited that waits longest; asks those anew that have answered. */
+    /** Seconds that the longest waiting task has waited. Tasks that have run are queued again. */
     public double waitingSeconds() {
         long longest = 0;
         for (Line line : lines.values()) {
@@ -47,7 +47,7 @@ public final class QueryProbe {
         return (double) longest / NANOS;
     }
 
-    /** One task in one line at a time. */
+    /** One task in one queue at a time. */
     private static final class Line {
         private final Executor executor;
         private long since;

@@ -12,7 +12,7 @@ import com.hazelcast.map.impl.operation.MapOperation;
 import com.hazelcast.spi.impl.NodeEngineImpl;
 import kvwal.codec.ValueCodec;
 
-/** The way from what Hazelcast hands out to what is inside. */
+/** Access to the parts inside a HazelcastInstance. */
 public final class HazelcastInternals {
     private HazelcastInternals() { }
 
@@ -22,7 +22,7 @@ public final class HazelcastInternals {
         return own.node;
     }
 
-    /** Whether every partition is in the memory of its owner and of `backups` others, or of all if they are fewer. */
+    /** Whether every partition is in the memory of its owner and of `backups` other members, or of all if they are fewer. */
     public static boolean areCopied(HazelcastInstance instance, int backups) {
         int copies = Math.min(backups, instance.getCluster().getMembers().size() - 1);
         for (IPartition partition : node(instance).getPartitionService().getPartitions()) {
@@ -35,7 +35,9 @@ public final class HazelcastInternals {
         return true;
     }
 
-    /** What the owner of a key has in memory, behind all changes of its partition that are on their way; null for nothing. */
+    /**
+     * The value of a key in its owner's memory, behind all changes of its partition that are under way; null if there is none.
+     */
     public static ValueCodec.Encoded held(HazelcastInstance instance, String map, Data key) {
         NodeEngineImpl engine = engine(instance);
         MapServiceContext maps = engine.<MapService>getService(MapService.SERVICE_NAME).getMapServiceContext();

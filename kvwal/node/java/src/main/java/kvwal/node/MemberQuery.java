@@ -19,23 +19,24 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.BiConsumer;
 import java.util.function.Predicate;
-import kvwal.transactions.Transactions;
 
 /**
- * Asks members the same, and asks again whoever has not answered for a while: a connection that breaks takes questions and answers
- * with it, and Hazelcast tells whoever waits for them only after two minutes, unless the member goes.
+ * Query to several members, repeated until each has answered or is gone.
  *
- * What is asked may be done twice, and the first time may come last.
+ * A connection that breaks loses queries and answers, and Hazelcast reports that only after two minutes unless the member goes.
+ * So a member may run the same query twice, and the first run may end last.
  */
 public final class MemberQuery {
     private static final long PATIENCE_MILLIS = 1000;
 
     private MemberQuery() { }
 
-    /** What all members answer that are not gone. */
-    public static <T> List<T> ofAll(HazelcastInstance instance, Callable<T> question) throws ExecutionException, InterruptedException {
-        IExecutorService executor = instance.getExecutorService(Transactions.BETWEEN_MEMBERS);
-        return of(instance.getCluster().getMembers(), (member, answer) -> executor.submitToMember(question, member, new Into<>(answer)),
+    /** Runs the task on every member; the answers of those that are not gone. */
+    public static <T> List<T> ofAll(HazelcastInstance instance, Callable<T> task)
+            throws ExecutionException, InterruptedException {
+        IExecutorService executor = instance.getExecutorService(TaskIds.BETWEEN_MEMBERS);
+        return of(instance.getCluster().getMembers(),
+            (member, answer) -> executor.submitToMember(task, member, new Into<>(answer)),
             member -> isThere(instance, member), PATIENCE_MILLIS);
     }
 
@@ -47,8 +48,8 @@ public final class MemberQuery {
     }
 
     /**
-     * What these answer. `ask` sends the question to one of them and sees to it that the answer is completed, with null if that
-     * one is gone; it is called again whenever so much time has passed without one, as long as `isThere` says so.
+     * Asks each of `members`; the answers that are not null. `ask` sends the query to one of them and completes its answer, with
+     * null if the member is gone. `ask` runs again after each `patienceMillis` without an answer, as long as `isThere` says so.
      */
     public static <M, T> List<T> of(Collection<M> members, BiConsumer<M, CompletableFuture<T>> ask, Predicate<M> isThere,
                                     long patienceMillis) throws ExecutionException, InterruptedException {
@@ -84,11 +85,12 @@ public final class MemberQuery {
         } catch (TimeoutException error) {
             return false;
         } catch (ExecutionException error) {
-            return true; // whoever looks at the answers finds it
+            return true; // thrown when the answers are read
         }
         return true;
     }
 
+    /** Callback of one task: completes an answer, with null if the member is gone. */
     public static final class Into<T> implements ExecutionCallback<T> {
         private final CompletableFuture<T> answer;
 

@@ -3,9 +3,10 @@ package kvwal.node;
 import com.hazelcast.spi.exception.SilentException;
 
 /**
- * A change that is not in the log, and so not in memory: the message begins with the name of kvwal's error.
+ * Error of a change that is neither in the log nor in memory. Its message begins with the name of kvwal's error.
  *
- * It is for whoever asked. Hazelcast would log each of them at SEVERE: of a client that does not stop, a gigabyte in minutes.
+ * Clients read this class's full name, so it stays. It is for the caller alone: Hazelcast would log each one at SEVERE, for a
+ * client that does not stop a gigabyte in minutes.
  */
 public final class NotWritten extends RuntimeException implements SilentException {
     private static final long serialVersionUID = 1L;
@@ -14,7 +15,7 @@ public final class NotWritten extends RuntimeException implements SilentExceptio
         super(message, null, false, false);
     }
 
-    /** For an operation that is refused when its change is in the log already. */
+    /** The same for an operation that is refused after its change was logged. */
     public NotWritten afterAll() {
         return new NotWritten("CommitUnknown: it is in this member's log, and not in memory (" + getMessage() + ").");
     }

@@ -1,32 +1,39 @@
 package kvwal.node;
 
+import com.hazelcast.config.Config;
 import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.spi.exception.RetryableHazelcastException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Future;
-import kvwal.backups.PendingChanges;
-import kvwal.clock.OwnershipFence;
-import kvwal.log.LogStore;
-import kvwal.transactions.Transactions;
 
 /**
- * Closed until memory is recovered. Maps are "still loading" as long as it is: Hazelcast then lets every operation of a
- * client wait, and nobody sees a part of what was stored.
+ * Readiness of this member: closed until its memory holds everything that the logs hold, and closed again when memory loses a
+ * part.
+ *
+ * While the gate is closed for the first time, maps are "still loading" for Hazelcast: it makes every operation of a client wait.
  */
 public final class ReadyGate {
-    /** What a change has to pass besides. */
-    public final OwnershipFence fence = new OwnershipFence();
-    /** What may be known of changes. */
-    public final PendingChanges pending = new PendingChanges();
+    private static final String SERVICE = "kvwal.gate";
+
     private final CompletableFuture<Void> recovered = new CompletableFuture<>();
     private boolean open;
     private boolean armed;
     private boolean leaving;
     private volatile String lost;
-    /** What memory lost before it was known whether there was anything in it. */
+    /** Why memory lost a part before it was filled. */
     private String missed;
 
-    /** Memory is whole: let everybody in. */
+    /** Make this the gate of the member with this configuration. */
+    public void configure(Config config) {
+        config.getUserContext().put(SERVICE, this);
+    }
+
+    /** The gate of a member. */
+    public static ReadyGate of(HazelcastInstance instance) {
+        return (ReadyGate) instance.getUserContext().get(SERVICE);
+    }
+
+    /** Memory is whole: serve from now on. */
     public void open() {
         synchronized (this) {
             open = lost == null;
@@ -37,34 +44,19 @@ public final class ReadyGate {
         recovered.complete(null);
     }
 
-    /** Of the member that runs here. */
-    public static ReadyGate of(HazelcastInstance instance) {
-        return Transactions.of(instance).gate();
-    }
-
-    /** Whether memory was whole once: from then on `check` says who may come in. */
+    /** Whether the gate has been open once: from then on `check` decides. */
     public boolean isRecovered() {
         return recovered.isDone();
     }
 
-    /**
-     * For what a client asks of a map: throws while memory is loading. Hazelcast would try for minutes before it answers; so the
-     * client hears at once, and tries again for as long as it was told to.
-     */
-    public static void checkLoaded(HazelcastInstance instance, String map) {
-        if (LogStore.has(map) && !of(instance).isRecovered()) {
-            throw new RetryableHazelcastException("Map " + map + " is still loading.");
-        }
-    }
-
-    /** Done when memory is whole, failed if this node left before. */
+    /** Done when the gate opens for the first time, failed if this node leaves before. */
     public Future<?> recovered() {
         return recovered;
     }
 
     /**
-     * Memory is filled: what it loses from now on counts, although nobody is let in yet. Of a member that joined those that
-     * had it filled already, `joins`, what it lost since it met them counts too.
+     * Memory is filled, and the gate still closed: what memory loses from now on counts. `joins`: this member joined members
+     * whose memory was filled already, so what it lost since it met them counts too.
      */
     public synchronized void arm(boolean joins) {
         armed = true;
@@ -74,23 +66,23 @@ public final class ReadyGate {
         missed = null;
     }
 
-    /** Memory is to be filled once more. */
+    /** Memory is about to be filled again. */
     public synchronized void disarm() {
         armed = false;
         lost = open ? lost : null;
     }
 
-    /** Memory has a hole, or is about to be given up: nobody may take what is missing for absent. `what` says why. */
-    public synchronized void lose(String what) {
+    /** Memory has a hole, or is about to be given up, because of `why`: a key that is not in memory may exist. */
+    public synchronized void lose(String why) {
         if (open || armed && lost == null) {
             open = false;
-            lost = what;
+            lost = why;
         } else if (!armed) {
-            missed = what;
+            missed = why;
         }
     }
 
-    /** This member was cut off, and takes the memory of others instead of its own: what was lost of that before is nothing to them. */
+    /** This member was cut off, and takes over the memory of the others: what its own memory lost before no longer counts. */
     public synchronized void giveUp(String why) {
         if (armed) {
             lose(why);
@@ -99,19 +91,19 @@ public final class ReadyGate {
         }
     }
 
-    /** Why memory is not whole any more, null if it is. */
+    /** Why memory is no longer whole; null if it is whole. */
     public String lost() {
         return lost;
     }
 
-    /** For whoever would read memory. */
+    /** Throws if memory has lost a part. */
     public void checkWhole() {
         if (lost != null) {
             throw new NotWritten("NotRecovered: " + lost + "; nothing was read or written. Ask another member.");
         }
     }
 
-    /** This node leaves before it was recovered: whoever waits must not wait for ever. */
+    /** This node leaves: a caller that waits for `recovered` stops waiting. */
     public void leave() {
         synchronized (this) {
             leaving = true;
@@ -119,11 +111,12 @@ public final class ReadyGate {
         recovered.completeExceptionally(notRecovered());
     }
 
+    /** Whether this member serves. */
     public synchronized boolean isOpen() {
         return open && !leaving;
     }
 
-    /** Whoever comes too early is sent back by Hazelcast, and tries again. */
+    /** Throws unless this member serves. Hazelcast tries again what comes before the gate opens. */
     public synchronized void check() {
         checkWhole();
         if (!open && !leaving) {
@@ -132,6 +125,11 @@ public final class ReadyGate {
         if (!open) {
             throw notRecovered();
         }
+    }
+
+    /** Error for a client that asks for a map before memory is filled. */
+    public static RetryableHazelcastException stillLoading(String map) {
+        return new RetryableHazelcastException("Map " + map + " is still loading.");
     }
 
     private static NotWritten notRecovered() {

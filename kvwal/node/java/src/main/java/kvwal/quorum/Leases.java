@@ -22,42 +22,43 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
-import kvwal.member.TaskFactory;
+import kvwal.node.DaemonThreads;
 import kvwal.node.MemberQuery;
-import kvwal.transactions.Transactions;
+import kvwal.node.MemberTask;
+import kvwal.node.TaskIds;
 
 /**
- * How long a member may believe that the others count it in. It asks each of them again and again, and one that answered counts
- * as there for a fixed time from the moment at which it was asked.
+ * Leases between members: how long a member may believe that the others count it as present. It asks each of them again and
+ * again, and a member that answered counts as present for a fixed time from the moment of the question.
  *
- * Each remembers whom it answered, and when. Whoever takes over the keys of a member that is gone first waits until that one has
- * been without an answer for as long: then it has stopped to serve them, however it was lost.
+ * Each member remembers to whom it gave a lease, and when. Before a member takes over the keys of one that left, it waits until
+ * the last lease of that one has ended: by then the lost member has stopped serving them, however it was lost.
  */
 public final class Leases {
     private static final String SERVICE = "kvwal.leases";
     private static final int ASK_MILLIS = 400;
     private static final long PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
-    /** Who is there is seen in different ways by two members, for a moment. */
+    /** Two members may disagree for a moment about who is present. */
     private static final long UNSURE = -1;
     private static final int AGAIN_MILLIS = 50;
 
     private final long length;
-    /** When this member asked whom last, of those that answered. */
+    /** Leases that this member has: by the member that gave it, the time of the question. */
     private final Map<UUID, Long> held = new ConcurrentHashMap<>();
-    /** When this member answered whom last. */
+    /** Leases that this member gave: by the member that has it, the time of the answer. */
     private final Map<UUID, Long> given = new ConcurrentHashMap<>();
-    /** When this member asked whom, of those that have not answered: an answer may be lost with its connection. */
+    /** Questions without an answer yet, by member; an answer may be lost with its connection. */
     private final Map<UUID, Long> asked = new ConcurrentHashMap<>();
     private volatile HazelcastInstance instance;
     private ILogger logger;
     private ScheduledExecutorService timer;
 
-    /** One answer is good for so many seconds. */
+    /** `seconds`: how long one answer is good for. */
     public Leases(int seconds) {
         this.length = TimeUnit.SECONDS.toNanos(seconds);
     }
 
-    /** For the configuration of the member whose leases these are. */
+    /** Makes these the leases of the member with this configuration. */
     public void configure(Config config) {
         config.getUserContext().put(SERVICE, this);
     }
@@ -66,19 +67,15 @@ public final class Leases {
         return (Leases) instance.getUserContext().get(SERVICE);
     }
 
-    /** Ask from now on. A member that never begins is never waited for. */
+    /** Asks the others from now on. A member that never begins is never waited for. */
     public void begin(HazelcastInstance here) {
         instance = here;
         logger = here.getLoggingService().getLogger(Leases.class);
-        timer = Executors.newSingleThreadScheduledExecutor(work -> {
-            Thread thread = new Thread(work, "kvwal-leases");
-            thread.setDaemon(true);
-            return thread;
-        });
+        timer = Executors.newSingleThreadScheduledExecutor(DaemonThreads.named("kvwal-leases"));
         timer.scheduleWithFixedDelay(this::ask, 0, ASK_MILLIS, TimeUnit.MILLISECONDS);
     }
 
-    /** Ask no more. */
+    /** Stops asking. */
     public void close() {
         if (timer != null) {
             timer.shutdownNow();
@@ -103,7 +100,7 @@ public final class Leases {
             held.keySet().retainAll(there);
             asked.keySet().retainAll(there);
         } catch (HazelcastInstanceNotActiveException | RejectedExecutionException error) {
-            // It is about to end, or between two clusters: whatever it was given ends by itself.
+            // The member is ending, or between two clusters: its leases end by themselves.
             asked.clear();
         } catch (RuntimeException error) {
             asked.clear();
@@ -121,7 +118,7 @@ public final class Leases {
     }
 
     private static IExecutorService executor(HazelcastInstance instance) {
-        return instance.getExecutorService(Transactions.BETWEEN_MEMBERS);
+        return instance.getExecutorService(TaskIds.BETWEEN_MEMBERS);
     }
 
     private final class Answer implements ExecutionCallback<Boolean> {
@@ -152,7 +149,7 @@ public final class Leases {
             return false;
         }
         given.put(member, System.nanoTime());
-        // Asked again: whoever sees that it went looks up what was given afterwards.
+        // Checked again: a member that sees it leave looks up its leases afterwards.
         return isThere(member);
     }
 
@@ -160,7 +157,7 @@ public final class Leases {
         return instance != null && instance.getCluster().getMembers().stream().anyMatch(other -> other.getUuid().equals(member));
     }
 
-    private long left(Set<UUID> there) {
+    private long remaining(Set<UUID> there) {
         long most = 0;
         for (Map.Entry<UUID, Long> entry : given.entrySet()) {
             long rest = entry.getValue() + length - System.nanoTime();
@@ -176,24 +173,24 @@ public final class Leases {
         return TimeUnit.NANOSECONDS.toMillis(most + TimeUnit.MILLISECONDS.toNanos(1) - 1);
     }
 
-    /** Milliseconds after which this is to be asked again; 0 when no member that is gone can believe any more that it is there. */
-    public long left() throws ExecutionException, InterruptedException {
+    /** Milliseconds after which to ask again; 0 when no member that left has a lease. */
+    public long remaining() throws ExecutionException, InterruptedException {
         Set<UUID> there = new HashSet<>();
         instance.getCluster().getMembers().forEach(member -> there.add(member.getUuid()));
         long most = 0;
-        for (long answer : MemberQuery.ofAll(instance, new Left(there))) {
+        for (long answer : MemberQuery.ofAll(instance, new Remaining(there))) {
             most = Math.max(most, answer == UNSURE ? AGAIN_MILLIS : answer);
         }
         return most;
     }
 
-    /** Whether no member that is gone can believe any more that it is there; false if that cannot be said now. */
+    /** Whether no member that left has a lease; false if that is unknown now. */
     public boolean isOver() {
         if (instance == null) {
             return false;
         }
         try {
-            return left() == 0;
+            return remaining() == 0;
         } catch (InterruptedException error) {
             Thread.currentThread().interrupt();
             return false;
@@ -202,8 +199,8 @@ public final class Leases {
         }
     }
 
-    /** From a member that wants to be counted in. */
-    public static final class Renew extends TaskFactory.Task implements Callable<Boolean> {
+    /** Task: give the sender a lease. */
+    public static final class Renew extends MemberTask implements Callable<Boolean> {
         private UUID member;
 
         public Renew() { }
@@ -219,7 +216,7 @@ public final class Leases {
 
         @Override
         public int getClassId() {
-            return TaskFactory.RENEW;
+            return TaskIds.RENEW_LEASE;
         }
 
         @Override
@@ -233,24 +230,24 @@ public final class Leases {
         }
     }
 
-    /** For how long anybody else than these may believe that the member that is asked counts it in. */
-    public static final class Left extends TaskFactory.Task implements Callable<Long> {
+    /** Task: how long a lease that this member gave still lasts, of a member that is not one of these. */
+    public static final class Remaining extends MemberTask implements Callable<Long> {
         private Set<UUID> there;
 
-        public Left() { }
+        public Remaining() { }
 
-        public Left(Set<UUID> there) {
+        public Remaining(Set<UUID> there) {
             this.there = there;
         }
 
         @Override
         public Long call() {
-            return of(instance).left(there);
+            return of(instance).remaining(there);
         }
 
         @Override
         public int getClassId() {
-            return TaskFactory.LEFT;
+            return TaskIds.REMAINING_LEASE;
         }
 
         @Override

@@ -25,16 +25,17 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
-import kvwal.member.TaskFactory;
+import kvwal.node.DaemonThreads;
 import kvwal.node.HazelcastInternals;
-import kvwal.transactions.Transactions;
+import kvwal.node.MemberTask;
+import kvwal.node.TaskIds;
 
 /**
- * Whom each member hears: by Hazelcast's heartbeats, which pass everything else that waits for a connection. Members ask each other,
- * so that each knows of links that are not its own. A question says whom the one that asks hears: one that hears nobody gets no
- * answer, and no question that it could answer.
+ * Monitor of the links between members: when each member last had a heartbeat of each other one. Hazelcast's heartbeats overtake
+ * all else that waits for a connection. Members exchange what they hear, so each knows links that are not its own. A question
+ * carries the links of the member that asks: a member that hears nobody gets no answer, and no question to answer.
  *
- * Times are counted while this process runs: a pause of its own is nobody's silence.
+ * Times count only while this process runs, so a pause of this process is not taken for silence of the others.
  */
 public final class LinkMonitor {
     private static final String SERVICE = "kvwal.links";
@@ -44,22 +45,22 @@ public final class LinkMonitor {
     private static final long ANSWERED_NANOS = TimeUnit.SECONDS.toNanos(2);
     private static final long PAUSE_NANOS = TimeUnit.SECONDS.toNanos(1);
 
-    /** The last heartbeat of whom, by Hazelcast's clock of the cluster, which may jump, and when it was seen to change. */
-    private final Map<UUID, Heard> heard = new ConcurrentHashMap<>();
-    /** What members answered. */
-    private final Map<UUID, Told> told = new ConcurrentHashMap<>();
-    /** What they said when they asked: how long that was under way nobody knows, so it counts where there is no answer. */
-    private final Map<UUID, Told> said = new ConcurrentHashMap<>();
+    /** Last heartbeat of each member: its stamp by Hazelcast's cluster clock, which may jump, and when the stamp changed. */
+    private final Map<UUID, Heartbeat> heard = new ConcurrentHashMap<>();
+    /** Answers of members. */
+    private final Map<UUID, Report> answers = new ConcurrentHashMap<>();
+    /** Links that members sent with their questions. How long a question was under way is unknown, so an answer is better. */
+    private final Map<UUID, Report> announced = new ConcurrentHashMap<>();
     private volatile HazelcastInstance instance;
     private ILogger logger;
     private ScheduledExecutorService timer;
     private long looked;
     private long asked;
 
-    private record Heard(long stamp, long since) { }
+    private record Heartbeat(long stamp, long since) { }
 
-    /** What a member answered, as `reports` has it, and when it was asked; or what it said by itself, and when that arrived. */
-    private record Told(String words, long since) {
+    /** Links of a member in the form of `reports`, and the time of the question, or of the arrival of its announcement. */
+    private record Report(String words, long since) {
         List<String> aged(long now) {
             List<String> found = words.isEmpty() ? new ArrayList<>() : new ArrayList<>(List.of(words.split(" ")));
             for (int at = WORDS - 1; at < found.size(); at += WORDS) {
@@ -69,26 +70,22 @@ public final class LinkMonitor {
         }
     }
 
-    /** For the configuration of the member whose links these are. */
+    /** Makes this the monitor of the member with this configuration. */
     public void configure(Config config) {
         config.getUserContext().put(SERVICE, this);
     }
 
-    /** Listen and ask from now on. */
+    /** Listens and asks from now on. */
     public void begin(HazelcastInstance here) {
         logger = here.getLoggingService().getLogger(LinkMonitor.class);
-        timer = Executors.newSingleThreadScheduledExecutor(work -> {
-            Thread thread = new Thread(work, "kvwal-links");
-            thread.setDaemon(true);
-            return thread;
-        });
+        timer = Executors.newSingleThreadScheduledExecutor(DaemonThreads.named("kvwal-links"));
         looked = System.nanoTime();
         asked = looked - ASK_NANOS;
         instance = here;
         timer.scheduleWithFixedDelay(this::look, 0, LOOK_MILLIS, TimeUnit.MILLISECONDS);
     }
 
-    /** Ask no more. */
+    /** Stops asking. */
     public void close() {
         if (timer != null) {
             timer.shutdownNow();
@@ -114,36 +111,38 @@ public final class LinkMonitor {
                 }
             }
             heard.keySet().retainAll(there);
-            told.keySet().retainAll(there);
-            said.keySet().retainAll(there);
+            answers.keySet().retainAll(there);
+            announced.keySet().retainAll(there);
         } catch (HazelcastInstanceNotActiveException | RejectedExecutionException error) {
-            // It is about to end, or between two clusters.
-            told.clear();
-            said.clear();
+            // The member is ending, or between two clusters.
+            answers.clear();
+            announced.clear();
         } catch (RuntimeException error) {
             logger.warning("the other members could not be asked whom they hear; they are asked again", error);
         }
     }
 
     private void note(UUID member, long stamp, long now, long pause) {
-        Heard before = heard.get(member);
+        Heartbeat before = heard.get(member);
         if (before == null || before.stamp() != stamp) {
-            heard.put(member, new Heard(stamp, now));
+            heard.put(member, new Heartbeat(stamp, now));
         } else if (pause > 0) {
-            heard.put(member, new Heard(stamp, before.since() + pause));
+            heard.put(member, new Heartbeat(stamp, before.since() + pause));
         }
     }
 
     private void ask(Member member, long now) {
-        instance.getExecutorService(Transactions.BETWEEN_MEMBERS).submitToMember(new Hear(String.join(" ", own(now))), member, new ExecutionCallback<String>() {
+        ReportLinks task = new ReportLinks(String.join(" ", own(now)));
+        instance.getExecutorService(TaskIds.BETWEEN_MEMBERS).submitToMember(task, member, new ExecutionCallback<String>() {
             @Override
             public void onResponse(String words) {
-                told.merge(member.getUuid(), new Told(words, now), (one, other) -> one.since() - other.since() > 0 ? one : other);
+                answers.merge(member.getUuid(), new Report(words, now),
+                    (one, other) -> one.since() - other.since() > 0 ? one : other);
             }
 
             @Override
             public void onFailure(Throwable error) {
-                // It is asked again, and counts as silent meanwhile.
+                // The member is asked again, and counts as silent meanwhile.
             }
         });
     }
@@ -153,21 +152,22 @@ public final class LinkMonitor {
     }
 
     /**
-     * Four words each: who did not hear whom, for how many milliseconds, and how many milliseconds ago it said so. What others said
-     * of themselves is passed on: who is cut off from one of them hears of it from the rest.
+     * Four words for each link: the member that hears, the member that it should hear, the milliseconds of silence, and the age
+     * of this report in milliseconds. Reports of others are passed on, so a member that is cut off from one of them learns them
+     * from the rest.
      */
     public String[] reports() {
         long now = System.nanoTime();
         List<String> words = new ArrayList<>(own(now));
-        told().forEach((member, found) -> words.addAll(found.aged(now)));
+        latest().forEach((member, found) -> words.addAll(found.aged(now)));
         return words.toArray(new String[0]);
     }
 
-    /** The last that each member answered, or said where it has not answered for a while. */
-    private Map<UUID, Told> told() {
+    /** The last answer of each member, or its announcement if it has not answered for a while. */
+    private Map<UUID, Report> latest() {
         long now = System.nanoTime();
-        Map<UUID, Told> found = new HashMap<>(told);
-        said.forEach((member, words) ->
+        Map<UUID, Report> found = new HashMap<>(answers);
+        announced.forEach((member, words) ->
             found.merge(member, words, (answer, other) -> now - answer.since() > ANSWERED_NANOS ? other : answer));
         return found;
     }
@@ -176,18 +176,22 @@ public final class LinkMonitor {
         String here = instance.getCluster().getLocalMember().getUuid().toString();
         List<String> words = new ArrayList<>();
         heard.forEach((member, found) ->
-            words.addAll(List.of(here, member.toString(), Long.toString(TimeUnit.NANOSECONDS.toMillis(now - found.since())), "0")));
+            words.addAll(List.of(here, member.toString(), millis(now - found.since()), "0")));
         return words;
     }
 
-    /** What `asking` hears, or nothing if that is not known, for what this member hears and was told. */
+    private static String millis(long nanos) {
+        return Long.toString(TimeUnit.NANOSECONDS.toMillis(nanos));
+    }
+
+    /** What this member hears and what it knows about `asking`, which sent its own links, or nothing if it knows none. */
     private String answer(String asking) {
         long now = System.nanoTime();
         if (!asking.isEmpty()) {
-            said.put(UUID.fromString(asking.substring(0, asking.indexOf(' '))), new Told(asking, now));
+            announced.put(UUID.fromString(asking.substring(0, asking.indexOf(' '))), new Report(asking, now));
         }
         List<String> words = own(now);
-        told().forEach((member, found) -> {
+        latest().forEach((member, found) -> {
             List<String> all = found.aged(now);
             for (int at = 0; at < all.size(); at += WORDS) {
                 if (all.get(at).equals(member.toString())) {
@@ -198,7 +202,7 @@ public final class LinkMonitor {
         return String.join(" ", words);
     }
 
-    /** Take this member for gone, if this one leads the others. */
+    /** Removes a member from the cluster, if this member is the master. */
     public void giveUp(String number) {
         ClusterServiceImpl cluster = cluster();
         MemberImpl member = cluster.getMember(UUID.fromString(number));
@@ -207,15 +211,15 @@ public final class LinkMonitor {
         }
     }
 
-    /** From a member that wants to know whom the one that is asked hears, and says whom it hears itself. */
-    public static final class Hear extends TaskFactory.Task implements Callable<String> {
+    /** Task: answer with the links that the receiver knows. It carries the links of the sender. */
+    public static final class ReportLinks extends MemberTask implements Callable<String> {
         private String own;
 
-        public Hear() {
+        public ReportLinks() {
             this("");
         }
 
-        public Hear(String own) {
+        public ReportLinks(String own) {
             this.own = own;
         }
 
@@ -227,7 +231,7 @@ public final class LinkMonitor {
 
         @Override
         public int getClassId() {
-            return TaskFactory.HEAR;
+            return TaskIds.REPORT_LINKS;
         }
 
         @Override

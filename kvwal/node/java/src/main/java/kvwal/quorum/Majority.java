@@ -2,9 +2,6 @@ package kvwal.quorum;
 
 import com.hazelcast.cluster.Member;
 import com.hazelcast.spi.exception.RetryableHazelcastException;
-import com.hazelcast.spi.impl.NodeEngineImpl;
-import com.hazelcast.spi.impl.operationservice.Operation;
-import com.hazelcast.splitbrainprotection.SplitBrainProtectionFunction;
 import java.util.Collection;
 import java.util.Set;
 import java.util.TreeSet;
@@ -12,13 +9,13 @@ import kvwal.node.NotWritten;
 import kvwal.node.ReadyGate;
 
 /**
- * Whether this member is together with more than half of those that are expected: asked before every read and every write
- * of a map that has a log.
+ * Quorum rule for serving: this member has to be together with more than half of the expected members. Checked before every read
+ * and write of a map with a log.
  *
- * A member that has not answered this one of late is not counted (Leases): so the half that was cut off stops before the other
- * half takes its keys over. Whoever asks meanwhile is sent back, and tries again.
+ * A member without a lease does not count (see Leases). So the smaller half of a cut cluster stops before the larger half takes
+ * its keys over. Operations that come in between are refused, and retried.
  */
-public final class Majority implements SplitBrainProtectionFunction {
+public final class Majority {
     private static final String NODE = "kvwal.node";
 
     private final ReadyGate gate;
@@ -30,17 +27,12 @@ public final class Majority implements SplitBrainProtectionFunction {
         this.leases = leases;
     }
 
-    /** Whose presence counts from now on. Before the first call nothing is refused. */
+    /** The members that count from now on. Before the first call nothing is refused. */
     public void expect(String[] names) {
         expected = Set.of(names);
     }
 
-    /** The operation may run. */
-    public void pass(NodeEngineImpl engine, Operation operation) {
-        gate.pending.pass(engine, operation);
-    }
-
-    /** Throws if the half that is `members` may not serve: nothing was read or written then. */
+    /** Throws if this member may not serve together with `members`, before anything is read or written. */
     public void check(Collection<? extends Member> members) {
         gate.checkWhole();
         Set<String> wanted = expected;
@@ -70,15 +62,5 @@ public final class Majority implements SplitBrainProtectionFunction {
         return new NotWritten("ClusterUnreachable: this half of the cluster has " + there + " of the " + wanted.size()
             + " members that are expected, which is not more than half (missing: " + String.join(", ", missing)
             + "); nothing was read or written. Ask a member of the other half, or bring the missing ones back.");
-    }
-
-    @Override
-    public boolean apply(Collection<Member> members) {
-        try {
-            check(members);
-            return true;
-        } catch (NotWritten | RetryableHazelcastException error) {
-            return false;
-        }
     }
 }

@@ -7,8 +7,8 @@ import com.hazelcast.partition.PartitionLostListener;
 import kvwal.node.ReadyGate;
 
 /**
- * Hears that this member's memory is no longer whole: an owner and all its backups went at once, or it was cut off, meets the
- * others again, and gives its memory up for theirs. What it held is in logs.
+ * Listener for a loss of memory: an owner and all its backups left at once, or this member was cut off, meets the others again,
+ * and discards its memory for theirs. The logs still have the entries.
  */
 public final class PartitionLossListener implements PartitionLostListener, LifecycleListener {
     private final ReadyGate gate;

@@ -15,16 +15,17 @@ import java.util.stream.Stream;
 import kvwal.node.NotWritten;
 
 /**
- * Allow-list of Java deserialization: errors, which members tell each other, and what an error consists of. No client of kvwal sends
- * Java objects; a value that is one is kept as bytes, and only a predicate that looks into it is refused.
+ * Allow-list of Java deserialization: errors, which members send each other, and their parts. No client of kvwal sends Java
+ * objects. A value that is one is kept as bytes, and only a predicate that reads it is refused.
  */
 public final class AllowedClasses {
     private static final String JDK = "/modules/java.base";
     private static final String[] PARTS = {
         "java.lang.Throwable", "java.lang.StackTraceElement", "[Ljava.lang.StackTraceElement;", "[Ljava.lang.Throwable;",
-        "java.util.Collections$EmptyList", "java.util.Collections$UnmodifiableList", "java.util.Collections$UnmodifiableCollection",
-        "java.util.Collections$UnmodifiableRandomAccessList", "java.util.ArrayList", "java.lang.Number", "java.lang.Integer",
-        "java.lang.Long", "java.lang.Boolean", "java.util.UUID", "java.lang.Enum",
+        "java.util.Collections$EmptyList", "java.util.Collections$UnmodifiableList",
+        "java.util.Collections$UnmodifiableCollection", "java.util.Collections$UnmodifiableRandomAccessList",
+        "java.util.ArrayList", "java.lang.Number", "java.lang.Integer", "java.lang.Long",
+        "java.lang.Boolean", "java.util.UUID", "java.lang.Enum",
         "com.hazelcast.version.MemberVersion",
     };
 
@@ -41,7 +42,7 @@ public final class AllowedClasses {
         return new JavaSerializationFilterConfig().setDefaultsDisabled(true).setWhitelist(allowed);
     }
 
-    /** Classes under a folder of `root` that are errors by their name. */
+    /** Adds the classes under a folder of `root` whose names say that they are errors. */
     private static void addErrors(Path root, String folder, Consumer<String> add) throws IOException {
         try (Stream<Path> found = Files.walk(root.resolve(folder))) {
             found.map(path -> root.relativize(path).toString()).filter(name -> name.matches(".*(Exception|Error)\\.class"))

@@ -7,7 +7,7 @@ import com.hazelcast.internal.server.ServerContext;
 import com.hazelcast.spi.properties.ClusterProperty;
 import com.hazelcast.spi.properties.HazelcastProperties;
 
-/** Initializer of every connection of a member that has a token: Hazelcast's options, TLS, TokenHandshake, Hazelcast's protocol. */
+/** Initializer of every connection of a member with a token: Hazelcast's options, TLS, TokenHandshake, Hazelcast's protocol. */
 public final class SecureChannelInitializer implements ChannelInitializer {
     private static final int KILOBYTE = 1024;
 
@@ -22,7 +22,7 @@ public final class SecureChannelInitializer implements ChannelInitializer {
         this.tls = tls;
     }
 
-    /** See UnifiedChannelInitializer, which sets the same options. */
+    /** Sets the options that Hazelcast's UnifiedChannelInitializer sets. */
     @Override
     public void initChannel(Channel channel) {
         HazelcastProperties set = server.properties();

@@ -18,7 +18,7 @@ import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLEngine;
 import javax.net.ssl.TrustManagerFactory;
 
-/** A member's certificate and key, and the authority that those of the other members must come from: made of PEM. */
+/** TLS context of a member, from PEM: its certificate and key, and the authority that signed those of the other members. */
 public final class Tls {
     private static final char[] NONE = new char[0];
 
@@ -41,7 +41,7 @@ public final class Tls {
         context.init(keys.getKeyManagers(), trust.getTrustManagers(), null);
     }
 
-    /** One end of a connection. */
+    /** Engine of one end of a connection. */
     SSLEngine engine(boolean connects) {
         SSLEngine engine = context.createSSLEngine();
         engine.setUseClientMode(connects);

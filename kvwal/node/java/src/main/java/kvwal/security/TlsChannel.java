@@ -17,8 +17,8 @@ import javax.net.ssl.SSLEngineResult;
 import javax.net.ssl.SSLException;
 
 /**
- * TLS of one connection: a handler next to the socket in each direction. Both work on one engine, one at a time, and wake each other
- * when the engine needs the other direction first.
+ * TLS of one connection: a handler next to the socket in each direction. Both work on one engine in turn, and each wakes the
+ * other when the engine needs the other direction first.
  */
 final class TlsChannel {
     private static final ByteBuffer NOTHING = ByteBuffer.allocate(0);
@@ -39,7 +39,7 @@ final class TlsChannel {
         return new Encoder();
     }
 
-    /** What the engine needs next, its own calculations done. */
+    /** What the engine needs next, after its own calculations. */
     private SSLEngineResult.HandshakeStatus needs() {
         while (engine.getHandshakeStatus() == SSLEngineResult.HandshakeStatus.NEED_TASK) {
             for (Runnable task = engine.getDelegatedTask(); task != null; task = engine.getDelegatedTask()) {
@@ -53,9 +53,9 @@ final class TlsChannel {
         return new EOFException("The other side ended TLS.");
     }
 
-    /** From the socket: what is encrypted in `src`, to the next handler in clear. */
+    /** From the socket: decrypts `src` for the next handler. */
     private final class Decoder extends InboundHandler<ByteBuffer, ByteBuffer> {
-        /** What the next handler had no room for. */
+        /** Decrypted bytes for which the next handler had no room. */
         private ByteBuffer clear;
 
         @Override
@@ -106,7 +106,7 @@ final class TlsChannel {
             }
         }
 
-        /** Whether the next handler has taken all that is in clear. */
+        /** Whether the next handler has taken all decrypted bytes. */
         private boolean handOn() {
             clear.flip();
             int some = Math.min(clear.remaining(), dst.remaining());
@@ -118,7 +118,7 @@ final class TlsChannel {
         }
     }
 
-    /** To the socket: what the handler before it gives, encrypted. */
+    /** To the socket: encrypts the bytes of the handler before it. */
     private final class Encoder extends OutboundHandler<ByteBuffer, ByteBuffer> {
         @Override
         public void handlerAdded() {

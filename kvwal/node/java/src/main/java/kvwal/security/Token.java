@@ -7,7 +7,7 @@ import java.security.SecureRandom;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
-/** The secret that members and clients of a cluster share. It is never printed. */
+/** Secret that the members and clients of a cluster share. It is never printed. */
 public final class Token {
     /** Bytes of a nonce, and of a proof. */
     static final int SIZE = 32;
@@ -20,7 +20,7 @@ public final class Token {
         this.secret = secret.clone();
     }
 
-    /** Whether these bytes are the token; as long for every wrong one. */
+    /** Whether these bytes are the token. Every comparison takes the same time. */
     public boolean is(byte[] told) {
         return MessageDigest.isEqual(secret, told);
     }
@@ -31,7 +31,7 @@ public final class Token {
         return made;
     }
 
-    /** What only the owner of the token can say as `role` of a connection with these two nonces. */
+    /** Proof of knowing the token, as `role` of a connection with these two nonces. */
     byte[] proof(String role, byte[] asked, byte[] answered) {
         try {
             Mac mac = Mac.getInstance(HMAC);

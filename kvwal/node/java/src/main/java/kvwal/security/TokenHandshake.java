@@ -21,11 +21,12 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
- * Handshake of two members before the first byte of Hazelcast's protocol: each proves that it knows the token, and sends it to no one.
+ * Handshake of two members before the first byte of Hazelcast's protocol: each proves that it knows the token, and sends it to no
+ * one.
  *
- * The member that connects sends MAGIC and a nonce. The other one answers with a nonce and its proof, and gets the first one's proof.
- * A client begins with the three letters of Hazelcast's client protocol, and shows its token in its first message: see
- * FilteredClientEngine. Every other beginning closes the connection.
+ * The member that connects sends MAGIC and a nonce. The other one answers with a nonce and its proof, and receives the first
+ * one's proof. A client begins with the three letters of Hazelcast's client protocol, and shows its token in its first message:
+ * see FilteredClientEngine. Any other beginning closes the connection.
  */
 final class TokenHandshake {
     private static final byte[] MAGIC = "KVT".getBytes(StandardCharsets.US_ASCII);
@@ -107,8 +108,8 @@ final class TokenHandshake {
     }
 
     private EOFException refused() {
-        String sentence = "The connection with " + channel.remoteSocketAddress() + " was closed: the other side did not prove that it"
-            + " knows this cluster's token. Nothing of it was accepted. If it is a member, give it the same token.";
+        String sentence = "The connection with " + channel.remoteSocketAddress() + " was closed: the other side did not prove"
+            + " that it knows this cluster's token. Nothing of it was accepted. If it is a member, give it the same token.";
         server.getLoggingService().getLogger(TokenHandshake.class).warning(sentence);
         return new EOFException(sentence);
     }

@@ -1,17 +1,21 @@
 package kvwal.transactions;
 
+import com.hazelcast.config.Config;
+import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.internal.serialization.Data;
 import java.util.BitSet;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.BiConsumer;
 
-/** Which changes of which intents this member has seen applied, as owner of a key or as its backup. Any thread may ask. */
+/** Record of the changes of intents that this member has seen applied, as owner of a key or as its backup. Thread-safe. */
 public final class AppliedChanges {
-    /** What `begin` answers. */
-    public enum Outcome { BEGUN, DONE, TAKEN_OVER }
+    private static final String SERVICE = "kvwal.applied";
+    /** Answer of `begin`. */
+    enum Outcome { BEGUN, DONE, TAKEN_OVER }
 
-    /** So often somebody is told to ask again, four times a second. */
+    /** A new expander is asked to retry so often, four times a second. */
     private static final int PATIENCE = 40;
 
     private static final class Marks {
@@ -19,7 +23,7 @@ public final class AppliedChanges {
         boolean takenOver;
         int asked;
         final BitSet done = new BitSet();
-        /** Changes on their way to the log and to memory, by the key that they change. */
+        /** Changes that are being logged or applied, by key. */
         final Map<Data, Integer> underWay = new HashMap<>();
 
         Marks(String expander) {
@@ -29,7 +33,20 @@ public final class AppliedChanges {
 
     private final Map<String, Marks> all = new ConcurrentHashMap<>();
 
-    /** A change is to be applied by `expander`: whether it may, and has to. */
+    void configure(Config config) {
+        config.getUserContext().put(SERVICE, this);
+    }
+
+    /** Hears of each map and key of which a log refused a change. */
+    public BiConsumer<String, Data> refusals() {
+        return this::refused;
+    }
+
+    static AppliedChanges of(HazelcastInstance instance) {
+        return (AppliedChanges) instance.getUserContext().get(SERVICE);
+    }
+
+    /** A change is to be applied by `expander`: whether it may be, and whether it already is. */
     public Outcome begin(String intent, String expander, int change, Data key) {
         Marks marks = all.computeIfAbsent(intent, found -> new Marks(expander));
         synchronized (marks) {
@@ -44,10 +61,10 @@ public final class AppliedChanges {
         }
     }
 
-    /** A change of this key is not in the log. If it was one of an intent, that was it: a key has one at a time. */
-    public void refused(String map, Data key) {
+    /** The log refused a change of this key. A change of an intent that was under way for it is over: a key has one at a time. */
+    private void refused(String map, Data key) {
         all.forEach((intent, marks) -> {
-            if (Transactions.map(intent).equals(map)) {
+            if (IntentKey.map(intent).equals(map)) {
                 synchronized (marks) {
                     marks.underWay.remove(key);
                 }
@@ -55,7 +72,7 @@ public final class AppliedChanges {
         });
     }
 
-    /** A change is in memory, and will be in that of the backups before anybody hears of it. */
+    /** A change is in memory, and will be in the memory of the backups before a client hears of it. */
     public void done(String intent, String expander, int change, Data key) {
         Marks marks = all.computeIfAbsent(intent, found -> new Marks(expander));
         synchronized (marks) {
@@ -65,8 +82,8 @@ public final class AppliedChanges {
     }
 
     /**
-     * From now on `expander` applies it, and nobody else: which changes are applied, or null while one is on its way. What has
-     * been on its way for long came to nothing, and had nobody who would send it again.
+     * From now on only `expander` applies the intent. Returns the changes that are applied, null while one is under way. A change
+     * that has been under way for long was lost, and no member would send it again.
      */
     public byte[] takeOver(String intent, String expander) {
         Marks marks = all.computeIfAbsent(intent, found -> new Marks(expander));
@@ -77,7 +94,7 @@ public final class AppliedChanges {
         }
     }
 
-    /** It is finished. Of one that was taken over stays by whom: what its first expander sent may still come. */
+    /** The intent is finished. If it was taken over, its expander is kept: a late change of the first one has to be refused. */
     public void forget(String intent) {
         all.computeIfPresent(intent, (found, marks) -> {
             synchronized (marks) {

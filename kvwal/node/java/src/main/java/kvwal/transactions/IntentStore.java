@@ -9,19 +9,25 @@ import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
 import kvwal.codec.EntryCodec;
 import kvwal.codec.ValueCodec;
-import kvwal.log.BatchQueues;
+import kvwal.log.BatchQueue;
+import kvwal.log.LogContext;
 import kvwal.log.LogStore;
-import kvwal.node.ReadyGate;
+import kvwal.log.PendingEntry;
 
-/** Where intents are logged: each in the log of the map that it is of, as an entry of the structure "intent". */
+/** Map store of intents: each is logged in the log of its map, as an entry of the structure "intent". */
 public final class IntentStore extends LogStore {
-    private final Map<String, BatchQueues.BatchQueue> boxes = new ConcurrentHashMap<>();
+    private final Map<String, BatchQueue> queues = new ConcurrentHashMap<>();
 
-    public IntentStore(BatchQueues mailboxes, ReadyGate gate) {
-        super(mailboxes, gate, Transactions.MAP);
+    public IntentStore(LogContext context) {
+        super(context, IntentKey.MAP);
     }
 
-    /** The first intent that this member owns, or is the backup of, makes it look after those of members that go. */
+    /** Whether the map of this name is that of the intents. */
+    public static boolean isOf(String map) {
+        return map.equals(IntentKey.MAP);
+    }
+
+    /** The first intent that this member owns or backs up makes it watch for intents of members that leave. */
     @Override
     public void init(HazelcastInstance instance, Properties properties, String map) {
         super.init(instance, properties, map);
@@ -30,32 +36,32 @@ public final class IntentStore extends LogStore {
 
     @Override
     public void write(List<Change> changes, long expires) {
-        gate.check();
+        context.gate().check();
         for (Change change : changes) {
             ValueCodec.Encoded value = change.value() == null ? null : ValueCodec.of(change.value());
-            mailboxes.send(box(change.key()), List.of(EntryCodec.encode(word(change.key()), value, expires)));
+            context.queues().send(queue(change.key()), List.of(EntryCodec.encode(encodeKey(change.key()), value, expires)));
         }
     }
 
     @Override
-    public ValueCodec.Encoded word(Data key) {
+    public ValueCodec.Encoded encodeKey(Data key) {
         ValueCodec.Encoded found = ValueCodec.of(key);
-        return new ValueCodec.Encoded(Transactions.KEY_CLASS, found.array(), found.from(), found.length());
+        return new ValueCodec.Encoded(IntentKey.CLASS, found.array(), found.from(), found.length());
     }
 
     @Override
-    public List<BatchQueues.PendingEntry> post(Data key, List<byte[]> entries, Thread writer) {
-        gate.check();
-        return mailboxes.post(box(key), entries, writer);
+    public List<PendingEntry> post(Data key, List<byte[]> entries, Thread writer) {
+        context.gate().check();
+        return context.queues().post(queue(key), entries, writer);
     }
 
-    private BatchQueues.BatchQueue box(Data key) {
+    private BatchQueue queue(Data key) {
         ValueCodec.Encoded found = ValueCodec.of(key);
-        String map = Transactions.map(new String(found.array(), found.from(), found.length(), StandardCharsets.UTF_8));
-        return boxes.computeIfAbsent(map, mailboxes::open);
+        String map = IntentKey.map(new String(found.array(), found.from(), found.length(), StandardCharsets.UTF_8));
+        return queues.computeIfAbsent(map, context.queues()::open);
     }
 
-    /** Nobody destroys them. */
+    /** Does nothing: the map of intents is never destroyed. */
     @Override
     public void destroy() { }
 }

@@ -6,6 +6,7 @@ import com.hazelcast.config.MapConfig;
 import com.hazelcast.config.MapStoreConfig;
 import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.core.HazelcastInstanceNotActiveException;
+import com.hazelcast.core.IExecutorService;
 import com.hazelcast.internal.serialization.Data;
 import com.hazelcast.logging.ILogger;
 import com.hazelcast.map.IMap;
@@ -13,7 +14,6 @@ import com.hazelcast.spi.exception.RetryableHazelcastException;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
@@ -23,88 +23,55 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import kvwal.codec.EntryCodec;
 import kvwal.codec.ValueCodec;
-import kvwal.failover.FailoverBatch;
-import kvwal.log.LogStore;
-import kvwal.member.TaskFactory;
+import kvwal.node.LoggedMaps;
 import kvwal.node.NotWritten;
 import kvwal.node.ReadyGate;
+import kvwal.node.TaskIds;
 
 /**
- * Changes of several keys as one: they are logged as one intent first, then applied key by key, then the intent goes.
+ * Transactions: changes of several keys as one. They are logged as one intent, then applied key by key, then the intent is
+ * deleted.
  *
- * Whoever is killed in between leaves an intent, in the memory of other members and in a log. A member that finds one whose
- * expander is gone finishes it: it asks all members which of the changes they saw applied, which at the same time tells them to
- * take no more of them from anybody else, and applies the rest. So none is applied twice, over what came after it.
+ * A member that is killed in between leaves its intent in the memory of other members and in a log. A member that finds an intent
+ * whose expander is gone finishes it: it asks all members which of the changes they saw applied, which also makes them refuse the
+ * changes from any other member, and applies the rest. So no change is applied twice, over a later one.
  */
 public final class Transactions {
-    public static final String MAP = "__kvwal.intents";
-    static final String KEY_CLASS = "intent:str";
     private static final String SERVICE = "kvwal.intents";
-    /** Runs the transactions of clients, and has a thread for each that is under way. */
-    public static final String TRANSACTIONS = "kvwal";
-    public static final String BETWEEN_MEMBERS = "kvwal.members";
     private static final int AT_ONCE = 64;
     private static final int LOOK_MILLIS = 250;
 
     private final ReadyGate gate;
-    private final AppliedChanges applied = new AppliedChanges();
-    private final Map<Long, FailoverBatch> turns = new ConcurrentHashMap<>();
-    /** Keys of intents that this member could not finish, or of which it does not know whether they are there. */
+    /** Keys of intents that this member could not finish, or whose logging may have failed. */
     private final Set<String> left = ConcurrentHashMap.newKeySet();
 
     private Transactions(ReadyGate gate) {
         this.gate = gate;
     }
 
-    /** Give a member what it needs for transactions of clients; `store` is that of a durable map. */
-    public static void configure(Config config, MapStoreConfig store, ReadyGate gate) {
+    /** Enables transactions of clients on the member with this configuration; `store` is the map store of a map with a log. */
+    public static void configure(Config config, MapStoreConfig store, ReadyGate gate, AppliedChanges applied) {
         config.getUserContext().put(SERVICE, new Transactions(gate));
-        config.getExecutorConfig(TRANSACTIONS).setPoolSize(AT_ONCE);
-        config.getExecutorConfig(BETWEEN_MEMBERS).setPoolSize(4);
-        config.getSerializationConfig().addDataSerializableFactory(TaskFactory.FACTORY, new TaskFactory());
+        applied.configure(config);
+        config.getExecutorConfig(TaskIds.TRANSACTIONS).setPoolSize(AT_ONCE);
+        config.getExecutorConfig(TaskIds.BETWEEN_MEMBERS).setPoolSize(4);
         String majority = config.getMapConfig("default").getSplitBrainProtectionName();
-        config.addMapConfig(new MapConfig(MAP).setMapStoreConfig(store).setSplitBrainProtectionName(majority));
+        config.addMapConfig(new MapConfig(IntentKey.MAP).setMapStoreConfig(store).setSplitBrainProtectionName(majority));
     }
 
-    public static Transactions of(HazelcastInstance instance) {
+    static Transactions of(HazelcastInstance instance) {
         return (Transactions) instance.getUserContext().get(SERVICE);
     }
 
-    /** The key of an intent says what it is, who applies it, and of which map; the log has it so. */
-    static String key(String id, String expander, String map) {
-        return id + " " + expander + " " + map;
-    }
-
-    static String map(String key) {
-        return key.split(" ", 3)[2];
-    }
-
-    private static String expander(String key) {
-        return key.split(" ", 3)[1];
-    }
-
-    public ReadyGate gate() {
-        return gate;
-    }
-
-    public AppliedChanges applied() {
-        return applied;
-    }
-
-    /** What FailoverAppend is at, by number. */
-    public Map<Long, FailoverBatch> turns() {
-        return turns;
-    }
-
-    /** All changes (entries, as in a block of the log) or none: returns when each is in a log and in memory. */
+    /** Applies all changes (entries, as in a block of the log) or none; returns when each is in a log and in memory. */
     public void run(HazelcastInstance instance, String id, String map, byte[] changes) {
         if (!gate.isOpen() && gate.lost() == null) {
             throw new RetryableHazelcastException("Memory is still loading: this member does not serve.");
         }
         gate.check();
         String own = own(instance);
-        String key = key(id, own, map);
-        if (LogStore.has(map)) {
+        String key = IntentKey.of(id, own, map);
+        if (LoggedMaps.has(map)) {
             log(instance, key, changes);
         }
         String reason = "another member goes on with it";
@@ -126,14 +93,14 @@ public final class Transactions {
         } catch (NotWritten error) {
             throw error;
         } catch (RuntimeException error) {
-            left.add(key); // it may be there
+            left.add(key); // it may be logged
             throw error;
         }
     }
 
-    /** Apply what was not applied yet, and forget the intent. Returns whether it is finished: somebody else may have taken it over. */
+    /** Applies the remaining changes and deletes the intent. False if another member has taken the intent over. */
     private boolean apply(HazelcastInstance instance, String key, String own, byte[] changes, BitSet done) {
-        IMap<Object, Object> map = instance.getMap(map(key));
+        IMap<Object, Object> map = instance.getMap(IntentKey.map(key));
         List<CompletableFuture<Boolean>> answers = new ArrayList<>();
         EntryCodec.Reader reader = new EntryCodec.Reader(changes);
         for (int i = 0; i < reader.count(); i++) {
@@ -141,21 +108,21 @@ public final class Transactions {
             if (!done.get(i)) {
                 Data value = entry.deleted() ? null : ValueCodec.toData(entry.valueClass(), entry.value());
                 Data changed = ValueCodec.toData(entry.keyClass(), entry.key());
-                answers.add(map.submitToKey(changed, new TaskFactory.Apply(key, own, i, value, entry.expires())).toCompletableFuture());
+                answers.add(map.submitToKey(changed, new ApplyChange(key, own, i, value, entry.expires())).toCompletableFuture());
             }
         }
         if (!all(answers)) {
             return false;
         }
-        if (LogStore.has(map(key))) {
+        if (LoggedMaps.has(IntentKey.map(key))) {
             intents(instance).delete(key);
         }
         left.remove(key);
-        instance.getExecutorService(BETWEEN_MEMBERS).executeOnAllMembers(new TaskFactory.Forget(key));
+        instance.getExecutorService(TaskIds.BETWEEN_MEMBERS).executeOnAllMembers(new ForgetIntent(key));
         return true;
     }
 
-    /** Waits for all of them, so that none is under way when this throws what one of them threw. */
+    /** Waits for every answer, so that no change is under way when this throws what one of them threw. */
     private static boolean all(List<CompletableFuture<Boolean>> answers) {
         boolean all = true;
         RuntimeException failure = null;
@@ -172,7 +139,7 @@ public final class Transactions {
         return all;
     }
 
-    /** From now on, and as long as the member lives, finish what members that went have left. */
+    /** Finishes the intents of members that left, for as long as this member lives. */
     void watch(HazelcastInstance instance) {
         Thread thread = new Thread(() -> look(instance), "kvwal.intents");
         thread.setDaemon(true);
@@ -190,7 +157,7 @@ public final class Transactions {
                 } catch (HazelcastInstanceNotActiveException error) {
                     throw error;
                 } catch (RuntimeException error) {
-                    // As in a half that may not serve: others look after transactions, or this one does when it may again.
+                    // This member may be in the smaller half: the others finish transactions, or this one does later.
                     logger.fine("This member may not look for transactions that are left now; it looks again.", error);
                 }
                 Thread.sleep(LOOK_MILLIS);
@@ -210,7 +177,7 @@ public final class Transactions {
         }
     }
 
-    /** Intents whose expander is no longer a member, as far as this one owns them, and those that it left itself. */
+    /** Intents that this member owns and whose expander is no longer a member, and those that it could not finish itself. */
     private Set<String> abandoned(HazelcastInstance instance) {
         Set<String> living = new TreeSet<>();
         for (Member member : instance.getCluster().getMembers()) {
@@ -218,7 +185,7 @@ public final class Transactions {
         }
         Set<String> found = new TreeSet<>(left);
         for (String key : intents(instance).localKeySet()) {
-            if (!living.contains(expander(key))) {
+            if (!living.contains(IntentKey.expander(key))) {
                 found.add(key);
             }
         }
@@ -228,8 +195,9 @@ public final class Transactions {
     private void finish(HazelcastInstance instance, String key) throws ExecutionException, InterruptedException {
         String own = own(instance);
         BitSet done = new BitSet();
-        for (Future<byte[]> told : instance.getExecutorService(BETWEEN_MEMBERS).submitToAllMembers(new TaskFactory.TakeOver(key, own)).values()) {
-            byte[] found = told.get();
+        IExecutorService executor = instance.getExecutorService(TaskIds.BETWEEN_MEMBERS);
+        for (Future<byte[]> answer : executor.submitToAllMembers(new TakeOverIntent(key, own)).values()) {
+            byte[] found = answer.get();
             if (found == null) {
                 return;
             }
@@ -237,7 +205,7 @@ public final class Transactions {
         }
         byte[] changes = intents(instance).get(key);
         if (changes == null) {
-            left.remove(key); // it was never there, or somebody else finished it
+            left.remove(key); // it was never logged, or another member finished it
         } else {
             apply(instance, key, own, changes, done);
         }
@@ -248,6 +216,6 @@ public final class Transactions {
     }
 
     private static IMap<String, byte[]> intents(HazelcastInstance instance) {
-        return instance.getMap(MAP);
+        return instance.getMap(IntentKey.MAP);
     }
 }

@@ -15,12 +15,14 @@ import java.util.function.Function;
 import kvwal.log.LogStore;
 
 /**
- * Stands before Hazelcast's class of this name on the class path. Hazelcast's asks the owner of one partition for the keys of a
- * whole map, and lets every other partition wait for its word; of a member that was killed that word may never come, and the map
- * stays "still loading" for good. A log loads no keys: what a partition waits for is its own member's gate, and nothing else.
+ * Patch of Hazelcast's class: loads the keys of a map.
+ *
+ * Hazelcast asks the owner of one partition for all keys of a map, and makes every other partition wait for its answer. If that
+ * member is killed, the answer may never come, and the map stays "still loading". A log loads no keys, so each partition waits
+ * for the ReadyGate of its own member only.
  */
 public class MapKeyLoader {
-    /** Hazelcast's MapServiceContextImpl makes a semaphore of it, which nobody takes here. */
+    /** Hazelcast's MapServiceContextImpl makes a semaphore of it, which nothing acquires here. */
     public static final HazelcastProperty LOADED_KEY_LIMITER_PER_NODE =
         new HazelcastProperty("hazelcast.map.loaded.key.limit.per.node", 50_000);
 
@@ -33,16 +35,17 @@ public class MapKeyLoader {
         this.map = map;
     }
 
-    /** Done when the member has recovered; every operation on the partition is sent back, and comes again, until then. */
+    /** Done when the member has recovered. Until then Hazelcast sends every operation on the partition back, to be retried. */
     public Future<?> startInitialLoad(MapStoreContext context, int partition) {
         Object store = context.getMapStoreWrapper().getImpl();
         if (!(store instanceof LogStore)) {
-            throw new IllegalStateException("The map " + map + " has a store that is not kvwal's: a node of kvwal loads from none.");
+            throw new IllegalStateException(
+                "The map " + map + " has a store that is not kvwal's: a node of kvwal loads from none.");
         }
         return ((LogStore) store).recovered();
     }
 
-    /** IMap.loadAll: all there is is in memory. */
+    /** IMap.loadAll: memory already holds everything. */
     public Future<?> startLoading(MapStoreContext context, boolean replace) {
         return NOTHING_TO_LOAD;
     }

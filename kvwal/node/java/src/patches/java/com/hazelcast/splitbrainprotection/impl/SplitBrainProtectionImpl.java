@@ -16,39 +16,43 @@ import com.hazelcast.spi.impl.operationservice.SplitBrainProtectionCheckAwareOpe
 import com.hazelcast.splitbrainprotection.SplitBrainProtection;
 import java.util.Collection;
 import java.util.Set;
-import kvwal.quorum.Majority;
+import kvwal.backups.OperationGuard;
 
 /**
- * Stands before Hazelcast's class of this name on the class path. That one remembers what it decided when it last heard of a
- * change, which another thread tells it some time later, and refuses without saying why; here each operation is
- * decided by the members that are there at that moment, and the refusal is a sentence.
+ * Patch of Hazelcast's class: decides whether an operation may run on this side of a cut cluster.
+ *
+ * Hazelcast caches a decision, which another thread updates some time after the members change, and refuses without a reason.
+ * Here each operation is decided by the members of that moment, and the refusal says why.
  */
 public class SplitBrainProtectionImpl implements SplitBrainProtection {
-    /** By these members agree that a map is loaded. Refused once, they are not sent again, and the map would be "loading" for ever. */
+    /**
+     * Operations by which members agree that a map is loaded. Hazelcast does not retry them: one refusal would leave the map
+     * "loading" for ever.
+     */
     private static final Set<Class<?>> OF_LOADING = Set.of(IsKeyLoadFinishedOperation.class, IsPartitionLoadedOperation.class,
         KeyLoadStatusOperation.class, PutFromLoadAllOperation.class, TriggerLoadIfNeededOperation.class);
 
     private final NodeEngineImpl engine;
     private final SplitBrainProtectionConfig config;
-    private final Majority majority;
+    private final OperationGuard guard;
 
     SplitBrainProtectionImpl(SplitBrainProtectionConfig config, NodeEngineImpl engine) {
         this.engine = engine;
         this.config = config;
-        this.majority = (Majority) config.getFunctionImplementation();
+        this.guard = (OperationGuard) config.getFunctionImplementation();
     }
 
     void ensureNoSplitBrain(Operation operation) {
         boolean isOfClients = operation instanceof ReadonlyOperation || operation instanceof MutatingOperation;
-        if (isOfClients && !OF_LOADING.contains(operation.getClass()) && !(operation instanceof SplitBrainProtectionCheckAwareOperation aware
-            && !aware.shouldCheckSplitBrainProtection())) {
-            ensureNoSplitBrain();
-            majority.pass(engine, operation);
+        boolean isExempt = operation instanceof SplitBrainProtectionCheckAwareOperation aware
+            && !aware.shouldCheckSplitBrainProtection();
+        if (isOfClients && !isExempt && !OF_LOADING.contains(operation.getClass())) {
+            guard.check(engine, operation);
         }
     }
 
     void ensureNoSplitBrain() {
-        majority.check(engine.getClusterService().getMembers());
+        guard.check(engine.getClusterService().getMembers());
     }
 
     void onHeartbeat(Member member, long timestamp) { }
@@ -83,6 +87,6 @@ public class SplitBrainProtectionImpl implements SplitBrainProtection {
 
     @Override
     public boolean hasMinimumSize() {
-        return majority.apply(engine.getClusterService().getMembers());
+        return guard.apply(engine.getClusterService().getMembers());
     }
 }

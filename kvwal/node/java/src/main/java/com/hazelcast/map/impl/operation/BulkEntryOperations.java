@@ -10,17 +10,21 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.IntFunction;
-import kvwal.member.TaskFactory;
+import kvwal.node.TaskIds;
 
 /**
- * Hazelcast's operations that run an entry processor on many keys of a partition, but for their backups: of Hazelcast's own nobody ever
- * waits for one, whatever the settings of the map. They stand in Hazelcast's package, because only there their keys can be seen.
+ * Hazelcast's operations that run an entry processor on many keys of a partition, with backups to wait for: Hazelcast's own never
+ * wait for one, with no setting of the map. In Hazelcast's package, because only there their keys are visible.
  */
 public final class BulkEntryOperations {
     private BulkEntryOperations() { }
 
-    /** What each partition is to do, with backups to wait for; `operations` makes what has these anyway, `sample` is one of them. */
-    public static IntFunction<Operation> withBackups(Operation sample, IntFunction<Operation> operations, IPartitionService partitions) {
+    /**
+     * Operation for each partition, with backups to wait for. `operations` makes those that have them anyway; `sample` is one of
+     * these.
+     */
+    public static IntFunction<Operation> withBackups(Operation sample, IntFunction<Operation> operations,
+                                                      IPartitionService partitions) {
         if (sample.getClass() == MultipleEntryOperation.class) {
             MultipleEntryOperation several = (MultipleEntryOperation) sample;
             Map<Integer, Set<Data>> keys = split(several.keys, partitions);
@@ -37,7 +41,10 @@ public final class BulkEntryOperations {
         return operations;
     }
 
-    /** Hazelcast names all keys to every member, which looks for its own; to every partition that would be hundreds of times too many. */
+    /**
+     * Keys by partition: Hazelcast sends all keys to every member, but to every partition that would be hundreds of times too
+     * many.
+     */
     private static Map<Integer, Set<Data>> split(Set<Data> keys, IPartitionService partitions) {
         Map<Integer, Set<Data>> found = new HashMap<>();
         for (Data key : keys) {
@@ -66,12 +73,12 @@ public final class BulkEntryOperations {
 
         @Override
         public int getFactoryId() {
-            return TaskFactory.FACTORY;
+            return TaskIds.FACTORY;
         }
 
         @Override
         public int getClassId() {
-            return TaskFactory.OF_KEYS;
+            return TaskIds.BULK_ON_KEYS;
         }
     }
 
@@ -95,12 +102,12 @@ public final class BulkEntryOperations {
 
         @Override
         public int getFactoryId() {
-            return TaskFactory.FACTORY;
+            return TaskIds.FACTORY;
         }
 
         @Override
         public int getClassId() {
-            return TaskFactory.OF_ALL;
+            return TaskIds.BULK_ON_ALL;
         }
     }
 
@@ -124,12 +131,12 @@ public final class BulkEntryOperations {
 
         @Override
         public int getFactoryId() {
-            return TaskFactory.FACTORY;
+            return TaskIds.FACTORY;
         }
 
         @Override
         public int getClassId() {
-            return TaskFactory.OF_MATCHES;
+            return TaskIds.BULK_ON_MATCHES;
         }
     }
 }

@@ -4,7 +4,7 @@ import com.hazelcast.internal.serialization.Data;
 import com.hazelcast.spi.impl.operationservice.Operation;
 import com.hazelcast.spi.impl.operationservice.ReadonlyOperation;
 
-/** Which entries an operation's answer shows. Stands in Hazelcast's package, because only there the key of a read can be seen. */
+/** Keys that the response of an operation shows. In Hazelcast's package, because only there the key of a read is visible. */
 public final class OperationKeys {
     private OperationKeys() { }
 
@@ -16,7 +16,10 @@ public final class OperationKeys {
         return operation instanceof KeyBasedMapOperation change ? change.getKey() : null;
     }
 
-    /** Whether an operation on many keys answers with something of them: a read does, an entry processor does, `put_all` and `clear` do not. */
+    /**
+     * Whether the response of an operation on many keys shows entries: of a read or an entry processor yes, of `put_all` and
+     * `clear` no.
+     */
     public static boolean showsMany(Operation operation) {
         return operation instanceof ReadonlyOperation || operation instanceof MultipleEntryOperation
             || operation instanceof PartitionWideEntryOperation;

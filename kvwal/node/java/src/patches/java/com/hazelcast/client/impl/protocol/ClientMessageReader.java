@@ -6,10 +6,11 @@ import java.nio.ByteBuffer;
 import kvwal.clients.RequestLimit;
 
 /**
- * Stands before Hazelcast's class of this name on the class path: puts frames of a client together to a message.
+ * Patch of Hazelcast's class: assembles a client's frames to a message.
  *
- * Hazelcast's sets aside whatever a frame's first four bytes ask for, two gigabytes if they say so. Here a frame above RequestLimit.MOST
- * is read past, and its message is marked. What a client sends before it is authenticated has Hazelcast's own, much smaller limit.
+ * Hazelcast allocates as much as the first four bytes of a frame ask for, up to two gigabytes. Here a frame above
+ * RequestLimit.MOST is read past, and its message is marked. Before a client is authenticated, Hazelcast's own, much smaller
+ * limit holds.
  */
 public final class ClientMessageReader {
     private static final int FLAGS = 0xffff;
@@ -27,7 +28,7 @@ public final class ClientMessageReader {
         this.most = most > 0 ? most : Integer.MAX_VALUE;
     }
 
-    /** Whether the message is whole; if not, more is to come. */
+    /** Whether the message is complete; if not, call again with more bytes. */
     public boolean readFrom(ByteBuffer src, boolean trusted) {
         while (frame != null || begin(src, trusted)) {
             if (!fill(src)) {

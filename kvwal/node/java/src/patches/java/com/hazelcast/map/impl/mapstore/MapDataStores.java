@@ -7,8 +7,8 @@ import kvwal.log.LogDataStore;
 import kvwal.log.LogStore;
 
 /**
- * Stands before Hazelcast's class of this name on the class path: a map whose store is kvwal's gets LogDataStore, every
- * other one what Hazelcast gives it. It is the one place where the serialized bytes of keys and values can be had.
+ * Patch of Hazelcast's factory: a map whose store is kvwal's gets LogDataStore, every other map Hazelcast's own store. No other
+ * place hands out the serialized bytes of keys and values.
  */
 public final class MapDataStores {
     @SuppressWarnings("rawtypes")

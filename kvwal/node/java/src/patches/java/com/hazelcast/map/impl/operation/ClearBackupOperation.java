@@ -9,11 +9,11 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Stands before Hazelcast's class of this name on the class path: what a backup does of `clear`.
+ * Patch of Hazelcast's class: applies `clear` on a backup.
  *
- * Hazelcast's deletes the keys in the backup's store too, the only change that does. The owner's log has these deletes; the backup's
- * own would be stamped after what the owner has been told to put since, and hide it when memory is filled from the logs. And a member
- * may write no log of a partition that it does not own: it was sent back (see OwnershipFence), and the owner waited for it in vain.
+ * Hazelcast deletes the keys in the backup's store too, for no other change. The owner's log already has these deletes. The
+ * backup's own would have later timestamps than entries that the owner got since, and hide them when memory is loaded from the
+ * logs. And a member may not log a partition that it does not own: OwnershipFence refused, and the owner waited in vain.
  */
 @SuppressWarnings("rawtypes")
 public class ClearBackupOperation extends MapOperation implements BackupOperation {

@@ -13,8 +13,8 @@ import java.util.regex.Pattern;
 import kvwal.clients.PatternDeadline;
 
 /**
- * Stands before Hazelcast's class of this name on the class path: the same, with a deadline (see PatternDeadline), for each % may be tried
- * at each place of a text.
+ * Patch of Hazelcast's class: the same with a deadline (see PatternDeadline), because matching tries each % at each place of a
+ * text.
  */
 @BinaryInterface
 @SuppressWarnings({"rawtypes", "unchecked"})
@@ -77,7 +77,7 @@ public class LikePredicate extends AbstractPredicate implements IndexAwarePredic
         return matching.matches(pattern, (String) value);
     }
 
-    /** A wildcard behind a backslash stands for itself; every other character does, too. */
+    /** A wildcard behind a backslash stands for itself, as does every other character. */
     private String regex() {
         return Pattern.quote(expression)
             .replaceAll("(?<!\\\\)%", "\\\\E.*\\\\Q").replaceAll("(?<!\\\\)_", "\\\\E.\\\\Q")

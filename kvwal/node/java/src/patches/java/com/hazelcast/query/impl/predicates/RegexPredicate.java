@@ -8,7 +8,7 @@ import java.util.Objects;
 import java.util.regex.Pattern;
 import kvwal.clients.PatternDeadline;
 
-/** Stands before Hazelcast's class of this name on the class path: the same, with a deadline (see PatternDeadline). */
+/** Patch of Hazelcast's class: the same with a deadline (see PatternDeadline). */
 @BinaryInterface
 @SuppressWarnings({"rawtypes", "unchecked"})
 public class RegexPredicate extends AbstractPredicate {

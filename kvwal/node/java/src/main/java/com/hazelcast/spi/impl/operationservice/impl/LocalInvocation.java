@@ -5,13 +5,16 @@ import com.hazelcast.spi.impl.InternalCompletableFuture;
 import com.hazelcast.spi.impl.operationservice.OperationResponseHandler;
 import java.util.function.Consumer;
 
-/** When a call of this member is over. Stands in Hazelcast's package, because only there the call of an operation can be seen. */
+/**
+ * End of an invocation that this member made. In Hazelcast's package, because only there the invocation of an operation is
+ * visible.
+ */
 public final class LocalInvocation {
     private LocalInvocation() { }
 
     /**
-     * False if the call is another member's. Else `action` hears, on the thread that ends the call, whether it succeeded: then as many
-     * backups have the change as the owner sent it to.
+     * False if another member made the invocation. Otherwise `action` runs on the thread that ends it, and hears whether it
+     * succeeded: then as many backups have the change as the owner sent it to.
      */
     public static boolean then(OperationResponseHandler<?> handler, Consumer<Boolean> action) {
         if (!(handler instanceof Invocation<?> call)) {

@@ -18,15 +18,14 @@ import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.function.IntFunction;
-import kvwal.log.LogStore;
-import kvwal.node.ReadyGate;
+import kvwal.node.LoggedMaps;
 
 /**
- * Stands before Hazelcast's class of this name on the class path: sends an operation to many partitions or all, and gathers the answers.
+ * Patch of Hazelcast's class: sends an operation to many partitions or all, and gathers the answers.
  *
- * Hazelcast's sends one message to each member, which runs the operation on its partitions and answers when they have: nobody waits for
- * the backups of what it changes. Of a map with a log such a change goes to each partition by itself, and the one who sends it waits for
- * the backups too. It is not tried again when it is not known whether they have it: an entry processor may not do its work twice.
+ * Hazelcast sends one message to each member, which runs the operation on its partitions and responds without waiting for the
+ * backups of what changes. For a map with a log such an operation goes to each partition on its own, and the sender waits for the
+ * backups too. When it is unknown whether they have the change, it is not retried: an entry processor may not run twice.
  */
 final class InvokeOnPartitions extends AbstractInvokeOnPartitions {
     private static final Object NOTHING = new Object();
@@ -52,9 +51,6 @@ final class InvokeOnPartitions extends AbstractInvokeOnPartitions {
             return;
         }
         Operation sample = sample();
-        if (sample != null && operationFactory instanceof OperationFactoryWrapper) {
-            ReadyGate.checkLoaded(nodeEngine.getHazelcastInstance(), ((NamedOperation) sample).getName());
-        }
         if (sample instanceof BackupAwareOperation) {
             IntFunction<Operation> operations =
                 BulkEntryOperations.withBackups(sample, this::createOperation, nodeEngine.getPartitionService());
@@ -71,7 +67,7 @@ final class InvokeOnPartitions extends AbstractInvokeOnPartitions {
         }
         int partition = memberPartitions.values().stream().flatMap(List::stream).findFirst().orElseThrow();
         Operation operation = createOperation(partition);
-        return operation instanceof NamedOperation named && LogStore.has(named.getName()) ? operation : null;
+        return operation instanceof NamedOperation named && LoggedMaps.has(named.getName()) ? operation : null;
     }
 
     private void send(int partition, Operation operation) {
@@ -85,7 +81,7 @@ final class InvokeOnPartitions extends AbstractInvokeOnPartitions {
             }, internalAsyncExecutor);
     }
 
-    /** As Hazelcast does it: each partition that failed is tried once more, by itself. */
+    /** As in Hazelcast: each partition that failed is tried once more, on its own. */
     @SuppressWarnings("unchecked")
     private void sendTogether(Address member, List<Integer> partitions) {
         Operation operation = new PartitionIteratingOperation(operationFactory, CollectionUtil.toIntArray(partitions));

@@ -13,16 +13,17 @@ import com.hazelcast.spi.impl.operationservice.Operation;
 import com.hazelcast.spi.impl.operationservice.OperationResponseHandler;
 import com.hazelcast.spi.impl.operationservice.impl.OperationServiceImpl;
 import java.util.Set;
+import kvwal.backups.StepHandler;
 import kvwal.log.PendingAppend;
 import kvwal.node.NotWritten;
 
 /**
- * Stands before Hazelcast's class of this name on the class path: runs the steps of the operations on one partition of a map that
- * has a store, one operation after the other.
+ * Patch of Hazelcast's class: runs the steps of the operations on one partition of a map that has a store, one operation after
+ * the other.
  *
- * Hazelcast's gives each step that stores to a thread which waits for the store: two more threads to wake for every change. Here the
- * partition's own thread hands the change over to the log, does something else, and goes on with the operation when the
- * log has answered. Nothing is loaded from a log, so a step that loads waits for nobody.
+ * In Hazelcast a step that stores runs on a thread of its own, which blocks until the store returns: two more thread switches for
+ * every change. Here the partition's own thread sends the change to the log, does other work, and continues the operation when
+ * the log has answered. A log loads nothing, so a step that loads does not wait.
  */
 public class StepRunner extends Offload implements PartitionSpecificRunnable {
     public static final ThreadLocal<Boolean> CURRENTLY_EXECUTING_ON_PARTITION_THREAD = ThreadLocal.withInitial(() -> false);
@@ -30,13 +31,13 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
     private final int partition;
     private final String namespace;
     private final OperationExecutor executor;
-    /** Those of the partition; the first is under way, and removed when its answer is sent. */
+    /** Operations of the partition. The first is under way; it is removed when its response is sent. */
     private final Set<MapOperation> operations;
     private volatile StepSupplier steps;
-    private volatile PendingAppend waiting;
-    /** The change of the operation that is under way is in the log: it may fail all the same, before it is in memory. */
+    private volatile PendingAppend append;
+    /** The log has the change of the operation under way. The operation may still fail before memory has it. */
     private volatile boolean isLogged;
-    /** Of whoever runs steps that are neither for a partition's thread nor for a store. */
+    /** Executor of the steps that belong neither to the partition's thread nor to a store. */
     private volatile String elsewhere;
 
     public StepRunner(MapOperation operation) {
@@ -47,14 +48,9 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
         operations = operation.getRecordStore().getOffloadedOperations();
     }
 
-    /** Asked by MapOperation: an entry processor that reads other keys of this member would wait for itself. */
+    /** MapOperation calls it: an entry processor that reads other keys of this member would wait for itself. */
     public static boolean isStepRunnerCurrentlyExecutingOnPartitionThread() {
         return CURRENTLY_EXECUTING_ON_PARTITION_THREAD.get();
-    }
-
-    /** Whether an operation's steps have begun, by what sends its answer. */
-    public static boolean answersBy(OperationResponseHandler<?> handler) {
-        return handler instanceof StepResponseHandler;
     }
 
     @Override
@@ -90,17 +86,17 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
         }
     }
 
-    /** The log has answered what the last step handed over: throws if it refused. */
+    /** The log has answered what the last step sent: throws if it refused. */
     private void settle() {
-        PendingAppend answered = waiting;
-        waiting = null;
+        PendingAppend answered = append;
+        append = null;
         if (answered != null) {
             answered.check();
             isLogged = true;
         }
     }
 
-    /** Runs the next step; false if it is not for this thread, or not for now, and somebody else goes on. */
+    /** Runs the next step. False if another thread, or a later call, continues. */
     private boolean advance(boolean here) {
         Runnable step = steps == null ? null : steps.get();
         if (step == null) {
@@ -127,7 +123,7 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
         return false;
     }
 
-    /** The executor that a step is for; null for the partition's thread. */
+    /** Executor of a step; null for the partition's thread. */
     private static String place(Runnable step) {
         if (step instanceof PartitionSpecificRunnable) {
             return null;
@@ -147,14 +143,14 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
     }
 
     private boolean runHere(Runnable step) {
-        // Set anew each time: an operation that is sent again when a member left comes with another one.
+        // Each time: an operation that Hazelcast sends again after a member left has another handler.
         MapOperation operation = steps.getOperation();
         OperationResponseHandler<?> handler = operation.getOperationResponseHandler();
-        if (!(handler instanceof StepResponseHandler)) {
+        if (!(handler instanceof StepHandler)) {
             operation.setOperationResponseHandler(new StepResponseHandler(handler));
         }
         if (step instanceof PartitionSpecificRunnable) {
-            // What it runs besides, as an operation that waited for a lock it lets go of, waits for the log by itself.
+            // A step may run another operation, which waited for a lock that it releases: that one waits for the log itself.
             PendingAppend.outside(() -> runMarked(step));
             return true;
         }
@@ -162,7 +158,7 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
         if (handedOver == null) {
             return true;
         }
-        waiting = handedOver;
+        append = handedOver;
         handedOver.then(() -> executor.execute(this));
         return false;
     }
@@ -176,9 +172,9 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
         }
     }
 
-    /** An operation is over when its answer is sent: then the next one of the partition begins. */
+    /** The response ends an operation: the next one of the partition begins. */
     @SuppressWarnings({"rawtypes", "unchecked"})
-    private final class StepResponseHandler implements OperationResponseHandler {
+    private final class StepResponseHandler implements OperationResponseHandler, StepHandler {
         private final OperationResponseHandler sender;
 
         StepResponseHandler(OperationResponseHandler sender) {

@@ -1,0 +1,49 @@
+"""The URL of an archive: how it is checked, and which object store it opens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from archive.errors import ConfigError
+from archive.objects.local import LocalObjects
+from archive.objects.port import Objects
+from archive.objects.remote import INSTALL_HINT, RemoteObjects, without_credentials
+
+_SCHEME = re.compile(r"[a-z][a-z0-9+]+")
+
+
+def open_objects(url: str, storage_options: Mapping[str, Any] | None = None) -> Objects:
+    """The object store at `url`: a path, `file://…`, or a URL of any fsspec filesystem. Nothing is read or created yet.
+
+    `storage_options` go to the filesystem; for s3:// the usual AWS_* environment variables serve as well. Raises
+    ConfigError for a URL that no installed filesystem serves.
+    """
+    check_url(url)
+    if url.startswith("file://"):
+        return LocalObjects(url.removeprefix("file://"))
+    return RemoteObjects(url, storage_options or {}) if "://" in url else LocalObjects(url)
+
+
+def check_url(url: str) -> None:
+    """Check the form of an archive's URL.
+
+    Raises ConfigError for a mistyped URL that would become a local folder, and for a scheme that fsspec does not know.
+    """
+    scheme, separator, rest = url.partition(":/")
+    if _SCHEME.fullmatch(scheme) and separator and not rest.startswith("/"):
+        raise ConfigError(
+            f"the archive {scheme}:/… begins like a URL, with one slash, and would become a folder here.",
+            hint=f"Write {scheme}://…, or ./{scheme}:/… if a folder is meant.",
+        )
+    if "://" not in url or url.startswith("file://"):
+        return
+    from fsspec.registry import known_implementations, registry
+
+    unknown = [part for part in scheme.split("::") if part not in registry and part not in known_implementations]
+    if unknown:
+        raise ConfigError(
+            f"{without_credentials(url)}: no filesystem for {unknown[0]}:// is known.",
+            hint=f"Correct the URL. {INSTALL_HINT}",
+        )

@@ -1,0 +1,64 @@
+"""Address of a cluster, and the checks of the arguments of `kvwal.connect`. Hazelcast's client is not loaded here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import NamedTuple
+
+from kvwal.cluster.token import Token, find_authority, find_token
+from kvwal.config import is_seconds
+from kvwal.errors import ConfigError, WrongType
+
+DEFAULT_PORT = 5701
+_PORTS = 1 << 16
+
+
+class ClusterAddress(NamedTuple):
+    """Host and port of some nodes, names of cluster and namespace, credentials, and the timeout of a call."""
+
+    nodes: list[tuple[str, int]]
+    cluster: str
+    namespace: str
+    timeout: float
+    """Seconds."""
+    token: Token | None = None
+    """The secret that the nodes ask for; None for nodes that ask for none."""
+    authority: str | None = None
+    """The PEM file of the authority that signed the nodes' certificates; None for no TLS."""
+
+    def __str__(self) -> str:
+        return f"cluster {self.cluster} at {', '.join(f'{host}:{port}' for host, port in self.nodes)}"
+
+
+def check_address(
+    addresses: str | Sequence[str],
+    cluster: str,
+    namespace: str,
+    timeout: float,
+    token: str | None = None,
+    authority: str | None = None,
+) -> ClusterAddress:
+    """The arguments of `kvwal.connect` as a `ClusterAddress`. Raises `ConfigError` and `WrongType`."""
+    if find_spec("hazelcast") is None:
+        raise ConfigError(
+            "connecting to a cluster needs the package hazelcast-python-client.",
+            hint="Install what the cluster needs: pip install 'kvwal[cluster]'.",
+        )
+    if not is_seconds(timeout):
+        raise ConfigError(f"timeout={timeout!r} must be a number of seconds, above 0 and finite.")
+    if not isinstance(addresses, list | tuple | str) or not all(isinstance(text, str) for text in addresses):
+        raise WrongType(f"{addresses!r} are no addresses of nodes.", hint="Write them as host:port, in text or a list.")
+    texts = addresses.split(",") if isinstance(addresses, str) else list(addresses)
+    nodes = [_parse(text.strip()) for text in texts]
+    if not nodes:
+        raise ConfigError("no address of the cluster was given.", hint="Name one node at least, as host:port.")
+    secret = find_token(None) if token is None else Token(token, "token")
+    return ClusterAddress(nodes, cluster, namespace, timeout, secret, authority or find_authority())
+
+
+def _parse(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":") if ":" in text else (text, ":", str(DEFAULT_PORT))
+    if not host or not colon or not (port.isascii() and port.isdecimal()) or not 0 < int(port) < _PORTS:
+        raise ConfigError(f"{text!r} is no address of a node.", hint="Write it as host:port.")
+    return host, int(port)

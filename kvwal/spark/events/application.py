@@ -1,0 +1,74 @@
+"""Events of an application: its log, its start and end, its settings and its executors."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kvwal.spark.events.base import EventStruct, Int, spark_names
+
+
+class LogStart(EventStruct, rename=spark_names()):
+    """The first line of a log, and of each rolled file."""
+
+    spark_version: str = ""
+
+
+class ApplicationStart(EventStruct, rename=spark_names(app_id="App ID", attempt="App Attempt ID")):
+    """The start of an application. `attempt` is set by cluster managers that run an application again after a failure."""
+
+    app_name: str
+    timestamp: Int
+    user: str = ""
+    app_id: str | None = None
+    attempt: str | None = None
+
+
+class ApplicationEnd(EventStruct, rename=spark_names(exit_code="ExitCode")):
+    """The stop of the application's SparkContext. Spark writes `exit_code` from version 4 on."""
+
+    timestamp: Int
+    exit_code: Int | None = None
+
+
+class Detached(EventStruct, rename=spark_names()):
+    """An event of kvwal, not of Spark: a recorder stopped listening.
+
+    `error` and `stack` are those of the exception that ended the application; empty if none did. `killed`: the driver had
+    been killed. `dropped` counts the events that Spark dropped because its queue was full.
+    """
+
+    timestamp: Int = 0
+    killed: bool = False
+    error: str = ""
+    stack: str = ""
+    dropped: Int = 0
+
+
+class EnvironmentUpdate(EventStruct, rename=spark_names(jvm="JVM Information")):
+    """The settings of the application."""
+
+    jvm: dict[str, str] = msgspec.field(default_factory=dict)
+    spark_properties: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class ExecutorInfo(EventStruct, rename=spark_names()):
+    """Host and cores of an executor."""
+
+    host: str = ""
+    total_cores: Int = 0
+
+
+class ExecutorAdded(EventStruct, rename=spark_names()):
+    """An executor joined."""
+
+    timestamp: Int
+    executor_id: str
+    executor_info: ExecutorInfo = msgspec.field(default_factory=ExecutorInfo)
+
+
+class ExecutorRemoved(EventStruct, rename=spark_names(reason="Removed Reason")):
+    """An executor left. `reason` is Spark's text."""
+
+    timestamp: Int
+    executor_id: str
+    reason: str = ""

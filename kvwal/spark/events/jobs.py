@@ -1,0 +1,116 @@
+"""Events of jobs and stages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kvwal.spark.events.base import EventStruct, Int, spark_names
+
+
+class JobProperties(
+    EventStruct,
+    rename={
+        "description": "spark.job.description",
+        "group": "spark.jobGroup.id",
+        "sql": "spark.sql.execution.id",
+        "call_site": "callSite.short",
+        "batch": "streaming.sql.batchId",
+        "query": "sql.streaming.queryId",
+    },
+):
+    """The local properties of the thread that started a job."""
+
+    description: str = ""
+    group: str = ""
+    sql: str = ""
+    call_site: str = ""
+    batch: str = ""
+    query: str = ""
+
+
+class StackFrame(EventStruct, rename=spark_names()):
+    """One frame of a Java stack trace. Its text is the line that Java prints."""
+
+    declaring_class: str = ""
+    method_name: str = ""
+    file_name: str | None = None
+    line_number: Int = -1
+
+    def __str__(self) -> str:
+        source = f"{self.file_name or 'Unknown Source'}" + (f":{self.line_number}" if self.line_number >= 0 else "")
+        return f"\tat {self.declaring_class}.{self.method_name}({source})"
+
+
+class JobException(EventStruct, rename=spark_names()):
+    """The exception that failed a job."""
+
+    message: str = ""
+    stack_trace: list[StackFrame] = msgspec.field(default_factory=list)
+
+
+class Accumulable(EventStruct, rename=spark_names()):
+    """An accumulator of a stage. `value` is its total on the driver."""
+
+    id: Int = msgspec.field(name="ID", default=-1)
+    value: Any = None
+    metadata: str | None = None
+
+
+class StageInfo(EventStruct, rename=spark_names(attempt="Stage Attempt ID", details="Details")):
+    """One attempt of a stage. After the stage has ended it holds the result too."""
+
+    stage_id: Int
+    attempt: Int = 0
+    stage_name: str = ""
+    number_of_tasks: Int = 0
+    parent_ids: list[Int] = msgspec.field(name="Parent IDs", default_factory=list)
+    submission_time: Int | None = None
+    completion_time: Int | None = None
+    failure_reason: str | None = None
+    accumulables: list[Accumulable] = msgspec.field(default_factory=list)
+
+
+class StageName(EventStruct, rename=spark_names()):
+    """Id and name of a stage, as the start of its job lists it."""
+
+    stage_id: Int
+    stage_name: str = ""
+
+
+class JobStart(EventStruct, rename=spark_names(stage_ids="Stage IDs")):
+    """A job begins."""
+
+    job_id: Int
+    submission_time: Int = 0
+    stage_infos: list[StageName] = msgspec.field(default_factory=list)
+    stage_ids: list[Int] = msgspec.field(default_factory=list)
+    properties: JobProperties | None = None
+
+
+class JobResult(EventStruct, rename=spark_names()):
+    """The result of a job. `exception` is missing where the job succeeded."""
+
+    result: str
+    exception: JobException | None = None
+
+
+class JobEnd(EventStruct, rename=spark_names()):
+    """A job ends."""
+
+    job_id: Int
+    job_result: JobResult
+    completion_time: Int = 0
+
+
+class StageSubmitted(EventStruct, rename=spark_names()):
+    """A stage begins."""
+
+    stage_info: StageInfo
+
+
+class StageCompleted(EventStruct, rename=spark_names()):
+    """A stage ends."""
+
+    stage_info: StageInfo

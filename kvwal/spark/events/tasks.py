@@ -1,0 +1,93 @@
+"""The end of a task, with its metrics."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kvwal.spark.events.base import EventStruct, Int, spark_names
+
+
+class TaskEndReason(EventStruct, rename=spark_names()):
+    """Spark's reason for the end of a task. `reason` says which of the other fields are set."""
+
+    reason: str
+    class_name: str = ""
+    description: str = ""
+    full_stack_trace: str = ""
+    message: str = ""
+    loss_reason: str = ""
+    kill_reason: str = ""
+    executor_id: str = ""
+
+
+class TaskInfo(EventStruct, rename=spark_names()):
+    """One attempt of one task."""
+
+    task_id: Int
+    index: Int
+    attempt: Int = 0
+    partition_id: Int = -1
+    launch_time: Int = 0
+    finish_time: Int = 0
+    executor_id: str = ""
+    host: str = ""
+    failed: bool = False
+    killed: bool = False
+
+
+class ShuffleReadMetrics(EventStruct, rename=spark_names()):
+    """Data that a task read from other stages."""
+
+    fetch_wait_time: Int = 0
+    remote_bytes_read: Int = 0
+    local_bytes_read: Int = 0
+    total_records_read: Int = 0
+
+
+class ShuffleWriteMetrics(EventStruct, rename=spark_names()):
+    """Data that a task wrote for other stages."""
+
+    shuffle_bytes_written: Int = 0
+    shuffle_records_written: Int = 0
+
+
+class InputMetrics(EventStruct, rename=spark_names()):
+    """Data that a task read from outside Spark."""
+
+    bytes_read: Int = 0
+    records_read: Int = 0
+
+
+class OutputMetrics(EventStruct, rename=spark_names()):
+    """Data that a task wrote to the outside of Spark."""
+
+    bytes_written: Int = 0
+    records_written: Int = 0
+
+
+class TaskMetrics(EventStruct, rename=spark_names(cpu_ns="Executor CPU Time", gc_ms="JVM GC Time")):
+    """Time, memory and data of one task. Times are milliseconds unless the name says otherwise."""
+
+    executor_run_time: Int = 0
+    cpu_ns: Int = 0
+    gc_ms: Int = 0
+    peak_execution_memory: Int = 0
+    memory_bytes_spilled: Int = 0
+    disk_bytes_spilled: Int = 0
+    shuffle_read_metrics: ShuffleReadMetrics = msgspec.field(default_factory=ShuffleReadMetrics)
+    shuffle_write_metrics: ShuffleWriteMetrics = msgspec.field(default_factory=ShuffleWriteMetrics)
+    input_metrics: InputMetrics = msgspec.field(default_factory=InputMetrics)
+    output_metrics: OutputMetrics = msgspec.field(default_factory=OutputMetrics)
+
+
+class TaskEnd(EventStruct, rename=spark_names(attempt="Stage Attempt ID", reason="Task End Reason")):
+    """A task ended, in success or failure. `attempt` is that of the stage.
+
+    `task_metrics` is missing where the executor was lost together with the task.
+    """
+
+    stage_id: Int
+    reason: TaskEndReason
+    task_info: TaskInfo
+    attempt: Int = 0
+    task_metrics: TaskMetrics | None = None

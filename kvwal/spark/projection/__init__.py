@@ -1,0 +1,1 @@
+"""The projection of Spark's events: events become records, one module for each subject."""

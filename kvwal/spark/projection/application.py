@@ -1,0 +1,100 @@
+"""Events of an application, its settings and its executors, applied to the records."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from kvwal.spark import records as rec
+from kvwal.spark.events import application as events
+from kvwal.spark.projection.state import Handler, ProjectionState, set_end
+from kvwal.spark.records import cut
+from kvwal.spark.redaction import Redaction
+
+
+def _log_start(state: ProjectionState, event: events.LogStart) -> None:
+    state.app().spark_version = event.spark_version
+
+
+def _application_start(state: ProjectionState, event: events.ApplicationStart) -> None:
+    app = state.app_seen_at(event.timestamp)
+    app.id, app.attempt, app.name = event.app_id or "", event.attempt or "", event.app_name
+    app.user, app.started = event.user, event.timestamp
+    if app.status == "DETACHED":  # a new recorder was started for the same application
+        app.status, app.ended, app.duration_ms = "RUNNING", 0, 0
+
+
+def _application_end(state: ProjectionState, event: events.ApplicationEnd) -> None:
+    app = state.app_seen_at(event.timestamp)
+    app.exit_code = event.exit_code
+    app.status = "FAILED" if event.exit_code or app.error else "SUCCEEDED"
+    set_end(app, event.timestamp)
+
+
+def _detached(state: ProjectionState, event: events.Detached) -> None:
+    app = state.app()
+    app.dropped = max(app.dropped, event.dropped)
+    if event.error:
+        app.error = rec.Error(cut(event.error, rec.MAX_MESSAGE), cut(event.stack, rec.MAX_STACK))
+        app.status = "FAILED"
+    elif app.status == "RUNNING":
+        app.status = "KILLED" if event.killed else "DETACHED"
+    if not app.ended:
+        set_end(app, event.timestamp or app.last_event)
+    if app.status == "KILLED":
+        _kill_running(state)
+
+
+def _kill_running(state: ProjectionState) -> None:
+    """Mark the jobs, stages and SQL executions as killed that ran when the driver was killed: no end event will come."""
+    for number in state.position.running:
+        job = state.edit_job(number)
+        job.status = "KILLED"
+        for stage in job.ran:
+            _kill_stage(state, stage)
+    for number in state.position.running_sql:
+        state.cache.edit(rec.sql_key(state.prefix, number), rec.Sql).status = "KILLED"
+    state.position.running.clear()
+    state.position.running_sql.clear()
+    state.assign_stages()
+
+
+def _kill_stage(state: ProjectionState, number: int) -> None:
+    for attempt in count():
+        key = rec.stage_key(state.prefix, number, attempt)
+        stage = state.cache.fetch(key, rec.Stage)
+        if stage is None:
+            return
+        if stage.status == "RUNNING":
+            stage.status = "KILLED"
+            state.cache.touch(key)
+
+
+def _environment(state: ProjectionState, event: events.EnvironmentUpdate) -> None:
+    environment = state.cache.edit(f"{state.prefix}/env", rec.Environment)
+    state.redaction = Redaction(event.spark_properties)
+    environment.jvm, environment.spark = (
+        {name: cut(value) for name, value in state.redaction.settings(settings).items()}
+        for settings in (event.jvm, event.spark_properties)
+    )
+
+
+def _executor_added(state: ProjectionState, event: events.ExecutorAdded) -> None:
+    executor, info = state.edit_executor(event.executor_id), event.executor_info
+    executor.added, executor.host, executor.cores = event.timestamp, info.host, info.total_cores
+
+
+def _executor_removed(state: ProjectionState, event: events.ExecutorRemoved) -> None:
+    executor = state.edit_executor(event.executor_id)
+    executor.removed, executor.reason = event.timestamp, cut(event.reason)
+    state.app_seen_at(event.timestamp)
+
+
+HANDLERS: dict[type, Handler] = {
+    events.LogStart: _log_start,
+    events.ApplicationStart: _application_start,
+    events.ApplicationEnd: _application_end,
+    events.Detached: _detached,
+    events.EnvironmentUpdate: _environment,
+    events.ExecutorAdded: _executor_added,
+    events.ExecutorRemoved: _executor_removed,
+}

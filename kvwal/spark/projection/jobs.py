@@ -1,0 +1,135 @@
+"""Events of jobs, stages and tasks, applied to the records."""
+
+from __future__ import annotations
+
+from kvwal.spark import records as rec
+from kvwal.spark.events import jobs as events
+from kvwal.spark.events.tasks import TaskEnd
+from kvwal.spark.projection import sql, task_statistics
+from kvwal.spark.projection.state import Handler, ProjectionState, set_end
+from kvwal.spark.records import cut
+
+MAX_FRAMES = 60
+
+
+def _job_start(state: ProjectionState, event: events.JobStart) -> None:
+    if state.job(event.job_id) is not None:
+        return
+    job = state.cache.add(rec.job_key(state.prefix, event.job_id), _new_job(event))
+    state.position.running.append(job.id)
+    for stage in job.stages:
+        state.job_of_stage.setdefault(stage, job.id)
+    state.app_seen_at(job.started).jobs += 1
+    execution = state.sql(job.sql) if job.sql is not None else None
+    if execution is not None:
+        execution.jobs.append(job.id)
+        state.touch_sql(execution.id)
+
+
+def _job_end(state: ProjectionState, event: events.JobEnd) -> None:
+    job = state.edit_job(event.job_id)
+    if job.status != "RUNNING":
+        return
+    job.id = event.job_id
+    failed = event.job_result.result != "JobSucceeded"
+    job.status = "FAILED" if failed else "SUCCEEDED"
+    job.error = _job_error(event.job_result) if failed else None
+    set_end(job, event.completion_time)
+    app = state.app_seen_at(job.ended)
+    app.jobs += not job.started  # the job began before the recorder listened
+    app.jobs_failed += failed
+    if job.id in state.position.running:
+        state.position.running.remove(job.id)
+        state.assign_stages()
+
+
+def _begun_stage(state: ProjectionState, info: events.StageInfo) -> rec.Stage:
+    """The stage, for a change. The first event of a stage sets its start."""
+    stage = state.edit_stage(info.stage_id, info.attempt)
+    if stage.started or stage.ended:
+        return stage
+    stage.id, stage.attempt, stage.name = info.stage_id, info.attempt, cut(info.stage_name)
+    stage.started, stage.planned, stage.parents = info.submission_time or 0, info.number_of_tasks, info.parent_ids
+    stage.job = state.job_of_stage.get(stage.id, stage.job)
+    state.app_seen_at(stage.started).stages += 1
+    if stage.job is not None:
+        job = state.edit_job(stage.job)
+        if stage.id not in job.ran:
+            job.ran.append(stage.id)
+    return stage
+
+
+def _stage_submitted(state: ProjectionState, event: events.StageSubmitted) -> None:
+    _begun_stage(state, event.stage_info)
+
+
+def _stage_completed(state: ProjectionState, event: events.StageCompleted) -> None:
+    info = event.stage_info
+    stage = _begun_stage(state, info)
+    if stage.status != "RUNNING":
+        return
+    stage.status = "SUCCEEDED" if info.failure_reason is None else "FAILED"
+    stage.error = None if info.failure_reason is None else rec.Error(cut(info.failure_reason, rec.MAX_MESSAGE))
+    set_end(stage, info.completion_time or 0)
+    state.app_seen_at(stage.ended).stages_failed += stage.status == "FAILED"
+    job = state.job(stage.job) if stage.job is not None else None
+    if job is not None and job.sql is not None:
+        totals = {item.id: int(item.value) for item in info.accumulables if _is_plan_metric(item)}
+        sql.set_metrics(state, job.sql, totals)
+
+
+def _task_end(state: ProjectionState, event: TaskEnd) -> None:
+    if event.reason.reason == "Resubmitted":
+        return  # the task succeeded, then its executor was lost: Spark runs the task again as another attempt
+    stage = state.edit_stage(event.stage_id, event.attempt)
+    if not task_statistics.first_time(stage, event):
+        return
+    if not stage.started and not stage.tasks:
+        stage.id, stage.attempt, stage.job = event.stage_id, event.attempt, state.job_of_stage.get(event.stage_id)
+    if event.reason.reason == "Success":
+        task_statistics.add_duration(stage, event)
+    elif event.reason.reason != "TaskKilled":
+        state.cache.pending += task_statistics.add_failure(stage, event)
+    executor = state.edit_executor(event.task_info.executor_id)
+    executor.host = executor.host or event.task_info.host
+    app = state.app_seen_at(event.task_info.finish_time)
+    for totals in (stage, executor, app):
+        task_statistics.add_task(totals, event)
+    if stage.job is not None:
+        task_statistics.add_task(state.edit_job(stage.job), event)
+
+
+HANDLERS: dict[type, Handler] = {
+    events.JobStart: _job_start,
+    events.JobEnd: _job_end,
+    events.StageSubmitted: _stage_submitted,
+    events.StageCompleted: _stage_completed,
+    TaskEnd: _task_end,
+}
+
+
+def _new_job(event: events.JobStart) -> rec.Job:
+    properties = event.properties or events.JobProperties()
+    last = max(event.stage_infos, key=lambda stage: stage.stage_id, default=None)
+    return rec.Job(
+        id=event.job_id,
+        name=cut(properties.call_site or (last.stage_name if last else "")),
+        description=sql.title(properties.description),
+        group=cut(properties.group),
+        sql=int(properties.sql) if properties.sql.isdecimal() else None,
+        stream=cut(properties.query),
+        batch=int(properties.batch) if properties.batch.isdecimal() else None,
+        started=event.submission_time,
+        stages=event.stage_ids,
+    )
+
+
+def _job_error(result: events.JobResult) -> rec.Error:
+    exception = result.exception or events.JobException()
+    stack = "\n".join(map(str, exception.stack_trace[:MAX_FRAMES]))
+    return rec.Error(cut(exception.message or result.result, rec.MAX_MESSAGE), cut(stack, rec.MAX_STACK))
+
+
+def _is_plan_metric(item: events.Accumulable) -> bool:
+    """Whether an accumulator is a metric of a plan. Spark writes its value as text; task metrics are numbers or lists."""
+    return item.metadata == "sql" and len(value := str(item.value).removeprefix("-")) < 19 and value.isdecimal()

@@ -1,0 +1,88 @@
+"""The record cache of a projection: changed records, and those used last. All other records stay in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from kvwal.spark import records as rec
+from kvwal.spark.projection import plans, task_statistics
+
+R = TypeVar("R", bound=rec.Record)
+
+MAX_CACHED = 512
+"""Unchanged records that stay in the cache after a transaction."""
+
+
+class RecordCache:
+    """Records by key. `load(key)` gives the stored object, or None, of a key that is not in the cache.
+
+    `pending` is the approximate size in bytes of the transaction that `take` would return.
+    """
+
+    def __init__(self, load: Callable[[str], Any]) -> None:
+        self.pending = 0
+        self._load = load
+        self._records: dict[str, rec.Record] = {}
+        self._changed: set[str] = set()
+
+    def fetch(self, key: str, kind: type[R]) -> R | None:
+        """The record, or None. A caller that changes it calls `touch`."""
+        record = self._records.pop(key, None)
+        if record is None:
+            value = self._load(key)
+            if value is None:
+                return None
+            record = rec.from_value(value)
+        self._records[key] = record  # the dict is in order of use, the last used record last
+        return cast(R, record)
+
+    def add(self, key: str, record: R) -> R:
+        """Add a record, or replace it, and mark it as changed."""
+        self._records.pop(key, None)
+        self._records[key] = record
+        self.touch(key)
+        return record
+
+    def edit(self, key: str, kind: type[R]) -> R:
+        """The record, created if it is missing, marked as changed."""
+        record = self.fetch(key, kind)
+        if record is None:
+            return self.add(key, kind())
+        self.touch(key)
+        return record
+
+    def touch(self, key: str) -> None:
+        """Mark a record of the cache as changed."""
+        if key not in self._changed:
+            self._changed.add(key)
+            self.pending += _approximate_size(self._records[key])
+
+    def take(self) -> dict[str, Any]:
+        """The changed records, as stored objects by key; then none counts as changed.
+
+        The caller stores them before it fetches another record: the cache may drop them now.
+        """
+        changed = {key: self._records[key] for key in sorted(self._changed)}
+        for record in changed.values():
+            if isinstance(record, rec.Stage):
+                task_statistics.summarise(record)
+            elif isinstance(record, rec.Sql):
+                plans.total_accesses(record)
+        self._changed.clear()
+        self.pending = 0
+        for key in list(self._records)[: max(0, len(self._records) - MAX_CACHED)]:
+            del self._records[key]
+        return {key: rec.to_value(record) for key, record in changed.items()}
+
+
+def _approximate_size(record: rec.Record) -> int:
+    """Approximate bytes of JSON, exact enough to bound a transaction."""
+    if isinstance(record, rec.Sql):
+        return 2_000 + len(record.plan) + 150 * len(record.metrics) + 8 * len(record.jobs)
+    if isinstance(record, rec.Stage):
+        failures = sum(len(failure.stack) + len(failure.message) + 200 for failure in record.failures)
+        return 2_000 + 12 * len(record.buckets) + 30 * len(record.seen) + failures
+    if isinstance(record, rec.Job):
+        return 2_000 + 8 * (len(record.stages) + len(record.ran)) + (rec.MAX_STACK if record.error else 0)
+    return 2_000

@@ -1,0 +1,84 @@
+"""The state of a projection: the records of one application, and the position in its log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kvwal.spark import records as rec
+from kvwal.spark.projection.record_cache import RecordCache
+from kvwal.spark.redaction import Redaction
+
+
+class ProjectionState:
+    """The records of one application, as far as its events were applied.
+
+    `load(key)` gives a stored object or None. `log` is the last part of the position's key: a live recorder and the event
+    logs of one application each have a position of their own.
+    """
+
+    def __init__(self, prefix: str, load: Callable[[str], Any], *, log: str) -> None:
+        self.prefix = prefix
+        self.redaction = Redaction()
+        """The application's rules once its settings are known; before that, Spark's default rules."""
+        self.cache = RecordCache(load)
+        self.position_key = f"{prefix}/{log}"
+        self.position = self.cache.fetch(self.position_key, rec.Position) or rec.Position()
+        self.job_of_stage: dict[int, int] = {}
+        """The running job that each stage belongs to. Of several jobs, the first."""
+        self.assign_stages()
+
+    def app(self) -> rec.Application:
+        """The application, for a change."""
+        return self.cache.edit(f"{self.prefix}/app", rec.Application)
+
+    def app_seen_at(self, moment: int) -> rec.Application:
+        """The application, for a change, after `last_event` was moved on to `moment`."""
+        app = self.app()
+        app.last_event = max(app.last_event, moment)
+        return app
+
+    def job(self, job: int) -> rec.Job | None:
+        """A job, or None."""
+        return self.cache.fetch(rec.job_key(self.prefix, job), rec.Job)
+
+    def edit_job(self, job: int) -> rec.Job:
+        """A job, for a change."""
+        return self.cache.edit(rec.job_key(self.prefix, job), rec.Job)
+
+    def edit_stage(self, stage: int, attempt: int) -> rec.Stage:
+        """One attempt of a stage, for a change."""
+        return self.cache.edit(rec.stage_key(self.prefix, stage, attempt), rec.Stage)
+
+    def edit_executor(self, executor: str) -> rec.Executor:
+        """An executor, for a change."""
+        record = self.cache.edit(rec.executor_key(self.prefix, executor), rec.Executor)
+        record.id = executor
+        return record
+
+    def sql(self, execution: int) -> rec.Sql | None:
+        """An SQL execution, or None. A caller that changes it calls `touch_sql`."""
+        return self.cache.fetch(rec.sql_key(self.prefix, execution), rec.Sql)
+
+    def touch_sql(self, execution: int) -> None:
+        """Mark an SQL execution as changed."""
+        self.cache.touch(rec.sql_key(self.prefix, execution))
+
+    def assign_stages(self) -> None:
+        """Compute `job_of_stage` from the running jobs."""
+        self.job_of_stage.clear()
+        for running in self.position.running:
+            job = self.job(running)
+            for stage in job.stages if job else ():
+                self.job_of_stage.setdefault(stage, running)
+
+
+Handler = Callable[[ProjectionState, Any], None]
+"""Applies one event of one type to the state."""
+
+
+def set_end(record: rec.Application | rec.Job | rec.Stage | rec.Sql, moment: int) -> None:
+    """Set the end of a record, and its duration where its start is known."""
+    record.ended = moment
+    if record.started and moment:
+        record.duration_ms = max(0, moment - record.started)

@@ -1,0 +1,99 @@
+"""Events of streaming queries, applied to the records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kvwal.spark import records as rec
+from kvwal.spark.events import streaming as events
+from kvwal.spark.projection.state import Handler, ProjectionState
+from kvwal.spark.records import cut
+
+MAX_OFFSET = 20_000
+
+
+def _stream(state: ProjectionState, query: str) -> rec.Stream:
+    stream = state.cache.edit(rec.stream_key(state.prefix, query), rec.Stream)
+    stream.id = query
+    return stream
+
+
+def _started(state: ProjectionState, event: events.StreamStarted) -> None:
+    stream = _stream(state, event.id)
+    if stream.run != event.run_id:
+        stream.run, stream.name, stream.status, stream.error = event.run_id, cut(event.name), "RUNNING", None
+        stream.started = event.timestamp
+
+
+def _progress(state: ProjectionState, event: events.StreamProgress) -> None:
+    batch = _new_batch(event.progress)
+    key = rec.stream_key(state.prefix, batch.query, batch.batch)
+    before = state.cache.fetch(key, rec.Batch)
+    if before is not None and before.run == batch.run and before.at >= batch.at:
+        return
+    state.cache.add(key, batch)
+    stream = _stream(state, batch.query)
+    stream.name = stream.name or batch.name
+    stream.batches += before is None
+    stream.input_rows += batch.input_rows - (before.input_rows if before else 0)
+    stream.last_batch = max(stream.last_batch, batch.batch)
+    stream.watermark = batch.watermark or stream.watermark
+
+
+def _terminated(state: ProjectionState, event: events.StreamTerminated) -> None:
+    stream = _stream(state, event.id)
+    stream.status = "FAILED" if event.exception else "SUCCEEDED"
+    if event.exception:
+        message, _, stack = event.exception.partition("\n")
+        stream.error = rec.Error(cut(message, rec.MAX_MESSAGE), cut(stack, rec.MAX_STACK))
+
+
+HANDLERS: dict[type, Handler] = {
+    events.StreamStarted: _started,
+    events.StreamProgress: _progress,
+    events.StreamTerminated: _terminated,
+}
+
+
+def _new_batch(progress: events.QueryProgress) -> rec.Batch:
+    sources = progress.sources
+    return rec.Batch(
+        query=progress.id,
+        run=progress.run_id,
+        name=cut(progress.name),
+        batch=progress.batch_id,
+        at=progress.timestamp,
+        duration_ms=progress.batch_duration,
+        steps_ms=progress.duration_ms,
+        input_rows=sum(source.num_input_rows for source in sources),
+        input_rows_per_second=round(sum(source.input_rows_per_second or 0.0 for source in sources), 3),
+        processed_rows_per_second=round(sum(source.processed_rows_per_second or 0.0 for source in sources), 3),
+        watermark=progress.event_time.get("watermark", ""),
+        event_time_max=progress.event_time.get("max", ""),
+        state_rows=sum(operator.num_rows_total for operator in progress.state_operators),
+        state_bytes=sum(operator.memory_used_bytes for operator in progress.state_operators),
+        late_rows=sum(operator.num_rows_dropped_by_watermark for operator in progress.state_operators),
+        sources=[_source(source) for source in sources],
+        sink=cut(progress.sink.description),
+        output_rows=progress.sink.num_output_rows,
+    )
+
+
+def _source(source: events.SourceProgress) -> dict[str, Any]:
+    return {
+        "what": cut(source.description),
+        "start": _offset(source.start_offset),
+        "end": _offset(source.end_offset),
+        "latest": _offset(source.latest_offset),
+        "rows": source.num_input_rows,
+    }
+
+
+def _offset(offset: Any) -> str:
+    """An offset as JSON text. Each source has a shape of its own, and some numbers lose digits in other JSON parsers."""
+    if offset is None:
+        return ""
+    text = offset if isinstance(offset, str) else msgspec.json.encode(offset).decode()
+    return cut(text, MAX_OFFSET)

@@ -1,0 +1,84 @@
+"""Who may serve: more than half of the members that are expected. Who leaves in order is expected no more, who is killed is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hazelcast.errors import HazelcastError
+
+import kvwal
+from kvwal.errors import ClusterUnreachable
+from tests.support.cluster.nodes import CLUSTER, Cluster, cluster, needs_hazelcast
+from tests.support.polling import until
+
+pytestmark = [needs_hazelcast, pytest.mark.long]
+JOBS = {f"job-{number}": number for number in range(200)}
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three members, each of which has all in memory; each test leaves all of them serving."""
+    with cluster(tmp_path_factory.mktemp("three"), 3, config="backups = 2\n") as made:
+        yield made
+
+
+def test_two_leave_in_order_and_the_third_serves(three: Cluster) -> None:
+    with three.client() as client:
+        jobs = client.get_map("leaving").blocking()
+        jobs.put_all(JOBS)
+        for node in three.nodes[:2]:
+            assert node.stop() == 0
+            jobs.put("job-0", 0)
+            assert dict(jobs.entry_set()) == JOBS
+    three.start()
+
+
+def test_two_are_killed_and_the_third_refuses_reads_and_writes(three: Cluster) -> None:
+    with three.client() as client:
+        jobs = client.get_map("killed").blocking()
+        jobs.put_all(JOBS)
+        client.get_map("tmp.killed").blocking().put("a", 1)
+        for node in three.nodes[:2]:
+            node.kill()
+        # Until it has noticed, what it answers is right: nobody else serves those keys so soon.
+        until(lambda: three.nodes[2].figures()["kvwal_cluster_members"] == 1 or None)
+        for call, arguments in (
+            (jobs.get, ("job-1",)),
+            (jobs.put, ("job-1", 2)),
+            (jobs.delete, ("job-1",)),
+            (jobs.entry_set, ()),
+            (jobs.size, ()),
+        ):
+            with pytest.raises(HazelcastError, match=r"1 of the 3 members .* \(missing: node-1, node-2\)"):
+                call(*arguments)
+        assert client.get_map("tmp.killed").blocking().get("a") == 1
+        with (
+            kvwal.connect(three.nodes[2].address, cluster=CLUSTER) as store,
+            pytest.raises(ClusterUnreachable, match="1 of the 3"),
+        ):
+            store.map("killed")["job-1"]
+        assert three.nodes[2].ready()["ready"], "it waits for the others, and keeps what it has"
+        assert "NotWritten" not in three.nodes[2].log.read_text(), (
+            "clients are told, and may ask a thousand times a second"
+        )
+    three.nodes[2].kill()
+    three.start()
+    assert three.contents("killed") == JOBS
+
+
+def test_a_killed_member_is_expected_until_the_operator_leaves_it_out(three: Cluster) -> None:
+    lost = three.nodes.pop()
+    lost.kill()
+    three.tell("--without", lost.name)
+    first, second = three.nodes
+    assert second.stop() == 0
+    second.start()  # it says so to those that serve
+    assert first.stop() == 0
+    with three.client() as client:
+        jobs = client.get_map("without").blocking()
+        jobs.put_all(JOBS)
+        assert dict(jobs.entry_set()) == JOBS
+    three.nodes.append(lost)
+    three.tell()
+    three.start()

@@ -1,0 +1,1 @@
+"""Networks that fail. A package, so that one cluster serves all files and ends with them."""

@@ -1,0 +1,77 @@
+"""What a reader was told is never taken back: an answer waits until the backups have what it shows."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from hazelcast.errors import HazelcastError
+
+import kvwal
+from tests.support.cluster import network as support
+from tests.support.cluster.consistency import checked
+from tests.support.cluster.network import Network, networked
+from tests.support.cluster.nodes import CLUSTER, Cluster, Node, needs_hazelcast
+from tests.support.polling import until
+
+ROUNDS = int(os.environ.get("KVWAL_HELD_ROUNDS", "3"))
+"""How often an owner is cut off."""
+pytestmark = [
+    needs_hazelcast,
+    pytest.mark.long,
+    pytest.mark.skipif(support.missing() is not None, reason=str(support.missing())),
+    pytest.mark.timeout(400 + 60 * ROUNDS),
+]
+SMALL = "[log]\narchive_seconds = 1\n"
+
+
+def test_nobody_reads_a_change_that_goes_with_its_owner(three: tuple[Cluster, Network]) -> None:
+    """Writers of few keys each always have a change on its way; readers ask the owner of each key as long as it answers."""
+    cluster, network = three
+    members = ",".join(node.address for node in cluster.nodes)
+    with checked(kvwal.connect(members, cluster=CLUSTER), "held", writers=24, keys=2, readers=6, others=1) as clients:
+        for number in range(ROUNDS):
+            clients.wait(500)
+            lost = number % 3 + 1
+            others = [other for other in (1, 2, 3) if other != lost]
+            network.cut(lost, others)
+            assert cluster.nodes[lost - 1].ended() == 3
+            clients.wait(100)
+            network.heal(lost, others)
+            cluster.nodes[lost - 1].start()
+
+
+def logged_by(node: Node) -> float:
+    """How many entries it has written to its logs."""
+    return node.figures()["kvwal_entries_total"]
+
+
+def test_a_change_that_its_backup_has_not_is_not_shown(tmp_path: Path) -> None:
+    """Of two members the one has all backups of the other. It is not reached, though it is heard."""
+    with ExitStack() as stack:
+        cluster, network = stack.enter_context(networked(tmp_path, 2, config=SMALL))
+        one = cluster.nodes[0]
+        writing, reading = (stack.enter_context(one.client()) for _ in range(2))
+        jobs, seen = writing.get_map("jobs"), reading.get_map("jobs")
+        partitions = writing.partition_service
+        mine = next(member.uuid for member in writing.cluster_service.get_members() if member.address.host == one.host)
+        key = next(
+            f"key-{number}"
+            for number in range(1000)
+            if partitions.get_partition_owner(partitions.get_partition_id(f"key-{number}")) == mine
+        )
+        jobs.blocking().put_all({key: 1, "absent": 1})
+        jobs.blocking().delete("absent")
+        logged = logged_by(one)
+        network.mute(1, 2)
+        change = jobs.set(key, 2)
+        until(lambda: logged_by(one) > logged or None)
+        reads = [seen.get(key), seen.contains_key(key), seen.get_all([key]), seen.put_if_absent(key, 3)]
+        with pytest.raises(HazelcastError):
+            change.result()  # after five seconds
+        told = [read.result() if read.done() else None for read in reads]
+        network.unmute(1, 2)
+        assert told == [None] * len(reads)
+        assert [read.result() for read in reads] == [2, True, {key: 2}, 2]
