@@ -1,1 +1,1 @@
-"""Segments of the log as sorted, immutable objects in a folder or a bucket, and the merge that reads them back."""
+"""The archive: log segments as sorted, immutable objects in a folder or a bucket, and the merge that reads them."""

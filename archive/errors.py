@@ -1,7 +1,7 @@
-"""The errors that both packages raise.
+"""The root of all errors, and the errors of the archive.
 
-`archive` stands below `kvwal` and may not import it, and a caller wants one root to catch. So the root lives here, and
-`kvwal.errors` adds the errors of the log and the store to the same tree (drawn there).
+A caller wants one root to catch, and `archive` may not import `kvwal`. So the root stands here. `kvwal.errors` adds the errors
+of the log and the store to the same tree, and draws it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """Whose move it is. The command line maps each kind to one exit code."""
+    """The kind of an error, by what the caller does next. The command line maps each kind to one exit code."""
 
-    RETRY = "retry"  # nothing is wrong with the call: try again, or reopen
-    CALLER = "caller"  # fix the call, the name, the configuration
-    DAMAGE = "damage"  # data on a disk or in a bucket is not what was written there
-    BUG = "bug"  # ours: please report it
+    RETRY = "retry"  # try again, or reopen: nothing is wrong with the call
+    CALLER = "caller"  # correct the call, the name or the configuration
+    DAMAGE = "damage"  # repair: data on a disk or in a bucket is not what was written there
+    BUG = "bug"  # report it: it is a bug of kvwal
 
 
 class KvwalError(Exception):
@@ -26,7 +26,7 @@ class KvwalError(Exception):
 
     kind = Kind.BUG
     others: tuple[BaseException, ...] = ()
-    """What else failed in the same call: a `close` tells the failures of all businesses."""
+    """The other failures of the same call, for example those of other businesses in `close`."""
 
     def __init__(self, what: str, *, hint: str = "") -> None:
         super().__init__(what)
@@ -48,15 +48,15 @@ class InvalidName(ConfigError):
 
 
 class WrongType(ConfigError, TypeError):
-    """An argument of a type that stands for nothing here. A `TypeError` too, as Python's own functions raise."""
+    """An argument of a type that is not accepted. It is a `TypeError` too, as from Python's own functions."""
 
 
 class NewerVersion(ConfigError):
-    """A file or object that a newer version of kvwal wrote. It is whole, only not readable here: upgrade."""
+    """A file or object that a newer version of kvwal wrote. It is whole, but this version cannot read it: upgrade."""
 
 
 class ArchiveError(KvwalError):
-    """The archive could not be reached, or holds something that is not what was put there."""
+    """The archive could not be reached, or an object in it is not what was put there."""
 
     kind = Kind.RETRY
 
@@ -74,6 +74,6 @@ class ArchiveGap(ArchiveError):
 
 
 class BeforeHistory(ArchiveGap):
-    """A moment was asked for that lies before what is kept of every change. Nothing is damaged."""
+    """A read of a moment before the kept history: older changes were compacted. Nothing is damaged."""
 
     kind = Kind.CALLER

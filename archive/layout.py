@@ -1,11 +1,11 @@
 """The names of the archive, built and parsed in this one place.
 
     <namespace>/<cluster>/<business>/<node>/<first>-<last>[-<horizon>].parquet     rows of a range of the log
-    <namespace>/<cluster>/<business>/<node>/_log                                   which log writes under this node's name
+    <namespace>/<cluster>/<business>/<node>/_log                                   the log that writes under this node's name
     <namespace>/<cluster>/<business>/<node>/_log.2  _log.3 …                       the logs that took over since
 
-Numbers are decimal, 20 digits, so that a listing comes back in the order of the log. Whatever is not exactly what
-this module would build is not a name of the archive: every legal name round-trips, and nothing else parses.
+Numbers are decimal with 20 digits, so a listing comes back in log order. Every legal name round-trips, and no other string
+parses as a name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from archive.errors import InvalidName
 
 NAME_LENGTH = 128
 LOGICAL_BITS = 16
-"""The low bits of a timestamp, which count within a millisecond."""
+"""Number of low bits of a timestamp that count within a millisecond."""
 MAX_NUMBER = 2**63 - 1
 
 _FIRST = re.compile(r"[A-Za-z0-9%@+]")
@@ -28,7 +28,7 @@ _REGISTRATION = re.compile(r"_log(?:\.([1-9][0-9]{0,8}))?")
 
 
 class Place(NamedTuple):
-    """Where one log stands: one business on one node of a cluster."""
+    """The place of one log: one business on one node of a cluster."""
 
     namespace: str
     cluster: str
@@ -42,9 +42,9 @@ class Place(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The range of sequences, both ends included, that an object covers.
+    """The range of sequences that an object covers, both ends included.
 
-    `horizon` is a timestamp of the hybrid clock, or 0: of the entries older than it only the latest of each identity
+    `horizon` is a timestamp of the hybrid clock, or 0. Of the entries older than the horizon only the latest of each identity
     was kept.
     """
 
@@ -53,9 +53,9 @@ class Span(NamedTuple):
     horizon: int = 0
 
     def supersedes(self, other: Span) -> bool:
-        """True if everything that `other` offers is offered by this span too, which is another one.
+        """Whether an object of this span makes one of the span `other` superfluous.
 
-        A wider range supersedes what lies inside it; of equal ranges the later horizon does.
+        A wider range supersedes the ranges inside it. Of equal ranges the one with the later horizon supersedes the other.
         """
         if (self.first, self.last) == (other.first, other.last):
             return self.horizon > other.horizon
@@ -63,7 +63,7 @@ class Span(NamedTuple):
 
 
 def to_text(timestamp: int) -> str:
-    """A timestamp as people read it: UTC to the millisecond, and the counter where it is not 0."""
+    """A timestamp as text: UTC to the millisecond, and the counter if it is not 0."""
     counter = timestamp & ((1 << LOGICAL_BITS) - 1)
     moment = datetime.fromtimestamp((timestamp >> LOGICAL_BITS) / 1000, tz=UTC)
     text = moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
@@ -71,10 +71,9 @@ def to_text(timestamp: int) -> str:
 
 
 def check_name(kind: str, name: object) -> str:
-    """`name`, if it may be a folder of the log and a part of a key in a bucket; otherwise InvalidName says which rule
-    it breaks.
+    """Return `name` if it may be a folder of the log and a part of a key in a bucket.
 
-    `kind` is what the name is for ("node", "business" …) and only goes into the message.
+    Otherwise raises InvalidName, which names the broken rule. `kind` ("node", "business" …) only goes into the message.
     """
     if not isinstance(name, str):
         raise InvalidName(f"The {kind} name {name!r} is no text.", hint="Choose another name.")
@@ -97,8 +96,9 @@ def _broken_rule(name: str) -> str:
 
 
 def object_key(place: Place, span: Span) -> str:
-    """The key of the object that holds `span` of the log at `place`. Raises InvalidName, or ValueError for an
-    impossible span.
+    """The key of the object that holds `span` of the log at `place`.
+
+    Raises InvalidName, or ValueError for an impossible span.
     """
     if not (1 <= span.first <= span.last <= MAX_NUMBER and 0 <= span.horizon <= MAX_NUMBER):
         raise ValueError(f"not a range of a log: {span}")
@@ -124,7 +124,7 @@ def _is_canonical(key: str, place: Place, span: Span) -> bool:
 
 
 def registration_key(place: Place, number: int) -> str:
-    """The key under which the `number`-th log of the place (1: the first one) says who it is."""
+    """The key of the registration of the `number`-th log of the place; 1 is the first log."""
     return f"{place.prefix}/_log" + (f".{number}" if number > 1 else "")
 
 

@@ -1,13 +1,13 @@
-"""The merge: of all entries of all nodes, the latest of every identity.
+"""The merge: the latest entry of every identity, of all entries of all nodes.
 
-Order is (timestamp, node, sequence), greatest first. The plain form streams in that order and keeps two sets; the
-vectorised form compares the same triple in Arrow. Both give every identity's latest row, a deleted one too, flagged:
-what a tombstone hides is the business of whoever reads on. Merging is commutative, associative and idempotent, so
-overlapping inputs do no harm.
+The order is (timestamp, node, sequence), greatest first. The plain form streams in that order and keeps two sets; the
+vectorised form compares the same triple in Arrow. Both give the latest row of every identity. A deleted row is given too, with
+its flag, and the reader decides what the tombstone hides. Merging is commutative, associative and idempotent, so overlapping
+inputs do no harm.
 
-The vectorised form reads all inputs side by side, because each is sorted by identity, newest first: what stands before the
-least of the last identities at hand is complete, and is merged. So an archive of any size passes through bounded memory,
-and nothing is put on a disk.
+The vectorised form reads all inputs in parallel. Each input is sorted by identity, newest first, so every identity up to the
+least of the inputs' last loaded identities is complete and can be merged. An archive of any size passes through bounded memory,
+and nothing is written to a disk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BATCH_ROWS = 64 << 10
 BATCH_BYTES = 16 << 20
 READ_BUFFER_BYTES = 256 << 10
 BUDGET_BYTES = 64 << 20
-"""About what all sources together hold of rows and of bytes read ahead; each has at least the pages it is decoding."""
+"""Approximate limit of the rows and read-ahead bytes that all sources hold together. Each holds at least the pages it decodes."""
 LEAST_READ_BYTES, MOST_READ_BYTES = 16 << 10, 1 << 20
 _NEWEST_FIRST = (
     ("key_class", "ascending"), ("key", "ascending"),
@@ -35,7 +35,10 @@ Identity = tuple[str, bytes]
 
 
 class Row(NamedTuple):
-    """One entry and where it was logged. Timestamps are of the hybrid clock, `expires` is unix ms or 0."""
+    """One entry, with the node and the sequence under which it was logged.
+
+    `timestamp` is of the hybrid clock, `expires` is unix ms or 0.
+    """
 
     key_class: str
     key: bytes
@@ -49,19 +52,20 @@ class Row(NamedTuple):
 
     @property
     def identity(self) -> tuple[str, bytes]:
-        """What makes two rows entries of the same key."""
+        """The identity: two rows with the same one are entries of the same key."""
         return self.key_class, self.key
 
     @property
     def age(self) -> tuple[int, str, int]:
-        """What orders any two rows; greater is newer."""
+        """The order of any two rows; greater is newer."""
         return self.timestamp, self.node, self.sequence
 
 
 def newest_first(rows: Iterable[Row]) -> Iterator[Row]:
-    """Of rows that come newest first, the first of each identity.
+    """The first row of each identity, of rows that come newest first.
 
-    An identity in the delete set or the data set is skipped; a delete goes to the delete set, a put to the data set.
+    A row whose identity is in the delete set or the data set is skipped. Of the others, a delete adds its identity to the
+    delete set, a put to the data set.
     """
     delete_set: set[tuple[str, bytes]] = set()
     data_set: set[tuple[str, bytes]] = set()
@@ -80,9 +84,9 @@ def latest_plain(rows: Iterable[Row], at: int | None = None) -> list[Row]:
 
 
 class Source(NamedTuple):
-    """Rows of one node: a table of them in any order, or an object's open file; only sequences up to `up_to` count, if given.
+    """Rows of one node: a table in any order, or the open file of an object. Only sequences up to `up_to` count, if given.
 
-    `row_bytes` is the average length of key and value, and decides how many rows are held at a time.
+    `row_bytes` is the average length of key and value. It decides how many rows are held at a time.
     """
 
     node: str
@@ -99,33 +103,33 @@ def latest_table(sources: Sequence[Source], at: int | None = None) -> pa.Table:
 
 
 def latest_batches(sources: Sequence[Source], at: int | None = None) -> Iterator[pa.RecordBatch]:
-    """`latest_table` as a stream, in memory that grows with the number of sources only; nothing is put on a disk.
+    """`latest_table` as a stream. Its memory grows with the number of sources only, and nothing is written to a disk.
 
-    All sources are read side by side, a little at a time. Raises ArchiveDamaged for a file that is not a sorted object.
+    All sources are read in parallel, a few rows at a time. Raises ArchiveDamaged for a file that is not a sorted object.
     """
     if not sources:
         return
     rows_at_once = max(1, min(BATCH_ROWS, BATCH_BYTES // max(source.row_bytes for source in sources)))
     inputs = [_Input(source, at, len(sources)) for source in sources]
     before: Identity | None = None
-    while inputs := [found for found in inputs if found.reach()]:
-        end = min(found.last for found in inputs)
-        merged = _merged([found.take(end) for found in inputs])
+    while inputs := [source_rows for source_rows in inputs if source_rows.load()]:
+        end = min(source_rows.last for source_rows in inputs)
+        merged = _merged([source_rows.take(end) for source_rows in inputs])
         latest = _firsts(merged, before)
         before = _identity(merged, len(merged) - 1)
         for start in range(0, len(latest), rows_at_once):
             yield from latest.slice(start, rows_at_once).combine_chunks().to_batches()
 
 
-def _merged(taken: list[pa.Table]) -> pa.Table:
+def _merged(tables: list[pa.Table]) -> pa.Table:
     import pyarrow as pa
 
-    some = [table for table in taken if len(table)]
-    return some[0] if len(some) == 1 else pa.concat_tables(some).sort_by(list(_NEWEST_FIRST))
+    filled = [table for table in tables if len(table)]
+    return filled[0] if len(filled) == 1 else pa.concat_tables(filled).sort_by(list(_NEWEST_FIRST))
 
 
 def _firsts(table: pa.Table, before: Identity | None) -> pa.Table:
-    """Of rows in order, those whose identity is not that of the row before; `before` is the identity before the first."""
+    """The rows whose identity is not that of the row before them. `before` is the identity before the first row."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -142,7 +146,7 @@ def _not_merged(why: str) -> ArchiveDamaged:
 
 
 class _Input:
-    """The rows of one source that count, taken from its beginning to its end."""
+    """The rows of one source that are within the limits, taken in order."""
 
     def __init__(self, source: Source, at: int | None, inputs: int) -> None:
         self._source = source
@@ -151,24 +155,24 @@ class _Input:
         self._before: Identity | None = None
         self._batch: pa.RecordBatch | None = None
 
-    def reach(self) -> bool:
-        """Whether rows are left; `last` is the identity of the last one at hand."""
+    def load(self) -> bool:
+        """Load rows if none are loaded, and return whether there are any. `last` is the identity of the last one loaded."""
         while self._batch is None or not len(self._batch):
             self._batch = next(self._batches, None)
             if self._batch is None:
                 return False
             self._check_sorted(self._batch)
-            self._batch = self._counting(self._batch)
+            self._batch = self._within_limits(self._batch)
         self.last = _identity(self._batch, len(self._batch) - 1)
         return True
 
     def take(self, end: Identity) -> pa.Table:
-        """The rows at hand up to the identity `end`, which are given once."""
+        """Remove and return the loaded rows up to the identity `end`."""
         import pyarrow as pa
 
         batch = self._batch
         if batch is None:
-            raise ValueError("nothing is at hand")
+            raise ValueError("no rows are loaded")
         low, high = 0, len(batch)
         while low < high:
             middle = (low + high) // 2
@@ -176,7 +180,7 @@ class _Input:
         self._batch = batch.slice(low)
         return with_node(pa.Table.from_batches([batch.slice(0, low)]), self._source.node)
 
-    def _counting(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _within_limits(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow.compute as pc
 
         for name, limit in self._limits.items():
@@ -219,19 +223,19 @@ def _stream(source: Source, inputs: int) -> Iterator[pa.RecordBatch]:
 
 
 def all_rows(sources: Sequence[tuple[str, pa.Table]], at: int | None = None) -> pa.Table:
-    """Every row of these tables of a node, newest first; what stands in several of them only once.
+    """Every row of these (node, table) pairs, newest first. A row that several tables hold is given once.
 
-    The same row is one of the same identity, node and sequence: rows that came from a snapshot share its last sequence.
+    Two rows are the same if identity, node and sequence are equal: rows from one snapshot share its last sequence.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     order = ("timestamp", "node", "sequence", *IDENTITY)
     tables = [with_node(table, node) for node, table in sources] or [node_schema().empty_table()]
-    found = pa.concat_tables(tables).sort_by([(name, "descending") for name in order])
+    rows = pa.concat_tables(tables).sort_by([(name, "descending") for name in order])
     if at is not None:
-        found = found.filter(pc.less_equal(found.column("timestamp"), at))
-    if len(found) < 2:
-        return found
-    repeated = same_as_before(found, ("node", "sequence", *IDENTITY))
-    return found.filter(pa.concat_arrays([pa.array([True]), pc.invert(repeated)]))
+        rows = rows.filter(pc.less_equal(rows.column("timestamp"), at))
+    if len(rows) < 2:
+        return rows
+    repeated = same_as_before(rows, ("node", "sequence", *IDENTITY))
+    return rows.filter(pa.concat_arrays([pa.array([True]), pc.invert(repeated)]))

@@ -1,7 +1,6 @@
-"""Which objects of a place count, what they cover, and their rows, each checked before anything is made of it.
+"""The reader of archive objects: the live objects of a place, their coverage of the log, and their rows, checked before use.
 
-Objects may overlap, and a rewrite may remove one between a listing and a read: a reader that misses an object lists
-again.
+Objects may overlap. Compaction may remove an object between a listing and a read: a reader that misses an object lists again.
 """
 
 from __future__ import annotations
@@ -44,9 +43,7 @@ FOOTER_GUESS = 64 << 10
 
 
 class ObjectInfo(NamedTuple):
-    """One object: its key, the span in its name, the record in its footer, its size in bytes and when it was made
-    (unix ms).
-    """
+    """One object: its key, the span in its name, the record in its footer, its size in bytes, its time (unix ms)."""
 
     key: str
     span: Span
@@ -56,11 +53,11 @@ class ObjectInfo(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """What of one log is in the archive.
+    """The part of one log that the archive holds.
 
-    `last` is the last sequence up to which nothing is missing (0: nothing is there), `spans` the live objects' in
-    order, `gaps` the missing ranges between them, `max_timestamp` and `horizon` the greatest of any live object (0
-    without one), `seal_crc` the crc of the seal behind `last`.
+    `last` is the last sequence up to which no sequence is missing (0: the archive holds none). `spans` are those of the live
+    objects, in order, and `gaps` the missing ranges between them. `max_timestamp` and `horizon` are the greatest of any live
+    object (0 without objects). `seal_crc` is the crc of the seal behind `last`.
     """
 
     last: int
@@ -72,9 +69,10 @@ class Coverage(NamedTuple):
 
 
 def live_objects(objects: Objects, place: Place) -> list[ObjectInfo]:
-    """The objects of `place` that count, in order of the log: not superseded by another one, and of a registered log
-    within the range in which that log counts. A place without a registration has none. Raises ArchiveDamaged,
-    ArchiveError.
+    """The live objects of `place`, in log order.
+
+    An object is live if no other one supersedes it, and if its log is registered and counts in the object's range. A place
+    without a registration has none. Raises ArchiveDamaged, ArchiveError.
     """
     registration = _owner(objects, place)
     if registration is None:
@@ -83,18 +81,18 @@ def live_objects(objects: Objects, place: Place) -> list[ObjectInfo]:
 
 
 def _owner(objects: Objects, place: Place) -> Registration | None:
-    """The log that owns the place. A log registers before it puts anything: objects without a registration have lost it."""
-    found = owner(objects, place)
-    if found is None and list_spans(objects, place) and (found := owner(objects, place)) is None:
+    """The registration of the place. Raises ArchiveDamaged for objects without one: a log registers before its first put."""
+    registration = owner(objects, place)
+    if registration is None and list_spans(objects, place) and (registration := owner(objects, place)) is None:
         raise ArchiveDamaged(
             f"{objects.url}: {place.prefix} has objects, but no `_log` says which log they are of.",
             hint="Put `_log` back, or open the store whose log it is with this archive: it registers again.",
         )
-    return found
+    return registration
 
 
 def listed_again(read: Callable[[], T]) -> T:
-    """`read()`, which lists and then reads what it listed; done again when an object was removed in between."""
+    """The result of `read`, which lists objects and then reads them. It is called again if an object was removed in between."""
     for _ in range(LISTINGS - 1):
         try:
             return read()
@@ -119,21 +117,21 @@ def _live(objects: Objects, place: Place, registration: Registration) -> list[Ob
 
 
 def list_spans(objects: Objects, place: Place) -> dict[Span, tuple[str, int, int]]:
-    """Key, size and time of every object of `place`, by the span in its name, whether it counts or not."""
-    found = {}
+    """Key, size and time of every object of `place`, live or not, by the span in its name."""
+    by_span = {}
     for item in objects.list(f"{place.prefix}/"):
         parsed = parse_object_key(item.key)
         if parsed and parsed[0] == place:
-            found[parsed[1]] = (item.key, item.size, item.modified_ms)
-    return found
+            by_span[parsed[1]] = (item.key, item.size, item.modified_ms)
+    return by_span
 
 
 def unsuperseded(spans: Iterable[Span]) -> list[Span]:
-    """The spans that no other one supersedes, in order of the log."""
+    """The spans that no other one supersedes, in log order."""
     live: list[Span] = []
-    # Widest first at each start, and the later horizon first: whatever supersedes a span stands before it.
+    # Widest first at each start, then the later horizon first: so a span comes after each span that supersedes it.
     for span in sorted(set(spans), key=lambda s: (s.first, -s.last, -s.horizon)):
-        if not (live and (live[-1].supersedes(span))):
+        if not (live and live[-1].supersedes(span)):
             live.append(span)
     return live
 
@@ -148,9 +146,7 @@ def belongs(registration: Registration, footer: Footer) -> bool:
 
 
 def read_info(objects: Objects, key: str, size: int, modified_ms: int) -> ObjectInfo:
-    """The object with its footer, which must say what the name says. Raises ArchiveDamaged, ArchiveError,
-    ObjectMissing.
-    """
+    """The object with its footer, which must agree with its name. Raises ArchiveDamaged, ArchiveError, ObjectMissing."""
     with objects.open(key) as file:
         footer = read_footer(file, key)
     parsed = parse_object_key(key)
@@ -174,7 +170,7 @@ def read_footer(file: BinaryIO, key: str, *, whole: bool = False) -> Footer:
 
 
 def read_metadata(file: BinaryIO, key: str) -> tuple[Footer, pq.FileMetaData]:
-    """The record in the footer, and what Parquet itself says there. Raises as `read_footer`."""
+    """The record in the footer, and Parquet's own metadata. Raises as `read_footer`."""
     import pyarrow.parquet as pq
 
     raw = _footer_bytes(file, key)
@@ -194,13 +190,13 @@ def read_metadata(file: BinaryIO, key: str) -> tuple[Footer, pq.FileMetaData]:
 
 
 def check_body(file: BinaryIO, key: str, footer: Footer) -> None:
-    """Raises ArchiveDamaged if a byte before the Parquet footer is not as it was written."""
+    """Raise ArchiveDamaged if a byte before the Parquet footer is not as it was written."""
     if _body_crc(file, key) != footer.body_crc:
         raise damaged(key, "the checksum of its rows does not match")
 
 
 def _footer_bytes(file: BinaryIO, key: str) -> bytes:
-    """The Parquet footer, unparsed. One read is enough for most."""
+    """The bytes of the Parquet footer. One read is enough for most objects."""
     end = file.seek(0, os.SEEK_END)
     file.seek(max(0, end - FOOTER_GUESS))
     tail = file.read(FOOTER_GUESS)
@@ -235,7 +231,7 @@ def _body_crc(file: BinaryIO, key: str) -> int:
 
 
 def read_rows(objects: Objects, info: ObjectInfo) -> pa.Table:
-    """All rows of an object, every byte of them checked. Raises ArchiveDamaged, ObjectMissing."""
+    """All rows of an object, after a check of every byte. Raises ArchiveDamaged, ObjectMissing."""
     import pyarrow.parquet as pq
 
     file = io.BytesIO(objects.read(info.key))
@@ -245,21 +241,21 @@ def read_rows(objects: Objects, info: ObjectInfo) -> pa.Table:
 
 
 def check_unchanged(footer: Footer, info: ObjectInfo) -> None:
-    """Raises ArchiveDamaged if the footer read now is not the one that was read when the object was chosen."""
+    """Raise ArchiveDamaged if the footer read now is not the one that was read when the object was chosen."""
     if footer != info.footer:
         raise damaged(info.key, "its footer changed while it was read, and objects never change")
 
 
-def checked(objects: Objects, info: ObjectInfo, *, held: bool) -> BinaryIO:
-    """A seekable file over an object, every byte of it checked, in memory or not. Raises as `read_rows`."""
-    file: BinaryIO = io.BytesIO(objects.read(info.key)) if held else objects.open(info.key)
+def checked(objects: Objects, info: ObjectInfo, *, in_memory: bool) -> BinaryIO:
+    """A seekable file over an object, after a check of every byte. Raises as `read_rows`."""
+    file: BinaryIO = io.BytesIO(objects.read(info.key)) if in_memory else objects.open(info.key)
     check_unchanged(read_footer(file, info.key, whole=True), info)
     file.seek(0)
     return file
 
 
 def checked_file(objects: Objects, info: ObjectInfo, folder: Path) -> Path:
-    """A local file with the object, every byte of it checked, for engines that check nothing. Raises as `read_rows`."""
+    """A local file with the object, after a check of every byte, for engines that check nothing. Raises as `read_rows`."""
     path = objects.fetch(info.key, folder)
     with open_copy(path) as file:
         check_unchanged(read_footer(file, info.key, whole=True), info)
@@ -267,8 +263,9 @@ def checked_file(objects: Objects, info: ObjectInfo, folder: Path) -> Path:
 
 
 def coverage(objects: Objects, place: Place, log_id: str) -> Coverage:
-    """What the archive holds of the log `log_id` and of the logs it continues; nothing for a log that is not
-    registered. Raises as `live_objects`.
+    """The part of the log `log_id`, and of the logs it continues, that the archive holds.
+
+    It is empty for a log that is not registered. Raises as `live_objects`.
     """
     registration = _owner(objects, place)
     counted = registration.range_of(log_id) if registration else None
@@ -280,7 +277,7 @@ def coverage(objects: Objects, place: Place, log_id: str) -> Coverage:
 
 
 def covered(infos: Iterable[ObjectInfo]) -> Coverage:
-    """The coverage by these live objects, which are in order of the log. Pure."""
+    """The coverage by these live objects, which are in log order. Pure."""
     spans, gaps, reached, times, horizons, seals = [], [], 0, [0], [0], {}
     for info in infos:
         spans.append(info.span)
@@ -297,22 +294,22 @@ def covered(infos: Iterable[ObjectInfo]) -> Coverage:
 def without_gaps(
     place: Place, infos: list[ObjectInfo], *, up_to: int | None = None, at: int | None = None
 ) -> list[ObjectInfo]:
-    """The objects needed for the log's entries up to the sequence `up_to`, or ArchiveGap naming what is missing of
-    them.
+    """The objects that hold the log's entries up to the sequence `up_to`.
 
-    With `at`, a timestamp, the entries must also not have been thinned out later than that: BeforeHistory.
+    Raises ArchiveGap, which names the missing ranges. With the timestamp `at`, raises BeforeHistory if compaction has thinned
+    out entries later than `at`.
     """
     needed = [info for info in infos if up_to is None or info.span.first <= up_to]
-    found = covered(needed)
-    if found.gaps:
-        ranges = ", ".join(f"{first}–{last}" for first, last in found.gaps)
+    reached = covered(needed)
+    if reached.gaps:
+        ranges = ", ".join(f"{first}–{last}" for first, last in reached.gaps)
         raise ArchiveGap(
             f"{place.prefix}: sequences {ranges} are in no object of the archive.",
             hint="Put the missing objects back, or archive the log that still holds them; `kvwal archive verify` lists them.",
         )
-    if at is not None and at < found.horizon:
+    if at is not None and at < reached.horizon:
         raise BeforeHistory(
-            f"{place.prefix}: before {to_text(found.horizon)} only the latest entry of each key was kept, and"
+            f"{place.prefix}: before {to_text(reached.horizon)} only the latest entry of each key was kept, and"
             f" {to_text(at >> LOGICAL_BITS << LOGICAL_BITS)} was asked.",
             hint="Ask for a later time; the setting `history_seconds` says how long every entry is kept.",
         )
@@ -326,7 +323,7 @@ def damaged(key: str, what: str) -> ArchiveDamaged:
 
 @contextmanager
 def as_damage(key: str) -> Iterator[None]:
-    """A context that raises what pyarrow says of bytes that are no whole, valid Parquet, as ArchiveDamaged."""
+    """Raise pyarrow's errors of the block as ArchiveDamaged: the bytes are not a whole, valid Parquet file."""
     import pyarrow as pa
 
     try:

@@ -1,8 +1,8 @@
-"""Who may write under a node's name: the registered logs of a place.
+"""The registry of logs: the log that may write under a node's name.
 
-The first log of a place puts `_log`; a log that takes over puts the next `_log.2`, `_log.3` …, each only if it is
-absent. The highest number owns the place, and from then on the earlier log is fenced: whatever it puts behind its
-last sequence counts as foreign.
+The first log of a place puts `_log`. A log that takes over puts the next of `_log.2`, `_log.3` …, only if it is absent. The log
+with the highest number owns the place, and the earlier log is fenced: an object that it puts behind its last sequence counts as
+foreign.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ BLANK_CRC = b"00000000"
 
 
 class Earlier(msgspec.Struct, frozen=True):
-    """A log that owned the place before, and the last sequence of it that counts."""
+    """A log that owned the place before, and its last sequence that counts."""
 
     log_id: str
     last_sequence: int
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
-    """One log of a place, as it stands in `_log` or `_log.N`.
+    """One log of a place, as recorded in `_log` or `_log.N`.
 
-    `from_sequence` is the first sequence the log writes itself, `previous` the logs before it, oldest first.
-    `restored_from` says up to which sequence of which node the log was filled by a restore. `crc` is the crc32c of the
-    record, in hex, with zeros in its place: a flipped bit in `log_id` would else hide every object of the log.
+    `from_sequence` is the first sequence the log writes itself, `previous` the logs before it, oldest first. `restored_from`
+    maps each node to the last sequence that a restore took from it. `crc` is the crc32c of the record, in hex, computed with
+    zeros in its place: without it a flipped bit in `log_id` would hide every object of the log.
     """
 
     format: int = FORMAT
@@ -53,9 +53,9 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def owner(objects: Objects, place: Place) -> Registration | None:
-    """The log that owns `place`, or None where none is registered. Raises ArchiveError."""
-    listed = (parse_registration_key(item.key) for item in objects.list(registration_key(place, 1)))
-    numbers = [found[1] for found in listed if found and found[0] == place]
+    """The registration of the log that owns `place`, None if none is registered. Raises ArchiveError."""
+    parsed_keys = (parse_registration_key(item.key) for item in objects.list(registration_key(place, 1)))
+    numbers = [parsed[1] for parsed in parsed_keys if parsed and parsed[0] == place]
     return _read(objects, registration_key(place, max(numbers))) if numbers else None
 
 
@@ -63,12 +63,12 @@ def _read(objects: Objects, key: str) -> Registration:
     raw = objects.read(key)
     try:
         check_format(raw, key)
-        found = msgspec.json.decode(raw, type=Registration)
+        registration = msgspec.json.decode(raw, type=Registration)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _damaged(key, f"cannot be read: {error}") from error
-    if found.crc and found.crc != _crc(raw.replace(found.crc.encode(), BLANK_CRC)):
+    if registration.crc and registration.crc != _crc(raw.replace(registration.crc.encode(), BLANK_CRC)):
         raise _damaged(key, "is not what was put: its checksum does not match")
-    return found
+    return registration
 
 
 def _damaged(key: str, what: str) -> ArchiveDamaged:
@@ -87,10 +87,10 @@ def _crc(record: bytes) -> str:
 
 
 def register(objects: Objects, place: Place, log_id: str, *, restored_from: Mapping[str, int] | None = None) -> None:
-    """Returns once `log_id` owns `place`, now or already. Raises ConfigError if another log does, or took over.
+    """Register the log `log_id` for `place`, unless it owns the place already.
 
-    A store that overwrites where it should refuse cannot hold an archive; that is found here, with a second put of
-    the same bytes.
+    Raises ConfigError if another log owns the place, or took over. A backend that overwrites an existing object cannot hold an
+    archive: a second put of the same bytes detects it here.
     """
     if owner(objects, place) is None:
         key = registration_key(place, 1)
@@ -110,15 +110,16 @@ def _check_refusal(objects: Objects, key: str, data: bytes) -> None:
 
 
 def require_owner(objects: Objects, place: Place, log_id: str) -> Registration:
-    """The registration of `place`, if it is that of `log_id`; otherwise ConfigError says whose it is."""
-    found = owner(objects, place)
-    if found is not None and found.log_id == log_id:
-        return found
-    if found is None:
+    """The registration of `place`, if it is that of `log_id`. Otherwise raises ConfigError, which tells the reason."""
+    registration = owner(objects, place)
+    if registration is not None and registration.log_id == log_id:
+        return registration
+    if registration is None:
         what = f"no log is registered for {place.prefix}"
         hint = "Register the log before it writes."
-    elif found.range_of(log_id):
-        what = f"another log took over {place.prefix} from sequence {found.from_sequence} on, and fenced this one"
+    elif registration.range_of(log_id):
+        began = registration.from_sequence
+        what = f"another log took over {place.prefix} from sequence {began} on, and fenced this one"
         hint = "Open the store that took over, or restore this one under another node name."
     else:
         what = f"{place.prefix} belongs to another log, so this one may not write under the same node name"
@@ -127,25 +128,24 @@ def require_owner(objects: Objects, place: Place, log_id: str) -> Registration:
 
 
 def take_over(objects: Objects, place: Place, log_id: str, from_sequence: int) -> None:
-    """Makes `log_id` the owner of `place`; its first own sequence is `from_sequence`, and of the log before it
-    everything below counts.
+    """Make the log `log_id` the owner of `place`. It begins at `from_sequence`; of the log before it all below counts.
 
-    Raises ConfigError if there is nothing to take over, if another log took over meanwhile, or if what counts of the
-    logs before would reach past `from_sequence`.
+    Raises ConfigError if no log is registered, if another log took over meanwhile, or if the log to take over begins behind
+    `from_sequence`.
     """
-    found = owner(objects, place)
-    if found is None:
+    current = owner(objects, place)
+    if current is None:
         raise ConfigError(
             f"{objects.url}: no log is registered for {place.prefix}, so there is nothing to take over.",
             hint="Restore without taking over.",
         )
-    if found.log_id == log_id and found.from_sequence == from_sequence:
+    if current.log_id == log_id and current.from_sequence == from_sequence:
         return
-    if from_sequence < found.from_sequence:
-        begins = f"the log to take over begins at sequence {found.from_sequence}"
+    if from_sequence < current.from_sequence:
+        begins = f"the log to take over begins at sequence {current.from_sequence}"
         raise ConfigError(f"{place.prefix}: {begins}, so none can begin at {from_sequence}.")
-    next_number = found.number + 1
-    previous = [*found.previous, Earlier(found.log_id, from_sequence - 1)]
+    next_number = current.number + 1
+    previous = [*current.previous, Earlier(current.log_id, from_sequence - 1)]
     new = Registration(log_id=log_id, number=next_number, from_sequence=from_sequence, previous=previous)
     data = _encode(new)
     if objects.put_if_absent(registration_key(place, next_number), data):
@@ -156,10 +156,9 @@ def take_over(objects: Objects, place: Place, log_id: str, from_sequence: int) -
 def registered(objects: Objects, namespace: str, cluster: str, business: str | None = None) -> list[Place]:
     """The places with a registered log, sorted: of one business, or of all of the cluster. Raises ArchiveError.
 
-    A place whose registration was lost counts too: whoever reads it is told.
+    A place that has objects but lost its registration counts too, so that a read of it raises ArchiveDamaged.
     """
     folders = {"namespace": namespace, "cluster": cluster} | ({"business": business} if business else {})
     prefix = "".join(check_name(kind, name) + "/" for kind, name in folders.items())
-    listed = objects.list(prefix)
-    found = (parse_registration_key(item.key) or parse_object_key(item.key) for item in listed)
-    return sorted({item[0] for item in found if item})
+    parsed_keys = (parse_registration_key(item.key) or parse_object_key(item.key) for item in objects.list(prefix))
+    return sorted({parsed[0] for parsed in parsed_keys if parsed})

@@ -1,4 +1,4 @@
-"""From the archive alone: the latest rows of a business as a stream, and where each node's log ended in it."""
+"""The archive's part of a restore: the latest rows of a business as a stream, and the end of each node's log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RestoreResult(NamedTuple):
     """The latest row of every identity, tombstones too, sorted by identity: batches of `SCHEMA` and `node`.
 
     `positions` is the last sequence taken of each node, `max_timestamp` the greatest timestamp taken (0 without rows).
-    What is open is closed when `batches` has ended or was dropped.
+    Open files are closed when `batches` has ended or was dropped.
     """
 
     batches: Iterator[pa.RecordBatch]
@@ -37,17 +37,17 @@ def restore_batches(
     nodes: Mapping[str, int | None] | None = None,
     at: int | None = None,
 ) -> RestoreResult:
-    """Everything of a business that the archive holds, of `nodes` (up to the sequence given) or of all, as of the
-    timestamp `at`.
+    """All rows of a business in the archive, as of the timestamp `at`.
 
-    Every object was read and checked when this returns, and the rows follow in bounded memory. Raises ArchiveGap if a
-    range is missing, BeforeHistory if `at` lies before the horizon, ArchiveDamaged for an object that is not what was put.
+    `nodes` maps each node to the last sequence to take (None: all); without `nodes` every registered node is taken. Every
+    object was read and checked when this returns, and the rows follow in bounded memory. Raises ArchiveGap if a range is
+    missing, BeforeHistory if `at` lies before the horizon, ArchiveDamaged for an object that is not what was put.
     """
 
     def read() -> RestoreResult:
-        found = parts(objects, namespace, cluster, business, nodes, at)
-        ends = {part.place.node: _end(objects, part, at) for part in found}
-        stream = _stream(objects, found, at)
+        node_parts = parts(objects, namespace, cluster, business, nodes, at)
+        ends = {part.place.node: _end(objects, part, at) for part in node_parts}
+        stream = _stream(objects, node_parts, at)
         first = list(islice(stream, 1))
         latest = max((end.timestamp for end in ends.values()), default=0)
         return RestoreResult(chain(first, stream), {node: end.sequence for node, end in ends.items()}, latest)
@@ -55,8 +55,8 @@ def restore_batches(
     return listed_again(read)
 
 
-def _stream(objects: Objects, found: list[NodePart], at: int | None) -> Iterator[pa.RecordBatch]:
-    yield from latest_of(objects, found, at=at)
+def _stream(objects: Objects, node_parts: list[NodePart], at: int | None) -> Iterator[pa.RecordBatch]:
+    yield from latest_of(objects, node_parts, at=at)
 
 
 class _End(NamedTuple):
@@ -65,13 +65,16 @@ class _End(NamedTuple):
 
 
 def _end(objects: Objects, part: NodePart, at: int | None) -> _End:
-    """The last sequence and the greatest timestamp of a node that are taken."""
+    """The last sequence and the greatest timestamp that are taken of a node."""
     ends = (_end_within(objects, info, part.up_to, at) for info in part.infos)
     return max(ends, default=_End(0, 0))
 
 
 def _end_within(objects: Objects, info: ObjectInfo, up_to: int | None, at: int | None) -> _End:
-    """The same of one object: its footer says it, unless a limit runs through the object."""
+    """The last sequence and the greatest timestamp that are taken of one object.
+
+    The footer has both, unless a limit runs through the object: then its rows are read.
+    """
     import pyarrow.compute as pc
 
     limits = {"sequence": MAX_NUMBER if up_to is None else up_to, "timestamp": MAX_NUMBER if at is None else at}

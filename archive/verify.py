@@ -1,4 +1,4 @@
-"""Reads everything the archive holds and says what is not as it should be. Changes nothing."""
+"""Verification of the archive: every object is read, and every fault reported. Changes nothing."""
 
 from __future__ import annotations
 
@@ -23,24 +23,23 @@ Progress = Callable[[int, int, str], None]
 
 
 class Notes(Protocol):
-    """What an earlier, interrupted run found sound, by an object's key and a mark that only this object has."""
+    """The objects that an earlier, interrupted run found sound, by an object's key and a mark that only this object has."""
 
     def known(self, name: str, mark: str) -> list[Any] | None:
-        """What was noted of it; None if it has to be read."""
+        """The record of a sound object; None if the object has to be read."""
         ...
 
     def add(self, name: str, mark: str, record: list[Any]) -> None:
-        """It was read whole, and is sound."""
+        """Record that an object was read whole and is sound."""
         ...
 
 
 class Finding(NamedTuple):
-    """One thing that is not as it should be.
+    """One fault of the archive.
 
-    `kind` is one of: damaged (its bytes are not what was put), newer (its format is unknown here), foreign (of a log
-    that does not count at its place), unknown (no name of the archive), gap (a range in no object), chain (a seal
-    that its neighbour does not follow), registration (`_log` is missing or cannot be read). `key` is an object's key
-    or a place.
+    `kind` is one of: damaged (the bytes are not what was put), newer (the format is unknown to this version), foreign (of a log
+    that does not count at its place), unknown (no name of the archive), gap (a range in no object), chain (a seal that the next
+    object does not follow), registration (`_log` is missing or cannot be read). `key` is an object's key or a place.
     """
 
     kind: str
@@ -49,7 +48,7 @@ class Finding(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What `verify` read, and what it found; without findings everything is as it was put."""
+    """The result of `verify`. Without findings every object is as it was put."""
 
     objects_checked: int
     rows: int
@@ -59,16 +58,15 @@ class Report(NamedTuple):
 def verify(
     objects: Objects, place: Place | None = None, progress: Progress | None = None, notes: Notes | None = None
 ) -> Report:
-    """Checks every object of `place`, or of the whole archive: every byte, the footer against the name and the rows,
-    the order of the rows; then for each place gaps, the chain of seals, and objects of foreign logs. Raises
-    ArchiveError only if the archive cannot be reached.
+    """Check every object of `place`, or of the whole archive. Raises ArchiveError only if the archive cannot be reached.
 
-    `progress` is called with bytes. Of an object that `notes` know only the footer is read again; those that are sound
-    are added to them.
+    Of each object every byte is checked, the footer against the name and the rows, and the order of the rows. Of each place
+    gaps, the chain of seals, and objects of foreign logs are checked. `progress` is called with bytes. Of an object that
+    `notes` know only the footer is read again; sound objects are added to `notes`.
     """
     listed = objects.list(f"{place.prefix}/" if place else "")
     findings: list[Finding] = []
-    found: dict[Place, list[ObjectInfo]] = {}
+    by_place: dict[Place, list[ObjectInfo]] = {}
     rows = done = 0
     total = sum(item.size for item in listed)
     with scratch() as folder:
@@ -76,14 +74,14 @@ def verify(
             info, finding = _check(objects, item, folder, notes)
             findings += [finding] if finding else []
             if registered := parse_registration_key(item.key):
-                found.setdefault(registered[0], [])
+                by_place.setdefault(registered[0], [])
             if info:
-                found.setdefault(info.footer.place, []).append(info)
+                by_place.setdefault(info.footer.place, []).append(info)
                 rows += info.footer.rows
             done += item.size
             if progress:
                 progress(done, total, f"verifying {place.prefix if place else objects.url}")
-    for where, infos in found.items():
+    for where, infos in by_place.items():
         findings += _check_place(objects, where, infos)
     checked = sum(parse_object_key(item.key) is not None for item in listed)
     return Report(checked, rows, sorted(findings, key=lambda finding: finding.key))
@@ -101,84 +99,85 @@ def _check(
         info = read_info(objects, item.key, item.size, item.modified_ms)
         if notes and notes.known(item.key, mark) is not None:
             return info, None
-        wrong = _read_through(objects, info, folder)
+        fault = _read_through(objects, info, folder)
     except (ObjectMissing, ArchiveDamaged) as error:
         if isinstance(error, ObjectMissing) or not objects.list(item.key):
-            return None, None  # a gc removed it after the listing; what superseded it is checked in its stead
+            return None, None  # gc removed it after the listing; the object that superseded it is checked instead
         return None, Finding("damaged", item.key, str(error))
     except NewerFormat as error:
         return None, Finding("newer", item.key, str(error))
-    if notes and not wrong:
+    if notes and not fault:
         notes.add(item.key, mark, [info.footer.rows])
-    return info, Finding("damaged", item.key, wrong) if wrong else None
+    return info, Finding("damaged", item.key, fault) if fault else None
 
 
 def _read_through(objects: Objects, info: ObjectInfo, folder: Path) -> str:
-    """Read an object from its first byte to its last, some rows at a time. What is wrong with its rows, or ""."""
+    """Read an object from its first byte to its last, some rows at a time. Returns the first fault of its rows, or ""."""
     import pyarrow.parquet as pq
 
     path = checked_file(objects, info, folder)
     rows_at_once = max(1, min(BATCH_ROWS, BATCH_BYTES // (info.footer.data_bytes // info.footer.rows + 1)))
-    reading = _Reading()
+    check = _RowCheck()
     try:
         with as_damage(info.key), pq.ParquetFile(path, pre_buffer=False, buffer_size=READ_BUFFER_BYTES) as file:
             for number in range(file.metadata.num_row_groups):
-                reading.begin_group(number, file.metadata.row_group(number))
+                check.begin_group(number, file.metadata.row_group(number))
                 for batch in file.iter_batches(rows_at_once, row_groups=[number]):
-                    reading.take(_table(batch))
-                reading.end_group()
+                    check.take(_table(batch))
+                check.end_group()
     finally:
         if path.parent == folder:
             path.unlink(missing_ok=True)
-    return reading.wrong or reading.differs(info.footer)
+    return check.fault or check.differs(info.footer)
 
 
-class _Reading:
-    """The rows of one object as they go by: their order, what the footer promises of them, and their statistics, by which
-    readers skip row groups. `wrong` is the first thing that is not so, as a sentence.
+class _RowCheck:
+    """A check of one object's rows: their order, the footer's numbers, and the statistics by which readers skip row groups.
+
+    `fault` is the first fault as a sentence, or "".
     """
 
     def __init__(self) -> None:
-        self.wrong = ""
+        self.fault = ""
         self._rows = self._identities = 0
         self._sequences: tuple[int, int] | None = None
         self._times: tuple[int, int] | None = None
         self._before: Any = None
         self._group: Any = None
         self._number = 0
-        self._found: dict[str, tuple[Any, Any]] = {}
+        self._ranges: dict[str, tuple[Any, Any]] = {}
 
     def begin_group(self, number: int, group: Any) -> None:
-        """The rows of the next row group follow; `group` is what the footer says of it."""
-        self._number, self._group, self._found = number, group, {}
+        """Begin a row group; `group` is its metadata in the footer."""
+        self._number, self._group, self._ranges = number, group, {}
 
     def take(self, table: pa.Table) -> None:
-        """The next rows."""
+        """Check the next rows."""
         if not len(table):
             return
         before = table if self._before is None else _concat([self._before, table])
         if not before.equals(before.sort_by(list(ORDER))):
-            self.wrong = self.wrong or "Its rows are not sorted by identity, newest first."
+            self.fault = self.fault or "Its rows are not sorted by identity, newest first."
         known = 0 if self._before is None else 1
         self._identities += len(before) - known - int(same_as_before(before, IDENTITY).true_count)
         self._rows += len(table)
         self._before = table.slice(len(table) - 1)
         for name in COLUMNS:
-            self._found[name] = _wider(self._found.get(name), table.column(name))
+            self._ranges[name] = _wider(self._ranges.get(name), table.column(name))
         self._sequences = _wider(self._sequences, table.column("sequence"))
         self._times = _wider(self._times, table.column("timestamp"))
 
     def end_group(self) -> None:
-        """Compare what the footer says of the row group's columns with what went by."""
+        """Compare the footer's statistics of the row group with its rows."""
         for column in (self._group.column(index) for index in range(self._group.num_columns)):
             claimed, name = column.statistics, column.path_in_schema
-            if claimed and claimed.has_min_max and (claimed.min, claimed.max) != self._found.get(name):
-                self.wrong = (
-                    self.wrong or f"The statistics of {name} in row group {self._number} are not those of its rows."
+            if claimed and claimed.has_min_max and (claimed.min, claimed.max) != self._ranges.get(name):
+                self.fault = (
+                    self.fault or f"The statistics of {name} in row group {self._number} are not those of its rows."
                 )
 
     def differs(self, footer: Footer) -> str:
-        """What of the footer's promises about its rows is not so, or ""."""
+        """The first number in the footer that does not fit the rows, as a sentence, or ""."""
         first, last = self._sequences or (0, 0)
         if not footer.first <= first <= last <= footer.last:
             return f"Its rows are of sequences {first}–{last}, outside the range in its name."
@@ -192,11 +191,11 @@ class _Reading:
 
 
 def _wider(known: tuple[Any, Any] | None, column: pa.ChunkedArray) -> tuple[Any, Any]:
-    """The least and the greatest value so far."""
+    """The range `known`, widened by the least and the greatest value of the column."""
     import pyarrow.compute as pc
 
-    found = pc.min_max(column).as_py()
-    return (min(known[0], found["min"]), max(known[1], found["max"])) if known else (found["min"], found["max"])
+    least, greatest = pc.min_max(column).as_py().values()
+    return (min(known[0], least), max(known[1], greatest)) if known else (least, greatest)
 
 
 def _table(batch: pa.RecordBatch) -> pa.Table:
@@ -244,7 +243,7 @@ def _gaps(place: Place, live: Sequence[ObjectInfo]) -> list[Finding]:
 
 
 def _broken_seals(live: Sequence[ObjectInfo]) -> list[Finding]:
-    """Neighbours of one log of which the later does not say that it follows the earlier one's seal."""
+    """Neighbouring objects of one log of which the later does not follow the seal of the earlier."""
     return [
         Finding(
             "chain",

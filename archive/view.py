@@ -1,6 +1,4 @@
-"""What a reader asks of a business: the latest row of every identity, or all rows of one, over the nodes' objects and
-live tails.
-"""
+"""Views of a business: the latest row of every identity, or all rows of one, over the nodes' objects and live tails."""
 
 from __future__ import annotations
 
@@ -20,14 +18,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Tails = Sequence[tuple[str, "pa.Table"]]
-
+"""Nodes, each with rows that are only in its log."""
 
 HELD_BYTES = 32 << 20
-"""Objects of so many bytes together are held in memory while they are merged; of others only what is being decoded."""
+"""Limit of the objects that are held in memory while they are merged. Of other objects only the pages being decoded are."""
 
 
 class NodePart(NamedTuple):
-    """The objects of one node that count, and the last sequence of it that does (None: all)."""
+    """The live objects of one node, and the node's last sequence to read (None: all)."""
 
     place: Place
     infos: list[ObjectInfo]
@@ -42,19 +40,19 @@ def parts(
     nodes: Mapping[str, int | None] | None = None,
     at: int | None = None,
 ) -> list[NodePart]:
-    """The objects to read for a business, node by node: of `nodes`, up to the sequence given for each, or of every
-    registered node.
+    """The objects to read for a business, node by node.
 
-    Raises ArchiveGap if a range before the last one needed is missing, BeforeHistory if `at` lies before the horizon.
+    `nodes` maps each node to the last sequence to read (None: all); without `nodes` every registered node is read. Raises
+    ArchiveGap if a range before the last one needed is missing, BeforeHistory if `at` lies before the horizon.
     """
     if nodes is None:
         nodes = {place.node: None for place in registered(objects, namespace, cluster, business)}
-    found = []
+    node_parts = []
     for node, up_to in nodes.items():
         place = Place(namespace, cluster, business, node)
         infos = without_gaps(place, live_objects(objects, place), up_to=up_to, at=at)
-        found.append(NodePart(place, infos, up_to))
-    return found
+        node_parts.append(NodePart(place, infos, up_to))
+    return node_parts
 
 
 def latest(
@@ -69,37 +67,37 @@ def latest(
 ) -> pa.Table:
     """The latest row of every identity, sorted by identity: the columns of `SCHEMA` and `node`.
 
-    Deleted rows are there, flagged; whether a row has expired is not judged. `nodes` maps a node to the last sequence
-    of it to take from the archive (None: all of it); without `nodes` every registered node counts. `tails` are rows
-    still in a node's log. With `at` only rows with a timestamp <= `at` count. Raises ArchiveGap if a range is missing,
-    BeforeHistory if `at` lies before the horizon.
+    Deleted rows are given too, with their flag. Expired rows are not left out. `nodes` maps a node to its last sequence to
+    take from the archive (None: all); without `nodes` every registered node counts. `tails` are rows still in a node's log.
+    With `at` only rows with a timestamp <= `at` count. Raises ArchiveGap if a range is missing, BeforeHistory if `at` lies
+    before the horizon.
     """
 
     import pyarrow as pa
 
     def read() -> pa.Table:
-        found = parts(objects, namespace, cluster, business, nodes, at)
-        return pa.Table.from_batches(latest_of(objects, found, tails, at), schema=node_schema())
+        node_parts = parts(objects, namespace, cluster, business, nodes, at)
+        return pa.Table.from_batches(latest_of(objects, node_parts, tails, at), schema=node_schema())
 
     return listed_again(read)
 
 
 def latest_of(
-    objects: Objects, found: Sequence[NodePart], tails: Tails = (), at: int | None = None
+    objects: Objects, node_parts: Sequence[NodePart], tails: Tails = (), at: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The merge of these objects and tails as a stream: objects are read by ranges, a little of each at a time.
+    """The merge of these objects and tails as a stream. Objects are read by ranges, a few rows of each at a time.
 
-    Every byte of every object is checked before the first row comes; small ones are read once. Raises ObjectMissing if an
+    Every byte of every object is checked before the first row comes. Small objects are read once. Raises ObjectMissing if an
     object was removed since it was listed, ArchiveDamaged if its bytes are not what was put.
     """
     with ExitStack() as files:
-        room = HELD_BYTES
+        memory_left = HELD_BYTES
         sources = []
-        for part, info in [(one, info) for one in found for info in one.infos]:
-            held = info.size <= room
-            room -= info.size if held else 0
+        for part, info in ((node_part, info) for node_part in node_parts for info in node_part.infos):
+            in_memory = info.size <= memory_left
+            memory_left -= info.size if in_memory else 0
             average = info.footer.data_bytes // info.footer.rows + 1
-            file = files.enter_context(checked(objects, info, held=held))
+            file = files.enter_context(checked(objects, info, in_memory=in_memory))
             sources.append(Source(part.place.node, file, part.up_to, average))
         sources += [Source(node, table, row_bytes=table.nbytes // max(1, len(table)) + 1) for node, table in tails]
         yield from latest_batches(sources, at)
@@ -117,18 +115,18 @@ def history(
     tails: Tails = (),
     at: int | None = None,
 ) -> pa.Table:
-    """Every row of one identity, or without a `key` of a class of few keys, newest first by (timestamp, node, sequence),
-    each (node, sequence) once: `SCHEMA` and `node`.
+    """Every row of one identity, newest first by (timestamp, node, sequence): the columns of `SCHEMA` and `node`.
 
-    Arguments and errors are those of `latest`. What a rewrite thinned out below a horizon is not there.
+    Without a `key` it is every row of the class `key_class`, which has few keys. Each (node, sequence) is given once.
+    Arguments and errors are those of `latest`. Rows that compaction thinned out below a horizon are missing.
     """
 
     def read() -> pa.Table:
-        found = parts(objects, namespace, cluster, business, nodes, at)
-        tables = [(part.place.node, _found(objects, part, info)) for part in found for info in part.infos]
+        node_parts = parts(objects, namespace, cluster, business, nodes, at)
+        tables = [(part.place.node, matching_rows(part, info)) for part in node_parts for info in part.infos]
         return all_rows([*tables, *((node, _of_identity(table, key_class, key)) for node, table in tails)], at)
 
-    def _found(objects: Objects, part: NodePart, info: ObjectInfo) -> pa.Table:
+    def matching_rows(part: NodePart, info: ObjectInfo) -> pa.Table:
         import pyarrow.compute as pc
 
         if key is None:
@@ -141,7 +139,7 @@ def history(
 
 
 def keys_of_class(objects: Objects, namespace: str, cluster: str, business: str, key_class: str) -> list[bytes]:
-    """The keys of a class that are not deleted, sorted, over all registered nodes. For a class of few keys."""
+    """The keys of a class that are not deleted, sorted, over all registered nodes. The class must have few keys."""
 
     def read() -> list[bytes]:
         latest: dict[bytes, tuple[int, str, int, bool]] = {}
@@ -149,9 +147,9 @@ def keys_of_class(objects: Objects, namespace: str, cluster: str, business: str,
             for info in part.infos:
                 rows = find_class(objects, info, key_class, ["key", "timestamp", "sequence", "deleted"]).to_pydict()
                 for key, timestamp, sequence, deleted in zip(*rows.values(), strict=True):
-                    found = (timestamp, part.place.node, sequence, deleted)
-                    latest[key] = max(found, latest.get(key, found))
-        return sorted(key for key, found in latest.items() if not found[-1])
+                    version = (timestamp, part.place.node, sequence, deleted)
+                    latest[key] = max(version, latest.get(key, version))
+        return sorted(key for key, version in latest.items() if not version[-1])
 
     return listed_again(read)
 

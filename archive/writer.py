@@ -1,6 +1,6 @@
-"""A range of a log becomes an object: sorted, compressed, described in its footer, put if absent, and confirmed.
+"""The writer of archive objects: a range of a log is sorted, compressed, described in a footer, put if absent, and confirmed.
 
-The segment that an object was made from may be deleted once `put_segment` has returned, and not before.
+The segments from which an object was made may be deleted once `put_segment` has returned, and not before.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Stored(NamedTuple):
 
 
 class Seals(NamedTuple):
-    """Where rows stand in the chain of seals of a log: the crc before the first of them, and those of their segments."""
+    """The position of rows in a log's chain of seals: the crc before the first row, and the crcs of the rows' segments."""
 
     log_id: str
     previous_crc: int
@@ -61,20 +61,21 @@ def put_segment(
     previous_crc: int,
     seal_crcs: Sequence[int],
 ) -> Stored:
-    """Stores the rows of `span` and returns when size and checksum of what is stored are confirmed.
+    """Store the rows of `span`, and return when size and checksum of the stored object are confirmed.
 
-    `table` has the columns of `SCHEMA`, rows in any order; without a horizon it must hold every sequence of the span.
-    An object that is there already is ours if its footer has the same log_id, range and seal crcs; then this call
-    only confirms it. Raises ConfigError if another log owns the place (before or after the put) or the key,
-    ArchiveDamaged if the object there is not this range of this log, ArchiveError if the archive cannot be reached, or
-    if a copy of the log archived other entries of this range meanwhile: then the object that was put here is gone again.
+    `table` has the columns of `SCHEMA`, its rows in any order. Without a horizon it must hold every sequence of the span. If
+    an object of the same log_id, range and seal crcs exists already, this call only confirms it.
+
+    Raises ConfigError if another log owns the place (before or after the put) or the key. Raises ArchiveDamaged if the
+    existing object is not this range of this log. Raises ArchiveError if the archive cannot be reached, or if a copy of the
+    log archived other entries of this range meanwhile: then the new object was deleted again.
     """
     require_owner(objects, place, log_id)
     _check_rows(table, span)
     seals = Seals(log_id, previous_crc, list(seal_crcs))
     stored, is_new = _put(objects, place, span, sorted_rows(table), seals)
     require_owner(objects, place, log_id)
-    if other := _of_a_copy(objects, place, span, seals):
+    if other := _object_of_copy(objects, place, span, seals):
         if is_new:
             objects.delete(stored.key)
         raise ArchiveError(
@@ -85,17 +86,17 @@ def put_segment(
     return stored
 
 
-def _of_a_copy(objects: Objects, place: Place, span: Span, seals: Seals) -> str | None:
-    """The key of an object of the same log that overlaps `span` and does not stand in the same chain of seals.
+def _object_of_copy(objects: Objects, place: Place, span: Span, seals: Seals) -> str | None:
+    """The key of an object of the same log that overlaps `span` with another chain of seals; a copy of the log put it.
 
-    The caller looks after its put, not before: of two processes that put at once, the later one sees the object of the other.
+    The caller asks after its put: of two processes that put at once, the later one sees the object of the other.
     """
     for other, (key, size, modified_ms) in list_spans(objects, place).items():
         if other == span or other.last < span.first or span.last < other.first:
             continue
         try:
             footer = read_info(objects, key, size, modified_ms).footer
-        except ObjectMissing:  # a rewrite took its place, or the other saw ours first
+        except ObjectMissing:  # compaction superseded it, or the other process saw our object and deleted its own
             continue
         shorter, longer = (footer.seal_crcs, seals.seal_crcs)[:: 1 if other.last <= span.last else -1]
         if footer.log_id == seals.log_id and not set(shorter[-1:]) <= set(longer):
@@ -104,21 +105,21 @@ def _of_a_copy(objects: Objects, place: Place, span: Span, seals: Seals) -> str 
 
 
 def put_object(objects: Objects, place: Place, span: Span, table: pa.Table, seals: Seals) -> Stored:
-    """Encodes a sorted table, puts it or finds that it is there, and returns when it is confirmed.
+    """Encode a sorted table, put it unless it exists already, and return when it is confirmed.
 
-    What a fenced log put under that name after it was fenced gives way: nobody reads it, and its log still has it.
+    An object that a fenced log put under the same key is replaced: no reader counts it, and its log still has the entries.
     """
     return _put(objects, place, span, table, seals)[0]
 
 
 def _put(objects: Objects, place: Place, span: Span, table: pa.Table, seals: Seals) -> tuple[Stored, bool]:
-    """The object, and whether this call put it."""
+    """Put the object. Returns it, and whether this call put it."""
     footer, data = encode(place, span, table, seals)
     key = object_key(place, span)
     if not objects.put_if_absent(key, data):
-        there, found = _read_whole(objects, key)
-        if not _is_behind_a_fence(objects, found):
-            return _confirm_ours(objects, there, found, footer), False
+        existing, its_footer = _read_whole(objects, key)
+        if not _is_behind_a_fence(objects, its_footer):
+            return _confirm_ours(objects, existing, its_footer, footer), False
         objects.delete(key)
         if not objects.put_if_absent(key, data):
             return _confirm_ours(objects, *_read_whole(objects, key), footer), False
@@ -128,15 +129,15 @@ def _put(objects: Objects, place: Place, span: Span, table: pa.Table, seals: Sea
 
 def _read_whole(objects: Objects, key: str) -> tuple[Stored, Footer]:
     data = objects.read(key)
-    found = read_footer(io.BytesIO(data), key, whole=True)
-    return Stored(key, len(data), found.rows), found
+    footer = read_footer(io.BytesIO(data), key, whole=True)
+    return Stored(key, len(data), footer.rows), footer
 
 
-def _is_behind_a_fence(objects: Objects, found: Footer) -> bool:
+def _is_behind_a_fence(objects: Objects, footer: Footer) -> bool:
     """Whether another log took over before the range of this object began."""
-    owning = owner(objects, found.place)
-    counts = owning.range_of(found.log_id) if owning is not None else None
-    return counts is not None and counts[1] is not None and counts[1] < found.span.first
+    registration = owner(objects, footer.place)
+    counted = registration.range_of(footer.log_id) if registration is not None else None
+    return counted is not None and counted[1] is not None and counted[1] < footer.span.first
 
 
 def _check_rows(table: pa.Table, span: Span) -> None:
@@ -144,18 +145,18 @@ def _check_rows(table: pa.Table, span: Span) -> None:
 
     if not len(table):
         raise KvwalError(f"An object needs at least one row, and sequences {span.first}–{span.last} came with none.")
-    found = pc.min_max(table.column("sequence")).as_py()
-    inside = span.first <= found["min"] and found["max"] <= span.last
-    complete = (
+    sequences = pc.min_max(table.column("sequence")).as_py()
+    is_inside = span.first <= sequences["min"] and sequences["max"] <= span.last
+    is_complete = (
         span.horizon or len(table) == span.last - span.first + 1 == pc.count_distinct(table.column("sequence")).as_py()
     )
-    if not (inside and complete):
-        what = f"{len(table)} rows from {found['min']} to {found['max']}"
+    if not (is_inside and is_complete):
+        what = f"{len(table)} rows from {sequences['min']} to {sequences['max']}"
         raise KvwalError(f"The rows of sequences {span.first}–{span.last} are not that range: {what}.")
 
 
 def encode(place: Place, span: Span, table: pa.Table, seals: Seals) -> tuple[Footer, bytes]:
-    """The bytes of an object and the record in its footer. `table` is sorted already; no I/O."""
+    """The record in the footer of an object, and the object's bytes. `table` is sorted already. Pure."""
     import google_crc32c
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -169,7 +170,7 @@ def encode(place: Place, span: Span, table: pa.Table, seals: Seals) -> tuple[Foo
         compression="zstd",
         use_dictionary=["key_class", "value_class"],
         write_page_checksum=True,
-        # A page ends at the first look at its size: with large values that must not be a thousand rows away.
+        # The writer looks at the size of a page after each batch of rows, so large values need small batches.
         write_batch_size=max(1, min(WRITE_BATCH_ROWS, PAGE_BYTES * len(table) // (data_bytes + 1))),
         data_page_size=PAGE_BYTES,
         store_schema=False,
@@ -193,23 +194,25 @@ def encode(place: Place, span: Span, table: pa.Table, seals: Seals) -> tuple[Foo
     return read_footer(io.BytesIO(data), object_key(place, span)), data
 
 
-def _confirm_ours(objects: Objects, there: Stored, found: Footer, wanted: Footer) -> Stored:
-    """The object that stands where ours should: accepted by its record and its checksum, never by equal bytes, which
-    another version of the Parquet writer would not produce.
+def _confirm_ours(objects: Objects, existing: Stored, its_footer: Footer, wanted: Footer) -> Stored:
+    """Return the existing object if it is the wanted one, by the record in its footer and its checksum.
+
+    Its bytes are not compared: another version of the Parquet writer would produce other bytes.
     """
-    key = there.key
-    if found.log_id != wanted.log_id:
+    key = existing.key
+    if its_footer.log_id != wanted.log_id:
         raise ConfigError(
             f"{objects.url}: {key} holds the same range of another log.",
             hint="Choose another node name; or, if that log is gone for good, move the object out of the archive.",
         )
-    if (found.place, found.span, found.rows) != (
+    if (its_footer.place, its_footer.span, its_footer.rows, its_footer.seal_crcs) != (
         wanted.place,
         wanted.span,
         wanted.rows,
-    ) or found.seal_crcs != wanted.seal_crcs:
+        wanted.seal_crcs,
+    ):
         raise ArchiveDamaged(
             f"{objects.url}: {key} is not the range of the log that its name says: its seals or its rows differ.",
             hint="Nothing was overwritten; `kvwal archive verify` shows what it holds.",
         )
-    return there
+    return existing

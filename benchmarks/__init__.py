@@ -1,1 +1,1 @@
-"""What kvwal reaches, each figure beside a limit measured in the same run. `make bench` runs all of it."""
+"""The benchmarks of kvwal: each figure stands beside a baseline measured in the same run. `make bench` runs all."""

@@ -1,4 +1,4 @@
-"""Runs one function in an interpreter of its own: `python -m benchmarks.child module:function '{"argument": …}'`."""
+"""A child process that runs one function: `python -m benchmarks.child module:function '{"argument": …}'`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 
 def main() -> None:
-    """Print what the function returned, as JSON, on the last line."""
+    """Call the function, and print its result as JSON on the last line."""
     module, _, name = sys.argv[1].partition(":")
     print(json.dumps(getattr(importlib.import_module(module), name)(**json.loads(sys.argv[2]))))
 

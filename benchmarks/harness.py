@@ -1,8 +1,8 @@
-"""What every question needs: where to write, how to repeat, what a row says, and which machine this is.
+"""The harness of all questions: scratch folders, rounds, rows, stored results, and the description of the machine.
 
-A figure means little by itself on a shared disk, so every one stands beside a baseline, and the two are measured in turn:
-baseline, ours, baseline, ours. The ratio of a row is the median of the ratios of those pairs. (The code, and what it keeps, call
-the baseline `limit`.)
+A figure on a shared disk means little by itself. So every figure stands beside a baseline, and the two are measured in turn:
+baseline, ours, baseline, ours. The ratio of a row is the median of the ratios of those pairs. Stored results call the baseline
+`limit`.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ ADDED = "ms added"
 SCRATCH = ROOT / "data" / "bench"
 
 
-class Question(msgspec.Struct, frozen=True):
-    """What is asked: the page's heading, the baseline in words, and what is left out of the figures."""
+class Question(msgspec.Struct, frozen=True, rename={"baseline": "limit"}):
+    """A question: the heading on the page, a sentence on the baseline, and a sentence on what the figures leave out."""
 
     name: str
     title: str
-    limit: str
+    baseline: str
     not_counted: str
 
 
-class Row(msgspec.Struct, frozen=True):
-    """One figure. `ours` and `limits` are the rounds, in the order they ran; `figure` is what is held against `target`."""
+class Row(msgspec.Struct, frozen=True, rename={"name": "what", "baselines": "limits"}):
+    """One figure. `ours` and `baselines` are the rounds in the order they ran. `figure` is compared with `target`."""
 
-    what: str
+    name: str
     unit: str
     ours: list[float]
-    limits: list[float]
+    baselines: list[float]
     figure: float
     figure_is: str
     target: float
@@ -54,21 +54,21 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def met(self) -> bool:
-        """Whether the figure is on the right side of the target."""
+        """Whether the figure reaches the target."""
         return self.figure >= self.target if self.must == "at least" else self.figure <= self.target
 
     @property
     def rounds(self) -> list[float]:
-        """The figure of each round, of which `figure` is the median; empty where it is made in another way."""
+        """The figure of each round, if `figure` is their median; else empty."""
         if self.figure_is == self.unit:
             return self.ours
         if self.figure_is in (RATIO, ADDED):
-            return pairs(self.figure_is, self.limits, self.ours)
+            return pairs(self.figure_is, self.baselines, self.ours)
         return []
 
 
 class Result(msgspec.Struct, frozen=True):
-    """The answer to one question, as it is kept in benchmarks/results."""
+    """The answer to one question, as benchmarks/results stores it."""
 
     question: Question
     rows: list[Row]
@@ -77,66 +77,66 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Run:
-    """One run of one question: `quick` only tries whether it works, in `folder`, which is gone afterwards."""
+    """One run of one question. `quick` runs the code once on tiny inputs. `folder` is deleted afterwards."""
 
     def __init__(self, folder: Path, quick: bool) -> None:
         self.folder = folder
         self.quick = quick
 
     def size(self, full: int, quick: int) -> int:
-        """How much to do."""
+        """The size of the input: `full`, or `quick` in a quick run."""
         return quick if self.quick else full
 
     def root(self) -> Path:
-        """A fresh, empty folder on the disk that is measured."""
+        """A new, empty folder on the measured disk."""
         return Path(tempfile.mkdtemp(dir=self.folder))
 
     def interleave(
-        self, rounds: int, limit: Callable[[], float], ours: Callable[[], float]
+        self, rounds: int, baseline: Callable[[], float], ours: Callable[[], float]
     ) -> tuple[list[float], list[float]]:
-        """Both, in turn, `rounds` times: (limits, ours)."""
-        limits, figures = [], []
+        """Measure the baseline and ours in turn, `rounds` times. Returns (baselines, ours)."""
+        baselines, figures = [], []
         for _ in range(1 if self.quick else rounds):
-            limits.append(limit())
+            baselines.append(baseline())
             figures.append(ours())
-        return limits, figures
+        return baselines, figures
 
 
-def pairs(figure_is: str, limits: list[float], ours: list[float]) -> list[float]:
-    """Ours beside the baseline of the same round: how many times as much, or how much more."""
-    beside = zip(limits, ours, strict=True)
-    return [mine / limit if figure_is == RATIO else mine - limit for limit, mine in beside]
+def pairs(figure_is: str, baselines: list[float], ours: list[float]) -> list[float]:
+    """Ours beside the baseline of the same round: the ratio, or the difference."""
+    rounds = zip(baselines, ours, strict=True)
+    return [mine / baseline if figure_is == RATIO else mine - baseline for baseline, mine in rounds]
 
 
 def ratio_row(
-    what: str,
+    name: str,
     unit: str,
-    limits: list[float],
+    baselines: list[float],
     ours: list[float],
     must: Literal["at least", "at most"],
     target: float,
     notes: dict[str, float] | None = None,
 ) -> Row:
-    """A row whose figure is ours divided by the baseline, pair by pair, then the median."""
-    figure = statistics.median(pairs(RATIO, limits, ours))
-    return Row(what, unit, ours, limits, figure, RATIO, target, must, notes or {})
+    """A row whose figure is the median of the ratios of ours to the baseline, pair by pair."""
+    figure = statistics.median(pairs(RATIO, baselines, ours))
+    return Row(name, unit, ours, baselines, figure, RATIO, target, must, notes or {})
 
 
 def absolute_row(
-    what: str,
+    name: str,
     unit: str,
-    limits: list[float],
+    baselines: list[float],
     ours: list[float],
     must: Literal["at least", "at most"],
     target: float,
     notes: dict[str, float] | None = None,
 ) -> Row:
-    """A row whose figure is ours itself; the baseline stands beside it for scale."""
-    return Row(what, unit, ours, limits, statistics.median(ours), unit, target, must, notes or {})
+    """A row whose figure is the median of ours. The baseline stands beside it for scale."""
+    return Row(name, unit, ours, baselines, statistics.median(ours), unit, target, must, notes or {})
 
 
 def rate(count: int, work: Callable[[], object]) -> float:
-    """How many a second, when `work` does `count` of them."""
+    """Operations a second of `work`, which does `count` operations."""
     started = time.perf_counter()
     work()
     return count / (time.perf_counter() - started)
@@ -149,25 +149,25 @@ def percentile(samples: list[float], percent: float) -> float:
 
 
 def peak_memory() -> float:
-    """The most memory this process ever had, in MiB; children do not count."""
+    """The peak resident memory of this process in MiB, without its children."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) / 1024
-    raise LookupError("this kernel does not tell a process's peak memory")
+    raise LookupError("the kernel does not report VmHWM in /proc/self/status")
 
 
 def in_child(function: str, **arguments: Any) -> Any:
-    """Run `module:function` in a fresh interpreter and return what it returns, through JSON: memory starts from nothing."""
+    """Run `module:function` in a fresh interpreter, so that its memory starts from nothing. The result comes back as JSON."""
     command = [sys.executable, "-m", "benchmarks.child", function, json.dumps(arguments)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise RuntimeError(f"{function} ended with {ended.returncode}:\n{ended.stderr[-2000:]}")
-    return json.loads(ended.stdout.splitlines()[-1])
+    child = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if child.returncode:
+        raise RuntimeError(f"{function} ended with {child.returncode}:\n{child.stderr[-2000:]}")
+    return json.loads(child.stdout.splitlines()[-1])
 
 
 @contextmanager
 def scratch(quick: bool) -> Iterator[Run]:
-    """A run in a folder of its own, on the disk the checkout is on."""
+    """A run in a new folder on the disk of the checkout. The folder is deleted afterwards."""
     SCRATCH.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=SCRATCH))
     try:
@@ -177,7 +177,7 @@ def scratch(quick: bool) -> Iterator[Run]:
 
 
 def host() -> dict[str, str]:
-    """The machine: what a reader needs to judge the absolute figures."""
+    """The facts of the machine that a reader needs to judge absolute figures."""
     return {
         "processor": processor(),
         "cores": str(len(os.sched_getaffinity(0))),
@@ -190,7 +190,7 @@ def host() -> dict[str, str]:
 
 
 def processor() -> str:
-    """The processor's name as the kernel has it."""
+    """The name of the processor in /proc/cpuinfo."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
@@ -198,14 +198,14 @@ def processor() -> str:
 
 
 def file_system() -> str:
-    """The kind of file system the checkout is on: that of the longest mount point above it."""
+    """The type of the file system of the checkout: that of the longest mount point above it."""
     mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
-    above = [(place, kind) for place, kind in mounts if ROOT.is_relative_to(place)]
+    above = [(mount_point, kind) for mount_point, kind in mounts if ROOT.is_relative_to(mount_point)]
     return max(above, key=lambda mount: len(mount[0]))[1]
 
 
 def save(result: Result) -> Path:
-    """Keep a result as benchmarks/results/<question>.json."""
+    """Store a result as benchmarks/results/<question>.json."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{result.question.name}.json"
     path.write_bytes(msgspec.json.format(msgspec.json.encode(rounded(result)), indent=1) + b"\n")
@@ -213,7 +213,7 @@ def save(result: Result) -> Path:
 
 
 def rounded(result: Result) -> Result:
-    """The same result with figures of four digits: more would be noise."""
+    """The same result with figures of four digits: further digits are noise."""
     plain = msgspec.json.decode(msgspec.json.encode(result))
     for row in plain["rows"]:
         for name in ("ours", "limits"):
@@ -224,5 +224,5 @@ def rounded(result: Result) -> Result:
 
 
 def load() -> list[Result]:
-    """Every kept result, by name."""
+    """All stored results, by name."""
     return [msgspec.json.decode(path.read_bytes(), type=Result) for path in sorted(RESULTS.glob("*.json"))]

@@ -1,4 +1,4 @@
-"""Nodes of a cluster, as the questions about it need them: `kvwal node` with a heap that fits, on loopback, a process each."""
+"""The nodes of a cluster for the questions on clusters: one process of `kvwal node` each, on loopback."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ import hazelcast
 from tests.support.ports import free_port
 
 CLUSTER = "bench"
-FILE = 'heap = "2g"\n'
+NODE_SETTINGS = 'heap = "2g"\n'
 
 
 class Nodes:
-    """`count` nodes under `folder` with one archive; they run from `start` to `end`."""
+    """`count` nodes under `folder` with one archive. They run from `start` to `end`."""
 
     def __init__(self, folder: Path, count: int, archive: Path) -> None:
         self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(count)]
@@ -30,10 +30,10 @@ class Nodes:
         self.running: list[subprocess.Popen[str]] = []
         self._folder = folder
         self._archive = archive
-        (folder / "node.toml").write_text(FILE)
+        (folder / "node.toml").write_text(NODE_SETTINGS)
 
     def start(self) -> None:
-        """Start all; return when all serve."""
+        """Start all nodes. Returns when all serve."""
         for number, address in enumerate(self.addresses):
             command = [
                 str(Path(sys.executable).parent / "kvwal"), "node", str(self._folder / f"root-{number}"),
@@ -49,7 +49,7 @@ class Nodes:
                 raise RuntimeError(self._log(number).read_text()[-2000:])
 
     def end(self, number: int = signal.SIGTERM) -> None:
-        """Send a signal to all; return when they are gone."""
+        """Send a signal to all nodes. Returns when their processes have ended."""
         for process in self.running:
             process.send_signal(number)
         for process in self.running:
@@ -57,36 +57,36 @@ class Nodes:
         self.running = []
 
     def seconds_of_loading(self) -> float:
-        """From the moment at which one of them began to fill memory until the last of them served."""
+        """The seconds from the moment when the first node began to load until the last node served."""
         began, ready = [], []
         for number in range(len(self.addresses)):
-            told = [json.loads(line) for line in self._log(number).read_text().splitlines() if line.startswith("{")]
-            began += [moment(line) for line in told if line["event"] == "filling memory" and "members" in line]
-            ready += [moment(line) for line in told if line["event"] == "serving"]
+            logged = [json.loads(line) for line in self._log(number).read_text().splitlines() if line.startswith("{")]
+            began += [moment(line) for line in logged if line["event"] == "filling memory" and "members" in line]
+            ready += [moment(line) for line in logged if line["event"] == "serving"]
         return (max(ready) - max(began)).total_seconds()
 
     def memory(self) -> dict[str, float]:
-        """MiB that the processes have in memory, all together, and what of it is what."""
-        found = {
+        """The memory of all processes together, in MiB: resident, heap in use, and heap of maps and copies."""
+        memory = {
             "resident memory, MiB": 0.0,
-            "of it heap in use, garbage included, MiB": 0.0,
-            "of that maps and copies, MiB": 0.0,
+            "heap in use with garbage, MiB": 0.0,
+            "heap of maps and copies, MiB": 0.0,
         }
         for address in self._http:
             lines = [line.rsplit(" ", 1) for line in fetch(address).decode().splitlines() if not line.startswith("#")]
-            for what, metric in zip(found, ("process_resident_memory", "kvwal_heap_used", "kvwal_map"), strict=True):
-                found[what] += sum(float(value) for name, value in lines if name.startswith(f"{metric}_bytes")) / (
+            for label, metric in zip(memory, ("process_resident_memory", "kvwal_heap_used", "kvwal_map"), strict=True):
+                memory[label] += sum(float(value) for name, value in lines if name.startswith(f"{metric}_bytes")) / (
                     1 << 20
                 )
-        return found
+        return memory
 
     def page(self) -> bytes:
-        """The figures of the first node, as it hands them out."""
+        """The metrics page of the first node."""
         return fetch(self._http[0])
 
     @contextmanager
     def client(self) -> Iterator[hazelcast.HazelcastClient]:
-        """Hazelcast's own client, which sends again what may be sent again."""
+        """Hazelcast's client, which retries operations after the loss of a connection."""
         client = hazelcast.HazelcastClient(cluster_name=CLUSTER, cluster_members=self.addresses, redo_operation=True)
         try:
             yield client
@@ -98,22 +98,22 @@ class Nodes:
 
 
 def fetch(address: str) -> bytes:
-    """The page of figures at an HTTP address."""
+    """The metrics page at an HTTP address."""
     with urllib.request.urlopen(f"http://{address}/metrics") as page:
         return bytes(page.read())
 
 
 @contextmanager
 def nodes(folder: Path, count: int, archive: Path) -> Iterator[Nodes]:
-    """Nodes that serve, and that are gone afterwards."""
-    made = Nodes(folder, count, archive)
+    """Nodes that serve. They are killed afterwards."""
+    started = Nodes(folder, count, archive)
     try:
-        made.start()
-        yield made
+        started.start()
+        yield started
     finally:
-        made.end(signal.SIGKILL)
+        started.end(signal.SIGKILL)
 
 
 def moment(line: dict[str, Any]) -> datetime:
-    """When a line was logged."""
+    """The time of a log line."""
     return datetime.fromisoformat(line["timestamp"])

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its plots, made from benchmarks/results only: no figure is typed by hand."""
+"""The generator of docs/benchmarks.md and its plots from benchmarks/results: no figure is typed by hand."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ ORDER = [
     "event_logs", "cluster_writes", "cluster_kill", "cluster_loading", "cluster_maps",
 ]  # fmt: skip
 
-# Why a target was missed, by the row's name. A miss that is not explained here fails a test, and so does a reason that stays
-# after the row reached its target.
+# The reason of each missed target, by the row's name. A test fails for a miss without a reason, and for a reason whose row has
+# reached its target.
 MISSES: dict[str, str] = {
     "put_many of 1,000, one producer (sync)": (
-        "per entry, encoding and the insertion into memory each cost more than its share of the write."
+        "encoding an entry, and inserting it into memory, each take longer than the entry's share of the write."
     ),
     "one by one, one node (sync)": (
         "the baseline is one round trip in memory, 0.05 ms here. A put also waits for the disk, and for the way from the JVM to "
         "the event loop that writes and back. On a machine with a round trip of 0.23 ms the ratio was 0.4."
     ),
     "1M entries into three nodes, backup 1": (
-        "the baseline throws its rows away. Here three JVMs make Hazelcast's records of each entry for two memories, on the two "
-        "cores on which one of the nodes reads the archive. All three have just started: their compilers and collectors take "
-        "more of the processor than the making of the records, and the reading about as much. Only longer pieces and Java's "
-        "quick compiler alone helped beyond the noise. The quick compiler would cost every client afterwards."
+        "the baseline drops its rows. Here three JVMs make Hazelcast's records of each entry in two memories, on the "
+        "two cores on which one of the nodes reads the archive. All three JVMs have just started. Their compilers and collectors "
+        "take more processor time than the records, and the reading takes about as much. Only longer batches, and Java's C1 "
+        "compiler alone, helped beyond the noise. C1 alone would slow down every client afterwards."
     ),
 }
 
@@ -46,12 +46,12 @@ already at its bandwidth (1 MiB values). On a machine whose disk was twice as fa
 
 
 def order(name: str) -> int:
-    """Where a question stands on the page."""
+    """The place of a question on the page."""
     return ORDER.index(name)
 
 
 def number(value: float) -> str:
-    """A figure as people read it: three digits that mean something."""
+    """A figure as text, with three significant digits."""
     if value >= 1_000_000:
         return f"{value / 1_000_000:.3g}M"
     if value >= 1_000:
@@ -67,26 +67,26 @@ def table(lines: Iterable[Iterable[str]]) -> str:
 
 
 def verdict(row: Row) -> str:
-    """The figure and whether it reached its target."""
+    """The figure, and a mark if it missed its target."""
     return f"{number(row.figure)} {row.figure_is}" if row.met else f"**{number(row.figure)} {row.figure_is}: missed**"
 
 
 def spread(row: Row) -> str:
-    """The lowest and the highest of what the figure is the median of."""
+    """The lowest and the highest round of a figure."""
     return f"{number(min(row.rounds))} … {number(max(row.rounds))}" if len(row.rounds) > 1 else "–"
 
 
 def explanation(row: Row) -> str:
-    """Why this row missed its target; empty where it did not, or where nobody has said."""
-    return "" if row.met else MISSES.get(row.what, "")
+    """The reason of a missed target; empty if the target was reached or no reason is known."""
+    return "" if row.met else MISSES.get(row.name, "")
 
 
 def summary(results: list[Result]) -> str:
     """The first table: every row of every question."""
-    lines = [["question", "measured", "wanted"]]
+    lines = [["question", "measured", "target"]]
     for result in results:
         for row in result.rows:
-            link = f"[{row.what}](#{anchor(result.question.title)})"
+            link = f"[{row.name}](#{anchor(result.question.title)})"
             lines.append([link, verdict(row), f"{row.must} {number(row.target)} {row.figure_is}"])
     return table(lines)
 
@@ -97,19 +97,19 @@ def anchor(title: str) -> str:
 
 
 def section(result: Result) -> str:
-    """One question: what the baseline is, the medians, the notes, the plot."""
+    """The section of one question: the baseline, the medians, the notes, the plot."""
     question = result.question
     lines = [["", "unit", "baseline (median)", "ours (median)", "rounds", "figure", "lowest … highest round"]]
     for row in result.rows:
-        limit = number(statistics.median(row.limits)) if row.limits else "–"
+        baseline = number(statistics.median(row.baselines)) if row.baselines else "–"
         ours = number(statistics.median(row.ours))
-        lines.append([row.what, row.unit, limit, ours, str(len(row.ours)), verdict(row), spread(row)])
-    notes = [f"- {row.what}: {name} {number(value)}" for row in result.rows for name, value in row.notes.items()]
-    notes += [f"- {row.what}: {explanation(row)}" for row in result.rows if explanation(row)]
+        lines.append([row.name, row.unit, baseline, ours, str(len(row.ours)), verdict(row), spread(row)])
+    notes = [f"- {row.name}: {name} {number(value)}" for row in result.rows for name, value in row.notes.items()]
+    notes += [f"- {row.name}: {explanation(row)}" for row in result.rows if explanation(row)]
     return "\n".join(
         [
             f"## {question.title}\n",
-            f"The baseline: {question.limit} Not counted: {question.not_counted}\n",
+            f"The baseline: {question.baseline} Not counted: {question.not_counted}\n",
             table(lines),
             *([*notes, ""] if notes else []),
             f"![{question.title}](../benchmarks/results/{question.name}.png)\n",
@@ -128,7 +128,7 @@ def render(results: list[Result]) -> str:
 
 
 def plot(result: Result) -> None:
-    """One small picture: for each row the rounds as dots, the medians as bars, what was wanted as a line."""
+    """The plot of one question: for each row the rounds as dots, the medians as bars, the target as a line."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -138,18 +138,18 @@ def plot(result: Result) -> None:
         len(result.rows), 1, figsize=(6.4, 0.5 + 1.15 * len(result.rows)), squeeze=False, layout="constrained"
     )
     for row, axis in zip(result.rows, axes[:, 0], strict=True):
-        series = [("ours", row.ours, "#2a6f97"), ("baseline", row.limits, "#a9a9a9")]
-        for place, (_, values, colour) in enumerate(series):
+        series = [("ours", row.ours, "#2a6f97"), ("baseline", row.baselines, "#a9a9a9")]
+        for position, (_, values, colour) in enumerate(series):
             if values:
-                axis.barh(place, statistics.median(values), color=colour, alpha=0.55, height=0.6)
-                axis.plot(values, [place] * len(values), "o", color=colour, markersize=4)
-        wanted = row.target * (statistics.median(row.limits) if row.figure_is == RATIO else 1)
+                axis.barh(position, statistics.median(values), color=colour, alpha=0.55, height=0.6)
+                axis.plot(values, [position] * len(values), "o", color=colour, markersize=4)
+        target = row.target * (statistics.median(row.baselines) if row.figure_is == RATIO else 1)
         if row.figure_is in (RATIO, row.unit):
-            axis.axvline(wanted, color="#c1121f", linestyle="--", linewidth=1)
+            axis.axvline(target, color="#c1121f", linestyle="--", linewidth=1)
         axis.set_yticks([0, 1], [name for name, _, _ in series])
         axis.set_xlim(left=0)
         axis.set_title(
-            f"{row.what} [{row.unit}]: {number(row.figure)} {row.figure_is}, {row.must} {number(row.target)}",
+            f"{row.name} [{row.unit}]: {number(row.figure)} {row.figure_is}, {row.must} {number(row.target)}",
             fontsize=9,
             loc="left",
         )
@@ -161,7 +161,7 @@ def plot(result: Result) -> None:
 
 
 def write() -> None:
-    """Write the page and every plot from what is kept."""
+    """Write the page and every plot from the stored results."""
     results = load()
     for result in results:
         plot(result)

@@ -1,6 +1,6 @@
-"""`make bench`: answers every question, or those named, keeps the results and writes docs/benchmarks.md anew.
+"""The command of `make bench`: measure all questions, or the named ones, store the results and regenerate docs/benchmarks.md.
 
-With --quick everything runs once on tiny inputs and nothing is kept: it shows that the benchmarks work, and no figure.
+With --quick each question runs once on tiny inputs and no result is stored. That checks the code of the benchmarks.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from benchmarks.harness import Result, host, save, scratch
 
 
 def names() -> list[str]:
-    """Every question there is, in the order of the page."""
+    """The names of all questions, in the order of the page."""
     return sorted(modules(), key=page.order)
 
 
 def modules() -> dict[str, str]:
     """The module of each question, by the question's name."""
-    found = pkgutil.walk_packages(questions.__path__, "benchmarks.questions.")
-    return {module.name.rsplit(".", 1)[1]: module.name for module in found if not module.ispkg}
+    packages = pkgutil.walk_packages(questions.__path__, "benchmarks.questions.")
+    return {module.name.rsplit(".", 1)[1]: module.name for module in packages if not module.ispkg}
 
 
 def answer(name: str, quick: bool) -> Result:
@@ -34,25 +34,25 @@ def answer(name: str, quick: bool) -> Result:
 
 
 def main() -> int:
-    """Run what was asked for; 0 when everything could be measured, met or not."""
+    """Measure the questions. 0 if all were measured, also where a target was missed."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="tiny inputs, nothing kept")
-    parser.add_argument("names", nargs="*", help=f"only these of: {', '.join(names())}")
-    asked = parser.parse_args()
-    for name in asked.names or names():
+    parser.add_argument("--quick", action="store_true", help="tiny inputs, no stored result")
+    parser.add_argument("names", nargs="*", help=f"measure only these of: {', '.join(names())}")
+    options = parser.parse_args()
+    for name in options.names or names():
         started = time.perf_counter()
-        result = answer(name, asked.quick)
+        result = answer(name, options.quick)
         print(f"{result.question.title}  ({time.perf_counter() - started:.0f} s)", flush=True)
         for row in result.rows:
-            verdict = "tried" if asked.quick else "reached" if row.met else "MISSED"
+            verdict = "tried" if options.quick else "reached" if row.met else "MISSED"
             print(
-                f"    {row.what}: {row.figure:,.4g} {row.figure_is}, {row.must} {row.target:,g}: {verdict}", flush=True
+                f"    {row.name}: {row.figure:,.4g} {row.figure_is}, {row.must} {row.target:,g}: {verdict}", flush=True
             )
-        if not asked.quick:
+        if not options.quick:
             save(result)
-    if not asked.quick:
+    if not options.quick:
         page.write()
-        print("docs/benchmarks.md and its plots were written anew.")
+        print("docs/benchmarks.md and its plots were regenerated.")
     return 0
 
 

@@ -18,7 +18,7 @@ import fetch_hazelcast as fetch
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "kvwal" / "node" / "java" / "src"
-GLUE = ROOT / "kvwal" / "node" / "glue.jar"
+BRIDGE_JAR = ROOT / "kvwal" / "node" / "glue.jar"
 ECJ = ("org.eclipse.jdt", "ecj", "3.42.0")
 ECJ_SHA256 = "29f6d3918ee02db4400c103bc25dd90a22491c3a395867d9393070cb96a7dd29"
 RELEASE = "17"
@@ -69,9 +69,11 @@ def pack(classes: Path, jar: Path) -> None:
 def main() -> int:
     """Build the jar. 0 if it was built, or could not be built on this machine; 1 if the sources do not compile."""
     if not fetch.JAR.exists():
-        print(f"{fetch.JAR.name} is missing, so the glue of `kvwal node` was not built. Only the cluster needs it.")
+        print(
+            f"{fetch.JAR.name} is missing, so the Java bridge of `kvwal node` was not built. Only the cluster needs it."
+        )
         return 0
-    with tempfile.TemporaryDirectory(dir=GLUE.parent) as name:
+    with tempfile.TemporaryDirectory(dir=BRIDGE_JAR.parent) as name:
         scratch = Path(name)
         classes = scratch / "classes"
         classes.mkdir()
@@ -79,15 +81,15 @@ def main() -> int:
             compile_to(classes, scratch)
         except (OSError, subprocess.SubprocessError) as error:
             print(
-                f"There is no Java compiler, and none could be fetched ({error}): the glue of `kvwal node` was not built."
+                f"There is no Java compiler, and none could be fetched ({error}): the Java bridge of `kvwal node` was not built."
                 " Only the cluster needs it."
             )
             return 0
         except RuntimeError as error:
-            print(f"The glue does not compile:\n{error}", file=sys.stderr)
+            print(f"The Java bridge does not compile:\n{error}", file=sys.stderr)
             return 1
-        pack(classes, scratch / GLUE.name)
-        (scratch / GLUE.name).replace(GLUE)
+        pack(classes, scratch / BRIDGE_JAR.name)
+        (scratch / BRIDGE_JAR.name).replace(BRIDGE_JAR)
     return 0
 
 

@@ -1,7 +1,8 @@
-"""Tell which of kvwal's patches of Hazelcast's classes differ in other sources: python deploy/check_patches.py FOLDER.
+"""The check of kvwal's patches against another version of Hazelcast: `python deploy/check_patches.py FOLDER`.
 
-FOLDER has the sources of one version of Hazelcast: a checkout, or its unpacked source jar. A patch of an unchanged class can
-stay; each patch that is named here has to be compared with the new class. kvwal/node/java/patches.toml lists the patches.
+FOLDER has the sources of that version: a checkout, or the unpacked source jar. The script prints each patched class whose
+source differs or is missing there; compare its patch with the new class. The patch of an unchanged class can stay.
+kvwal/node/java/patches.toml lists the patches.
 """
 
 from __future__ import annotations
@@ -17,33 +18,33 @@ ROOTS = ("", "hazelcast/src/main/java")
 
 
 def patches() -> list[dict[str, Any]]:
-    """The patches, as the table has them."""
-    found: list[dict[str, Any]] = tomllib.loads(TABLE.read_text())["patch"]
-    return found
+    """The patches in patches.toml."""
+    table: list[dict[str, Any]] = tomllib.loads(TABLE.read_text())["patch"]
+    return table
 
 
 def changed(folder: Path) -> dict[str, str]:
-    """Each patched class that is not in the sources under `folder` as it was, and what became of it."""
-    found = {}
+    """The patched classes that differ in the sources under `folder`, each with its change: missing or changed."""
+    changes = {}
     for patch in patches():
         path = patch["class"].replace(".", "/") + ".java"
         source = next((folder / root / path for root in ROOTS if (folder / root / path).exists()), None)
         if source is None:
-            found[patch["class"]] = "is gone"
+            changes[patch["class"]] = "is gone"
         elif hashlib.sha256(source.read_bytes()).hexdigest() != patch["sha256"]:
-            found[patch["class"]] = "has changed"
-    return found
+            changes[patch["class"]] = "has changed"
+    return changes
 
 
 def main(arguments: list[str]) -> int:
-    """0 if every patched class is as it was, 1 if one is not, 2 if FOLDER is missing."""
+    """The exit code: 0 if no patched class changed, 1 if one did, 2 if FOLDER is missing."""
     if len(arguments) != 1 or not Path(arguments[0]).is_dir():
         print("Usage: python deploy/check_patches.py FOLDER (the sources of one version of Hazelcast)", file=sys.stderr)
         return 2
-    found = changed(Path(arguments[0]))
-    for name, fate in found.items():
-        print(f"{name} {fate}")
-    return 1 if found else 0
+    changes = changed(Path(arguments[0]))
+    for name, change in changes.items():
+        print(f"{name} {change}")
+    return 1 if changes else 0
 
 
 if __name__ == "__main__":

@@ -56,11 +56,11 @@ def step(number: int, title: str, text: str) -> None:
     console.print(text + "\n")
 
 
-def shell(*words: str | Path) -> None:
+def shell(*arguments: str | Path) -> None:
     """Print a command of kvwal as typed in a shell, and run it."""
-    console.print(f"[dim]$ kvwal {shlex.join(map(str, words))}[/]")
+    console.print(f"[dim]$ kvwal {shlex.join(map(str, arguments))}[/]")
     columns = {"COLUMNS": str(console.width)} if console.is_terminal else {}
-    subprocess.run([*KVWAL, *map(str, words)], check=True, env={**os.environ, **columns})
+    subprocess.run([*KVWAL, *map(str, arguments)], check=True, env={**os.environ, **columns})
 
 
 def application(root: Path, archive: Path, work: Path, *more: str) -> subprocess.Popen[bytes]:
@@ -75,11 +75,9 @@ def application(root: Path, archive: Path, work: Path, *more: str) -> subprocess
         str(archive),
         *more,
     ]
-    python = {
-        **os.environ,
-        "PYSPARK_PYTHON": sys.executable,
-    }  # for Spark's workers: by default they take the first python3 on the PATH
-    return subprocess.Popen(command, env=python, start_new_session=True, stderr=(work / "stderr.txt").open("ab"))
+    # Spark's workers take the first python3 on the PATH unless PYSPARK_PYTHON names another.
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    return subprocess.Popen(command, env=environment, start_new_session=True, stderr=(work / "stderr.txt").open("ab"))
 
 
 def record_flights(root: Path, archive: Path, work: Path) -> None:

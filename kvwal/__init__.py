@@ -1,11 +1,11 @@
-"""kvwal: an in-memory key-value store whose truth is a write-ahead log, an archive in object storage, and a merge.
+"""kvwal: an in-memory key-value store, durable by a write-ahead log, an archive in object storage, and a merge of both.
 
     import kvwal
     with kvwal.open("data") as store:
         jobs = store.map("jobs")
-        jobs["job-1"] = {"state": "RUNNING"}      # returns when it is durable
+        jobs["job-1"] = {"state": "RUNNING"}      # returns when the entry is durable
 
-Names are imported when they are first used: a command that only reads must not wait for an event loop.
+A name is imported when it is first used, so that a command that only reads does not wait for unused modules to load.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ if TYPE_CHECKING:
     from kvwal.store.sync import open_store as open
     from kvwal.structures.map import Map
 
-_PLACES = {
+    __version__: str
+
+_MODULES = {
     "DataEntry": "kvwal.entry:DataEntry",
     "Interval": "kvwal.config:Interval",
     "Map": "kvwal.structures.map:Map",
@@ -106,16 +108,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for."""
-    if name == "__version__":
-        return import_module("importlib.metadata").version("kvwal")
-    if name not in __all__:
-        raise AttributeError(f"module 'kvwal' has no attribute {name!r}")
-    module, _, attribute = _PLACES.get(name, f"kvwal.errors:{name}").partition(":")
-    found = import_module(module)
-    globals()[name] = thing = getattr(found, attribute) if attribute else found
-    return thing
+if not TYPE_CHECKING:  # mypy would accept any name as one of kvwal's
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name when it is first used."""
+        if name == "__version__":
+            return import_module("importlib.metadata").version("kvwal")
+        if name not in __all__:
+            raise AttributeError(f"module 'kvwal' has no attribute {name!r}")
+        module, _, attribute = _MODULES.get(name, f"kvwal.errors:{name}").partition(":")
+        imported = import_module(module)
+        globals()[name] = value = getattr(imported, attribute) if attribute else imported
+        return value
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""The asynchronous face: `async with kvwal.aio.open("data") as store: await store.map("jobs").put(k, v)`."""
+"""Asynchronous interface: `async with kvwal.aio.open("data") as store: await store.map("jobs").put(k, v)`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kvwal.store.asynchronous import open_store as open
 __all__ = ["Map", "Store", "Transaction", "connect", "open"]
 
 connect: Callable[..., Any]
-"""`kvwal.client.aio.connect`, imported when it is first used: what it needs is an extra."""
+"""`kvwal.client.aio.connect`, imported on first use, because it needs a package of the extra `cluster`."""
 
 
 def __getattr__(name: str) -> Any:

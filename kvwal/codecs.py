@@ -1,8 +1,8 @@
-"""Codecs: how a Python value becomes the bytes of an entry, and comes back equal and of the same type.
+"""Codecs: encode a Python value as the bytes of an entry, and decode the bytes to an equal value of the same type.
 
-A codec's name stands in the entry (`key_class`, `value_class`), so that bytes can be read without knowing who wrote them.
-Whatever would not come back equal and of the same type is refused with `CodecError` before anything is written: an int key
-inside JSON, a tuple, a NaN. There is no pickle; whoever wants it registers it by hand and answers for it.
+The codec's name is in the entry (`key_class`, `value_class`), so that any program can decode the bytes. A value that would not
+come back equal and of the same type is refused with `CodecError` before anything is written: an int key inside JSON, a tuple, a
+NaN. There is no pickle codec; a program that wants one can register it at its own risk.
 
 Key codecs keep order: the bytes of two keys of one class compare as the keys do (strings by code point).
 """
@@ -26,7 +26,7 @@ _DOUBLE = struct.Struct(">Q")
 
 
 class Codec(NamedTuple):
-    """A named pair of functions. `keys` says that equal values give equal bytes, so that it may encode keys."""
+    """A codec: a name and two functions. `keys` says that equal values give equal bytes, so that it may encode keys."""
 
     name: str
     encode: Callable[[Any], bytes]
@@ -35,7 +35,7 @@ class Codec(NamedTuple):
 
 
 def _encode_int(number: int) -> bytes:
-    """Sign and length in one byte (0x80 + bytes, or 0x80 - bytes for negatives), then the number, big-endian."""
+    """An int as one byte of sign and length (0x80 + bytes, or 0x80 - bytes for negatives), then the number, big-endian."""
     magnitude = number if number >= 0 else ~number
     size = (magnitude.bit_length() + 7) // 8 or 1
     if size > _INT_MAX_BYTES:
@@ -54,7 +54,7 @@ def _decode_int(data: bytes) -> int:
 
 
 def _encode_float(number: float) -> bytes:
-    """IEEE 754, the sign bit flipped for positives and all bits for negatives: bytes compare as the numbers do."""
+    """A float as IEEE 754, the sign bit flipped for positives and all bits for negatives: bytes compare as the numbers do."""
     if math.isnan(number):
         raise CodecError("NaN cannot be stored: it equals nothing, itself included. Store None instead.")
     (bits,) = _DOUBLE.unpack(struct.pack(">d", number))
@@ -62,7 +62,7 @@ def _encode_float(number: float) -> bytes:
 
 
 def _encode_float_key(number: float) -> bytes:
-    """-0.0 equals 0.0, so they are one key."""
+    """A float as a key: -0.0 is encoded as 0.0, because they are equal."""
     return _encode_float(number or 0.0)
 
 
@@ -84,19 +84,20 @@ def _decode_none(data: bytes) -> None:
 
 _encode_json = msgspec.json.Encoder().encode
 _JSON_DEPTH = 500
-"""Whatever stack it is read on later, with fewer levels than half of Python's limit it comes back."""
+"""The most levels of nesting in JSON: half of Python's recursion limit, so that a value can be decoded on a deep stack, too."""
 _JSON_SCALARS = frozenset({str, bool, type(None)})
 
 
-def _check_json(value: Any, room: int = _JSON_DEPTH) -> None:
-    """Refuse what JSON would bring back as something else. Exact types only: a subclass would come back as its base.
+def _check_json(value: Any, levels: int = _JSON_DEPTH) -> None:
+    """Raise `CodecError` for a value that JSON would not bring back as it is.
 
-    `room` is how many levels may still follow.
+    Types must match exactly, because an object of a subclass would come back as its base class. `levels` is how many levels of
+    nesting may still follow.
     """
     kind = type(value)
     if kind in _JSON_SCALARS:
         return
-    if not room:
+    if not levels:
         raise CodecError(f"the value is nested too deeply for JSON ({_JSON_DEPTH} levels at most), or holds itself.")
     if kind is dict:
         for key, item in value.items():
@@ -104,10 +105,10 @@ def _check_json(value: Any, room: int = _JSON_DEPTH) -> None:
                 raise CodecError(
                     f"a key inside JSON must be a str, and {key!r} is {_describe(key)}: it would come back as text."
                 )
-            _check_json(item, room - 1)
+            _check_json(item, levels - 1)
     elif kind is list:
         for item in value:
-            _check_json(item, room - 1)
+            _check_json(item, levels - 1)
     elif kind is int:
         if not -(1 << 63) <= value < 1 << 64:
             raise CodecError(
@@ -145,7 +146,7 @@ _BUILTIN: list[tuple[tuple[type, ...], Codec]] = [
 
 
 class Codecs:
-    """A registry. `registry` is the one that every store uses; tests make their own."""
+    """A registry of codecs. All stores use `registry`; tests create their own."""
 
     def __init__(self) -> None:
         self.by_type: dict[type, Codec] = {kind: codec for kinds, codec in _BUILTIN for kind in kinds}
@@ -164,10 +165,10 @@ class Codecs:
     ) -> None:
         """Store values of exactly the type `kind` under the codec `name`.
 
-        Without functions, `kind` must be a dataclass or a msgspec Struct: it is stored as JSON, and each value is checked
-        to come back equal. When the shape of a type changes, register the new one as `name@2` and keep the old name
-        readable with `register_old`. `keys=True` (equal values always give equal bytes) lets it encode keys too, and is a
-        promise that this codec never changes. A name that is taken by another type is a `ConfigError`.
+        Without functions, `kind` must be a dataclass or a msgspec Struct: its values are stored as JSON, and each value is
+        checked to come back equal. When the shape of a type changes, register the new shape as `name@2` and keep the old name
+        readable with `register_old`. `keys=True` lets the codec encode keys, too: it promises that equal values always give equal
+        bytes, and that the codec never changes. A name that another type has is a `ConfigError`.
         """
         if (encode is None) != (decode is None):
             raise ConfigError(f"codec {name!r}: give both encode and decode, or neither.")
@@ -181,7 +182,7 @@ class Codecs:
             self._keys[kind] = self.by_name[name]
 
     def register_old(self, name: str, decode: Callable[[bytes], Any]) -> None:
-        """Keep values that were written under `name` readable, without writing new ones."""
+        """Register a codec for reading only: values that were written under `name` stay readable."""
 
         def refuse(value: Any) -> bytes:
             raise CodecError(f"the codec {name!r} is for reading only.")
@@ -226,7 +227,7 @@ class Codecs:
             raise _refused(codec, value, error) from error
 
     def encode_puts(self, pairs: Iterable[tuple[Any, Any]]) -> list[Entry]:
-        """A put of each pair. What `encode_key` and `encode_value` do, without looking a codec up for every entry."""
+        """Entries that put each pair. As `encode_key` and `encode_value`, but codecs are looked up only when a type changes."""
         entries: list[Entry] = []
         append = entries.append
         key_type = value_type = None
@@ -246,7 +247,7 @@ class Codecs:
         return entries
 
     def decode(self, data: bytes, name: str) -> Any:
-        """The value that `data` was made from. An unknown codec, or bytes that it cannot read, is a `CodecError`."""
+        """The value that was encoded as `data`. An unknown codec, or bytes that it cannot decode, is a `CodecError`."""
         codec = self.by_name.get(name)
         if codec is None:
             raise CodecError(
@@ -274,7 +275,7 @@ def _checked(name: str, encode: Callable[[Any], Any]) -> Callable[[Any], bytes]:
         data = encode(value)
         if isinstance(data, bytes | bytearray | memoryview):
             return bytes(data)
-        raise CodecError(f"the codec {name!r} encodes to {_describe(data)}, and must to bytes.")
+        raise CodecError(f"the codec {name!r} encodes to {_describe(data)}, and must encode to bytes.")
 
     return checked
 
@@ -296,7 +297,7 @@ def _record_codec(kind: type) -> tuple[Callable[[Any], bytes], Callable[[bytes],
 
 
 registry = Codecs()
-# What only the glue inside a node writes (docs/decisions/0009): a Long that an Integer could hold, and serialized bytes.
+# Only the Java bridge in a node writes these (docs/decisions/0009): a Long in the range of an Integer, and serialized bytes.
 registry.register_old("int64", _decode_int)
 registry.register_old("hz", bytes)
 register = registry.register

@@ -1,4 +1,4 @@
-"""Settings, checked once and frozen: a store that opened has settings that can work."""
+"""Settings of a store: immutable, and checked at creation, so that an open store has valid settings."""
 
 from __future__ import annotations
 
@@ -14,28 +14,26 @@ from kvwal.errors import ConfigError, WrongType
 KIB = 1 << 10
 MIB = 1 << 20
 LEAST_SEGMENT = 64 * KIB
-"""Bytes below which a segment would hold little but its header and seal."""
-
-
+"""The smallest `segment_bytes`. A smaller segment would have little besides its header and seal."""
 MOST_BYTES = 1 << 60
 MOST_SECONDS = 100 * 366 * 86400.0
-"""A hundred years: what waits longer waits for ever, and a timer cannot be set so far ahead."""
+"""The longest duration in seconds, about a hundred years: timers cannot be set further ahead."""
 
 
 def is_count(value: object) -> bool:
-    """Whether it is a whole number above 0, of bytes, slots or milliseconds: no bool, and no float that happens to be whole."""
+    """Whether `value` is an int above 0 (of bytes, slots or milliseconds). A bool and a float are no counts."""
     return type(value) is int and 0 < value <= MOST_BYTES
 
 
 def is_seconds(value: object) -> bool:
-    """Whether it is a number of seconds above 0 that a timer can wait: no bool, no NaN, no infinity."""
+    """Whether `value` is a number of seconds above 0 that a timer can wait. A bool, NaN and infinity are not."""
     return isinstance(value, int | float) and type(value) is not bool and 0 < value <= MOST_SECONDS
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """Flush policy: acknowledge after the write, fdatasync after `ms` milliseconds or `bytes` bytes, whichever is first.
+    """Flush policy: acknowledge after the write, fdatasync after `ms` milliseconds or `bytes` bytes, whichever comes first.
 
-    A crash of the machine loses at most that much of what was acknowledged; a crash of the process loses nothing.
+    A crash of the machine loses at most the acknowledged writes of that time or size; a crash of the process loses nothing.
     """
 
     ms: int = 100
@@ -49,11 +47,12 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 Flush: TypeAlias = Literal["sync", "os"] | Interval
-"""When a write is acknowledged: after fdatasync, after the write with the kernel flushing, or after the write with a timer."""
+"""Flush policy, which says when a write is acknowledged: "sync", after fdatasync; "os", after the write, and the kernel flushes;
+`Interval`, after the write, and a timer or a number of bytes triggers the fdatasync."""
 
 
 def check_flush(flush: object) -> Flush:
-    """`flush` if it is a policy, else `ConfigError`."""
+    """`flush`, if it is a flush policy. Raises `ConfigError` otherwise."""
     if isinstance(flush, Interval):
         return flush
     if flush == "sync":
@@ -64,7 +63,7 @@ def check_flush(flush: object) -> Flush:
 
 
 def check_folder(what: str, folder: object) -> Path:
-    """A folder's absolute path. `WrongType` for what is no name of one, `ConfigError` for an empty one."""
+    """The absolute path of a folder. `WrongType` if `folder` is neither text nor a path, `ConfigError` if it is empty."""
     if not isinstance(folder, str | PathLike) or isinstance(path := fspath(folder), bytes):
         raise WrongType(f"{what}={folder!r} is no name of a folder.", hint="Give text or a pathlib.Path.")
     if path == "":
@@ -73,7 +72,9 @@ def check_folder(what: str, folder: object) -> Path:
 
 
 def archive_location(archive: object) -> str:
-    """The URL of an archive, or the absolute path of its folder. `ConfigError`, as `check_folder`."""
+    """The URL of an archive, or the absolute path of its folder. Raises the errors of `check_folder`, and `ConfigError` for a
+    URL that is not one of an archive.
+    """
     if isinstance(archive, bool):
         raise WrongType(f"archive={archive!r} names no archive.", hint="Give a folder, a URL, or None for no archive.")
     if isinstance(archive, str) and "://" in archive:
@@ -85,33 +86,33 @@ def archive_location(archive: object) -> str:
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be tuned, with the default of each. Sizes are bytes, times are seconds."""
+    """Settings of a store, with their defaults. Sizes are in bytes, times in seconds."""
 
     segment_bytes: int = 64 * MIB
-    """A segment is sealed at this size; the first ones of a log are smaller, and grow with its write rate."""
+    """A segment is sealed at this size. The first segments of a log are smaller, and grow with its write rate."""
     ring_slots: int = 1024
     """Submissions that may wait for the log writer before producers wait."""
     ring_bytes: int = 64 * MIB
     """Bytes of keys and values that may wait for the log writer before producers wait."""
     ring_seconds: float = 60.0
-    """How long a producer waits for room among them before `Overloaded` is raised."""
+    """How long a producer waits for space in the ring before `Overloaded` is raised."""
     overflow_bytes: int = 5 * MIB
     """A transaction above this size is refused with `TooLarge`."""
     checkpoint_seconds: float = 120.0
-    """A business that was written to is checkpointed at least this often, when that is worth its cost."""
+    """A business that was written to is checkpointed at least this often, if that is worth its cost."""
     checkpoint_bytes: int = 256 * MIB
-    """Or as soon as this much log came since its last snapshot."""
+    """A business is also checkpointed when its log has grown by this many bytes since its last snapshot."""
     archive_seconds: float = 60.0
-    """A segment with entries is sealed and archived after this time: what a lost disk costs."""
+    """A segment with entries is sealed and archived after this time. A lost disk loses at most the writes of this time."""
     history_seconds: float = 7 * 86400.0
-    """How far back the archive keeps every change; older history is rewritten to the latest entry of each key."""
+    """How far back the archive keeps every change. Of older history only the latest entry of each key is kept."""
     gc_grace_seconds: float = 3600.0
-    """A superseded object of the archive is kept this long for readers that still use it."""
+    """How long a superseded object of the archive is kept for readers that still use it."""
     max_skew_seconds: float = 10.0
     """How far ahead of the wall clock a log's last timestamp may lie when it is opened."""
     reserve_bytes: int | None = None
-    """Bytes of the disk that writes leave free, for checkpoint, archive and recovery; None is the smaller of 64 MiB and 5 % of
-    it, 0 is none. A segment is never larger than the reserve: recovery must have room to copy one."""
+    """Bytes of the disk that writes leave free, for checkpoint, archive and recovery. None means the smaller of 64 MiB and 5 % of
+    the disk; 0 means no reserve. With a reserve a segment is never larger than it, because recovery needs space to copy one."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -1,8 +1,8 @@
-"""The one word of the log: an entry, as callers see it and as the log stores it.
+"""Entries: one change of one key, as callers get it (`DataEntry`) and as the log stores it (`Entry`, `ExpiringEntry`).
 
-`DataEntry` is the public record. Inside, an entry is an `Entry` (six values) or an `ExpiringEntry` (seven): MessagePack
-arrays of exactly the lengths that the segment format has for them, encoded without a copy and untracked by the garbage
-collector, because a store holds millions of them. Nobody outside ever holds one of these: what is handed out is a copy.
+A stored entry is an `Entry` (six values) or an `ExpiringEntry` (seven values). Both are MessagePack arrays of the lengths that
+the segment format gives them. They are encoded without a copy, and the garbage collector does not track them, because a store
+holds millions of them. Callers never get a stored entry, only a copy.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import msgspec
 TIMESTAMP_SHIFT = 16
 """A timestamp is `unix_ms << TIMESTAMP_SHIFT | counter`: a hybrid logical clock in one integer."""
 TIME_MARK = "time:none"
-"""The key class of a time mark: a delete of a key that no caller can name. Only its timestamp means anything."""
+"""The key class of a time mark: a delete of a key that callers cannot use. Only its timestamp has a meaning."""
 DROPPED = "dropped:none"
-"""The key class of the mark of a destroyed map: what its log held up to the mark's timestamp is gone. Its key is empty."""
+"""The key class of the mark of a destroyed map: all entries of its log up to the mark's timestamp are void. Its key is empty."""
 AWAY = b"away"
-"""The key of the mark of a log whose member was away when others destroyed the map: see `Ended`."""
+"""The key of the mark in a log whose member was away when other members destroyed the map: see `Ended`."""
 
 
 class DataEntry(msgspec.Struct, array_like=True, frozen=True):
@@ -47,7 +47,7 @@ class DataEntry(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Entry(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=True):
-    """An entry that never expires, as the log stores it. `timestamp` is 0 until the log writer stamps it, once."""
+    """A stored entry that never expires. `timestamp` is 0 until the log writer sets it, once."""
 
     key: bytes
     key_class: str
@@ -59,42 +59,45 @@ class Entry(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=Tru
     expires: ClassVar[int] = 0
 
     def public(self) -> DataEntry:
-        """A copy for a caller."""
+        """The entry as a `DataEntry`, for callers."""
         return DataEntry(
             self.key, self.key_class, self.value, self.value_class, self.deleted, self.timestamp, self.expires
         )
 
 
 class ExpiringEntry(Entry, array_like=True, gc=False, forbid_unknown_fields=True):
-    """An entry with an end: absent from `expires` (unix ms) on."""
+    """A stored entry that expires: absent from the time `expires` (unix ms) on."""
 
-    expires: int  # type: ignore[misc]  # the base's constant becomes a field
+    expires: int  # type: ignore[misc]  # the constant of the base class becomes a field
 
 
 def timestamps_within(seconds: float) -> int:
-    """How many timestamps pass in this time: how far two of them lie apart."""
+    """The difference of two timestamps that are `seconds` apart."""
     return int(seconds * 1000) << TIMESTAMP_SHIFT
 
 
 def time_mark(timestamp: int = 0) -> Entry:
-    """An entry that changes nothing and says how far the time of its log has come."""
+    """An entry that changes no key and raises the last timestamp of its log."""
     return Entry(b"", TIME_MARK, b"", "", True, timestamp)
 
 
 class Ended(NamedTuple):
-    """What the mark of a member that was away says: what its log held up to the timestamp `until` ended when others destroyed the
-    map, at `destroyed`. Unlike the mark of a destruction it says nothing of other logs."""
+    """The mark in the log of a member that was away when other members destroyed the map, at the timestamp `destroyed`.
+
+    It voids the entries of this log up to the timestamp `until`. Unlike the mark of a destroyed map, it says nothing about other
+    logs.
+    """
 
     until: int
     destroyed: int
 
     def mark(self) -> Entry:
-        """The entry, to be logged."""
+        """The mark as an entry to log."""
         return Entry(AWAY, DROPPED, _ENDED.pack(*self), "bytes", False, 0)
 
     @classmethod
     def of(cls, value: bytes) -> Ended:
-        """What an entry's value says."""
+        """Decode the mark from the value of its entry."""
         return cls(*_ENDED.unpack(value))
 
 
@@ -103,34 +106,34 @@ _ENDED = Struct(">QQ")
 Decode = Callable[[bytes], list[Entry]]
 
 encode_entries = msgspec.msgpack.Encoder().encode
-"""MessagePack of a list of entries: the payload of a block of kind 2."""
+"""Encode a list of entries as MessagePack: the payload of a block of kind 2."""
 
 
 def make_entry(
     key: bytes, key_class: str, value: bytes, value_class: str, deleted: bool, timestamp: int, expires: int
 ) -> Entry:
-    """The right one of the two stored shapes."""
+    """A stored entry with these values: an `ExpiringEntry` if it expires, else an `Entry`."""
     if expires:
         return ExpiringEntry(key, key_class, value, value_class, deleted, timestamp, expires)
     return Entry(key, key_class, value, value_class, deleted, timestamp)
 
 
 def count_entries(payload: bytes) -> int:
-    """How many entries such a payload holds, which its first bytes say. `msgspec.DecodeError` if it is no array."""
+    """Number of entries in the payload of an entries block, from its first bytes. `msgspec.DecodeError` if it is no array."""
     kind = payload[0] if payload else 0
     if kind >> 4 == 0x9:
         return kind & 0xF
     if kind not in (0xDC, 0xDD):
-        raise msgspec.DecodeError("no array stands there")
+        raise msgspec.DecodeError("the payload is no array")
     return int.from_bytes(payload[1 : 3 if kind == 0xDC else 5], "big")
 
 
 def make_decoder(classes: Iterable[str]) -> Decode:
     """A function from the payload of an entries block to its entries, in order.
 
-    `classes` are the names most entries will have. They are decoded as literals, which gives every entry the same string
-    object: a store of a million entries would else hold two million copies of "str". Any other name, and any entry that
-    expires, takes the general road. Raises `msgspec.DecodeError` on a payload of another shape.
+    `classes` are the names of codecs that most entries have. They are decoded as literals, so that all entries share one string
+    object: a store of a million entries would hold two million copies of "str" otherwise. A block with another name, or with an
+    entry that expires, is decoded more slowly. Raises `msgspec.DecodeError` on a payload of another shape.
     """
     names = tuple(sorted({"", *classes}))
     literal = Literal.__getitem__(names)

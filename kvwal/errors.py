@@ -1,11 +1,11 @@
-"""Every error of kvwal, one tree.
+"""Errors of kvwal, as one tree of classes.
 
     KvwalError                      kind      what a caller does
-    ├── ConfigError                 caller    mend the setting
+    ├── ConfigError                 caller    correct the setting
     │   ├── InvalidName             caller    choose another name
-    │   ├── WrongType               caller    give what the sentence names; also a TypeError
+    │   ├── WrongType               caller    pass the type that the message names; also a TypeError
     │   └── NewerVersion            caller    upgrade kvwal
-    ├── CodecError                  caller    store something the codec can bring back
+    ├── CodecError                  caller    store a value that a codec can bring back
     ├── TooLarge                    caller    split the transaction
     ├── TransactionClosed           caller    begin a new transaction
     ├── StoreClosed                 caller    open the store first
@@ -14,17 +14,17 @@
     ├── NotRecovered                retry     wait until recovery has ended
     ├── StorageFull                 retry     free space; nothing was written
     ├── Overloaded                  retry     write more slowly; nothing was written
-    ├── ClusterUnreachable          retry     see whether the nodes run; nothing was written
+    ├── ClusterUnreachable          retry     check that the nodes run; nothing was written
     ├── LogFailed                   retry     reopen the store; reading goes on
     │   └── CommitUnknown           retry     reopen, then look whether the write is there
-    ├── ClockSkew                   caller    mend the clock, or accept it
+    ├── ClockSkew                   caller    correct the clock, or accept it
     ├── CorruptLog                  damage    `kvwal log repair`
     └── ArchiveError                retry     reach the archive
         ├── ArchiveDamaged          damage    `kvwal archive verify`
         └── ArchiveGap              damage    find the missing range
             └── BeforeHistory       caller    ask for a later time
 
-Those that the archive raises too are defined in `archive.errors`, because `archive` imports no kvwal.
+The errors that the archive also raises are defined in `archive.errors`, because `archive` imports nothing of kvwal.
 """
 
 from __future__ import annotations
@@ -73,35 +73,35 @@ __all__ = [
 
 
 EXIT_CODES = {Kind.CALLER: 2, Kind.RETRY: 3, Kind.DAMAGE: 4, Kind.BUG: 70}
-"""With which a process ends that ends with an error of that kind."""
+"""Exit codes of commands, by the kind of the error that ended the command."""
 
 
 class CodecError(KvwalError):
-    """A key or value that would not come back equal and of the same type, or bytes whose codec is unknown here."""
+    """A key or value would not come back equal and of the same type, or the codec of some bytes is not registered here."""
 
     kind = Kind.CALLER
 
 
 class TooLarge(KvwalError):
-    """A transaction above `overflow_bytes`. Nothing of it was written."""
+    """A transaction is larger than `overflow_bytes`. Nothing of it was written."""
 
     kind = Kind.CALLER
 
 
 class TransactionClosed(KvwalError):
-    """A transaction object was used outside its `with` block, or for a second one. Nothing was written."""
+    """A transaction object was used outside its `with` block, or in a second block. Nothing was written."""
 
     kind = Kind.CALLER
 
 
 class StoreClosed(KvwalError):
-    """The store was closed, or was opened in another process than the one that calls it."""
+    """The store is closed, or was opened in another process than the calling one."""
 
     kind = Kind.CALLER
 
 
 class WrongLoop(KvwalError):
-    """A call that would wait for the very thread it is made on, or on another event loop than the asynchronous store's."""
+    """A call would wait for its own thread, or was made on another event loop than that of the asynchronous store."""
 
     kind = Kind.CALLER
 
@@ -113,25 +113,25 @@ class StoreLocked(KvwalError):
 
 
 class NotRecovered(KvwalError):
-    """The log has not been read to its end yet; until then neither reads nor writes are answered."""
+    """The log is still being recovered. Reads and writes are refused until recovery has ended."""
 
     kind = Kind.RETRY
 
 
 class StorageFull(KvwalError):
-    """The disk has no room, or the process no file descriptor. Nothing was written, and the log goes on when there is one."""
+    """The disk has no free space, or the process no free file descriptor. Nothing was written; the log goes on when there is."""
 
     kind = Kind.RETRY
 
 
 class Overloaded(KvwalError):
-    """For `ring_seconds` there was no room among what waits for the log writer. Nothing was written."""
+    """The queue of the log writer was full for `ring_seconds`. Nothing was written."""
 
     kind = Kind.RETRY
 
 
 class ClusterUnreachable(KvwalError):
-    """No member of the cluster answers, or none that is a node of kvwal. Nothing was written."""
+    """No member of the cluster answers, or no member that answers is a kvwal node. Nothing was written."""
 
     kind = Kind.RETRY
 
@@ -146,7 +146,7 @@ class LogFailed(KvwalError):
 
 
 class CommitUnknown(LogFailed):
-    """The write was in the group that failed: after a reopen it is there whole, or not at all."""
+    """The write was in the group that failed. After a reopen it is there completely, or not at all."""
 
 
 class ClockSkew(KvwalError):
@@ -156,10 +156,10 @@ class ClockSkew(KvwalError):
 
 
 class CorruptLog(KvwalError):
-    """Bytes of a segment or snapshot that are not what was written there.
+    """A segment or snapshot is damaged: its bytes are not the ones that were written.
 
-    `path` is the file, `offset` the byte at which the damage begins, `sequence` the number of the first entry that cannot be
-    read (0 where it is not known).
+    `path` is the file, `offset` the byte at which the damage begins, `sequence` the number of the first unreadable entry (0 if it
+    is not known).
     """
 
     kind = Kind.DAMAGE

@@ -1,6 +1,6 @@
-"""The hybrid logical clock: one integer that follows the wall clock and never steps back.
+"""Hybrid logical clock: one integer that follows the wall clock and never steps back.
 
-After Kulkarni et al., "Logical Physical Clocks" (2014), with both parts in one 64-bit word: `unix_ms << 16 | counter`.
+It is that of Kulkarni et al., "Logical Physical Clocks" (2014), with both parts in one 64-bit word: `unix_ms << 16 | counter`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from kvwal.ports.locks import Lock
 __all__ = ["HybridClock", "to_text", "to_timestamp"]
 
 _FIRST = 946_684_800_000 << TIMESTAMP_SHIFT
-"""The year 2000. Seconds, milliseconds and microseconds since 1970, taken for timestamps, all lie in the year 1970."""
+"""The year 2000. Seconds, milliseconds and microseconds since 1970, read as timestamps, are all in the year 1970."""
 _NANOSECONDS = range(1_577_836_800 * 10**9, 4_102_444_800 * 10**9)
-"""Nanoseconds since 1970 of the years 2020 to 2099. Taken for timestamps, they lie in the years 2732 to 3953."""
+"""Nanoseconds since 1970 of the years 2020 to 2099. Read as timestamps, they are in the years 2732 to 3953."""
 _COUNTERS = (1 << TIMESTAMP_SHIFT) - 1
 
 
 class HybridClock:
-    """Timestamps of one log, and the present by which its entries expire.
+    """The clock of one log: makes its timestamps, and gives the time by which its entries expire.
 
-    One thread at a time stamps: the log writer's. Any thread may ask for the present; `lock` guards it.
+    Only the log writer's thread calls `stamp`. Any thread may call `now_ms`; `lock` guards its state.
     """
 
     def __init__(self, last: int = 0) -> None:
@@ -33,19 +33,19 @@ class HybridClock:
         self._reached = (0, 0.0)
 
     def stamp(self, wall_ms: int) -> int:
-        """The next timestamp: greater than every one before, and not before `wall_ms`."""
+        """The next timestamp: greater than all earlier ones, and not before `wall_ms`."""
         self.last = max(self.last + 1, wall_ms << TIMESTAMP_SHIFT)
         return self.last
 
     def advance(self, timestamp: int) -> None:
-        """Never stamp at or below `timestamp` from now on."""
+        """Make all later timestamps greater than `timestamp`."""
         self.last = max(self.last, timestamp)
 
     def now_ms(self, wall_ms: int, elapsed: float) -> int:
-        """The present in unix milliseconds, by which expiry is judged: the wall clock, or, after that stepped back, the time
-        it had shown and what has elapsed since.
+        """The current time in unix milliseconds, by which expiry is judged. It never steps back: an expired entry stays expired.
 
-        It never steps back, so that what was told to be expired stays so. `elapsed` is in seconds, of a clock that never does.
+        It is the wall clock. After the wall clock stepped back, it is the latest time shown before plus the time elapsed since.
+        `elapsed` is in seconds, of a clock that never steps back.
         """
         known = max(wall_ms, self.last >> TIMESTAMP_SHIFT)
         going_on = self._going_on(elapsed)
@@ -61,10 +61,11 @@ class HybridClock:
 
 
 def to_timestamp(moment: int | date) -> int:
-    """The greatest timestamp that belongs to `moment`: a timestamp as it is, the millisecond of a datetime, or the first
-    millisecond of a date. Without a zone both are local time.
+    """The greatest timestamp of `moment`: of a timestamp itself, of the millisecond of a datetime, or of the first millisecond
+    of a date. A date, and a datetime without a zone, are local time.
 
-    `WrongType` for anything else, `ConfigError` for an int that is no timestamp (time.time(), say) and for what no clock shows.
+    `WrongType` for anything else. `ConfigError` for an int that is no timestamp (for example time.time()), and for a date that
+    the machine's clock cannot show.
     """
     if isinstance(moment, date):
         start = moment if isinstance(moment, datetime) else datetime.combine(moment, time())
@@ -77,7 +78,7 @@ def to_timestamp(moment: int | date) -> int:
         raise WrongType(f"{moment!r} is no moment.", hint=_MOMENTS)
     if moment < _FIRST or moment in _NANOSECONDS:
         raise ConfigError(
-            f"{moment} is no timestamp of kvwal: those are Unix milliseconds × 65,536 and a counter, as `put` returns them.",
+            f"{moment} is no timestamp of kvwal: a timestamp is Unix milliseconds × 65,536 plus a counter, as `put` returns it.",
             hint=f"A number of time.time() is datetime.fromtimestamp(number). {_MOMENTS}",
         )
     return moment

@@ -1,1 +1,1 @@
-"""What rewrites or removes objects: compaction, tombstones, destroyed businesses."""
+"""Maintenance of the archive: compaction, removal of tombstones, removal of destroyed maps."""

@@ -1,11 +1,12 @@
-"""Compaction: many small objects, or objects full of entries that newer ones replaced, become one.
+"""Compaction (`kvwal archive rewrite`): many small objects, or objects full of replaced entries, become one.
 
-`plan` decides from footers alone; `run` reads the inputs, keeps what must be kept, and puts the output beside them.
-The inputs stay, superseded by name, until `gc` removes them. Every step may be killed and simply run again, by
-several processes at once too: an output's name says what it holds, and it is put only if it is absent.
+`plan` decides from footers alone. `run` reads the inputs, drops replaced entries, and puts the output beside the inputs. The
+inputs stay, superseded by the output's name, until `gc` removes them. Every step may be killed and run again, also by several
+processes at once: an output's name tells its contents, and it is put only if it is absent.
 
-What is kept: every entry from the horizon on, and of the older ones the latest of each identity. A tombstone is one. It goes from
-the oldest object of a log when no other object holds, or may still get, an older row of its key (`tombstones`).
+Compaction keeps every entry from the horizon on, and of the older entries the latest of each identity, also a tombstone. A
+tombstone goes from the oldest object of a log when no other object holds, or may still get, an older row of its key
+(`tombstones`).
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ GARBAGE_RATIO = 0.25
 
 
 class Job(NamedTuple):
-    """One output to make: neighbouring live objects of one log, and the horizon below which their history goes. `oldest`: no
-    object of the same log stands before them.
+    """One compaction: neighbouring live objects of one log, and the horizon below which their history is thinned out.
+
+    `oldest`: they are the first objects of their log.
     """
 
     inputs: tuple[ObjectInfo, ...]
@@ -54,11 +56,10 @@ def rewrite(
     force: bool = False,
     progress: Progress | None = None,
 ) -> list[Stored]:
-    """Makes of the place's objects what `plan` says and returns the new ones; the inputs stay until `gc`.
+    """Compact the objects of the place as `plan` decides, and return the new objects. The inputs stay until `gc`.
 
-    `now_ms` is unix milliseconds, `history_ms` how long every entry is kept. `force` merges and thins out all there
-    is, worth it or not. Raises ArchiveDamaged if an input is not what was put, ArchiveError if the archive cannot be
-    reached.
+    `now_ms` is unix milliseconds. Every entry is kept for `history_ms`. `force` merges and thins out all objects, also where
+    little is gained. Raises ArchiveDamaged if an input is not what was put, ArchiveError if the archive cannot be reached.
     """
 
     def read() -> list[Stored]:
@@ -67,8 +68,8 @@ def rewrite(
         for done, job in enumerate(jobs):
             if progress:
                 progress(done, len(jobs), f"{place.prefix} {job.inputs[0].span.first}–{job.inputs[-1].span.last}")
-            made = run(objects, place, job)
-            stored += [made] if made else []
+            output = run(objects, place, job)
+            stored += [output] if output else []
         if progress:
             progress(len(jobs), len(jobs), place.prefix)
         return stored
@@ -77,12 +78,11 @@ def rewrite(
 
 
 def plan(infos: Sequence[ObjectInfo], *, now_ms: int, history_ms: int = HISTORY_MS, force: bool = False) -> list[Job]:
-    """Which live objects to make into which outputs. Pure; `infos` are in order of the log.
+    """The compactions to do for the live objects `infos`, which are in log order. Pure.
 
-    Neighbours are merged when at least MIN_INPUTS of them are of similar size: going back from the newest, an object
-    joins while it is at most SIZE_RATIO times what joined before it, so that an entry is rewritten a logarithmic number
-    of times. Fewer are rewritten when GARBAGE_RATIO of their rows are likely to go. Never across a gap or from one log
-    to the next.
+    At least MIN_INPUTS neighbours of similar size are merged. From the newest object back, an object joins a group while it
+    is at most SIZE_RATIO times the group's size: so an entry is rewritten a logarithmic number of times. A smaller group is
+    compacted if GARBAGE_RATIO of its rows are likely to go. No group crosses a gap, or the end of a log.
     """
     horizon = max(0, now_ms - history_ms) << LOGICAL_BITS
     groups = [
@@ -94,7 +94,7 @@ def plan(infos: Sequence[ObjectInfo], *, now_ms: int, history_ms: int = HISTORY_
 
 
 def _neighbours(infos: Sequence[ObjectInfo]) -> list[list[ObjectInfo]]:
-    """Runs of objects of one log without a gap between them."""
+    """The objects in runs. A run has no gap, and objects of one log only."""
     runs: list[list[ObjectInfo]] = []
     for info in infos:
         before = runs[-1][-1] if runs else None
@@ -106,18 +106,18 @@ def _neighbours(infos: Sequence[ObjectInfo]) -> list[list[ObjectInfo]]:
 
 
 def _grouped(neighbours: Sequence[ObjectInfo], ratio: int | None) -> list[list[ObjectInfo]]:
-    """The run cut into groups, the newest first: an object joins while it is small enough and the group has room."""
+    """The groups of a run, the newest first. An object joins a group while both are small enough."""
     groups: list[list[ObjectInfo]] = []
-    gathered = 0
+    group_bytes = 0
     for info in reversed(neighbours):
         size = info.footer.data_bytes
-        fits = gathered + size <= MAX_BYTES and (ratio is None or size <= ratio * max(gathered, SMALL_BYTES))
+        fits = group_bytes + size <= MAX_BYTES and (ratio is None or size <= ratio * max(group_bytes, SMALL_BYTES))
         if groups and fits:
             groups[-1].insert(0, info)
-            gathered += size
+            group_bytes += size
         else:
             groups.append([info])
-            gathered = size
+            group_bytes = size
     return groups
 
 
@@ -129,8 +129,9 @@ def _is_worth_it(group: Sequence[ObjectInfo], horizon: int, force: bool) -> bool
 
 
 def _garbage_rows(info: ObjectInfo, horizon: int) -> float:
-    """How many rows of one object a rewrite is likely to drop: those that have a newer one of their identity beside
-    them, as far as they lie between the object's horizon and the new one.
+    """The number of rows of one object that a compaction is likely to drop.
+
+    They are the rows that have a newer row of their identity in the object, and lie between its horizon and the new one.
     """
     footer = info.footer
     oldest = max(footer.min_timestamp, footer.horizon)
@@ -141,16 +142,15 @@ def _garbage_rows(info: ObjectInfo, horizon: int) -> float:
 
 
 def run(objects: Objects, place: Place, job: Job) -> Stored | None:
-    """Makes the output of one job and returns it when it is confirmed; None if it would be no other than its only
-    input.
+    """Make the output of one job, and return it when it is confirmed; None if it would equal its only input.
 
-    Needs no ownership of the place: the output says nothing that its inputs did not. Raises ArchiveDamaged if an
-    input is not what was put, ObjectMissing if it is gone.
+    The caller need not own the place, because the output holds no entry that its inputs did not hold. Raises ArchiveDamaged if
+    an input is not what was put, ObjectMissing if it is gone.
     """
     rows = sorted_rows(_concat(read_rows(objects, info) for info in job.inputs))
     kept = thin_out(rows, job.horizon)
     if job.oldest:
-        kept = without_tombstones(objects, kept, job.horizon, _elsewhere(objects, place, job))
+        kept = without_tombstones(objects, kept, job.horizon, _other_objects(objects, place, job))
     earlier = max(info.span.horizon for info in job.inputs)
     span = Span(
         job.inputs[0].span.first,
@@ -162,15 +162,15 @@ def run(objects: Objects, place: Place, job: Job) -> Stored | None:
     return put_object(objects, place, span, kept, _seals(job))
 
 
-def _elsewhere(objects: Objects, place: Place, job: Job) -> Others:
-    """All objects that may hold older rows than the job's inputs: those of other nodes, and of the logs before this one."""
+def _other_objects(objects: Objects, place: Place, job: Job) -> Others:
+    """All objects that may hold older rows than the job's inputs: those of other nodes, and of earlier logs of the place."""
     others = others_of(objects, place)
     before = [info for info in live_objects(objects, place) if info.span.last < job.inputs[0].span.first]
     return others._replace(infos=[*others.infos, *before])
 
 
 def _seals(job: Job) -> Seals:
-    """The evidence that the output's neighbours need: the crc before its first entry, and that of its last seal."""
+    """The output's part of the chain of seals: the crc before its first entry, and the crc of its last seal."""
     last = max(job.inputs, key=lambda info: info.span.last)
     return Seals(job.inputs[0].footer.log_id, job.inputs[0].footer.previous_crc, last.footer.seal_crcs[-1:])
 
@@ -182,8 +182,10 @@ def _concat(tables: Iterator[pa.Table]) -> pa.Table:
 
 
 def thin_out(table: pa.Table, horizon: int) -> pa.Table:
-    """The rows of one node that stay: each sequence once, all from the timestamp `horizon` on, and of the older ones
-    the latest of each identity. `table` is sorted and not empty, and so is what comes back. Pure.
+    """The rows of one node that compaction keeps. Pure.
+
+    Each sequence is kept once: all rows from the timestamp `horizon` on, and of the older ones the latest of each identity.
+    `table` is sorted and not empty, and so is the result.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -191,18 +193,15 @@ def thin_out(table: pa.Table, horizon: int) -> pa.Table:
     same = same_as_before(table, IDENTITY)
     sequence = table.column("sequence").combine_chunks()
     older = pc.less(table.column("timestamp").combine_chunks(), horizon)
-    replaced = pc.and_(
-        same, older[:-1]
-    )  # newest first: the row before is of the same identity and older than the horizon too
+    # Rows are newest first: a row is replaced if the row before it has its identity and is older than the horizon too.
+    replaced = pc.and_(same, older[:-1])
     repeated = pc.and_(same, pc.equal(sequence[1:], sequence[:-1]))
     goes = pa.concat_arrays([pa.array([False]), pc.or_(replaced, repeated)])
     return table.filter(pc.invert(goes))
 
 
 def _superseded(objects: Objects, place: Place, by: ObjectInfo, live: Sequence[ObjectInfo]) -> list[str]:
-    """The keys of the objects of the same log that `by` supersedes. One whose footer cannot be read is left to
-    `verify`.
-    """
+    """The keys of the objects of the same log that `by` supersedes. An object whose footer is damaged is left to `verify`."""
     spans = list_spans(objects, place)
     candidates = [spans[span] for span in spans if by.span.supersedes(span) and all(span != info.span for info in live)]
     keys = []
@@ -217,11 +216,11 @@ def _superseded(objects: Objects, place: Place, by: ObjectInfo, live: Sequence[O
 
 
 def gc(objects: Objects, place: Place, *, now_ms: int, grace_ms: int, progress: Progress | None = None) -> list[str]:
-    """Removes superseded objects and what killed puts left behind, and returns their keys.
+    """Remove superseded objects, and unfinished files of killed puts, and return their keys.
 
-    An object goes only if a live one that supersedes it was made at least `grace_ms` ago, by the store's clock, and its
-    every byte was read back and checked just now. Objects of foreign logs stay. Raises ArchiveDamaged if a superseding
-    object is not what was put; then nothing that it supersedes is removed.
+    An object is removed only if a live object supersedes it that was made at least `grace_ms` ago, by the backend's clock, and
+    every byte of which was just read and checked. Objects of foreign logs stay. Raises ArchiveDamaged if a superseding object
+    is not what was put; then no object that it supersedes is removed.
     """
     live = listed_again(lambda: live_objects(objects, place))
     old_enough = [info for info in live if info.modified_ms <= now_ms - grace_ms]

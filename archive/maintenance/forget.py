@@ -1,8 +1,8 @@
-"""What the archive holds of a log whose map was destroyed goes, when nobody may ask for it and nothing depends on it.
+"""Removal of a destroyed map's log from the archive, once its history is over and no other log depends on it.
 
-The log's own node does this, and nobody else writes there. In its order, so that it can be killed anywhere and simply run again,
-and readers find the log whole, thinned out, or not at all: one object with one row takes the place of all; what it supersedes
-goes; then it goes; then the registration.
+Only the log's own node does this, and no other process writes there. The steps are: one object with one row supersedes all
+objects; the superseded objects are removed; the one object is removed; the registration is removed. So the removal can be
+killed at any step and run again, and readers find the log whole, thinned out, or not at all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Ended(NamedTuple):
-    """Where a log ended: its last sequence and timestamp."""
+    """The end of a log: its last sequence and timestamp."""
 
     log_id: str
     last_sequence: int
@@ -35,34 +35,35 @@ TIME_CLASS = "time:none"
 
 
 def forget(objects: Objects, place: Place, end: Ended, mark_class: str) -> bool:
-    """Remove a log that ended long enough ago. False if it goes on, was taken over, or other logs have rows that it may hold
-    down: then nothing is changed. Raises ArchiveError.
+    """Remove a log that ended before the kept history, and return whether it was removed. Raises ArchiveError.
 
-    `mark_class` is the key class of the entries that say in a node's log that its map was destroyed: what stands before one of
-    them counts no more.
+    Returns False, and changes nothing, if the log goes on, was taken over, or may hide rows of other logs. `mark_class` is the
+    key class of the marks that record in a node's log that the map was destroyed: earlier entries of that log do not count.
     """
-    found = owner(objects, place)
-    if found is not None and (found.log_id != end.log_id or found.previous):
+    registration = owner(objects, place)
+    if registration is not None and (registration.log_id != end.log_id or registration.previous):
         return False
     live = listed_again(lambda: live_objects(objects, place))
     if live:
         reached = covered(live)
         if reached.last != end.last_sequence or reached.gaps or any(i.footer.log_id != end.log_id for i in live):
             return False
-        if not listed_again(lambda: _is_needed_by_none(objects, place, end, mark_class)):
+        if not listed_again(lambda: _hides_no_row(objects, place, end, mark_class)):
             return False
         last = _thinned(objects, place, end, live)
         for key in sorted(_keys(objects, place), key=lambda key: key == last):
             objects.delete(key)
-    if found is not None:
+    if registration is not None:
         objects.delete(registration_key(place, 1))
     objects.prune(place.prefix)
     return True
 
 
-def _is_needed_by_none(objects: Objects, place: Place, end: Ended, mark_class: str) -> bool:
-    """Whether no other node has, or may still bring, a row that a mark or a delete of this log may hold down: a put that is as
-    old as the end of this log and younger than the last mark of its own."""
+def _hides_no_row(objects: Objects, place: Place, end: Ended, mark_class: str) -> bool:
+    """Whether no mark and no delete of this log hides a row that another node has archived, or may still archive.
+
+    Such a row is a put that is not younger than the end of this log, and younger than the last mark of its own log.
+    """
     where = (place.namespace, place.cluster, place.business)
     others = [other for other in registered(objects, *where) if other.node != place.node]
     if not others:
@@ -80,14 +81,14 @@ def _is_needed_by_none(objects: Objects, place: Place, end: Ended, mark_class: s
 
 def _marks(objects: Objects, where: tuple[str, str, str], mark_class: str) -> dict[str, int]:
     """The timestamp of each node's latest mark that was not deleted."""
-    found = view.history(objects, *where, key_class=mark_class, key=None).to_pylist()
-    latest = {(row["node"], row["key"]): row for row in reversed(found)}
-    standing = [(row["timestamp"], row["node"]) for row in latest.values() if not row["deleted"]]
-    return {node: timestamp for timestamp, node in sorted(standing)}
+    newest_first = view.history(objects, *where, key_class=mark_class, key=None).to_pylist()
+    latest = {(row["node"], row["key"]): row for row in reversed(newest_first)}
+    live = [(row["timestamp"], row["node"]) for row in latest.values() if not row["deleted"]]
+    return {node: timestamp for timestamp, node in sorted(live)}
 
 
 def has_puts(objects: Objects, infos: Sequence[ObjectInfo], after: int, until: int) -> bool:
-    """Whether there is a row of a time above `after` and up to `until` that is no delete."""
+    """Whether one of the objects has a put with a timestamp above `after` and up to `until`."""
     import pyarrow.compute as pc
 
     for info in infos:
@@ -103,7 +104,7 @@ def has_puts(objects: Objects, infos: Sequence[ObjectInfo], after: int, until: i
 
 
 def _thinned(objects: Objects, place: Place, end: Ended, live: Sequence[ObjectInfo]) -> str:
-    """The key of an object that covers all of the log, and holds one row."""
+    """The key of an object that covers the whole log and holds one row. It is put unless it exists."""
     if len(live) == 1 and live[0].footer.rows == 1:
         return live[0].key
     horizon = max(end.last_timestamp, *(info.span.horizon for info in live)) + 1

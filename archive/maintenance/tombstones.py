@@ -1,9 +1,9 @@
-"""Which tombstones may go: those that hold down no older row of their key, of any node, now or later.
+"""Removal of tombstones. A tombstone may go if it hides no older row of its key, of any node, now or later.
 
-A node that is behind with its archive may still bring older rows, so a tombstone waits until the archive of every other
-registered node has passed its timestamp. And it stays as long as an object of another node has an older row of its key, or a put
-of the same timestamp: of two nodes' changes at one timestamp only one counts. A copy of the tombstone itself, as the members of
-a cluster log it, holds nothing. An expired put counts as a tombstone.
+A node whose archive lags may still archive older rows, so a tombstone waits until the archive of every other registered node has
+passed its timestamp. It also stays as long as an object of another node has an older row of its key, or a put of the same
+timestamp: of two nodes' changes at one timestamp only one counts. A copy of the tombstone, as the members of a cluster log it,
+does not keep it. An expired put counts as a tombstone.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS = 16 << 10
-Known = tuple[str, bytes, int]
-_LOOKED_AT = (*IDENTITY, "timestamp", "expires", "deleted")
+RankedRow = tuple[str, bytes, int]
+"""The identity of a row, and its rank."""
+_COLUMNS = (*IDENTITY, "timestamp", "expires", "deleted")
 
 
 class Others(NamedTuple):
-    """The other nodes of a business: all that they have logged up to the timestamp `passed` is in `infos`."""
+    """The live objects of the other nodes of a business. They hold all entries of these nodes up to the timestamp `passed`."""
 
     passed: int
     infos: list[ObjectInfo]
@@ -50,20 +51,20 @@ def others_of(objects: Objects, place: Place) -> Others:
 
 
 class OlderRows:
-    """Answers for one identity after the other, in their order, whether one of these objects has a row that a tombstone of it
-    holds down: an older one, or a put of the same timestamp that has not expired by `now_ms`.
+    """The rows of some objects that a tombstone hides: older rows, and puts of its timestamp that have not expired by `now_ms`.
 
-    Only five columns are read, in bounded memory. Once an object cannot be read every answer is yes.
+    Identities are asked in their order. Only five columns are read, in bounded memory. Once an object cannot be read, every
+    answer is yes.
     """
 
     def __init__(self, objects: Objects, infos: Iterable[ObjectInfo], now_ms: int) -> None:
         streams = [_rows(objects, info, now_ms) for info in infos]
         self._oldest = _oldest(heapq.merge(*streams, key=itemgetter(0, 1)))
-        self._at: Known | None = ("", b"", 0)
+        self._at: RankedRow | None = ("", b"", 0)
         self._unread = False
 
     def holds(self, key_class: str, key: bytes, timestamp: int) -> bool:
-        """Whether a tombstone of this identity with this timestamp is needed."""
+        """Whether a tombstone of this identity with this timestamp hides a row, and so must stay."""
         try:
             while self._at is not None and self._at[:2] < (key_class, key):
                 self._at = next(self._oldest, None)
@@ -75,16 +76,16 @@ class OlderRows:
 
 
 def _rank(timestamp: int, is_tombstone: bool) -> int:
-    """The order of rows of one identity in which a tombstone holds down all that is before it."""
+    """The order of rows of one identity: a tombstone hides all rows of lower rank."""
     return 2 * timestamp + is_tombstone
 
 
-def _rows(objects: Objects, info: ObjectInfo, now_ms: int) -> Iterator[Known]:
-    """The identity and the rank of each row, all checked before the first: a delete may go for want of a row."""
-    with open_columns(objects, info, _LOOKED_AT) as opened:
+def _rows(objects: Objects, info: ObjectInfo, now_ms: int) -> Iterator[RankedRow]:
+    """The identity and the rank of each row. All are checked before the first, because a missing row lets a tombstone go."""
+    with open_columns(objects, info, _COLUMNS) as opened:
         opened.check()
         for batch in opened.batches(BATCH_ROWS):
-            key_classes, keys, *rest = (batch.column(name).to_pylist() for name in _LOOKED_AT)
+            key_classes, keys, *rest = (batch.column(name).to_pylist() for name in _COLUMNS)
             ranks = [
                 _rank(timestamp, deleted or 0 < expires <= now_ms)
                 for timestamp, expires, deleted in zip(*rest, strict=True)
@@ -92,17 +93,17 @@ def _rows(objects: Objects, info: ObjectInfo, now_ms: int) -> Iterator[Known]:
             yield from zip(key_classes, keys, ranks, strict=True)
 
 
-def _oldest(rows: Iterable[Known]) -> Iterator[Known]:
-    for identity, found in groupby(rows, key=itemgetter(0, 1)):
-        yield (*identity, min(row[2] for row in found))
+def _oldest(rows: Iterable[RankedRow]) -> Iterator[RankedRow]:
+    for identity, group in groupby(rows, key=itemgetter(0, 1)):
+        yield (*identity, min(row[2] for row in group))
 
 
 def without_tombstones(objects: Objects, table: pa.Table, horizon: int, others: Others) -> pa.Table:
-    """The rows but for the tombstones that may go; `others` has all other objects in which older rows of their keys may stand.
+    """The rows without the tombstones that may go. `others` has all other objects that may hold older rows of their keys.
 
-    `table` is sorted, and was thinned out below `horizon`: no read is answered for an earlier time. The newest rows stay,
-    because they say how far the log had come; and what has expired is judged by them too, because the clock behind `horizon` may
-    be wrong.
+    `table` is sorted, and was thinned out below `horizon`: no read is answered for an earlier time. Rows of the newest timestamp
+    stay, because they show how far the log had come. Expiry is judged by that timestamp too, because the clock behind `horizon`
+    may be wrong.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -114,7 +115,7 @@ def without_tombstones(objects: Objects, table: pa.Table, horizon: int, others: 
     if others.infos:
         older = OlderRows(objects, others.infos, limit >> LOGICAL_BITS)
         rows = table.select([*IDENTITY, "timestamp"]).filter(goes)
-        found = zip(*(rows.column(name).to_pylist() for name in (*IDENTITY, "timestamp")), strict=True)
-        free = pa.array([not older.holds(*row) for row in found], pa.bool_())
-        goes = pc.replace_with_mask(goes, goes, free)
+        candidates = zip(*(rows.column(name).to_pylist() for name in (*IDENTITY, "timestamp")), strict=True)
+        may_go = pa.array([not older.holds(*row) for row in candidates], pa.bool_())
+        goes = pc.replace_with_mask(goes, goes, may_go)
     return table.filter(pc.invert(goes))

@@ -1,7 +1,7 @@
-"""The column chunks of an object and their checksums: what guards a reader that takes only some of them.
+"""The column chunks of an object and their checksums, which guard a reader that takes only some of the chunks.
 
-A Parquet page's own checksum covers its data, not its header, and a reader believes the header: one flipped bit makes a page
-shorter, or has it passed over, without any error. So the record in an object's footer has a checksum of each whole chunk
+A Parquet page's own checksum covers its data and not its header. One flipped bit in a header shortens a page, or makes readers
+skip it, without any error. So the record in an object's footer has a checksum of each whole chunk
 (docs/decisions/0034-chunk-checksums.md).
 """
 
@@ -19,7 +19,7 @@ REST_BYTES = 1 << 20
 
 
 class Chunk(NamedTuple):
-    """The bytes of one column of one row group, headers of pages included: [begin, end) of the object."""
+    """The bytes of one column of one row group, page headers included: [begin, end) of the object."""
 
     begin: int
     end: int
@@ -40,7 +40,7 @@ def _chunk(column: pq.ColumnChunkMetaData) -> Chunk:
 
 
 def chunk_crcs(data: bytes, metadata: pq.FileMetaData) -> bytes:
-    """The crc32c of each chunk, in eight hexadecimal digits each, as the record in the footer has them."""
+    """The crc32c of each chunk in eight hexadecimal digits, one after the other, as in the record of the footer."""
     import google_crc32c
 
     view = memoryview(data)
@@ -48,10 +48,10 @@ def chunk_crcs(data: bytes, metadata: pq.FileMetaData) -> bytes:
 
 
 class ChunkFile(io.RawIOBase):
-    """A seekable file over an object that takes the checksums of its chunks along while a reader passes through them."""
+    """A seekable file over an object that computes the checksums of its chunks while a reader reads them."""
 
     def __init__(self, file: BinaryIO, chunks: Iterable[tuple[Chunk, str]]) -> None:
-        """`chunks` are those that will be read, with their checksums. The file stays its owner's to close."""
+        """`chunks` are those that will be read, with their checksums. The caller closes `file`."""
         self._file = file
         self._expected = dict(chunks)
         self._reached = {chunk: (chunk.begin, 0) for chunk in self._expected}
@@ -81,7 +81,7 @@ class ChunkFile(io.RawIOBase):
         return data
 
     def _follow(self, chunk: Chunk, at: int, data: bytes) -> None:
-        """Takes along what continues the chunk; what was passed before, or is further on, waits for `differing`."""
+        """Extend the checksum of the chunk if `data` continues it. `differing` reads skipped parts later."""
         import google_crc32c
 
         reached, crc = self._reached[chunk]
@@ -90,7 +90,7 @@ class ChunkFile(io.RawIOBase):
             self._reached[chunk] = (end, google_crc32c.extend(crc, data[reached - at : end - at]))
 
     def differing(self) -> Chunk | None:
-        """The first chunk that is not as it was written; what nobody has read of the chunks is read for it."""
+        """The first chunk that is not as it was written, None if all are. Reads the parts of the chunks that were not read."""
         for chunk, expected in self._expected.items():
             while (left := chunk.end - self._reached[chunk][0]) > 0:
                 self._file.seek(self._reached[chunk][0])

@@ -1,4 +1,4 @@
-"""Some columns of an object, or the rows of one key, read without taking the whole of it; each byte of them is checked."""
+"""Reads of some columns of an object, or of the rows of one key. Every byte of the columns is checked, no other is read."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Columns(NamedTuple):
     chunks: ChunkFile
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """The rows, `rows` at once. They are not checked before `check` has returned."""
+        """The rows, in batches of `rows`. They are unchecked until `check` has returned."""
         if self.groups:
             yield from self.parquet.iter_batches(batch_size=rows, row_groups=self.groups, columns=self.names)
 
     def check(self) -> None:
-        """Raises ArchiveDamaged if a byte of these columns is not as it was written, whether it was read yet or not."""
+        """Raise ArchiveDamaged if a byte of these columns is not as it was written. Bytes not read yet are read."""
         if differing := self.chunks.differing():
             raise damaged(self.key, f"bytes {differing.begin} to {differing.end} do not match their checksum")
 
@@ -46,9 +46,9 @@ class Columns(NamedTuple):
 def open_columns(
     objects: Objects, info: ObjectInfo, columns: Sequence[str], wanted: Mapping[str, Any] | None = None
 ) -> Iterator[Columns]:
-    """These columns, and those of `wanted`, of the row groups that may hold rows with the values of `wanted`.
+    """The columns `columns`, and those of `wanted`, of the row groups that may hold rows with the values of `wanted`.
 
-    Raises ArchiveDamaged, ArchiveError, ObjectMissing; in the context, what Parquet says of damage is ArchiveDamaged.
+    Raises ArchiveDamaged, ArchiveError, ObjectMissing. Parquet's errors in the `with` block become ArchiveDamaged.
     """
     import pyarrow.parquet as pq
 
@@ -68,8 +68,9 @@ def open_columns(
 def _expected(
     file: BinaryIO, info: ObjectInfo, metadata: pq.FileMetaData, groups: Iterable[int], names: Sequence[str]
 ) -> Iterator[tuple[Chunk, str]]:
-    """The chunks of these columns of these row groups, with their checksums. An object of an earlier version has none:
-    it is checked whole, now.
+    """The chunks of these columns of these row groups, with their checksums.
+
+    An object of an earlier version has no checksums of chunks, so all of its bytes are checked here.
     """
     crcs = info.footer.chunk_crcs
     if crcs is msgspec.UNSET:
@@ -83,7 +84,7 @@ def _expected(
 
 
 def _may_hold(group: Any, wanted: Mapping[str, Any]) -> bool:
-    """Whether wanted values can be in a row group, as far as the least and greatest values in its footer say."""
+    """Whether a row group can hold the wanted values, by the least and greatest values in the footer."""
     for name, value in wanted.items():
         known = group.column(COLUMNS.index(name)).statistics
         if known is not None and known.has_min_max and not known.min <= value <= known.max:
@@ -92,12 +93,12 @@ def _may_hold(group: Any, wanted: Mapping[str, Any]) -> bool:
 
 
 def find_rows(objects: Objects, info: ObjectInfo, key_class: str, key: bytes) -> pa.Table:
-    """The rows of one identity. Reads only the row groups that may hold it, a little at a time. Raises as `open_columns`."""
+    """The rows of one identity. Reads only the row groups that may hold it, in batches. Raises as `open_columns`."""
     return _find(objects, info, {"key_class": key_class, "key": key}, COLUMNS).cast(schema())
 
 
 def find_class(objects: Objects, info: ObjectInfo, key_class: str, columns: Sequence[str]) -> pa.Table:
-    """These columns of the rows of one class of key, read as by `find_rows`."""
+    """The columns `columns` of the rows of one class of key, read as by `find_rows`."""
     return _find(objects, info, {"key_class": key_class}, columns)
 
 
@@ -105,10 +106,10 @@ def _find(objects: Objects, info: ObjectInfo, wanted: Mapping[str, Any], columns
     import pyarrow as pa
 
     with open_columns(objects, info, columns, wanted) as opened:
-        found = [batch.filter(mask) for batch in opened.batches() if (mask := _equal(batch, wanted)).true_count]
+        matching = [batch.filter(mask) for batch in opened.batches() if (mask := _equal(batch, wanted)).true_count]
         opened.check()
         fields = pa.schema([opened.parquet.schema_arrow.field(name) for name in opened.names])
-        return pa.Table.from_batches(found, fields).select(list(columns))
+        return pa.Table.from_batches(matching, fields).select(list(columns))
 
 
 def _equal(batch: pa.RecordBatch, wanted: Mapping[str, Any]) -> pa.BooleanArray:

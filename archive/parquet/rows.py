@@ -1,8 +1,6 @@
-"""What an object of the archive holds: the columns of its rows, the order they stand in, and the record in its
-footer.
+"""The contents of an archive object: the columns of its rows, their order, and the record in its footer.
 
-pyarrow is imported when the columns are first asked for, because commands that only look at names import this module
-too.
+pyarrow is imported at first use, because commands that only look at names import this module too.
 """
 
 from __future__ import annotations
@@ -35,13 +33,12 @@ ORDER = (("key_class", "ascending"), ("key", "ascending"), ("timestamp", "descen
 class Footer(msgspec.Struct, frozen=True, kw_only=True):
     """The record in an object's Parquet footer, under the key `kvwal`, as JSON.
 
-    `body_crc` is the crc32c of every byte before the Parquet footer: a reader that takes the whole object checks it,
-    one that takes single columns checks theirs: `chunk_crcs` has the crc32c of each column chunk, eight hexadecimal digits
-    each, by row group and within it by column; objects of earlier versions have no such field. `footer_crc` is the
-    crc32c, in hex, of the Parquet footer with zeros in its place. `previous_crc` is the crc of the seal before `first`
-    and `seal_crcs` those of the segments within, so that the chain of seals of the log can be followed from object to
-    object; of a rewritten object only the last one is kept. `identities` is the number of different (key_class, key),
-    `data_bytes` the length of all keys and values.
+    `body_crc` is the crc32c of every byte before the Parquet footer, for readers of the whole object. `chunk_crcs` has the
+    crc32c of each column chunk, for readers of single columns: eight hexadecimal digits each, by row group and within it by
+    column. Objects of earlier versions have no such field. `footer_crc` is the crc32c, in hex, of the Parquet footer with
+    zeros in its place. `previous_crc` is the crc of the seal before `first`, and `seal_crcs` are those of the segments within:
+    so the log's chain of seals can be followed from object to object. Of a compacted object only the last one is kept.
+    `identities` is the number of different (key_class, key), `data_bytes` the length of all keys and values.
     """
 
     format: int
@@ -66,16 +63,16 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> Place:
-        """The place the object says it belongs to."""
+        """The place of the log from which the object was made."""
         return Place(self.namespace, self.cluster, self.business, self.node)
 
     @property
     def span(self) -> Span:
-        """The range the object says it covers."""
+        """The range of the log that the object covers."""
         return Span(self.first, self.last, self.horizon)
 
     def encode(self) -> bytes:
-        """The record as it stands in the footer."""
+        """The record as bytes of the footer."""
         return msgspec.json.encode(self)
 
 
@@ -85,22 +82,22 @@ NO_RECORD = f"a Parquet file, but not one of the archive: its footer has no {FOO
 
 
 def blank_chunk_crcs(groups: int) -> str:
-    """The room that the checksums of the chunks of `groups` row groups take in the record, for `seal_object` to fill."""
+    """Zeros in place of the checksums of the chunks of `groups` row groups. `seal_object` fills them in."""
     return "0" * DIGITS * len(COLUMNS) * groups
 
 
 def seal_object(data: bytes) -> bytes:
-    """The bytes of an object with the checksums of its chunks and of its Parquet footer written into the record there.
+    """The bytes of an object, with the checksums of its chunks and of its Parquet footer written into the footer's record.
 
-    The record keeps its length: it has zeros for all of them.
+    The record keeps its length, because it held zeros in their place.
     """
     import pyarrow.parquet as pq
 
     begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     raw = data[begin:-8]
-    if found := _CHUNK_CRCS.search(raw):
+    if match := _CHUNK_CRCS.search(raw):
         crcs = chunk_crcs(data, pq.read_metadata(io.BytesIO(data)))
-        raw = raw[: found.start(1)] + crcs + raw[found.end(1) :]
+        raw = raw[: match.start(1)] + crcs + raw[match.end(1) :]
     blank = _blank(raw)
     if blank is None or len(raw) != len(data) - 8 - begin:
         raise ValueError("the footer holds no record, or one without room for its checksums")
@@ -109,9 +106,9 @@ def seal_object(data: bytes) -> bytes:
 
 
 def footer_is_sealed(footer: bytes) -> bool | None:
-    """Whether a Parquet footer is as `seal_object` left it; None if it has no record of ours.
+    """Whether a Parquet footer is as `seal_object` left it; None if it has no record of kvwal.
 
-    Asked before the footer is parsed: a parser may abort the process over a footer whose bits were flipped.
+    Check this before the footer is parsed: a parser may abort the process over flipped bits.
     """
     blank = _blank(footer)
     if blank is None:
@@ -120,9 +117,9 @@ def footer_is_sealed(footer: bytes) -> bool | None:
 
 
 def _blank(footer: bytes) -> tuple[bytes, int] | None:
-    """A footer with zeros for its checksum, and where they stand."""
-    found = _FOOTER_CRC.search(footer)
-    return None if found is None else (footer[: found.start(1)] + b"0" * 8 + footer[found.end(1) :], found.start(1))
+    """A footer with zeros for its checksum, and the position of the zeros."""
+    match = _FOOTER_CRC.search(footer)
+    return None if match is None else (footer[: match.start(1)] + b"0" * 8 + footer[match.end(1) :], match.start(1))
 
 
 def _footer_crc(footer: bytes) -> int:
@@ -132,7 +129,7 @@ def _footer_crc(footer: bytes) -> int:
 
 
 class NewerFormat(ArchiveError):
-    """An object or a registration that a newer version wrote: nothing is wrong with it, but it cannot be read here."""
+    """An object or a registration that a newer version wrote: it is whole, but this version cannot read it."""
 
 
 class _Format(msgspec.Struct):
@@ -140,7 +137,7 @@ class _Format(msgspec.Struct):
 
 
 def decode_footer(raw: bytes | None, key: str) -> Footer:
-    """The record of the object `key`. Raises ArchiveDamaged if it is none, NewerFormat."""
+    """The record of the object `key`. Raises ArchiveDamaged if it is missing or no record, NewerFormat."""
     if raw is None:
         raise ArchiveDamaged(
             f"{key}: {NO_RECORD}.",
@@ -157,11 +154,11 @@ DAMAGED_HINT = "`kvwal archive verify` lists what is damaged; put back a copy of
 
 
 def check_format(raw: bytes, key: str) -> None:
-    """Raises NewerFormat if the JSON record `raw` of the object `key` has a format this version does not know."""
-    found = msgspec.json.decode(raw, type=_Format).format
-    if found != FORMAT:
+    """Raise NewerFormat if the JSON record `raw` of the object `key` has a format this version does not know."""
+    version = msgspec.json.decode(raw, type=_Format).format
+    if version != FORMAT:
         raise NewerFormat(
-            f"{key}: written by a newer version: format {found}, and this version reads format {FORMAT}.",
+            f"{key}: written by a newer version: format {version}, and this version reads format {FORMAT}.",
             hint="Update kvwal to read it; nothing was changed.",
         )
 
@@ -177,14 +174,14 @@ def schema() -> pa.Schema:
 
 @cache
 def node_schema() -> pa.Schema:
-    """`schema()` and the node that a row comes from: the columns of every merged table."""
+    """The columns of every merged table: those of `schema()`, and the node of the row."""
     import pyarrow as pa
 
     return schema().append(pa.field("node", pa.string(), nullable=False))
 
 
 def with_node(table: pa.Table, node: str) -> pa.Table:
-    """Rows of one node as rows of `node_schema()`."""
+    """The rows of one node with the column `node`."""
     import pyarrow as pa
 
     column = pa.repeat(pa.scalar(node), len(table))
@@ -192,7 +189,7 @@ def with_node(table: pa.Table, node: str) -> pa.Table:
 
 
 def sorted_rows(table: pa.Table) -> pa.Table:
-    """The rows of one node in the order of an object: by identity, newest first within it."""
+    """The rows of one node in the order of an object: by identity, and within an identity newest first."""
     return table.select(list(COLUMNS)).sort_by(list(ORDER)).cast(schema())
 
 

@@ -1,1 +1,1 @@
-"""One file per question. Each has QUESTION, and `measure(run)` that answers it with rows."""
+"""The questions, one module each: `QUESTION`, and `measure(run)` that returns the rows of the answer."""

@@ -1,4 +1,4 @@
-"""What is done to a log behind the writer's back, in a process of its own: checkpoint, archive, rewrite, gc.
+"""The archiver: a process that checkpoints, archives and compacts logs, and so never holds up their writer.
 
-`jobs` says what is asked and answered, `work` does it in the child (`__main__`), `remote` is the parent's end.
+`jobs` defines the jobs and answers, `work` does the jobs in the child (`__main__`), `remote` is the parent's end of the pipe.
 """

@@ -1,6 +1,6 @@
-"""The archiver process: a job a line on standard input, an answer a line on standard output, until the input ends.
+"""The archiver process: one job a line on standard input, one answer a line on standard output, until the input ends.
 
-It runs at low priority, with one thread for Arrow: the writers of the parent need the processor and the disk more.
+It runs at low priority and with one thread for Arrow, because the parent's writers need the processor and the disk more.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kvwal.ports.tasks import side_by_side
 
 NICENESS = 10
 THREADS = 8
-"""Small jobs at a time: what they wait for is an fsync or a bucket."""
+"""Number of small jobs at a time. They mostly wait for an fsync or a bucket."""
 
 
 def main() -> None:
-    """Serve the parent."""
+    """Serve the jobs of the parent process."""
     pa.set_cpu_count(1)
     run = partial(side_by_side, threads=THREADS)
     serve_parent(lambda line: encode(answer(decode_job(line), run=run)), niceness=NICENESS)

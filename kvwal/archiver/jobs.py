@@ -1,4 +1,4 @@
-"""The jobs of the archiver process and its answers, as they cross the pipe: one line of JSON each."""
+"""The jobs of the archiver process and its answers. Each crosses the pipe as one line of JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kvwal.log.files.segment import SealedSegment
 
 
 class SegmentRef(msgspec.Struct, array_like=True):
-    """A sealed segment."""
+    """A reference to a sealed segment."""
 
     path: str
     first: int
@@ -28,12 +28,12 @@ class SegmentRef(msgspec.Struct, array_like=True):
         return cls(str(segment.path), *segment[1:])
 
     def segment(self) -> SealedSegment:
-        """The segment that is meant."""
+        """The segment."""
         return SealedSegment(Path(self.path), self.first, self.last, self.previous_crc, self.crc, self.size)
 
 
 class ArchiveTarget(msgspec.Struct):
-    """An archive, and the log in it that is meant. `options` may hold secrets: they cross the pipe and nothing else."""
+    """An archive, and one log in it. `options` may hold secrets, so they go through the pipe only."""
 
     url: str
     place: tuple[str, str, str, str]
@@ -41,7 +41,7 @@ class ArchiveTarget(msgspec.Struct):
     options: dict[str, Any] = {}
 
     def where(self) -> Place:
-        """The place as the archive knows it."""
+        """The place of the log in the archive."""
         return Place(*self.place)
 
     def __repr__(self) -> str:
@@ -49,9 +49,10 @@ class ArchiveTarget(msgspec.Struct):
 
 
 class Checkpoint(msgspec.Struct, tag=True):
-    """Bring the snapshot of `folder` up to the end of these segments. Deletes up to the timestamp `deletes_before` may go.
+    """Make a snapshot in `folder` that holds all entries up to the end of these segments.
 
-    With `shared`, an archive in which other nodes are registered, only those that are not needed there.
+    Deletes up to the timestamp `deletes_before` may be left out. With `shared`, an archive in which other nodes are registered,
+    only the deletes that are not needed there may be.
     """
 
     folder: str
@@ -61,10 +62,10 @@ class Checkpoint(msgspec.Struct, tag=True):
 
 
 class Archive(msgspec.Struct, tag=True):
-    """Put what these segments hold, and what a new archive lacks of the snapshot in `folder`, into the archive.
+    """Archive these segments. An archive that has none of the log's first segments gets the snapshot in `folder` first.
 
-    `ends` is the last sequence of the log that is sealed, `ends_crc` the crc of that seal: the archive cannot hold more of it,
-    nor another seal there.
+    `ends` is the last sealed sequence of the log, `ends_crc` the crc of its seal. An archive that holds later sequences, or
+    another seal there, is of another copy of the log.
     """
 
     target: ArchiveTarget
@@ -75,7 +76,7 @@ class Archive(msgspec.Struct, tag=True):
 
 
 class Compact(msgspec.Struct, tag=True):
-    """Rewrite what is worth it, and remove what was superseded long enough ago."""
+    """Compact the log's objects, and remove those that were superseded more than `grace_ms` ago."""
 
     target: ArchiveTarget
     history_ms: int
@@ -83,7 +84,7 @@ class Compact(msgspec.Struct, tag=True):
 
 
 class Forget(msgspec.Struct, tag=True):
-    """Remove a log whose map was destroyed, and which ended there."""
+    """Remove the log of a destroyed map from the archive. It ended with this sequence and timestamp."""
 
     target: ArchiveTarget
     last_sequence: int
@@ -91,7 +92,7 @@ class Forget(msgspec.Struct, tag=True):
 
 
 class Several(msgspec.Struct, tag=True):
-    """Small jobs of several logs, done side by side: each mostly waits for a disk or a bucket."""
+    """Small jobs of several logs, done in parallel: each mostly waits for a disk or a bucket."""
 
     jobs: list[Archive]
 
@@ -100,9 +101,9 @@ Job = Checkpoint | Archive | Compact | Forget | Several
 
 
 class Checkpointed(msgspec.Struct, tag=True):
-    """A snapshot stands whose parts have `size` bytes, and that ends with `last_sequence` (0: there was nothing to hold).
+    """The log has a snapshot, with parts of `size` bytes, that ends with `last_sequence` (0: the log has no entries).
 
-    `is_delta`: what was made is a delta, out of which no delete may go.
+    `is_delta`: the new part is a delta, which keeps all deletes.
     """
 
     last_sequence: int
@@ -113,8 +114,8 @@ class Checkpointed(msgspec.Struct, tag=True):
 class Archived(msgspec.Struct, tag=True):
     """The archive holds the log up to `last_sequence`, whose newest timestamp is `timestamp`.
 
-    `nodes` are those that are registered for the business. `left_out` is, of an archive that this job began with the snapshot,
-    the greatest timestamp of a delete that may not be in it; else 0.
+    `nodes` are those that are registered for the business. If this job began the archive with the snapshot, `left_out` is the
+    greatest timestamp of a delete that may be missing in it; else 0.
     """
 
     last_sequence: int
@@ -124,35 +125,35 @@ class Archived(msgspec.Struct, tag=True):
 
 
 class Kept(msgspec.Struct, tag=True):
-    """How many objects were made, and how many removed."""
+    """The numbers of objects that a compaction wrote and removed."""
 
     written: int
     removed: int
 
 
 class Forgotten(msgspec.Struct, tag=True):
-    """Whether nothing of the log is left in the archive."""
+    """The answer to `Forget`. `gone`: the archive holds no object of the log any more."""
 
     gone: bool
 
 
 class Failed(msgspec.Struct, tag=True):
-    """The job failed; it can simply be asked again. `error` is the name of one of kvwal's errors."""
+    """The answer to a job that failed and can be sent again. `error` is the class name of one of kvwal's errors."""
 
     error: str
     what: str
     hint: str
 
     def exception(self) -> KvwalError:
-        """The error, as it was raised there."""
-        found = next((kind for kind in _all_errors(KvwalError) if kind.__name__ == self.error), KvwalError)
-        error = found.__new__(found)
+        """The error, as the archiver process raised it."""
+        error_class = next((kind for kind in _all_errors(KvwalError) if kind.__name__ == self.error), KvwalError)
+        error = error_class.__new__(error_class)
         KvwalError.__init__(error, self.what, hint=self.hint)
         return error
 
 
 class Answers(msgspec.Struct, tag=True):
-    """Those of `Several`, in their order."""
+    """The answers to `Several`, in the order of its jobs."""
 
     answers: list[Archived | Failed]
 

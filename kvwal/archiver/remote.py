@@ -1,4 +1,4 @@
-"""The parent's end of the archiver process: started when first needed, started again when it died."""
+"""The parent's end of the archiver process, which is started at the first job and again after it died."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from kvwal.ports.tasks import Workers
 
 MODULE = "kvwal.archiver"
 SMALL_BYTES = 1 << 20
-"""Of one log: what is read and built at a time stays small, though several are."""
+"""Limit of a small job, which may run together with others: so the data read and built at a time stays small."""
 AT_ONCE = 32
 T = TypeVar("T", bound=Answer)
 
 
 def start_child() -> Child:
-    """The archiver's process."""
+    """Start the archiver's process."""
     return Child(MODULE)
 
 
 class Archiver:
-    """One job at a time, or several small ones of archiving that wait at the same time. `start` makes the child; `workers` is
-    where waiting for it happens.
+    """The archiver process as its parent sees it. It does one job at a time, or several small archive jobs that wait together.
+
+    `start` starts the child process. `workers` wait for its answers.
     """
 
     def __init__(self, workers: Workers, start: Callable[[], Child] = start_child) -> None:
@@ -37,7 +38,7 @@ class Archiver:
         self._small: deque[tuple[Archive, asyncio.Future[Answer]]] = deque()
 
     async def do(self, job: Job, expected: type[T]) -> T:
-        """Have a job done. Raises what the job raised; `ArchiveError` if the process died over it."""
+        """Send a job and return its answer. Raises the error of the job; `ArchiveError` if the process died during it."""
         if isinstance(job, Archive) and sum(segment.size for segment in job.segments) <= SMALL_BYTES:
             answer = await self._do_small(job)
         else:
@@ -53,36 +54,36 @@ class Archiver:
             return await self._workers.run(lambda: self._ask(job))
 
     async def _do_small(self, job: Archive) -> Answer:
-        """The first that gets the turn takes others with it that wait."""
-        mine: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        waiting = (job, mine)
+        """Do a small job. The first caller that gets the turn sends the waiting jobs of the others with its own."""
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        waiting = (job, answer)
         self._small.append(waiting)
         try:
             async with self._turn:
-                if not mine.done():
+                if not answer.done():
                     await self._do_batch()
         finally:
             if waiting in self._small:
                 self._small.remove(waiting)
-        return await mine
+        return await answer
 
     async def _do_batch(self) -> None:
         batch = [self._small.popleft() for _ in range(min(AT_ONCE, len(self._small)))]
         jobs = [job for job, _ in batch]
         try:
-            found = await self._workers.run(lambda: self._ask(jobs[0] if len(jobs) == 1 else Several(jobs)))
-            answers = found.answers if isinstance(found, Answers) else [found] * len(batch)
+            reply = await self._workers.run(lambda: self._ask(jobs[0] if len(jobs) == 1 else Several(jobs)))
+            answers = reply.answers if isinstance(reply, Answers) else [reply] * len(batch)
             for (_, future), answer in zip(batch, answers, strict=True):
                 future.set_result(answer)
         except KvwalError as error:
             for _, future in batch:
                 future.set_result(Failed(type(error).__name__, error.what, error.hint))
-        finally:  # this task was cancelled: the others do theirs again
-            self._small.extendleft(reversed([each for each in batch if not each[1].done()]))
+        finally:  # if this task was cancelled, the other callers send their jobs again
+            self._small.extendleft(reversed([waiting for waiting in batch if not waiting[1].done()]))
 
     def _ask(self, job: Job) -> Answer:
         if self._child is None:
-            self._child = self._started()
+            self._child = self._start_child()
         try:
             answer: Answer = decode_answer(self._child.ask(encode(job)))
             return answer
@@ -94,7 +95,7 @@ class Archiver:
                 hint="Nothing is lost: the job is done again by a new process.",
             ) from error
 
-    def _started(self) -> Child:
+    def _start_child(self) -> Child:
         try:
             return self._start()
         except OSError as error:
@@ -104,12 +105,12 @@ class Archiver:
             ) from error
 
     async def close(self) -> None:
-        """Let the job under way end, and the process with it."""
+        """Wait for the job that is under way, and end the process."""
         async with self._turn:
             await self._workers.run(self.let_go)
 
     def let_go(self) -> None:
-        """End the process, whose job has ended. Blocks."""
+        """End the process; no job is under way. Blocks."""
         if self._child is not None:
             self._child.close()
             self._child = None

@@ -1,4 +1,4 @@
-"""What the archiver process does with a job. Each can be killed at any instruction and simply run again."""
+"""The work of the archiver process. Each job can be killed at any instruction and run again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from archive import reader, registry, writer
 from archive.layout import Span
-from archive.maintenance import compaction as rewrite
+from archive.maintenance import compaction
 from archive.maintenance.forget import Ended, forget
 from archive.maintenance.tombstones import OlderRows, others_of
 from archive.objects import Objects, open_objects
@@ -45,11 +45,10 @@ from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
 
 OBJECT_BYTES = 64 << 20
-"""Segments that go into one object; it is built in memory."""
-
+"""Limit of the segments that go into one object, which is built in memory."""
 
 Run = Callable[[list[Callable[[], "Archived | Failed"]]], "list[Archived | Failed]"]
-"""Makes calls and returns what they return, in their order."""
+"""Calls the functions and returns their results, in their order."""
 
 
 def _in_turn(calls: list[Callable[[], Archived | Failed]]) -> list[Archived | Failed]:
@@ -57,9 +56,9 @@ def _in_turn(calls: list[Callable[[], Archived | Failed]]) -> list[Archived | Fa
 
 
 def answer(job: Job, disk: Disk = OS_DISK, clock: Clock = SYSTEM, run: Run = _in_turn) -> Answer:
-    """Do the job. An error of ours, or of the operating system, is an answer too. `run` is how several jobs are done."""
+    """Do the job. An error of kvwal or of the operating system is an answer too. `run` does the jobs of `Several`."""
     if isinstance(job, Several):
-        return Answers(run([partial(_archived, each, disk) for each in job.jobs]))
+        return Answers(run([partial(_archived, archive_job, disk) for archive_job in job.jobs]))
     try:
         if isinstance(job, Checkpoint):
             return _checkpoint(job, disk, clock)
@@ -67,7 +66,7 @@ def answer(job: Job, disk: Disk = OS_DISK, clock: Clock = SYSTEM, run: Run = _in
             return _archive(job, disk)
         if isinstance(job, Forget):
             return _forget(job)
-        return _run_compaction(job, clock)
+        return _compact(job, clock)
     except (KvwalError, OSError) as error:
         return _failed(job, error)
 
@@ -100,7 +99,7 @@ def _checkpoint(job: Checkpoint, disk: Disk, clock: Clock) -> Checkpointed:
 
 
 def _tombstones(job: Checkpoint) -> Tombstones:
-    """Without an answer of the archive that other nodes share all deletes stay: a checkpoint never waits for it."""
+    """The deletes that the snapshot may leave out. All deletes stay if the shared archive does not answer."""
     if job.shared is None or not job.deletes_before:
         return Tombstones(job.deletes_before)
     try:
@@ -118,7 +117,7 @@ def _opened(url: str, options: bytes) -> Objects:
 
 
 def open_target(target: ArchiveTarget) -> Objects:
-    """The archive of a target; opened once."""
+    """The archive of a target, which is opened once."""
     return _opened(target.url, msgspec.json.encode(target.options))
 
 
@@ -132,7 +131,7 @@ def _archive(job: Archive, disk: Disk) -> Archived:
     decode = entry_decoder()
     wanted = [ref for ref in job.segments if ref.last > last]
     _check_same_log(job, objects, covered)
-    begins = wanted[0].first if wanted else _snapshot_ends(disk, Path(job.folder)) + 1
+    begins = wanted[0].first if wanted else _snapshot_end(disk, Path(job.folder)) + 1
     if last == 0 and begins > 1:
         last, seeded, left_out = _seed(job, disk, objects, decode, begins)
         timestamp = max(timestamp, seeded)
@@ -146,13 +145,14 @@ def _archive(job: Archive, disk: Disk) -> Archived:
     for batch in _batches(wanted):
         timestamp = max(timestamp, _put(objects, job.target, disk, decode, batch))
         last = batch[-1].last
-    nodes = [found.node for found in registry.registered(objects, place.namespace, place.cluster, place.business)]
+    nodes = [other.node for other in registry.registered(objects, place.namespace, place.cluster, place.business)]
     return Archived(last, timestamp, nodes, left_out)
 
 
 def _check_same_log(job: Archive, objects: Objects, covered: Coverage) -> None:
-    """The log must have the seal with which the archive ends, and go on from there: an older copy of its folder, or one that
-    went on beside it, has other entries under the same numbers.
+    """Check that the log has the seal with which the archive ends, and goes on from there. Raises ArchiveError.
+
+    An older copy of the log's folder, or a copy that was written to as well, has other entries under the same sequences.
     """
     last = covered.last
     if not last:
@@ -194,38 +194,41 @@ def _put(objects: Objects, target: ArchiveTarget, disk: Disk, decode: Decode, ba
 
 
 def read_sealed(disk: Disk, segment: SealedSegment, decode: Decode) -> list[Entry]:
-    """The entries of a sealed segment; `CorruptLog` if it is not whole or not the one that was sealed."""
+    """The entries of a sealed segment. Raises `CorruptLog` if it is not whole, or not the segment that was sealed."""
     with disk.view(segment.path) as buffer:
-        found = SegmentReader(segment.path, buffer)
-        entries = [entry for block in found.entries(decode) for entry in block]
-        if found.ending() is not SegmentEnd.SEALED or found.seal_crc != segment.crc:
-            raise found.damage()
+        segment_reader = SegmentReader(segment.path, buffer)
+        entries = [entry for block in segment_reader.entries(decode) for entry in block]
+        if segment_reader.ending() is not SegmentEnd.SEALED or segment_reader.seal_crc != segment.crc:
+            raise segment_reader.damage()
     return entries
 
 
-def _snapshot_ends(disk: Disk, folder: Path) -> int:
+def _snapshot_end(disk: Disk, folder: Path) -> int:
     snapshots = log_files(disk, folder)[1]
     return snapshots[-1].number if snapshots else 0
 
 
 def _seed(job: Archive, disk: Disk, objects: Objects, decode: Decode, begins: int) -> tuple[int, int, int]:
-    """Begin an archive for a log whose first segments are gone: with its snapshot, whose horizon is its last timestamp."""
+    """Begin an archive with the log's snapshot, because its first segments are gone. The horizon is the last timestamp.
+
+    Returns the last sequence, the last timestamp, and the greatest timestamp of a delete that the snapshot may lack.
+    """
     folder = Path(job.folder)
-    found = open_snapshot(disk, folder, log_files(disk, folder)[1])
-    if found is None or found.header.last_sequence < begins - 1:
+    snapshot = open_snapshot(disk, folder, log_files(disk, folder)[1])
+    if snapshot is None or snapshot.header.last_sequence < begins - 1:
         raise ArchiveGap(
             f"{folder}: sequences 1–{begins - 1} are in no segment and in no snapshot, so the archive cannot begin.",
             hint="Restore from the archive that holds them.",
         )
-    header = found.header
-    entries = [entry for block in found.whole(decode) for entry in block]
+    header = snapshot.header
+    entries = [entry for block in snapshot.whole(decode) for entry in block]
     entries = entries or [time_mark(header.last_timestamp)]  # an object needs a row, and an empty snapshot has none
     writer.put_segment(
         objects, job.target.where(), Span(1, header.last_sequence, header.last_timestamp),
         to_table([(header.last_sequence, entry) for entry in entries]),
         log_id=job.target.log_id, previous_crc=0, seal_crcs=[header.last_crc],
     )  # fmt: skip
-    return header.last_sequence, header.last_timestamp, found.left_out
+    return header.last_sequence, header.last_timestamp, snapshot.left_out
 
 
 def _forget(job: Forget) -> Forgotten:
@@ -233,10 +236,10 @@ def _forget(job: Forget) -> Forgotten:
     return Forgotten(forget(open_target(job.target), job.target.where(), end, DROPPED))
 
 
-def _run_compaction(job: Compact, clock: Clock) -> Kept:
+def _compact(job: Compact, clock: Clock) -> Kept:
     objects = open_target(job.target)
     place = job.target.where()
     now = clock.wall_ms()
-    written = rewrite.rewrite(objects, place, now_ms=now, history_ms=job.history_ms)
-    removed = rewrite.gc(objects, place, now_ms=now, grace_ms=job.grace_ms)
+    written = compaction.rewrite(objects, place, now_ms=now, history_ms=job.history_ms)
+    removed = compaction.gc(objects, place, now_ms=now, grace_ms=job.grace_ms)
     return Kept(len(written), len(removed))

@@ -1,1 +1,1 @@
-"""The command line. `main` is light and answers a plain `kvwal get` by itself; `app` holds every command."""
+"""Command line of kvwal. `main` loads little and answers a plain `kvwal get` by itself; `app` holds every command."""

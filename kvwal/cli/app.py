@@ -1,4 +1,4 @@
-"""Every command of `kvwal`, in the order in which help lists them."""
+"""Commands of `kvwal`, in the order in which help lists them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import typer
 
 import kvwal
 from kvwal.cli import show
-from kvwal.cli.commands import archives, data, doctor, jobs, logs, query, record, store, transfer
+from kvwal.cli.bundles import unbundle
+from kvwal.cli.commands import archives, bench, checkpoint, data, doctor, jobs, logs, query, record, stats, transfer
 from kvwal.node import command
 
 app = typer.Typer(
@@ -23,7 +24,7 @@ app = typer.Typer(
 
 
 def print_version(wanted: bool) -> None:
-    """Say which kvwal this is, and end."""
+    """Print the version of kvwal, and exit."""
     if wanted:
         show.say(f"kvwal {kvwal.__version__}")
         raise typer.Exit
@@ -35,7 +36,7 @@ def begin(
         bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """What stands before a command."""
+    """Options that stand before the command's name."""
 
 
 COMMANDS: list[tuple[str, list[Callable[..., None]]]] = [
@@ -43,14 +44,35 @@ COMMANDS: list[tuple[str, list[Callable[..., None]]]] = [
         "Entries",
         [data.put, data.get, data.delete, data.history, data.scan, query.query, transfer.export, transfer.import_],
     ),
-    ("The store", [store.checkpoint, store.stats, doctor.doctor, store.bench]),
+    ("The store", [checkpoint.checkpoint, stats.stats, doctor.doctor, bench.bench]),
     ("The archive", [archives.restore]),
     ("The cluster", [command.node]),
     ("Spark", [record.record, jobs.jobs]),
 ]
+"""The commands of one word, by the panel of help that lists them."""
+
+GROUPS: list[tuple[str, str, str, list[Callable[..., None]]]] = [
+    ("log", "The store", "Look into the log's own files.", [logs.log_dump, logs.log_verify, logs.log_repair]),
+    (
+        "archive",
+        "The archive",
+        "The archive: sorted, immutable objects in a folder or a bucket.",
+        [
+            archives.archive_run,
+            archives.archive_list,
+            archives.archive_verify,
+            archives.archive_rewrite,
+            archives.archive_gc,
+        ],
+    ),
+]
+"""The commands of two words: the first word, its panel and help text, and the functions `<first word>_<second word>`."""
 
 for panel, functions in COMMANDS:
     for function in functions:
-        app.command(function.__name__.rstrip("_"), rich_help_panel=panel)(function)
-app.add_typer(logs.log_app, name="log", rich_help_panel="The store")
-app.add_typer(archives.archive_app, name="archive", rich_help_panel="The archive")
+        app.command(function.__name__.rstrip("_"), rich_help_panel=panel)(unbundle(function))
+for name, panel, text, functions in GROUPS:
+    group = typer.Typer(help=text, no_args_is_help=True)
+    for function in functions:
+        group.command(function.__name__.removeprefix(f"{name}_"))(unbundle(function))
+    app.add_typer(group, name=name, rich_help_panel=panel)

@@ -1,7 +1,7 @@
-"""The entry of the command line.
+"""Entry point of the command line.
 
-A plain `kvwal get ROOT BUSINESS KEY` is what shell scripts call in loops, and typer alone takes longer to load than such a
-command may last. So it is answered here, with nothing loaded but the reader of the log; everything else goes to `app`.
+Shell scripts call a plain `kvwal get ROOT BUSINESS KEY` in loops, and loading typer takes longer than this command may take. So
+`main` answers it with the reader of the log alone; every other command goes to `app`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from kvwal.history.tail_reader import live_entry
 from kvwal.ports.disk import OS_DISK
 
 INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells give it to a program that SIGINT ended."""
 
 
 def main() -> None:
-    """Run the command that was typed, and leave with its exit code."""
+    """Run the command that was typed, and exit with its exit code."""
     sys.excepthook = report_bug
     prepare_streams()
     try:
@@ -39,7 +40,10 @@ def main() -> None:
 
 
 def run() -> None:
-    """Run it. `SystemExit` with the exit code, unless that is 0; `OutputFailed` where its answer was not taken."""
+    """Run the command that was typed.
+
+    Raises `SystemExit` with an exit code other than 0, and `OutputFailed` if standard output did not take the answer.
+    """
     try:
         if is_plain_get(sys.argv[1:]) and answer(*sys.argv[2:]):
             return
@@ -57,27 +61,27 @@ def run() -> None:
 
 
 def fail(sentence: str, code: int) -> NoReturn:
-    """Say what is wrong behind what was printed, and leave."""
+    """Print an error after the output so far, and exit."""
     sys.stdout.flush()
     print("\n".join(map(visible, f"kvwal: {sentence}".split("\n"))), file=sys.stderr)
     sys.exit(code)
 
 
 def log_to_stderr() -> None:
-    """What kvwal and its libraries log is no part of an answer."""
+    """Send log lines of kvwal and its libraries to standard error, apart from the answer."""
     from kvwal.ports.logger import log_to
 
     log_to(sys.stderr, logging.Formatter("kvwal: %(message)s"), level=logging.WARNING, own_level=logging.WARNING)
 
 
 def is_plain_get(typed: list[str]) -> bool:
-    """Whether this is `get ROOT BUSINESS KEY` and nothing else."""
+    """Whether the arguments are `get ROOT BUSINESS KEY` without any option."""
     plain = len(typed) == 4 and typed[0] == "get" and not any(word.startswith("-") for word in typed)
     return plain and is_text(typed[3])
 
 
 def answer(root: str, business: str, key: str) -> bool:
-    """Print the value of a text key over all nodes, in the default namespace and cluster; False if there is none to print."""
+    """Print the value of a text key over all nodes, in the default namespace and cluster. False if the key is absent."""
     data, key_class = registry.encode_key(key)
     now_ms = time.time_ns() // 1_000_000
     entry = live_entry(OS_DISK, Path(root), "default", "local", business, None, (key_class, data), now_ms)
@@ -89,7 +93,7 @@ def answer(root: str, business: str, key: str) -> bool:
 
 
 def report_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """An error that nobody foresaw: the trace is what a report needs, and the exit code says whose fault it is."""
+    """Exception hook for a bug of kvwal: print the trace, and exit with the exit code of bugs."""
     sys.__excepthook__(kind, error, trace)
     print(
         "kvwal: this is a bug; please report it with the lines above. What was acknowledged is safe.", file=sys.stderr

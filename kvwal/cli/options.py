@@ -1,11 +1,15 @@
-"""What many commands share: their arguments and options, and how a store is opened from them."""
+"""Arguments and options that several commands share, the bundles of them, and the stores and archives that they select.
+
+The fields of a bundle are parameters of the command: see `kvwal.cli.bundles`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +17,7 @@ import kvwal
 from archive.layout import Place
 from archive.objects import Objects, open_objects
 from kvwal.cli import show
+from kvwal.cli.text import parse_key
 from kvwal.config import MOST_SECONDS, is_seconds
 from kvwal.errors import ArchiveError, ConfigError
 from kvwal.log.files.names import find_places
@@ -22,11 +27,12 @@ from kvwal.store.options import ARCHIVE_FOLDER
 from kvwal.store.sync import ReadOnlyStore
 
 ALL = "*"
-LOOK = "See what is there with `kvwal doctor`."
+"""The value of --namespace and --cluster that selects all of them."""
+_LOOK = "See what is there with `kvwal doctor`."
 
 
 def complete_business(context: typer.Context, incomplete: str) -> list[str]:
-    """Businesses under the ROOT that was typed, for the shell."""
+    """Completion of BUSINESS for the shell: the businesses under the ROOT that was typed."""
     root = context.params.get("root")
     if root is None:
         return []
@@ -48,7 +54,7 @@ Business = Annotated[
     ),
 ]
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The key, as text (see --key-class).", show_default=False)]
-KeyClass = Annotated[str, typer.Option(help="What KEY stands for: str, int, float, bool, bytes or none.")]
+KeyClass = Annotated[str, typer.Option(help="The class of KEY: str, int, float, bool, bytes or none.")]
 Namespace = Annotated[str, typer.Option(help="The namespace.", rich_help_panel="Which log")]
 AnyNamespace = Annotated[str, typer.Option(help="The namespace; '*' for all of them.", rich_help_panel="Which log")]
 Cluster = Annotated[str, typer.Option(help="The cluster.", rich_help_panel="Which log")]
@@ -71,7 +77,7 @@ Resume = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Keep notes of what was read and found sound in FILE: run again after an interruption, it goes on from there.",
+        help="Note in FILE which files are sound; the same command, run again after an interruption, skips them.",
         show_default=False,
     ),
 ]
@@ -79,34 +85,48 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 def check_number(option: typer.CallbackParam, value: float) -> float:
-    """`ConfigError` unless it is 0 or more, and finite."""
+    """Raise `ConfigError` unless the number of an option is 0 or more, and finite."""
     if not 0 <= value <= MOST_SECONDS:
         raise ConfigError(f"--{option.name} {value:g} must be 0 or more, and finite.")
     return value
 
 
 def check_time(option: typer.CallbackParam, value: float) -> float:
-    """`ConfigError` unless it is a time that can be waited."""
+    """Raise `ConfigError` unless the seconds of an option are above 0 and finite."""
     if not is_seconds(value):
         raise ConfigError(f"--{option.name} {value:g} must be a number of seconds, above 0 and finite.")
     return value
 
 
-class Where(NamedTuple):
-    """Which logs a command is about. `archive` None: the default; 'none': no archive."""
+@dataclass(frozen=True)
+class EntryKey:
+    """Bundle: the key of one entry."""
 
-    root: Path
-    namespace: str = "default"
-    cluster: str = "local"
-    node: str | None = None
-    archive: str | None = None
+    business: Business
+    key: Key
+    key_class: KeyClass = "str"
+
+    def decoded(self) -> Any:
+        """The key as a program gives it to the map."""
+        return parse_key(self.key, self.key_class)
+
+
+@dataclass(frozen=True)
+class LogSelection:
+    """Bundle: the root of a store, and which of its logs. `archive` None: the default archive; 'none': no archive."""
+
+    root: Root
+    namespace: Namespace = "default"
+    cluster: Cluster = "local"
+    node: Node = None
+    archive: Archive = None
 
     @contextmanager
     def open(self, *, read_only: bool = False, accept_clock: bool = False) -> Iterator[kvwal.Store]:
-        """The store, for one command, with a bar while logs are recovered."""
-        more: dict[str, Any] = {}
+        """Open the store for one command, with a progress bar while logs are recovered."""
+        archive: dict[str, Any] = {}
         if self.archive is not None:
-            more["archive"] = None if self.archive == "none" else self.archive
+            archive["archive"] = None if self.archive == "none" else self.archive
         with (
             show.progress() as report,
             kvwal.open(
@@ -117,14 +137,14 @@ class Where(NamedTuple):
                 read_only=read_only,
                 accept_clock=accept_clock,
                 progress=report,
-                **more,
+                **archive,
             ) as store,
         ):
             yield store
 
     @contextmanager
     def reader(self) -> Iterator[ReadOnlyStore]:
-        """The store, for one command that only reads."""
+        """Open the store read-only for one command."""
         with self.open(read_only=True) as store:
             if not isinstance(store, ReadOnlyStore):
                 raise TypeError(f"{store!r} was opened to be read only")
@@ -132,7 +152,10 @@ class Where(NamedTuple):
 
     @contextmanager
     def open_all(self, *, accept_clock: bool = False) -> Iterator[tuple[kvwal.Store, int]]:
-        """The store with every business open, and how many those are; `ConfigError` if there is none."""
+        """Open the store and every business in it; yield the store and the number of businesses.
+
+        Raises `ConfigError` if there is none.
+        """
         self.logs()
         with self.open(accept_clock=accept_clock) as store:
             names = store.businesses()
@@ -141,48 +164,65 @@ class Where(NamedTuple):
             yield store, len(names)
 
     def check_archived(self, store: kvwal.Store) -> None:
-        """`ArchiveError` if an archive was named, and the closed store could not bring its tail there."""
+        """Raise `ArchiveError` if an archive was named and the closed store could not archive the tail of its logs."""
         if self.archive in (None, "none"):
             return
-        for business, found in store.stats()["businesses"].items():
-            if found["archive_error"]:
+        for business, stats in store.stats()["businesses"].items():
+            if stats["archive_error"]:
                 raise ArchiveError(
-                    f"{business}: it is written, and durable in {self.root}, but not archived: {found['archive_error']}",
+                    f"{business}: it is written, and durable in {self.root}, but not archived: {stats['archive_error']}",
                     hint="Run `kvwal archive run` once the archive answers.",
                 )
 
     def objects(self) -> Objects | None:
-        """The archive that is meant; None for 'none', and where the default one was not begun."""
+        """The selected archive; None for 'none', and if the default archive does not exist yet."""
         return archive_of(str(self.root), self.archive)
 
     def namespaces(self, business: str) -> list[str]:
-        """The namespace, or, for '*', every one under the root that has this business."""
+        """The selected namespace; for '*', every namespace under the root that has this business."""
         if self.namespace != ALL:
             return [self.namespace]
-        found = sorted({place.namespace for place in self.places(business)})
-        if not found:
-            raise ConfigError(f"{self.root}: no namespace has a business {business!r}.", hint=LOOK)
-        return found
+        namespaces = sorted({place.namespace for place in self.places(business)})
+        if not namespaces:
+            raise ConfigError(f"{self.root}: no namespace has a business {business!r}.", hint=_LOOK)
+        return namespaces
 
     def places(self, business: str | None = None) -> list[Place]:
-        """Every log under the root that is meant."""
+        """The selected logs under the root; may be none."""
         namespace = None if self.namespace == ALL else self.namespace
-        found = find_places(OS_DISK, self.root, namespace, self.cluster, business)
-        return [place for place in found if self.node in (None, place.node)]
+        places = find_places(OS_DISK, self.root, namespace, self.cluster, business)
+        return [place for place in places if self.node in (None, place.node)]
 
     def logs(self, business: str | None = None) -> list[Place]:
-        """The same; `ConfigError` if there is none: a wrong name must not look like a store in which all is well."""
-        found = self.places(business)
-        if not found:
-            meant = "/".join(filter(None, (self.namespace, self.cluster, business)))
+        """The selected logs under the root. Raises `ConfigError` if there is none: after a mistyped name a command must not
+        report that all is well.
+        """
+        places = self.places(business)
+        if not places:
+            selected = "/".join(filter(None, (self.namespace, self.cluster, business)))
             of_node = f" on node {self.node}" if self.node else ""
-            raise ConfigError(f"{self.root} holds no log of {meant}{of_node}.", hint=LOOK)
-        return found
+            raise ConfigError(f"{self.root} holds no log of {selected}{of_node}.", hint=_LOOK)
+        return places
+
+
+@dataclass(frozen=True)
+class WideLogSelection(LogSelection):
+    """Bundle: a selection of logs in one namespace or in all of them."""
+
+    namespace: AnyNamespace = "default"
+
+
+@dataclass(frozen=True)
+class WholeRootSelection(LogSelection):
+    """Bundle: a selection of logs whose default is all namespaces and all clusters under the root."""
+
+    namespace: AnyNamespace = ALL
+    cluster: AnyCluster = ALL
 
 
 def archive_of(root: str, option: str | None) -> Objects | None:
-    """The archive that is meant: what `--archive` says, else the folder _archive of a root. None for 'none', and where there is
-    no such folder.
+    """The archive that `--archive` names, else the folder _archive of the root. None for 'none', and if that folder does not
+    exist.
     """
     if option is not None:
         return None if option == "none" else open_objects(option)
@@ -192,7 +232,10 @@ def archive_of(root: str, option: str | None) -> Objects | None:
 
 @contextmanager
 def scrub_notes(file: Path | None, subject: str) -> Iterator[Notes]:
-    """The notes of a scrub of `subject`: in `file`, with a word on what an earlier run left there, or of this run only."""
+    """Open the notes of a scrub of `subject` in `file`, and say on stderr what an interrupted run left there.
+
+    Without a file, the notes are in memory and end with the command.
+    """
     if file is None:
         yield NotesInMemory()
         return

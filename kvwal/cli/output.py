@@ -1,4 +1,7 @@
-"""Standard streams of a command, as a pipe has them: closed, full, or left by the reader. Light: `kvwal get` loads it."""
+"""Standard streams of a command, which may be closed, full, or left by their reader.
+
+`kvwal get` loads this module, so it imports little.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,13 @@ import sys
 from typing import Any
 
 UNWRITTEN = 5
-"""Exit code of a command that did its work, and whose answer standard output did not take."""
+"""Exit code of a command that did its work, but could not print its answer on standard output."""
 READER_GONE = 141
-"""Exit code when the reader of the output has seen enough: what a shell tells of a program that SIGPIPE ended."""
+"""Exit code after the reader of the output closed its pipe, as shells give it to a program that SIGPIPE ended."""
 
 
 class OutputFailed(Exception):
-    """Standard output takes no more. No OSError, so that nothing on the way takes it for a failure of the store."""
+    """A write to standard output failed. It is no `OSError`, so that no handler takes it for an error of the store."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
@@ -30,16 +33,18 @@ class _Output(io.FileIO):
 
 
 def prepare_streams() -> None:
-    """Have all three streams there, and failures of standard output known by their class.
+    """Open closed streams, and make standard output raise `OutputFailed`.
 
-    A stream that was closed would give its number to the next file that is opened, a log's: it is held by /dev/null, which
-    takes no output where the stream is standard output.
+    The number of a closed stream would be given to the next opened file, a log's file for example. So /dev/null takes the
+    place of a closed stream; for standard output it is opened so that writes to it fail.
     """
     for number, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, flags), True)  # it gets the lowest number that is free: this one
+            os.set_inheritable(
+                os.open(os.devnull, flags), True
+            )  # the file gets the lowest free number, which is this one
     if sys.stdin is None:
         sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     if sys.stderr is None:
@@ -53,9 +58,9 @@ def prepare_streams() -> None:
 
 
 def leave(failed: OutputFailed) -> int:
-    """Let go of standard output, and say why on standard error, unless its reader left. The exit code."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)  # what is still in a buffer goes there at the end
+    """Give up standard output, and print the reason on standard error unless the reader left. Returns the exit code."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)  # the buffer of standard output is flushed there at exit
     if isinstance(failed.error, BrokenPipeError):
         return READER_GONE
     print(

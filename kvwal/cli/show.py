@@ -1,4 +1,4 @@
-"""How the command line prints: tables for people, JSON for programs, progress on a terminal."""
+"""Output of the command line: lines and rows for people, JSON and CSV for programs, progress bars on a terminal."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from itertools import chain, islice
 from typing import Any
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -23,19 +21,15 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
 from rich.text import Text
 
+from kvwal.cli.tables import print_table
 from kvwal.cli.text import line, visible
 
 Report = Callable[[int, int, str], None]
 
-SAMPLE = 1_000
-"""Rows that say how wide the columns of a table are."""
-WIDEST = 80
-"""Characters of the widest column of a long table."""
 DAMAGED = 4
-"""Exit code of a command that found damaged data, and printed what it found."""
+"""Exit code of a command that found damaged data and printed its findings."""
 
 
 class Format(StrEnum):
@@ -47,122 +41,84 @@ class Format(StrEnum):
 
 
 def say(text: str) -> None:
-    """A line on stdout, as it is."""
+    """Print a line on stdout."""
     print(text)
 
 
 def write(data: bytes) -> None:
-    """Bytes on stdout, and a line's end."""
+    """Print bytes and a line's end on stdout."""
     sys.stdout.flush()
     sys.stdout.buffer.write(data + b"\n")
     sys.stdout.buffer.flush()
 
 
 def json_line(content: Any) -> None:
-    """One line of JSON on stdout."""
+    """Print one line of JSON on stdout."""
     write(line(content))
 
 
+def answer(content: Any, sentence: str, json: bool) -> None:
+    """Print the answer of a command: with `--json` the content as a line of JSON, else the sentence."""
+    if json:
+        json_line(content)
+    else:
+        say(sentence)
+
+
 def note(text: str) -> None:
-    """A line on stderr: what is no part of the answer."""
+    """Print a line on stderr: a remark that is no part of the answer."""
     print(visible(text), file=sys.stderr)
 
 
-def json_lines(found: Iterable[Any]) -> None:
-    """One line of JSON for each, without waiting for one another."""
+def json_lines(contents: Iterable[Any]) -> None:
+    """Print one line of JSON for each content, as it comes."""
     sys.stdout.flush()
-    for content in found:
+    for content in contents:
         sys.stdout.buffer.write(line(content) + b"\n")
     sys.stdout.buffer.flush()
 
 
-def rows(names: Sequence[str], found: Iterable[Sequence[Any]], form: Format) -> None:
-    """Rows under these names: a table, a JSON object a line, or CSV with a head."""
+def rows(names: Sequence[str], lines: Iterable[Sequence[Any]], form: Format) -> None:
+    """Print rows under these names: a table, a JSON object a line, or CSV with a head."""
     if form is Format.json:
-        json_lines(dict(zip(names, row, strict=True)) for row in found)
+        json_lines(dict(zip(names, row, strict=True)) for row in lines)
     elif form is Format.csv:
         writer = csv.writer(sys.stdout)
         writer.writerow(names)
-        writer.writerows([csv_cell(value) for value in row] for row in found)
+        writer.writerows([csv_cell(value) for value in row] for row in lines)
     else:
-        table(names, found)
+        print_table(names, lines)
 
 
-def table(names: Sequence[str], found: Iterable[Sequence[Any]]) -> None:
-    """A table; numbers stand to the right. A cell is text, never markup. A pipe gets it unfolded.
-
-    The first rows say how wide the columns are. Those of a long table are printed as they come, and none is kept.
-    """
-    coming = iter(found)
-    body = [list(row) for row in islice(coming, SAMPLE)]
-    numeric = []
-    for column in range(len(names)):
-        kinds = {type(row[column]) for row in body} - {type(None)}
-        numeric.append(bool(kinds) and kinds <= {int, float})
-    beyond = next(coming, None)
-    if beyond is not None:
-        stream(names, numeric, body, chain([beyond], coming))
-        return
-    drawn = Table(box=None, pad_edge=False, header_style="bold", show_header=any(names))
-    for name, right in zip(names, numeric, strict=True):
-        drawn.add_column(name, justify="right" if right else "left", overflow="fold")
-    for row in body:
-        drawn.add_row(*(cell(value) for value in row))
-    console = Console(markup=False, highlight=False, emoji=False)
-    if not console.is_terminal:
-        console.width = 10_000
-    console.print(drawn)
+def table_or_json(names: Sequence[str], lines: Iterable[Sequence[Any]], json: bool) -> None:
+    """Print rows as a table, or with `--json` as a JSON object a line."""
+    rows(names, lines, Format.json if json else Format.table)
 
 
-def stream(
-    names: Sequence[str], numeric: Sequence[bool], body: list[list[Any]], coming: Iterable[Sequence[Any]]
-) -> None:
-    """A long table, row by row: a cell that is wider than its column moves the rest of its row."""
-    cells = [list(names), *([cell(value) for value in row] for row in body)]
-    widths = [min(WIDEST, max(cell_len(row[column]) for row in cells)) for column in range(len(names))]
-    for row in chain(cells, ([cell(value) for value in row] for row in coming)):
-        padded = []
-        for text, width, right in zip(row, widths, numeric, strict=True):
-            space = " " * (width - cell_len(text))
-            padded.append(space + text if right else text + space)
-        print("  ".join(padded).rstrip())
-
-
-def outcome(names: Sequence[str], found: Sequence[Sequence[Any]], json: bool, nothing: str) -> None:
-    """Rows as JSON or as a table; for people, a sentence where there are none."""
-    if found or json:
-        rows(names, found, Format.json if json else Format.table)
+def outcome(names: Sequence[str], lines: Sequence[Sequence[Any]], json: bool, nothing: str) -> None:
+    """Print rows as JSON or as a table; for people, the sentence `nothing` if there are no rows."""
+    if lines or json:
+        table_or_json(names, lines, json)
     else:
         say(nothing)
 
 
-def cell(value: Any) -> str:
-    """A value in a table."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, dict | list):
-        return line(value).decode()
-    return f"{value:,}" if isinstance(value, int) else visible(str(value))
-
-
 def csv_cell(value: Any) -> Any:
-    """A value in CSV: nothing for None, JSON for what only JSON can say."""
+    """A value in CSV: empty for None, JSON for a bool, an object or a list."""
     if value is None:
         return ""
     return line(value).decode() if isinstance(value, bool | dict | list) else value
 
 
 class Bars:
-    """Progress on a terminal, drawn from the first report until everything reported is done."""
+    """Progress bars on a terminal, drawn from the first report until every reported task is done."""
 
     def __init__(self) -> None:
         self._bar: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
 
     def report(self, done: int, total: int, what: str) -> None:
-        """`done` of `total` (0: nobody knows) of `what`."""
+        """Show that `done` of `total` (0: unknown) of the task `what` is done."""
         if not sys.stderr.isatty():
             return
         if self._bar is None:
@@ -175,7 +131,7 @@ class Bars:
             self.stop()
 
     def stop(self) -> None:
-        """Clear the terminal of it; a later report draws anew."""
+        """Clear the bars from the terminal; a later report draws them anew."""
         if self._bar is not None:
             self._bar.stop()
         self._bar = None
@@ -183,15 +139,15 @@ class Bars:
 
 
 class Rate(ProgressColumn):
-    """How many a second, once that is known."""
+    """Column with the rate of a task in units a second; empty until the rate is known."""
 
     def render(self, task: Task) -> Text:
-        """One cell."""
+        """The cell of one task."""
         return Text(f"{task.speed:,.0f}/s" if task.speed else "")
 
 
 def new_bar() -> Progress:
-    """What is being done, how far it is, its rate, the time gone and the time left."""
+    """Bars with a task's name, its progress, its rate, the time gone and the time left."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -205,7 +161,7 @@ def new_bar() -> Progress:
 
 @contextmanager
 def progress() -> Iterator[Report]:
-    """What it yields is called with (done, total, what is being done) and draws bars, on a terminal only."""
+    """Yield a function that draws bars on a terminal; its arguments are done, total (0: unknown) and the task's name."""
     bars = Bars()
     try:
         yield bars.report

@@ -1,4 +1,7 @@
-"""Entries and times as text and as JSON. Light on purpose: `kvwal get` imports it, and nothing that takes time to load."""
+"""Entries and times as text and as JSON.
+
+`kvwal get` loads this module, so it imports nothing that takes long to load.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,12 @@ KEY_CLASSES = ("str", "int", "float", "bool", "bytes", "none")
 
 
 def codec_of(class_name: str) -> str:
-    """The codec in an entry's class: the part behind the structure's name, where there is one."""
+    """Codec's name in an entry's class: the part behind the structure's name, or the whole class."""
     return class_name.rpartition(":")[2]
 
 
 def decoded(data: bytes, class_name: str) -> Any:
-    """What the bytes hold. A class that only somebody's program knows is read as JSON if it is JSON, else left as bytes."""
+    """Value that the bytes stand for. Bytes of an unknown class are read as JSON if they are JSON, else returned as they are."""
     name = codec_of(class_name)
     if name in registry.by_name:
         return registry.decode(data, name)
@@ -38,7 +41,7 @@ def decoded(data: bytes, class_name: str) -> Any:
 
 
 def shown(data: bytes, class_name: str) -> bytes:
-    """A value for a terminal or a pipe: text and bytes as they are, anything else as JSON in one line."""
+    """Value for a terminal or a pipe: text and bytes as they are, other values as JSON in one line."""
     value = decoded(data, class_name)
     if isinstance(value, bytes):
         return value
@@ -46,7 +49,7 @@ def shown(data: bytes, class_name: str) -> bytes:
 
 
 def label(data: bytes, class_name: str) -> str:
-    """A key or value for a table: what `shown` says, with bytes that are no text as hex."""
+    """Key or value for a table: the output of `shown`, with bytes that are no UTF-8 as hex."""
     value = shown(data, class_name)
     try:
         return value.decode()
@@ -58,35 +61,37 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\
 
 
 def visible(text: str) -> str:
-    """Text for a terminal: characters that would steer it, turn its direction or end its line are shown, not sent."""
-    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+    """Text for a terminal: control characters, line ends and marks of text direction are escaped."""
+    return _UNSEEN.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def as_json(entry: DataEntry) -> dict[str, Any]:
-    """An entry for a program. Timestamps are strings, because JSON's numbers end before them; bytes are base64 and say so."""
-    found: dict[str, Any] = {"key_class": entry.key_class, "value_class": entry.value_class, "deleted": entry.deleted}
+    """Fields of an entry, for a program. Timestamps are strings, because they exceed the numbers of JSON. Bytes are base64, and
+    `key_encoding` or `value_encoding` says so.
+    """
+    fields: dict[str, Any] = {"key_class": entry.key_class, "value_class": entry.value_class, "deleted": entry.deleted}
     for name, data, class_name in (("key", entry.key, entry.key_class), ("value", entry.value, entry.value_class)):
         if name == "value" and entry.deleted:
-            found[name] = None
+            fields[name] = None
             continue
         content = decoded(data, class_name)
         if isinstance(content, bytes):
-            found[f"{name}_encoding"] = "base64"
+            fields[f"{name}_encoding"] = "base64"
             content = base64.b64encode(content).decode()
-        found[name] = content
-    found |= {"timestamp": str(entry.timestamp), "time": to_text(entry.timestamp)}
+        fields[name] = content
+    fields |= {"timestamp": str(entry.timestamp), "time": to_text(entry.timestamp)}
     if entry.expires:
-        found["expires"] = to_text(entry.expires << 16)
-    return found
+        fields["expires"] = to_text(entry.expires << 16)
+    return fields
 
 
 def line(content: Any) -> bytes:
-    """Anything JSON-able as one line of JSON."""
+    """Content as one line of JSON."""
     return _encode_json(content)
 
 
 def is_text(typed: str) -> bool:
-    """Whether what was typed is UTF-8."""
+    """Whether the typed text is UTF-8."""
     try:
         typed.encode()
     except UnicodeEncodeError:
@@ -95,7 +100,7 @@ def is_text(typed: str) -> bool:
 
 
 def check_text(what: str, typed: str) -> str:
-    """What was typed, if it is UTF-8, else a `ConfigError`."""
+    """The typed text. Raises `ConfigError` if it is not UTF-8."""
     if is_text(typed):
         return typed
     raise ConfigError(
@@ -105,7 +110,7 @@ def check_text(what: str, typed: str) -> str:
 
 
 def parse_value(text: str) -> Any:
-    """VALUE as the command line takes it: JSON where it is JSON, else the text itself, or its bytes where they are no text."""
+    """Value of the argument VALUE: JSON if the text is JSON, else the text, or its bytes if they are not UTF-8."""
     if not is_text(text):
         return os.fsencode(text)
     try:
@@ -115,7 +120,7 @@ def parse_value(text: str) -> Any:
 
 
 def parse_key(text: str, class_name: str) -> Any:
-    """KEY as the command line takes it: text, or what `--key-class` says the text stands for."""
+    """Key of the argument KEY: the text, or its value of the class that `--key-class` names."""
     if class_name == "str":
         return check_text("the key", text)
     if class_name == "bytes":
@@ -134,7 +139,7 @@ def parse_key(text: str, class_name: str) -> Any:
 
 
 def parse_time(text: str) -> int:
-    """The timestamp that a date and time, or a timestamp, stands for. Without a zone it is local time."""
+    """Timestamp of a typed date and time, or of a typed timestamp. A time without a zone is local time."""
     if text.isdecimal():
         return to_timestamp(int(text))
     try:

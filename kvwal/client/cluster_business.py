@@ -10,10 +10,9 @@ from hazelcast.future import Future as HazelcastFuture
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from kvwal.client.failures import translate, would_wait
-from kvwal.client.history import ask
 from kvwal.client.link import Link, is_reactor
+from kvwal.client.member_tasks import ask_history, send_transaction
 from kvwal.client.memory import ClusterMemory, make_entry, to_data
-from kvwal.client.transactions import send
 from kvwal.cluster.requests import Question
 from kvwal.codecs import registry
 from kvwal.config import MIB
@@ -83,9 +82,7 @@ class ClusterBusiness:
         raise self.overloaded()
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
-        """See `structures.business.Business.history`: a member reads the logs of all members as they
-        are at the time of the request.
-        """
+        """See `structures.business.Business.history`. A member reads the logs of all members when the request arrives."""
         return [entry.public() for entry in self._ask(Question(self.name, key_class, key))]
 
     def as_of(self, timestamp: int) -> State:
@@ -94,13 +91,13 @@ class ClusterBusiness:
         return to_state(entries, lambda: timestamp >> TIMESTAMP_SHIFT)
 
     def _ask(self, question: Question) -> list[Entry]:
-        """Ask again if the member leaves meanwhile: a history request changes nothing."""
+        """Entries that answer a history request. The request changes nothing, so it is sent again if its member leaves."""
         for attempt in Retrying(
             retry=retry_if_exception_type(ClusterUnreachable), stop=stop_after_delay(self.patience),
             wait=wait_fixed(_RETRY_SECONDS), reraise=True,
         ):  # fmt: skip
             with attempt:
-                block = self._link.result(lambda: ask(self._link.client, question), self.label)
+                block = self._link.result(lambda: ask_history(self._link.client, question), self.label)
         return _decode(bytes(block))
 
     def clear(self) -> None:
@@ -124,7 +121,7 @@ class ClusterBusiness:
 
     def send_all(self, entries: list[Entry]) -> HazelcastFuture[Any]:
         """Begin to change all these keys as one transaction."""
-        return send(self._link.client, self.name, entries)
+        return send_transaction(self._link.client, self.name, entries)
 
     def release_slot(self) -> None:
         """Release the slot of a submission that is done."""

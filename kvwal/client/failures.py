@@ -1,5 +1,6 @@
-"""Translation of errors: an error of Hazelcast's client becomes the error of kvwal that a node named, or that says what is known
-of the write.
+"""Translation of errors of Hazelcast's client to errors of kvwal.
+
+The error of kvwal is the error that a node named. Without such a name it says whether the write may have been done.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Marks(NamedTuple):
         return timestamp <= max(self.own.get(node, 0), self.last - skew)
 
 
-class Progress:
+class LoadProgress:
     """How far it is. `entries` are in memory; `most` are in the logs, of which each key's latest counts."""
 
     def __init__(self, elapsed: Callable[[], float]) -> None:
@@ -78,7 +78,7 @@ class ArchiveLoad:
         *,
         now_ms: int,
         skew_ms: int,
-        progress: Progress,
+        progress: LoadProgress,
     ) -> None:
         """`now_ms` is when what has expired is absent, `skew_ms` how far apart the members' clocks may have been."""
         self._objects = objects

@@ -1,1 +1,1 @@
-"""What was: readers of logs, the past of a key, and the restore from an archive."""
+"""History: readers of logs, the earlier entries of a key, and the restore from an archive."""

@@ -1,10 +1,10 @@
-"""A fresh root from the archive alone.
+"""Restore: a new root is made from the archive alone.
 
-Under a new node's name the latest entries of all nodes are written as a log, in the order of their timestamps: it opens,
-archives and merges like any other, in the same archive or in another one. With `take_over` a node's own log goes on behind
-its last archived sequence, under a new log_id; the old log is fenced.
+The latest entries of all nodes are written as a log of a new node, in the order of their timestamps. That log opens, archives
+and merges like any other, in the same archive or in another one. With `take_over` a node's own log goes on behind its last
+archived sequence, under a new log_id, and the old log is fenced.
 
-Everything is built in `<root>/_restoring` and gets its name with one rename: a restore that is killed is simply run again.
+Everything is built in `<root>/_restoring` and renamed in one step, so a restore that is killed can be run again.
 """
 
 from __future__ import annotations
@@ -40,15 +40,17 @@ _COLUMNS = ("key", "key_class", "value", "value_class", "deleted", "timestamp", 
 
 
 class RestorePorts(NamedTuple):
-    """Where the new root is written, and whose time and numbers stand in it."""
+    """The ports of a restore: the disk of the new root, and the clock for its times and random numbers."""
 
     disk: Disk
     clock: Clock
 
 
 class RestoreReport(msgspec.Struct, frozen=True):
-    """What a restore brought back: under which node, entries by business (deletes included), and up to which sequence of
-    which node each business was read.
+    """The result of a restore.
+
+    `node` is that of the new log. `entries` is the number of entries of each business, deletes included. `positions` has, for
+    each business and node, the last sequence that was read.
     """
 
     root: str
@@ -69,14 +71,15 @@ def restore(
     storage_options: dict[str, Any] | None = None,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> RestoreReport:
-    """Make the folder `root` hold the latest value of every key in the archive, or what it was `at` a moment.
+    """Restore the latest value of every key in the archive, or its value `at` a moment, into the folder `root`.
 
-    `node` is the name of the restored node, `restored` by default; it must be new to the archive, unless `take_over`: then it
-    is the node whose log goes on (by default the only one), without the entries of others. `progress` is called with
-    businesses done, in all, and the name of one. Raises `ConfigError` if the root has entries of this cluster already,
-    `ArchiveGap` if a range is missing, `BeforeHistory` if `at` lies before the history, `ArchiveError` if there is
-    nothing or no answer, `StorageFull` or `ConfigError` if the root cannot be written; whatever went wrong, it can simply
-    be run again.
+    `node` is the name of the restored node, `restored` by default. It must be new to the archive. With `take_over` it is the
+    node whose log goes on (by default the only one), without the entries of other nodes. `progress` is called with the number
+    of businesses done, the number of all, and the name of the next.
+
+    Raises `ConfigError` if the root has entries of this cluster already, `ArchiveGap` if a range is missing, `BeforeHistory`
+    if `at` lies before the history, `ArchiveError` if the archive has no entries of the cluster or does not answer,
+    `StorageFull` or `ConfigError` if the root cannot be written. After any error the restore can be run again.
     """
     return restore_through(
         RestorePorts(OS_DISK, SYSTEM), archive, root, namespace=namespace, cluster=cluster, node=node, at=at,
@@ -97,7 +100,7 @@ def restore_through(
     storage_options: dict[str, Any] | None,
     progress: Callable[[int, int, str], None] | None,
 ) -> RestoreReport:
-    """`restore` through these doors."""
+    """`restore` through the ports `ports`."""
     objects = open_objects(archive_location(archive), storage_options)
     check_name("namespace", namespace)
     check_name("cluster", cluster)
@@ -119,7 +122,7 @@ def restore_through(
         names = sorted({place.business for place in known if place.node == chosen})
     moment = None if at is None else to_timestamp(at)
     stage = target / STAGE
-    done = RestoreReport(root=str(target), node=chosen, entries={}, positions={})
+    report = RestoreReport(root=str(target), node=chosen, entries={}, positions={})
     try:
         ports.disk.remove_tree(stage)
         for index, business in enumerate(names):
@@ -127,20 +130,20 @@ def restore_through(
                 progress(index, len(names), business)
             place = Place(namespace, cluster, business, chosen)
             nodes = {chosen: None} if take_over else None
-            found = restore_batches(objects, namespace, cluster, business, nodes=nodes, at=moment)
+            archived = restore_batches(objects, namespace, cluster, business, nodes=nodes, at=moment)
             folder = stage / business / chosen
             ports.disk.make_folders(folder)
             write = _continue_log if take_over else _write_log
-            done.entries[business] = write(ports, objects, folder, place, found)
-            done.positions[business] = found.positions
+            report.entries[business] = write(ports, objects, folder, place, archived)
+            report.positions[business] = archived.positions
         give_name(ports.disk, target, STAGE, namespace, cluster)
     except OSError as error:
         raise _not_written(target, error) from error
-    return done
+    return report
 
 
 def _not_written(root: Path, error: OSError) -> KvwalError:
-    again = "and restore again: what is left of this try is in nobody's way."
+    again = "and restore again: the files of this try do no harm."
     if error.errno in FULL:
         return StorageFull(f"{root}: the disk is full; nothing was restored.", hint=f"Free space, {again}")
     return ConfigError(
@@ -180,17 +183,17 @@ def _choose_node(objects: Objects, namespace: str, cluster: str, node: str | Non
 
 
 def give_name(disk: Disk, root: Path, stage: str, namespace: str, cluster: str) -> None:
-    """Make what was built in the folder `stage` under a root the logs of a cluster, durably and in one step."""
+    """Rename the folder `stage` under a root to the folder of a cluster's logs, durably and in one step."""
     disk.make_folders(root / namespace)
     disk.rename(root / stage, root / namespace / cluster)
     disk.sync_folder(root / namespace)
     disk.sync_folder(root)
 
 
-def _write_log(ports: RestorePorts, objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
-    """The rows as a log of its own, in the order of their timestamps."""
+def _write_log(ports: RestorePorts, objects: Objects, folder: Path, place: Place, archived: RestoreResult) -> int:
+    """Write the rows as a log of its own, in the order of their timestamps. Returns the number of its entries."""
     runs = Runs(ports.disk, folder)
-    for row in _entries(found.batches):
+    for row in _entries(archived.batches):
         runs.add(row)
     settings = Settings()
     appender = Appender(ports.disk, ports.clock, folder, new_header(ports.clock, place), settings, [])
@@ -200,48 +203,48 @@ def _write_log(ports: RestorePorts, objects: Objects, folder: Path, place: Place
     return runs.count
 
 
-def _continue_log(ports: RestorePorts, objects: Objects, folder: Path, place: Place, found: RestoreResult) -> int:
-    """The rows as the snapshot behind which the node's log goes on; its old log is fenced in the archive."""
-    last = found.positions[place.node]
+def _continue_log(ports: RestorePorts, objects: Objects, folder: Path, place: Place, archived: RestoreResult) -> int:
+    """Write the rows as the snapshot behind which the node's log goes on, and fence its old log in the archive."""
+    last = archived.positions[place.node]
     header = new_header(ports.clock, place)
-    count = write_base(ports, objects, folder, place, found, header) if last else _begin_empty(ports, folder, header)
+    count = write_base(ports, objects, folder, place, archived, header) if last else _begin_empty(ports, folder, header)
     fence(objects, place, header.log_id, last + 1)
     return count
 
 
 def _begin_empty(ports: RestorePorts, folder: Path, header: Header) -> int:
-    """A log that was registered and archived nothing: a segment that says under which log_id it goes on, and no more."""
+    """Begin a log that was registered and has archived no entry: an empty segment, whose header has the new log_id."""
     Appender(ports.disk, ports.clock, folder, header, Settings(), []).close(seal=False)
     return 0
 
 
 def write_base(
-    ports: RestorePorts, objects: Objects, folder: Path, place: Place, found: RestoreResult, header: Header
+    ports: RestorePorts, objects: Objects, folder: Path, place: Place, archived: RestoreResult, header: Header
 ) -> int:
-    """Write what the archive has of a node's log as the snapshot behind which it goes on. Returns its entries."""
-    last = found.positions[place.node]
+    """Write the archived rows of a node as the snapshot behind which its log goes on. Returns the number of entries."""
+    last = archived.positions[place.node]
     count = 0
 
     def blocks() -> Iterator[list[Any]]:
         nonlocal count
-        for block in _blocks(found.batches):
+        for block in _blocks(archived.batches):
             count += len(block)
             yield block
 
     seal = _seal(objects, place, last)
-    fields = {"last_sequence": last, "last_crc": seal, "last_timestamp": found.max_timestamp}
+    fields = {"last_sequence": last, "last_crc": seal, "last_timestamp": archived.max_timestamp}
     snapshot = SnapshotHeader(**{**msgspec.structs.asdict(header), **fields})
     write_snapshot(ports.disk, ports.clock, folder, snapshot, blocks())
     return count
 
 
 def _seal(objects: Objects, place: Place, last: int) -> int:
-    """The crc of the seal with which the archive of a log ends, at its sequence `last`."""
+    """The crc of the seal with which the archived part of a log ends, at its sequence `last`."""
     return next(info.footer.seal_crcs[-1] for info in live_objects(objects, place) if info.span.last == last)
 
 
 def new_header(clock: Clock, place: Place) -> Header:
-    """The header of a new log; its salt and time are drawn with each file."""
+    """The header of a new log. Each file gets a salt and a time of its own."""
     return Header(
         log_id=f"{clock.random_bits(128):032x}", namespace=place.namespace, cluster=place.cluster,
         business=place.business, node=place.node, epoch=0, first_sequence=1, previous_crc=0, salt=0, created_ms=0,
@@ -249,7 +252,7 @@ def new_header(clock: Clock, place: Place) -> Header:
 
 
 def _blocks(batches: Any) -> Iterator[list[Any]]:
-    """Rows as the values of stored entries, in blocks: six values, seven where one expires."""
+    """Rows as the values of stored entries, in blocks: six values, or seven if the entry expires."""
     yield from in_blocks(_entries(batches), _size_of)
 
 

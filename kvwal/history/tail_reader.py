@@ -1,10 +1,10 @@
-"""Reading logs without their lock: what another process holds open can be read at any time.
+"""The tail reader: logs are read without their lock, also while another process writes to them.
 
-Nothing is repaired here. A reader may see a group that is not durable yet, and files may go while it reads (a checkpoint
-covers them): then it looks again. Files are read, not mapped, because their writer may cut them short meanwhile. Of a log one
-segment, and a part of its snapshot, is in memory at a time; what is kept of them says a `Sink`.
+It repairs nothing. A reader may see a group that is not durable yet. If files vanish while it reads, because a checkpoint covers
+them, it reads again. Files are read and not mapped, because their writer may cut them short meanwhile. One segment and one part
+of the snapshot are in memory at a time; a `Sink` keeps the entries that are wanted.
 
-This room is light on purpose (no asyncio, no Arrow): `kvwal get` imports it.
+This module imports neither asyncio nor Arrow, because `kvwal get` imports it and must be fast.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ Identity = tuple[str, bytes]
 
 
 class Sink(Protocol):
-    """What takes the entries that are read, in the order of the log. `key`, if not None, is that of all it wants."""
+    """A receiver of entries, in log order. If `key` is not None, it wants entries of that key only."""
 
     key: bytes | None
 
     def take(self, first: int, entries: list[Entry]) -> None:
-        """Entries in a row, the first of which has the sequence `first`."""
+        """Take consecutive entries, the first of which has the sequence `first`."""
         ...
 
     def take_snapshot(self, last: int, entries: list[Entry]) -> None:
-        """Entries of a snapshot that ends with the sequence `last`."""
+        """Take entries of a snapshot that ends with the sequence `last`."""
         ...
 
 
@@ -48,7 +48,7 @@ S = TypeVar("S", bound=Sink)
 
 
 class OfIdentity:
-    """Every change of one identity, with its sequence (that of the snapshot's end, if it is from there)."""
+    """A sink that keeps every change of one identity, with its sequence (of an entry of the snapshot, the snapshot's last)."""
 
     def __init__(self, identity: Identity) -> None:
         self.key: bytes | None = identity[1]
@@ -67,25 +67,25 @@ class OfIdentity:
 
 
 class LatestOfEach:
-    """The latest entry of every identity, of those not younger than the timestamp `at` (None: of all), with its sequence."""
+    """A sink that keeps the latest entry of every identity, with its sequence. Entries younger than `at` do not count."""
 
     key: bytes | None = None
 
     def __init__(self, at: int | None = None) -> None:
-        self.found: dict[Identity, tuple[int, Entry]] = {}
+        self.latest: dict[Identity, tuple[int, Entry]] = {}
         self._at = at
 
     @property
     def rows(self) -> list[tuple[int, Entry]]:
         """Entries with their sequences."""
-        return list(self.found.values())
+        return list(self.latest.values())
 
     def take(self, first: int, entries: list[Entry]) -> None:
         """See `Sink.take`."""
         at = self._at
         for sequence, entry in enumerate(entries, first):
             if at is None or entry.timestamp <= at:
-                self.found[entry.key_class, entry.key] = (sequence, entry)
+                self.latest[entry.key_class, entry.key] = (sequence, entry)
 
     def take_snapshot(self, last: int, entries: list[Entry]) -> None:
         """See `Sink.take_snapshot`."""
@@ -108,7 +108,7 @@ class _Everything:
 
 
 class Uncounted:
-    """Nothing: what is read is only checked."""
+    """A sink that keeps no entry: the log is only checked."""
 
     key: bytes | None = None
 
@@ -120,17 +120,17 @@ class Uncounted:
 
 
 class Tail(NamedTuple):
-    """The entries of one log that are in its segments here: `first` is the sequence of the first one."""
+    """The entries in the segments of one log. `first` is the sequence of the first entry."""
 
     first: int
     entries: list[Entry]
 
 
 class Local(NamedTuple):
-    """One log as it stands in its folder: the newest snapshot (its last sequence and timestamp, 0 without one) and the tail.
+    """The contents of one log's folder: the newest snapshot (its last sequence and timestamp, 0 without one) and the tail.
 
-    `torn` says where bytes of an unfinished group stand behind the last whole one: of a writer at work, or what the next
-    open will cut.
+    `torn` describes the bytes of an unfinished group behind the last whole one, None if there are none. A writer is at work
+    there, or the next open will cut them.
     """
 
     log_id: str
@@ -142,7 +142,7 @@ class Local(NamedTuple):
 
 
 class Reading(NamedTuple, Generic[S]):
-    """One log that was read into a sink: its segments here hold the sequences from `first` to before `following`."""
+    """A log that was read into a sink. Its segments hold the sequences from `first` to before `following`."""
 
     log_id: str
     snapshot: SnapshotHeader | None
@@ -153,11 +153,12 @@ class Reading(NamedTuple, Generic[S]):
 
 
 def read_local(disk: Disk, root: Path, place: Place) -> Local:
-    """All that the folder of a log holds, in memory."""
-    found = read_log(disk, root, place, _Everything, everything=True)
-    last, timestamp = (found.snapshot.last_sequence, found.snapshot.last_timestamp) if found.snapshot else (0, 0)
-    tail = Tail(found.first, found.sink.tail)
-    return Local(found.log_id, last, timestamp, found.sink.snapshot, tail, found.torn)
+    """All entries of a log's folder, in memory."""
+    reading = read_log(disk, root, place, _Everything, everything=True)
+    header = reading.snapshot
+    last, timestamp = (header.last_sequence, header.last_timestamp) if header else (0, 0)
+    tail = Tail(reading.first, reading.sink.tail)
+    return Local(reading.log_id, last, timestamp, reading.sink.snapshot, tail, reading.torn)
 
 
 def read_log(
@@ -170,41 +171,41 @@ def read_log(
     until: int | None = None,
     everything: bool = False,
 ) -> Reading[S]:
-    """Read a log's files into a sink, which is made anew whenever the files changed under the reader.
+    """Read a log's files into a sink, which is made anew each time the files changed under the reader.
 
-    What the archive holds is passed over: up to the sequence that `archived` says of a log_id. What stands behind the sequence
-    `until` is not told. The snapshot is read if segments do not reach back far enough, or if `everything` is to be read.
-    `ArchiveGap` for what is nowhere.
+    Entries up to the sequence `archived(log_id)` are skipped, because the archive holds them. Entries behind the sequence
+    `until` are left out. The snapshot is read if the segments do not reach back far enough, or with `everything`. Raises
+    `ArchiveGap` if a range is neither in the log nor in the archive.
     """
     folder = log_folder(root, place)
     reader = _LogReader(disk, folder, place)
-    return _looked_again(disk, folder, lambda: reader.read(sink(), archived, until, everything))
+    return _read_again(disk, folder, lambda: reader.read(sink(), archived, until, everything))
 
 
 def latest_entries(disk: Disk, root: Path, place: Place) -> dict[Identity, Entry]:
     """The latest entry of every identity of one log, deletes included."""
     folder = log_folder(root, place)
     reader = _LogReader(disk, folder, place)
-    found = _looked_again(disk, folder, lambda: reader.latest(LatestOfEach()))
-    return {identity: entry for identity, (_, entry) in found.found.items()}
+    sink = _read_again(disk, folder, lambda: reader.latest(LatestOfEach()))
+    return {identity: entry for identity, (_, entry) in sink.latest.items()}
 
 
 def find_entry(disk: Disk, root: Path, place: Place, identity: Identity) -> Entry | None:
-    """The latest entry of one identity in one log, deletes included. Of the snapshot only a few parts are read, and checked."""
+    """The latest entry of one identity in one log, deletes included. Of the snapshot only some blocks are read and checked."""
     folder = log_folder(root, place)
     reader = _LogReader(disk, folder, place)
-    return _looked_again(disk, folder, lambda: reader.find(identity))
+    return _read_again(disk, folder, lambda: reader.find(identity))
 
 
 def merged_entries(disk: Disk, root: Path, places: Iterable[Place]) -> dict[Identity, Entry]:
     """The latest entry of every identity over the logs of several nodes, by (timestamp, node); deletes included."""
     merged: dict[Identity, Entry] = {}
     for place in sorted(places, key=lambda place: place.node):
-        found = latest_entries(disk, root, place)
+        latest = latest_entries(disk, root, place)
         if not merged:
-            merged = found
+            merged = latest
             continue
-        for identity, entry in found.items():
+        for identity, entry in latest.items():
             other = merged.get(identity)
             if other is None or entry.timestamp >= other.timestamp:
                 merged[identity] = entry
@@ -230,15 +231,15 @@ def latest_of(disk: Disk, root: Path, places: Iterable[Place], identity: Identit
     """The latest entry of one identity over these logs, None if it is absent."""
     entry: Entry | None = None
     for place in sorted(places, key=lambda place: place.node):
-        found = find_entry(disk, root, place, identity)
-        if found is not None and (entry is None or found.timestamp >= entry.timestamp):
-            entry = found
-    gone = entry is None or entry.deleted or 0 < entry.expires <= now_ms
-    return None if gone else entry
+        candidate = find_entry(disk, root, place, identity)
+        if candidate is not None and (entry is None or candidate.timestamp >= entry.timestamp):
+            entry = candidate
+    is_absent = entry is None or entry.deleted or 0 < entry.expires <= now_ms
+    return None if is_absent else entry
 
 
 class _LogReader:
-    """Reads the files of one log as they are now. A file that went is `FileNotFoundError`, what is wrong `CorruptLog`."""
+    """A reader of one log's files as they are now. Raises `FileNotFoundError` for a file that vanished, `CorruptLog`."""
 
     def __init__(self, disk: Disk, folder: Path, place: Place) -> None:
         self._disk = disk
@@ -306,8 +307,8 @@ class _LogReader:
     def _take_snapshot(self, snapshot: Snapshot, sink: Sink) -> None:
         last = snapshot.header.last_sequence
         if isinstance(sink, OfIdentity):
-            found = snapshot.find(self._decode, sink.identity)
-            sink.take_snapshot(last, [found] if found is not None else [])
+            entry = snapshot.find(self._decode, sink.identity)
+            sink.take_snapshot(last, [entry] if entry is not None else [])
             return
         for entries in snapshot.whole(self._decode):
             sink.take_snapshot(last, entries)
@@ -315,9 +316,9 @@ class _LogReader:
     def _segments(
         self, files: list[LogFile], snapshot: Snapshot | None, key: bytes | None, floor: int
     ) -> Iterator[tuple[SegmentReader, int, list[Entry]]]:
-        """The blocks of the segments with sequences behind `floor`, and at the end of each one without entries.
+        """The blocks of the segments with sequences behind `floor`, and at the end of each segment a block without entries.
 
-        Blocks without the bytes of `key`, if that is not None, are passed over. What is missing is `CorruptLog`.
+        If `key` is not None, blocks without its bytes are skipped. Raises `CorruptLog` for a missing segment too.
         """
         header = snapshot.header if snapshot else None
         wanted, crc = (header.last_sequence + 1, header.last_crc) if header else (1, 0)
@@ -347,7 +348,7 @@ class _LogReader:
 
 
 def _between(at: int, entries: list[Entry], floor: int, until: int | None) -> tuple[int, list[Entry]]:
-    """Of entries in a row those behind `floor`, and not behind `until`."""
+    """The entries with sequences behind `floor` and up to `until`; `at` is the sequence of the first entry given."""
     begin = max(0, floor + 1 - at)
     end = len(entries) if until is None else max(begin, until + 1 - at)
     return at + begin, entries[begin:end] if begin or end < len(entries) else entries
@@ -358,21 +359,17 @@ def _torn(reader: SegmentReader) -> str | None:
     return f"{reader.path}: {lost} bytes behind byte {reader.end}" if lost else None
 
 
-def _looked_again(disk: Disk, folder: Path, read: Callable[[], T]) -> T:
-    """`read()`, and again if what it read was on the move: a file that went, or that got another name or more blocks."""
-    before = _sight(disk, folder)
+def _read_again(disk: Disk, folder: Path, read: Callable[[], T]) -> T:
+    """The result of `read`, which is called again if the log's files changed meanwhile: vanished, were renamed, or grew."""
+    before = disk.names(folder)
     for _ in range(_LOOKS):
         try:
             return read()
         except FileNotFoundError:
-            before = _sight(disk, folder)
+            before = disk.names(folder)
         except CorruptLog:
-            now = _sight(disk, folder)
+            now = disk.names(folder)
             if now == before:
                 return read()
             before = now
     return read()
-
-
-def _sight(disk: Disk, folder: Path) -> list[str]:
-    return disk.names(folder)

@@ -1,4 +1,4 @@
-"""The past of a business: what the archive holds of it, and what is still only in the logs here, as one."""
+"""The timeline of a business: the history of a key and earlier states, from the archive and the logs together."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Columns = tuple[bytes, str, bytes, str, bool, int, int]
 
 
-class Past:
-    """Reads the past of one business over some nodes. `objects` None: there is no archive, only what the logs still hold."""
+class Timeline:
+    """The timeline of one business over some nodes. If `objects` is None, there is no archive: only the logs are read."""
 
     def __init__(
         self,
@@ -38,10 +38,10 @@ class Past:
         all_nodes: bool,
         until: int | None = None,
     ) -> None:
-        """`places` are the logs under the root that count; with `all_nodes` every registered node of the archive counts too.
+        """`places` are the logs under the root to read. With `all_nodes` every registered node of the archive is read too.
 
-        Of their segments only what is not behind the sequence `until` is told: a log that is open here has written more than
-        is durable.
+        Entries of the segments behind the sequence `until` are left out, because a log that is open here may have written
+        more than is durable.
         """
         self._disk = disk
         self._root = root
@@ -52,55 +52,57 @@ class Past:
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """Every change of an identity, newest first, each once."""
-        read = [(place.node, self._read(place, lambda: OfIdentity((key_class, key)))) for place in self._places]
+        readings = [(place.node, self._read(place, lambda: OfIdentity((key_class, key)))) for place in self._places]
         if self._objects is None:
-            entries = [entry for _, found in read for _, entry in found.sink.rows]
+            entries = [entry for _, reading in readings for _, entry in reading.sink.rows]
         else:
             first = self._first_place()
             table = view.history(
                 self._objects, first.namespace, first.cluster, first.business,
                 key_class=key_class, key=key, nodes=self._nodes(),
-                tails=[(node, to_table(found.sink.rows)) for node, found in read],
+                tails=[(node, to_table(reading.sink.rows)) for node, reading in readings],
             )  # fmt: skip
             entries = list(entries_of(table))
         return each_once(sorted(entries, key=lambda entry: -entry.timestamp))
 
     def as_of(self, timestamp: int) -> State:
-        """Memory as it was after all entries at or before `timestamp`, its clock standing there."""
-        read = [(place, self._read(place, lambda: LatestOfEach(timestamp))) for place in self._places]
+        """The state after all entries at or before `timestamp`. Its clock stands at `timestamp`."""
+        readings = [(place, self._read(place, lambda: LatestOfEach(timestamp))) for place in self._places]
         if self._objects is not None:
-            tails = [(place.node, to_table(found.sink.rows)) for place, found in read]
+            tails = [(place.node, to_table(reading.sink.rows)) for place, reading in readings]
             return self._merged(self._objects, tails, timestamp)
-        for place, found in read:
-            _check_reaches(place, found, timestamp)
-        return to_state(_latest([found.sink for _, found in read]), _standing(timestamp))
+        for place, reading in readings:
+            _check_reaches(place, reading, timestamp)
+        return to_state(_latest([reading.sink for _, reading in readings]), _stopped_clock(timestamp))
 
     def unarchived(self, archived: int, identity: Identity | None, timestamp: int) -> pa.Table:
-        """Of the one log that counts, what stands behind the sequence `archived`, as rows: every change of `identity`, or without
-        one the latest of each that is not younger than `timestamp`."""
+        """The entries of the only log behind the sequence `archived`, as rows.
+
+        They are every change of `identity`; if that is None, the latest entry of each identity at or before `timestamp`.
+        """
         [place] = self._places
 
         def sink() -> OfIdentity | LatestOfEach:
             return LatestOfEach(timestamp) if identity is None else OfIdentity(identity)
 
-        found = read_log(self._disk, self._root, place, sink, archived=lambda log_id: archived, until=self._until)
-        return to_table(found.sink.rows)
+        reading = read_log(self._disk, self._root, place, sink, archived=lambda log_id: archived, until=self._until)
+        return to_table(reading.sink.rows)
 
     def _merged(self, objects: Objects, tails: view.Tails, timestamp: int) -> State:
-        """Memory as of then, of what the archive and these tails hold: a batch at a time."""
+        """The state at `timestamp` of the archive and these tails. It is built one batch at a time."""
         first, nodes = self._first_place(), self._nodes()
 
         def merge() -> State:
-            state = State(_standing(timestamp))
-            found = view.parts(objects, first.namespace, first.cluster, first.business, nodes, timestamp)
-            for batch in view.latest_of(objects, found, tails, timestamp):
+            state = State(_stopped_clock(timestamp))
+            node_parts = view.parts(objects, first.namespace, first.cluster, first.business, nodes, timestamp)
+            for batch in view.latest_of(objects, node_parts, tails, timestamp):
                 state.apply([entry for entry in entries_of(batch) if not entry.deleted])
             return state
 
         return listed_again(merge)
 
     def _read(self, place: Place, sink: Callable[[], S]) -> Reading[S]:
-        """What only the log holds of a node; its snapshot too, if the archive does not reach it yet."""
+        """Read the entries that only the log holds; the snapshot too, if the archive does not reach the segments."""
         objects = self._objects
 
         def archived(log_id: str) -> int:
@@ -115,20 +117,22 @@ class Past:
         nodes: dict[str, int | None] = {place.node: None for place in self._places}
         if self._all_nodes and self._objects is not None:
             first = self._first_place()
-            found = registered(self._objects, first.namespace, first.cluster, first.business)
-            nodes |= {place.node: None for place in found}
+            places = registered(self._objects, first.namespace, first.cluster, first.business)
+            nodes |= {place.node: None for place in places}
         return nodes
 
 
-def _standing(timestamp: int) -> Callable[[], int]:
+def _stopped_clock(timestamp: int) -> Callable[[], int]:
     return lambda: timestamp >> TIMESTAMP_SHIFT
 
 
-def _check_reaches(place: Place, found: Reading[Any], timestamp: int) -> None:
-    if found.snapshot is not None and found.first > 1 and timestamp < found.snapshot.last_timestamp:
+def _check_reaches(place: Place, reading: Reading[Any], timestamp: int) -> None:
+    """Raise `BeforeHistory` if the log's segments do not reach back to `timestamp`."""
+    snapshot = reading.snapshot
+    if snapshot is not None and reading.first > 1 and timestamp < snapshot.last_timestamp:
         raise BeforeHistory(
             f"{'/'.join(place)}: without an archive the past ends at the last checkpoint,"
-            f" {to_text(found.snapshot.last_timestamp)}.",
+            f" {to_text(snapshot.last_timestamp)}.",
             hint="Ask for a later time, or open the store with an archive.",
         )
 
@@ -136,7 +140,7 @@ def _check_reaches(place: Place, found: Reading[Any], timestamp: int) -> None:
 def _latest(sinks: Iterable[LatestOfEach]) -> list[Entry]:
     latest: dict[Identity, Entry] = {}
     for sink in sinks:
-        for identity, (_, entry) in sink.found.items():
+        for identity, (_, entry) in sink.latest.items():
             other = latest.get(identity)
             if other is None or entry.timestamp >= other.timestamp:
                 latest[identity] = entry
@@ -155,7 +159,7 @@ def to_table(numbered: Sequence[tuple[int, Entry]]) -> pa.Table:
 
 
 def to_bytes(table: pa.Table) -> bytes:
-    """Rows as a stream of Arrow; nothing if there are none."""
+    """Rows as an Arrow stream; empty if there are no rows."""
     import pyarrow as pa
 
     if not table.num_rows:
@@ -163,8 +167,8 @@ def to_bytes(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def from_bytes(data: bytes) -> pa.Table:
@@ -181,5 +185,5 @@ def entries_of(table: pa.Table | pa.RecordBatch) -> Iterable[Entry]:
 
 
 def each_once(entries: list[Entry]) -> list[DataEntry]:
-    """Entries newest first without the copies that a restore under another node's name made."""
+    """The entries, newest first, without the copies that a restore under another node's name made."""
     return list(dict.fromkeys(entry.public() for entry in entries))

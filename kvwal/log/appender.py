@@ -60,7 +60,7 @@ class Appender:
         """
         self.used = False
         self._descriptors = descriptors
-        self._turn = Lock()
+        self._lock = Lock()
         self._held = False
         self._failure: OSError | None = None
         self._disk = disk
@@ -73,7 +73,7 @@ class Appender:
         self._most = min(settings.segment_bytes, copied)
         self._limit = min(_FIRST_LIMIT, self._most)
         self.preallocated = PreallocatedSegments(disk, self.space, folder)
-        self._declined = 0
+        self._not_preallocated = 0
         self.sealed = sealed
         self.unsynced = 0
         self.began = clock.elapsed()
@@ -110,7 +110,7 @@ class Appender:
 
         `StorageFull`: nothing was written, and the log can go on.
         """
-        with self._turn:
+        with self._lock:
             self._check()
             self.used = True
             try:
@@ -126,7 +126,7 @@ class Appender:
 
     def sync(self) -> None:
         """Return when everything appended survives a power cut."""
-        with self._turn:
+        with self._lock:
             self._check()
             self._sync()
 
@@ -141,7 +141,7 @@ class Appender:
 
         With `grow` (the segment was full) the next one may be larger. `StorageFull`: the segment was not sealed.
         """
-        with self._turn:
+        with self._lock:
             self._check()
             if self._segment.entries:
                 try:
@@ -175,7 +175,7 @@ class Appender:
 
     def close_idle(self, *, sync: bool) -> bool:
         """See `ports.descriptors.Holder.close_idle`. Any thread may call it. If the fdatasync fails, the next use raises."""
-        if not self._turn.acquire(blocking=False):
+        if not self._lock.acquire(blocking=False):
             return False
         try:
             if not (sync or self._segment.clean):
@@ -189,7 +189,7 @@ class Appender:
         else:
             return True
         finally:
-            self._turn.release()
+            self._lock.release()
 
     def wanted_preallocation(self) -> int:
         """Size in bytes of the preallocated segment that is needed now, or 0.
@@ -199,22 +199,22 @@ class Appender:
         limit = min(self._limit * _GROWTH, self._most)
         if limit < _PREPARE_FROM or len(self.preallocated) or self._segment.position < self._limit // 4:
             return 0
-        return limit if self._declined != self.header.first_sequence else 0
+        return limit if self._not_preallocated != self.header.first_sequence else 0
 
     def preallocate(self, size: int) -> None:
         """Preallocate a segment of `size` bytes. A full disk is no error: the next segment grows instead.
 
         Runs on another thread than the other methods.
         """
-        asked_for = self.header.first_sequence
+        current = self.header.first_sequence
         try:
             self.preallocated.prepare(size)
         except OSError:
-            self._declined = asked_for
+            self._not_preallocated = current
 
     def close(self, *, seal: bool) -> None:
         """Close the files. With `seal`, seal the current segment first; a segment without entries stays as it is."""
-        with self._turn:
+        with self._lock:
             try:
                 if seal:
                     self._check()

@@ -130,7 +130,7 @@ def _uncovered(folder: Path, segments: list[SealedSegment], parts: list[LogFile]
     segments = [segment for segment in segments if segment.last > covered]
     if segments and segments[0].first != covered + 1:
         raise CorruptLog(
-            f"the log goes on with sequence {segments[0].first}, and the snapshot ends with {covered}.",
+            f"the log continues with sequence {segments[0].first}, and the snapshot ends with sequence {covered}.",
             path=segments[0].path, offset=0, sequence=covered + 1,
         )  # fmt: skip
     return segments

@@ -118,7 +118,7 @@ class Log:
             await self._end()
         finally:
             if self._task.done():
-                self.let_go()
+                self.release()
 
     async def retire(self, *, leaves_end: bool) -> bool:
         """Close the log, which has no live entries, and remove its folder. True if the folder was removed.
@@ -138,7 +138,7 @@ class Log:
             return True
         finally:
             if self._task.done():
-                self.let_go()
+                self.release()
 
     def _end_of(self, header: Header) -> SnapshotHeader:
         return SnapshotHeader(
@@ -162,7 +162,7 @@ class Log:
             await self.ring.close()
             await asyncio.wait([self._task])
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Close the files and release the lock, after the writer has stopped. A second call does nothing.
 
         If the writer did not end cleanly, the files stay as a crash would leave them.
@@ -174,7 +174,7 @@ class Log:
             self.appender.close(seal=False)
         self._lock.release()
 
-    def forget(self) -> None:
+    def release_in_child(self) -> None:
         """In a forked child: close the child's copy of the lock. The parent keeps holding it."""
         self._lock.release()
 
@@ -187,7 +187,7 @@ class Log:
         """Refuse all submissions if a bug, or the end of the event loop, has stopped the writer: no caller may wait for ever."""
         if task.cancelled():
             self.abandon(RuntimeError("its event loop ended before the store was closed"))
-            self.let_go()
+            self.release()
         elif (error := task.exception()) is not None:
             self.abandon(error)
 
@@ -246,7 +246,7 @@ def _take_lock(ports: Ports, root: Path, folder: Path) -> Lock:
         lock = ports.disk.lock(folder / LOCK, whoami(), root / LOCKS)
     except (FileExistsError, NotADirectoryError) as error:
         raise ConfigError(
-            f"{root}: something on the way to {folder} is a file, not a folder.", hint="Choose another root."
+            f"{root}: a part of the path {folder} is a file, not a folder.", hint="Choose another root."
         ) from error
     except OSError as error:
         raise not_opened(folder, error) from error
@@ -267,7 +267,7 @@ def check_descriptors(place: Place, descriptors: Descriptors) -> None:
         raise StorageFull(
             f"{place.business}: {budget.free} of {budget.limit} file descriptors are free, and {budget.reserve} are kept for"
             " archiving and recovery; the log was not opened, and nothing was written.",
-            hint="Raise the limit (ulimit -n), or close files or connections; what is open goes on.",
+            hint="Raise the limit (ulimit -n), or close files or connections; open logs go on.",
         )
 
 
@@ -286,7 +286,7 @@ def not_opened(folder: Path, error: OSError) -> KvwalError:
 def _not_dropped(path: Path, error: OSError) -> KvwalError:
     """The kvwal error for a segment that could not be removed."""
     return storage_full(path.parent, error) or ArchiveError(
-        f"{path}: a snapshot covers it, and it could not be removed ({error}).",
+        f"{path}: the segment, which a snapshot covers, could not be removed ({error}).",
         hint="Nothing is lost, and the removal is tried again; check the disk.",
     )
 

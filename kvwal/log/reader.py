@@ -73,7 +73,9 @@ class SegmentReader:
         except NewerVersion as error:
             raise _newer(path, error) from error
         except msgspec.DecodeError as error:
-            raise CorruptLog(f"the header verifies, but is none ({error}).", path=path, offset=0) from error
+            raise CorruptLog(
+                f"the header's checksum is right, but it is no header ({error}).", path=path, offset=0
+            ) from error
         if unpacked is None:
             raise CorruptLog(
                 "the header does not verify: this is no segment of kvwal, or it is damaged.", path=path, offset=0
@@ -158,7 +160,7 @@ class SegmentReader:
 
     def damage(self) -> CorruptLog:
         """The error for a file with an invalid block before its seal."""
-        return self._corrupt("the block here does not verify, and what comes behind it had been durable.", self.end)
+        return self._corrupt("the block here does not verify, and a later block says that it was durable.", self.end)
 
     def _decode_seal(self, block: Block) -> Seal:
         try:
@@ -170,7 +172,7 @@ class SegmentReader:
         last = self.header.first_sequence + self.count - 1
         if (seal.entries, seal.bytes) != (self.count, block.offset) or seal.last_sequence != last:
             raise self._corrupt(
-                f"the seal counts {seal.entries} entries up to {seal.last_sequence}, and {self.count} up to {last} are here.",
+                f"the seal counts {seal.entries} entries up to {seal.last_sequence}, and the file has {self.count} up to {last}.",
                 block.offset,
             )
         self.seal, self.seal_crc = seal, block.crc
@@ -189,7 +191,7 @@ class SnapshotReader(SegmentReader):
 
     def _check_seal(self, block: Block, seal: Seal) -> None:
         if (seal.entries, seal.bytes, seal.last_sequence) != (self.count, block.offset, self.header.last_sequence):
-            raise self._corrupt("the seal does not fit the snapshot before it.", block.offset)
+            raise self._corrupt("the seal does not match the entries of the snapshot.", block.offset)
         self.seal, self.seal_crc = seal, block.crc
 
     @property
@@ -202,7 +204,7 @@ class SnapshotReader(SegmentReader):
         """The entries of each block. `CorruptLog` if the file does not end with its seal."""
         yield from self.entries(decode)
         if self.seal is None:
-            raise self._corrupt("the snapshot is not whole: a block does not verify.", self.end)
+            raise self._corrupt("the snapshot is not complete: a block does not verify.", self.end)
 
 
 class SnapshotFile(SnapshotReader):
@@ -234,7 +236,7 @@ class SnapshotFile(SnapshotReader):
                 if _identity(entry) >= identity:
                     return entry if _identity(entry) == identity else None
             self.end = block.end
-        raise self._corrupt("the snapshot is not whole: a block does not verify.", self.end)
+        raise self._corrupt("the snapshot is not complete: a block does not verify.", self.end)
 
     def _block_after(self, offset: int, limit: int) -> Block | None:
         """The first valid block after `offset` that ends before `limit`, None if there is none."""

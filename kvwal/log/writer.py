@@ -310,10 +310,8 @@ def _fail(submissions: list[Submission], error: KvwalError) -> None:
     contain_each([partial(submission.fail, error) for submission in submissions], _result_not_given)
 
 
-_result_not_given = logged(
-    "the answer to a write met an error where it was given; the write itself stands as it was answered"
-)
-_not_prepared = logged("the file of the next segment could not be prepared; it is made when it is needed")
+_result_not_given = logged("the result of a write could not be given to its caller; the write itself is not affected")
+_not_prepared = logged("the next segment could not be preallocated; it is created when it is needed")
 
 
 def _unknown(error: BaseException) -> CommitUnknown:

@@ -54,8 +54,8 @@ class _Batch:
         self._tell(error)
 
 
-class Glue:
-    """Used on the engine's event loop."""
+class LogBridge:
+    """The bridge of one node, from Hazelcast to its logs. Used on the engine's event loop."""
 
     def __init__(self, mailboxes: Any, engine: Engine, alone: Callable[[], bool]) -> None:
         """`alone` says whether no other node ever had a log of a map."""
@@ -76,7 +76,7 @@ class Glue:
             self._mailboxes.wakeBy(self._bell.path)
             while (taken := self._mailboxes.take()) != _END:
                 if taken == _NOTHING:
-                    await self._bell.rung()
+                    await self._bell.wait()
                     continue
                 number, size = taken >> _SIZE_BITS, taken & (1 << _SIZE_BITS) - 1
                 self._serve(number, self._decode(bytes(handed[:size])))
@@ -157,4 +157,4 @@ class Glue:
 
     def _answer(self, number: int, error: BaseException | None) -> None:
         if self._mailboxes.complete(number, None if error is None else f"{type(error).__name__}: {error}"):
-            self._bell.ring()
+            self._bell.set()

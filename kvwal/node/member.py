@@ -14,14 +14,13 @@ from kvwal.cluster.token import Token
 from kvwal.errors import ConfigError, NotRecovered
 from kvwal.node.adapters.membership import ADDRESS, AGREED, ARCHIVE, BACKUPS, NAMESPACE, NODE, STATUSES
 from kvwal.node.config import NodeOptions, Tls
+from kvwal.node.java_objects import JavaObjects
 from kvwal.node.jvm import java
 from kvwal.ports.disk import OS_DISK
 
 MOST_COPIES = 6
 _MAJORITY = "kvwal.majority"
 _GONE_SECONDS = 10
-_LEASE_SECONDS = 2
-"""Whoever takes over keys of a killed member waits so long before it changes one; and who has no answer stops by then."""
 _MASTER_SECONDS = 2
 """Members that all start at once ask each other so long who leads them, before they choose one: see Hazelcast's TcpIpJoiner."""
 _PROPERTIES = {
@@ -40,29 +39,8 @@ _PROPERTIES = {
 }
 
 
-def leases() -> Any:
-    """How long each member may believe that the others count it in: see Leases.java."""
-    return java("kvwal.quorum.Leases")(_LEASE_SECONDS)
-
-
-def majority(gate: Any, leases: Any) -> Any:
-    """What is asked before each read and write of a map with a log: see Majority.java."""
-    return java("kvwal.quorum.Majority")(gate, leases)
-
-
-def configuration(
-    options: NodeOptions,
-    archive: str | None,
-    mailboxes: Any,
-    gate: Any,
-    fence: Any,
-    leases: Any,
-    links: Any,
-    majority: Any,
-    questions: Any,
-    peers: Any,
-) -> Any:
-    """The member's configuration: who is in the cluster, which maps have a log, what travels as it is."""
+def configuration(options: NodeOptions, archive: str | None, java_objects: JavaObjects) -> Any:
+    """The configuration of the Hazelcast member: the cluster's members, the maps with a log, the serializers."""
     config = java("com.hazelcast.config.Config")()
     config.setClusterName(options.cluster)
     config.setInstanceName(options.node)
@@ -73,28 +51,30 @@ def configuration(
     config.setProperty("hazelcast.local.localAddress", options.address.host)
     _network(config.getNetworkConfig(), options)
     _serialization(config.getSerializationConfig())
-    pending = java("kvwal.backups.PendingChanges")(options.file.backups, leases, majority)
+    pending = java("kvwal.backups.PendingChanges")(options.file.backups, java_objects.leases, java_objects.majority)
     applied = java("kvwal.transactions.AppliedChanges")()
-    context = java("kvwal.log.LogContext")(mailboxes, gate, fence, pending, applied.refusals())
+    context = java("kvwal.log.LogContext")(
+        java_objects.queues, java_objects.gate, java_objects.fence, pending, applied.refusals()
+    )
     factory = java("kvwal.member.LogStoreFactory")(context)
     config.getMapConfig("default").setMapStoreConfig(_store(factory)).setSplitBrainProtectionName(_MAJORITY)
     protection = java("com.hazelcast.config.SplitBrainProtectionConfig")(_MAJORITY, True)
-    guard = java("kvwal.backups.OperationGuard")(majority, pending)
-    gate.configure(config)
-    leases.configure(config)
-    links.configure(config)
-    questions.configure(config)
-    peers.configure(config)
+    guard = java("kvwal.backups.OperationGuard")(java_objects.majority, pending)
+    java_objects.gate.configure(config)
+    java_objects.leases.configure(config)
+    java_objects.link_monitor.configure(config)
+    java_objects.history_requests.configure(config)
+    java_objects.peer_requests.configure(config)
     config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(guard))
     for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", AGREED, STATUSES):
         config.addMapConfig(java("com.hazelcast.config.MapConfig")(pattern))
-    java("kvwal.transactions.Transactions").configure(config, _store(factory), gate, applied)
+    java("kvwal.transactions.Transactions").configure(config, _store(factory), java_objects.gate, applied)
     for name, found in config.getMapConfigs().items():
         found.setBackupCount({AGREED: MOST_COPIES, STATUSES: 0}.get(str(name), options.file.backups))
         found.setAsyncBackupCount(MOST_COPIES if str(name) == STATUSES else 0)
         # The half of a split cluster that comes back gives up its memory; its logs keep what it wrote.
         found.getMergePolicyConfig().setPolicy("DiscardMergePolicy")
-    listener = java("kvwal.quorum.PartitionLossListener")(gate, options.file.backups)
+    listener = java("kvwal.quorum.PartitionLossListener")(java_objects.gate, options.file.backups)
     config.addListenerConfig(java("com.hazelcast.config.ListenerConfig")(listener))
     return config
 
@@ -170,6 +150,15 @@ def start(config: Any, volatile: Sequence[str], token: Token | None, tls: Any) -
         raise ConfigError(
             f"the member cannot start: {error}.", hint="See whether --address is free, and this machine's own."
         ) from error
+
+
+def check_whole(gate: Any) -> None:
+    """`NotRecovered` once memory has lost a part. `gate` is ReadyGate.java."""
+    if (lost := gate.lost()) is not None:
+        raise NotRecovered(
+            f"{lost}; nobody is to take what is missing here for absent.",
+            hint="Start this node again, and whoever else ended: what the logs hold is loaded anew.",
+        )
 
 
 def check_running(instance: Any) -> None:

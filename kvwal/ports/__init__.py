@@ -1,5 +1,5 @@
-"""The only doors to files (`disk`), time and chance (`clock`), and threads and processes (`tasks`).
+"""Ports: the only modules that use files (`disk`), time and randomness (`clock`), threads (`tasks`) and processes (`processes`).
 
-Everything in the log goes through them, so that a test can stand behind each: a disk that forgets what was not synced, a
-clock that steps back, a scheduler with a seed.
+The log uses the operating system only through ports, so that tests can replace each of them: with a disk that loses unsynced
+data, a clock that steps back, or a scheduler with a seed.
 """

@@ -1,12 +1,12 @@
-"""Thread, task and callback boundaries: an error that crosses one is given to an owner, whatever its type.
+"""Boundaries of threads, tasks and callbacks: an error that reaches one, of any class, is given to an error handler.
 
-A thread, a task or a callback has no caller. An error that leaves it is lost, and so may be the thread that ran it, with all
-that others wait for. So each of them starts here and names its owner, `failed(error)`. This is the one module that may
-catch everything.
+A thread, a task or a callback has no caller. An error that leaves it is lost. It may also end the thread that ran it, and then
+callers that wait for this thread wait for ever. So each thread, task and callback starts here, with its error handler
+`on_error(error)`. This is the only module that may catch every exception.
 
-`SystemExit` and `KeyboardInterrupt` on a thread other than the main thread would end that thread and nothing else: there
-they are errors like any other. On the main thread they belong to the program: the owner is told, and they go on.
-A cancelled task has not failed.
+`SystemExit` and `KeyboardInterrupt` on another thread than the main thread would end only that thread: they are errors there.
+On the main thread they belong to the program: the error handler is called, and they are raised again. Cancelling a task is no
+error.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kvwal.errors import KvwalError
 
-# At run time it is imported where a task starts: `kvwal get` starts none, and asyncio takes longer than all it does.
+# At run time asyncio is imported where a task starts: `kvwal get` starts none, and importing asyncio takes longer than a get.
 if TYPE_CHECKING:
     import asyncio
 
 T = TypeVar("T")
 OnError = Callable[[BaseException], None]
-"""The owner of an error. It may be called on any thread."""
+"""An error handler. It may be called on any thread."""
 
 _log = logging.getLogger("kvwal.boundary")
 
 
 def logged(sentence: str) -> OnError:
-    """An owner that logs the sentence with the error's trace, for what costs nothing else."""
+    """An error handler that logs the sentence with the error's trace, for errors that need no other action."""
 
     def log_error(error: BaseException) -> None:
         _log.error(sentence, exc_info=error)
@@ -44,11 +44,11 @@ def logged(sentence: str) -> OnError:
 
 
 def raised_to_awaiter(error: BaseException) -> None:
-    """The owner of a task that kvwal awaits: the error is raised there, so nothing is to be done here."""
+    """The error handler of a task that kvwal awaits. It does nothing, because the await raises the error."""
 
 
 def contain(call: Callable[[], Any], on_error: OnError) -> None:
-    """Call `call`. `failed` gets what it raises."""
+    """Call `call`. `on_error` gets the error that it raises."""
     try:
         call()
     except BaseException as error:
@@ -58,7 +58,7 @@ def contain(call: Callable[[], Any], on_error: OnError) -> None:
 
 
 def contain_each(calls: Iterable[Callable[[], Any]], on_error: OnError) -> None:
-    """Call each of `calls`: none is left out because one before it raised."""
+    """Call each of `calls`, also after one of them has raised."""
     left: BaseException | None = None
     for call in calls:
         try:
@@ -71,10 +71,10 @@ def contain_each(calls: Iterable[Callable[[], Any]], on_error: OnError) -> None:
 
 
 def raise_together(failures: Mapping[str, BaseException]) -> None:
-    """Raise the first of `failures` (by what failed), with all others told: nothing if there is none.
+    """Raise the first of `failures`, which are keyed by the name of what failed. Do nothing if there are none.
 
-    It keeps its class, so that `except LogFailed` catches it. A note names each other failure, and `others` of a `KvwalError`
-    has the errors themselves.
+    The raised error keeps its class, so that `except LogFailed` catches it. It gets a note for each other failure; `others` of a
+    `KvwalError` has the other errors themselves.
     """
     errors = list(failures.values())
     if not errors:
@@ -88,7 +88,7 @@ def raise_together(failures: Mapping[str, BaseException]) -> None:
 
 
 def guard(call: Callable[..., Any], on_error: OnError) -> Callable[..., None]:
-    """`call` as a callback, for whoever calls it: see `contain`."""
+    """`call` as a callback that raises nothing: see `contain`."""
 
     def guarded(*arguments: Any) -> None:
         contain(partial(call, *arguments), on_error)
@@ -97,7 +97,7 @@ def guard(call: Callable[..., Any], on_error: OnError) -> Callable[..., None]:
 
 
 async def contain_awaiting(work: Callable[[], Awaitable[Any]], on_error: OnError) -> None:
-    """Await `work()`. `failed` gets what it raises; a cancellation goes on."""
+    """Await `work()`. `on_error` gets the error that it raises; a cancellation is raised again."""
     import asyncio
 
     try:
@@ -111,7 +111,7 @@ async def contain_awaiting(work: Callable[[], Awaitable[Any]], on_error: OnError
 
 
 async def settle_awaiting(future: asyncio.Future[T], work: Callable[[], Awaitable[T]]) -> None:
-    """Await `work()`: its result, or what it raises, is the future's, unless that is done."""
+    """Await `work()` and set its result, or the error that it raises, in `future`, unless the future is done."""
 
     def set_error(error: BaseException) -> None:
         if not future.done():
@@ -125,11 +125,11 @@ async def settle_awaiting(future: asyncio.Future[T], work: Callable[[], Awaitabl
     try:
         await contain_awaiting(settled, set_error)
     finally:
-        future.cancel()  # for who waits, when this task was cancelled; nothing otherwise
+        future.cancel()  # wakes the future's awaiter if this task was cancelled; does nothing if the future is done
 
 
 def settle(future: Future[T], call: Callable[[], T]) -> None:
-    """Call `call`: its result, or what it raises, is the future's. Raises nothing."""
+    """Call `call` and set its result, or the error that it raises, in `future`. Raises nothing."""
     try:
         result = call()
     except BaseException as error:
@@ -139,10 +139,10 @@ def settle(future: Future[T], call: Callable[[], T]) -> None:
 
 
 class CommitFuture(Future[T]):
-    """The future that a caller of `submit` gets. No callback of it can stop the thread that writes, or another callback.
+    """The future that a caller of `submit` gets. No callback of the future can stop the writing thread, or another callback.
 
-    What a callback raises is logged, `SystemExit` included. A callback of a future that is done is called at once, by the
-    thread that adds it, which gets what a standard future raises then.
+    Errors of callbacks are logged, `SystemExit` included. A callback that is added to a finished future is called at once, on
+    the thread that adds it; that thread gets the errors that a standard future would raise there.
     """
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
@@ -170,9 +170,9 @@ def start_thread(name: str, target: Callable[[], Any], on_error: OnError) -> thr
 
 
 def start_task(work: Coroutine[Any, Any, T], on_error: OnError) -> asyncio.Task[T]:
-    """Start a task on the running loop. `failed` gets the error that ends it, on a later turn of the loop.
+    """Start a task on the running loop. `on_error` gets the error that ends the task, on a later turn of the loop.
 
-    asyncio lets `SystemExit` and `KeyboardInterrupt` of a task go on to the caller of the loop as well.
+    asyncio also raises a task's `SystemExit` or `KeyboardInterrupt` in the caller of the loop.
     """
     import asyncio
 
@@ -182,19 +182,19 @@ def start_task(work: Coroutine[Any, Any, T], on_error: OnError) -> asyncio.Task[
 
 
 def when_done(future: Any, callback: Callable[[Any], Any], on_error: OnError) -> None:
-    """Call `callback` with the future once that is done: of asyncio, of threads, or of the Hazelcast client."""
+    """Call `callback` with the future once the future is done. It may be of asyncio, of threads, or of the Hazelcast client."""
     future.add_done_callback(guard(callback, on_error))
 
 
 def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], on_error: OnError) -> None:
-    """Call `call` on the next turn of the loop, from a task of it."""
+    """Call `call` on the next turn of the loop. For callers on the loop's thread."""
     loop.call_soon(contain, call, on_error)
 
 
 def call_later(
     loop: asyncio.AbstractEventLoop, seconds: float, call: Callable[[], Any], on_error: OnError
 ) -> asyncio.TimerHandle:
-    """Call `call` on the loop after so many seconds."""
+    """Call `call` on the loop after `seconds` seconds."""
     return loop.call_later(seconds, contain, call, on_error)
 
 
@@ -204,7 +204,7 @@ def call_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], on_error: 
 
 
 def begin_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> Future[T]:
-    """Run a coroutine on the loop, from any thread: its result, or what it raises, is the future's."""
+    """Run a coroutine on the loop, from any thread. The future gets its result, or the error that it raises."""
     import asyncio
 
     return asyncio.run_coroutine_threadsafe(work, loop)
@@ -229,9 +229,9 @@ def on_signals(
 
 
 def serve_until_stopped(loop: asyncio.AbstractEventLoop, on_error: OnError) -> None:
-    """Run a loop that is kvwal's own until `loop.stop()`: a `SystemExit` that a task raised does not end it.
+    """Run kvwal's own event loop until `loop.stop()`. A `SystemExit` or `KeyboardInterrupt` of a task does not end it.
 
-    Anything else that leaves the loop is the loop's own failure: it is raised.
+    Any other error is a failure of the loop itself, and is raised.
     """
     while True:
         try:
@@ -246,7 +246,10 @@ def _ended(on_error: OnError, task: asyncio.Task[Any]) -> None:
 
 
 def _settable(error: BaseException) -> BaseException:
-    """Asyncio refuses a StopIteration as the exception of a future, whose awaiter would then wait for ever."""
+    """`error`, or a `RuntimeError` in place of a `StopIteration`.
+
+    asyncio refuses `StopIteration` as the exception of a future, and the future's awaiter would wait for ever.
+    """
     if not isinstance(error, StopIteration):
         return error
     stopped = RuntimeError("a call raised StopIteration")
@@ -255,12 +258,12 @@ def _settable(error: BaseException) -> BaseException:
 
 
 def _report(on_error: OnError, error: BaseException) -> None:
-    """An owner that fails must not cost the others: its own error is logged, next to the one that it was told."""
+    """Call the error handler. If the handler raises, log its error together with `error`, so that the caller goes on."""
     try:
         on_error(error)
     except BaseException:
-        with suppress(BaseException):  # a log handler of the program may be what failed
-            _log.critical("the owner of an error failed to take it; the error was %r", error, exc_info=True)
+        with suppress(BaseException):  # a log handler of the program may have raised
+            _log.critical("an error handler raised an error itself; the first error was %r", error, exc_info=True)
 
 
 def _is_the_programs(error: BaseException) -> bool:

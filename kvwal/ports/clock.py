@@ -1,4 +1,4 @@
-"""The door to time and chance."""
+"""Clock port: wall time, elapsed time and randomness."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time, elapsed time, and numbers that nobody else will draw."""
+    """Source of wall time, elapsed time and random numbers."""
 
     def wall_ms(self) -> int:
         """Unix time in milliseconds. May step back."""
@@ -19,12 +19,12 @@ class Clock(Protocol):
         ...
 
     def random_bits(self, bits: int) -> int:
-        """A number below `2 ** bits`, unguessable."""
+        """An unpredictable number below `2 ** bits`, which no other process draws if `bits` is large."""
         ...
 
 
 class SystemClock:
-    """The machine's own clock and randomness."""
+    """Clock and random numbers of the operating system."""
 
     def wall_ms(self) -> int:
         """Unix time in milliseconds."""

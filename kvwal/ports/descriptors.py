@@ -1,8 +1,8 @@
-"""The budget of file descriptors: how many this process may have, and which logs hold one.
+"""Budget of file descriptors: the process's limit, and the logs that hold a descriptor.
 
-Every open log may hold the descriptor of the segment that it writes. All logs of the process together hold at most half of the
-limit, and an eighth of it, the reserve, is for archiving and recovery: no log is opened that would take from it. A log that was
-not used for a while closes its segment, and opens it again for its next write.
+Every open log may hold the descriptor of its current segment. All logs of the process together hold at most half of the limit.
+An eighth of the limit, the reserve, is for archiving and recovery: a log that would take from it is not opened. An idle log
+closes its segment, and opens it again for its next write.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _UNLIMITED = 1 << 20
 
 
 class Budget(NamedTuple):
-    """File descriptors of this process: what it may have, what is free, what is kept for archiving and recovery, and how many
-    logs hold one."""
+    """File descriptors of this process: the limit, the free ones, the reserve for archiving and recovery, and the logs that
+    hold one.
+    """
 
     limit: int
     free: int
@@ -35,25 +36,26 @@ class Budget(NamedTuple):
 
     @property
     def short(self) -> bool:
-        """Whether no map more can be opened."""
+        """Whether no other map can be opened."""
         return self.free < self.reserve
 
 
 class Holder(Protocol):
-    """Something that can close its descriptor and open it again."""
+    """An object, one log's appender, that can close its descriptor and open it again."""
 
     used: bool
-    """Set at each use; cleared here."""
+    """Set by the holder at each use; cleared by `Descriptors`."""
 
     def close_idle(self, *, sync: bool) -> bool:
-        """Close the descriptor unless it is in use now, and say so to `closed`; whether that was done. `sync`: also if it
-        takes an fdatasync.
+        """Close the descriptor unless it is in use now, and call `Descriptors.closed`. Returns whether it was closed.
+
+        With `sync`, close it even if that needs an fdatasync.
         """
         ...
 
 
 class Descriptors:
-    """Used by any thread. `limit` asks how many descriptors this process may have, `count` how many it has."""
+    """The budget. Used by any thread. `limit` returns how many descriptors the process may have, `count` how many it has."""
 
     def __init__(self, limit: Callable[[], int], count: Callable[[], int]) -> None:
         self._limit = limit
@@ -68,7 +70,7 @@ class Descriptors:
         return Budget(limit, max(0, limit - self._count()), limit // _RESERVE_PART, len(self._holders))
 
     def opened(self, holder: Holder) -> None:
-        """It holds a descriptor from now on. Others that were not used for longest close theirs, if that is one too many."""
+        """`holder` holds a descriptor from now on. If that is too many, the least recently used holders close theirs."""
         with self._lock:
             self._holders[holder] = None
             above = len(self._holders) - max(1, self._limit() // _LOGS_PART)
@@ -76,16 +78,16 @@ class Descriptors:
             self._relieve(above, holder)
 
     def closed(self, holder: Holder) -> None:
-        """It holds none any more."""
+        """`holder` holds no descriptor any more."""
         with self._lock:
             self._holders.pop(holder, None)
 
     def relieve(self) -> bool:
-        """No descriptor is left: let some of those that were not used for longest go. Whether any did."""
+        """Close descriptors of the least recently used holders, because none is free. Returns whether any was closed."""
         return self._relieve(max(1, len(self._holders) // _RESERVE_PART), None) > 0
 
     def rest(self) -> None:
-        """Close what was not used since this was called last, and needs no fdatasync for that."""
+        """Close the descriptors that were not used since the last call and that need no fdatasync."""
         with self._lock:
             holders = list(self._holders)
         for holder in holders:
@@ -94,24 +96,26 @@ class Descriptors:
             else:
                 holder.close_idle(sync=False)
 
-    def _relieve(self, wanted: int, but: Holder | None) -> int:
-        """Twice round: who was used lately gets a second chance, as the clock of a page cache gives it."""
-        done = 0
+    def _relieve(self, wanted: int, spared: Holder | None) -> int:
+        """Close up to `wanted` descriptors, never that of `spared`; returns how many. A CLOCK algorithm: a holder that was used
+        since the last round gets a second chance.
+        """
+        closed = 0
         for _ in range(2 * len(self._holders)):
-            if done == wanted:
+            if closed == wanted:
                 break
             with self._lock:
                 holder = next(iter(self._holders), None)
                 if holder is None:
                     break
                 self._holders.move_to_end(holder)
-            if holder is but:
+            if holder is spared:
                 continue
             if holder.used:
                 holder.used = False
             else:
-                done += holder.close_idle(sync=True)
-        return done
+                closed += holder.close_idle(sync=True)
+        return closed
 
 
 def _own_limit() -> int:
@@ -123,12 +127,12 @@ def _own_count() -> int:
     try:
         return len(os.listdir(_OPEN))
     except FileNotFoundError:
-        return 0  # there is no /proc here: only the limit itself refuses
+        return 0  # without /proc the number is unknown, and only the limit itself refuses
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
-            return _own_limit()  # to look takes one, too
+            return _own_limit()  # listing the folder needs a descriptor, and none is free
         raise
 
 
 OWN_DESCRIPTORS = Descriptors(_own_limit, _own_count)
-"""Those of this process."""
+"""The budget of this process."""

@@ -1,7 +1,7 @@
-"""The door to files. Only this module opens, writes, syncs, renames or deletes anything.
+"""Filesystem port. Only this module opens, writes, syncs, renames or deletes files.
 
-A method raises `OSError` as the operating system gave it, with the path in it. What each promises about durability is what
-the log builds on: `File.datasync` for bytes, `Disk.sync_folder` for names.
+A method raises the `OSError` of the operating system, with the path in it. The log builds on two promises of durability:
+`File.datasync` for bytes, `Disk.sync_folder` for names.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from kvwal.ports import range_locks
 _READ_STEP = 1 << 20
 
 Buffer = bytes | mmap.mmap
-"""What a file's bytes are read from: slicing it gives `bytes`."""
+"""The bytes of a file, for reading. Slicing it gives `bytes`."""
 
 
 def drop_pages(buffer: Buffer, end: int) -> None:
-    """What stands before the offset `end` of a view was read: it need not stay in this process's memory. It can be read again."""
+    """Free this process's memory of the pages before the offset `end` of a view. They can be read again."""
     if isinstance(buffer, mmap.mmap) and (whole := end - end % mmap.PAGESIZE):
         buffer.madvise(mmap.MADV_DONTNEED, 0, whole)
 
 
 class Space(NamedTuple):
-    """A disk's size, and what an unprivileged process can still write to it, in bytes."""
+    """Size of a disk, and the free space for an unprivileged process, in bytes."""
 
     capacity: int
     free: int
@@ -42,15 +42,15 @@ class File(Protocol):
     path: Path
 
     def write_at(self, offset: int, parts: Sequence[bytes]) -> None:
-        """Write all parts, one behind the other, from `offset` on. Short writes are continued."""
+        """Write all parts, one after the other, from `offset` on. Short writes are continued."""
         ...
 
     def datasync(self) -> None:
-        """Return when every byte written so far, and the size, survive a power cut."""
+        """Return when all bytes written so far, and the size, survive a power cut."""
         ...
 
     def allocate(self, size: int) -> None:
-        """Give the file at least `size` bytes on the disk; new ones read as zeros. A full disk raises here, not in `write_at`."""
+        """Allocate at least `size` bytes on the disk; new bytes are zeros. A full disk raises here, not in `write_at`."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -58,7 +58,7 @@ class File(Protocol):
         ...
 
     def close(self) -> None:
-        """Close it. Nothing is synced."""
+        """Close the file. Nothing is synced."""
         ...
 
 
@@ -66,39 +66,39 @@ class Disk(Protocol):
     """The file operations that kvwal needs."""
 
     def create(self, path: Path) -> File:
-        """A new empty file. `FileExistsError` if there is one."""
+        """Create an empty file. `FileExistsError` if the path exists."""
         ...
 
     def open(self, path: Path) -> File:
-        """An existing file, for writing, its bytes as they are."""
+        """Open an existing file for writing. Its bytes stay as they are."""
         ...
 
     def view(self, path: Path) -> AbstractContextManager[Buffer]:
-        """A context that gives the file's bytes as they are now, without copying them (`mmap`; empty files give `b""`)."""
+        """A context manager of the file's bytes, without a copy (`mmap`; empty files give `b""`)."""
         ...
 
     def read(self, path: Path) -> bytes:
-        """The whole of a small file."""
+        """All bytes of a small file."""
         ...
 
     def read_part(self, path: Path, offset: int, size: int) -> bytes:
-        """So many bytes of a file from `offset` on, or as many as there are."""
+        """Up to `size` bytes of a file from `offset` on; fewer if the file ends before."""
         ...
 
     def try_read(self, path: Path) -> None:
-        """Read a file of any size and forget it: what the disk cannot give is an `OSError` here, and a signal in `view`."""
+        """Read a file of any size and drop its bytes. An unreadable file is an `OSError` here; in `view` it is a signal."""
         ...
 
     def size(self, path: Path) -> int:
-        """Bytes in the file. `FileNotFoundError` if there is none."""
+        """Bytes in the file. `FileNotFoundError` if the file does not exist."""
         ...
 
     def names(self, folder: Path) -> list[str]:
-        """Names in a folder, sorted; empty if there is no such folder."""
+        """Names in a folder, sorted; empty if the folder does not exist."""
         ...
 
     def exists(self, path: Path) -> bool:
-        """Whether there is anything at `path`."""
+        """Whether `path` exists."""
         ...
 
     def is_folder(self, path: Path) -> bool:
@@ -106,23 +106,23 @@ class Disk(Protocol):
         ...
 
     def make_folders(self, folder: Path) -> None:
-        """Create a folder and those above it, each name durable in the one above."""
+        """Create a folder and the folders above it. Each name is durable in the folder above."""
         ...
 
     def rename(self, old: Path, new: Path) -> None:
-        """Give a file or a folder another name in one step, replacing what has it. Durable after `sync_folder`."""
+        """Rename a file or folder in one step. A file that has the new name is replaced. Durable after `sync_folder`."""
         ...
 
     def unlink(self, path: Path) -> None:
-        """Delete a file. It is no error if it is gone. Durable after `sync_folder`."""
+        """Delete a file. A missing file is no error. Durable after `sync_folder`."""
         ...
 
     def remove_tree(self, folder: Path) -> None:
-        """Delete a folder and all in it. It is no error if it is gone."""
+        """Delete a folder and all files in it. A missing folder is no error."""
         ...
 
     def remove_folder(self, folder: Path) -> None:
-        """Delete a folder if nothing is in it. It is no error if it is gone, or if something is."""
+        """Delete a folder if it is empty. A missing folder, or one that is not empty, is no error."""
         ...
 
     def sync_folder(self, folder: Path) -> None:
@@ -130,17 +130,17 @@ class Disk(Protocol):
         ...
 
     def open_folder(self, folder: Path) -> Folder:
-        """A folder whose names can be synced later without another file descriptor."""
+        """Open a folder, so that its names can be synced later without another file descriptor."""
         ...
 
     def space(self, folder: Path) -> Space:
-        """How large the disk of `folder` is, and how much of it is free. `FileNotFoundError` if there is no such folder."""
+        """Size and free space of the disk of `folder`. `FileNotFoundError` if the folder does not exist."""
         ...
 
     def lock(self, path: Path, note: str, table: Path) -> Lock | str:
-        """Take the lock file for this process and write `note` into it, or return the note of the holder.
+        """Lock the lock file for this process and write `note` into it, or return the note of the holder.
 
-        However many locks are held, they cost the one file descriptor of `table`, a file that all processes share.
+        All locks of a process together need one file descriptor: that of `table`, a file that all processes share.
         """
         ...
 
@@ -149,19 +149,19 @@ class Folder(Protocol):
     """An open folder."""
 
     def sync(self) -> None:
-        """Return when its names survive a power cut."""
+        """Return when the names in the folder survive a power cut."""
         ...
 
     def close(self) -> None:
-        """Close it. Again is no error."""
+        """Close the folder. A second call does nothing."""
         ...
 
 
 class Lock(Protocol):
-    """A held lock. The operating system lets go of it when the process ends, however it ends."""
+    """A held lock. The operating system releases it when the process ends in any way."""
 
     def release(self) -> None:
-        """Let go. Again is no error."""
+        """Release the lock. A second call does nothing."""
         ...
 
 
@@ -290,13 +290,13 @@ class OsDisk:
         except FileExistsError:
             if not self.is_folder(folder):
                 raise
-            with suppress(PermissionError):  # then it was not we who made it there
+            with suppress(PermissionError):  # then another program created it
                 self.sync_folder(folder.parent)
         else:
             self.sync_folder(folder.parent)
 
     def make_folder(self, folder: Path) -> None:
-        """Create a folder. Durable after `sync_folder` of the one above."""
+        """Create a folder. Durable after `sync_folder` of the folder above."""
         os.mkdir(folder, 0o750)
 
     def rename(self, old: Path, new: Path) -> None:
@@ -343,8 +343,9 @@ class OsDisk:
 
 
 def _is_in_use(disk: Disk, folder: Path) -> bool:
-    """Whether something is in it, or it is not for us to see that: then its name is durable. That of an empty one may not be:
-    a program that was killed before its fsync left it.
+    """Whether the folder has files, or is not readable: then its name is durable.
+
+    The name of an empty folder may not be durable: a program may have been killed between creating the folder and its fsync.
     """
     try:
         return bool(disk.names(folder))

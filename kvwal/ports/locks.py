@@ -1,4 +1,4 @@
-"""The door to locks between threads. Apart from `tasks`, because those who only read must not wait for asyncio to load."""
+"""Port of locks between threads. It is apart from `tasks`, so that programs that only read do not wait for asyncio to load."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import time
 Lock = threading.Lock
 
 Semaphore = threading.Semaphore
-"""A number of places that threads take and give back."""
+"""A counting semaphore of the standard library."""
 
 
-_TURN_SECONDS = 50e-6
+_PAUSE_SECONDS = 50e-6
 
 
 def give_way() -> None:
-    """Let other threads have the interpreter, as those that compute for long do now and then.
+    """Yield the interpreter to other threads. Long computations call it now and then.
 
-    A thread that waits for the interpreter would else have it only after Python's switch interval, 5 ms each time.
+    Without it, a thread that waits for the interpreter gets it only after Python's switch interval of 5 ms, each time.
     """
-    time.sleep(_TURN_SECONDS)
+    time.sleep(_PAUSE_SECONDS)

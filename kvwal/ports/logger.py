@@ -1,8 +1,8 @@
-"""The logging port: structured lines for the standard library's loggers, which belong to the program that uses kvwal.
+"""Logging port: structured log lines for the standard library's loggers, which the program that uses kvwal configures.
 
-A line is a record of `logging.getLogger("kvwal.…")`: its message is a sentence and its fields, `record.kvwal` has them as a
-dict, with the sentence as `event`. kvwal adds no handler and configures nothing, neither `logging` nor structlog: what is
-shown, and where, is the program's to say. A program that says nothing sees warnings on standard error, as Python has it.
+A line is a record of `logging.getLogger("kvwal.…")`. Its message is a sentence with the fields after it; `record.kvwal` has the
+fields as a dict, with the sentence as `event`. kvwal adds no handler and configures neither `logging` nor structlog. In a program
+that configures nothing, Python shows warnings on standard error.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import structlog
 Logger = structlog.stdlib.BoundLogger
 
 _FRAMES = 4
-"""Calls of structlog between the line that logs and the standard library, which names that line in the record."""
+"""Stack frames of structlog between the line that logs and the standard library, so that the record names that line."""
 
 
 def get_logger(name: str) -> Logger:
-    """The logger of a module, `get_logger(__name__)`: `bind` gives one that adds fields."""
+    """The logger of a module: `get_logger(__name__)`. Its `bind` returns a logger that adds fields."""
     logger: Logger = structlog.wrap_logger(
         logging.getLogger(name), processors=[structlog.stdlib.filter_by_level, _to_record], wrapper_class=Logger,
         context_class=dict, cache_logger_on_first_use=False,
@@ -32,20 +32,20 @@ def get_logger(name: str) -> Logger:
 
 def _to_record(logger: Any, method: str, fields: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
     trace = fields.pop("exc_info", None)
-    told = " ".join(f"{name}={value!r}" for name, value in fields.items() if name != "event")
-    text = f"{fields['event']} {told}" if told else str(fields["event"])
+    shown = " ".join(f"{name}={value!r}" for name, value in fields.items() if name != "event")
+    text = f"{fields['event']} {shown}" if shown else str(fields["event"])
     return (text,), {"extra": {"kvwal": dict(fields)}, "exc_info": trace, "stacklevel": _FRAMES}
 
 
 _ESCAPED = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
-"""Characters that steer a terminal, or that some readers take for the end of a line, as JSON writes them."""
+"""JSON escapes of characters that control a terminal, or that some readers take for the end of a line."""
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: `event`, the fields, `logger`, `level`, `timestamp`, and `exception` where there is a trace."""
+    """One JSON object for each line: `event`, the fields, `logger`, `level`, `timestamp`, and `exception` if there is a trace."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """The record as one line of JSON."""
         fields = getattr(record, "kvwal", None)
         line = dict(fields) if isinstance(fields, dict) else {"event": record.getMessage()}
         line |= {"logger": record.name, "level": record.levelname.lower()}
@@ -56,7 +56,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to(stream: TextIO, formatter: logging.Formatter, *, level: int, own_level: int) -> None:
-    """For a program of kvwal's own: all loggers write to the stream, kvwal's from `own_level`, those of others from `level`."""
+    """Configure logging of kvwal's own programs: kvwal's loggers write to the stream from `own_level`, others from `level`."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler], level=level, force=True)

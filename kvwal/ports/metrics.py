@@ -1,4 +1,4 @@
-"""The door to measurements: what a log tells of itself while it works. By default nobody listens."""
+"""Metrics port: measurements of one log while it works. By default they are dropped."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import Protocol
 
 
 class LogMetrics(Protocol):
-    """Hears what one log does. Called on the log's threads, so it must be quick, and must not raise."""
+    """Receiver of the measurements of one log. Called on the log's threads, so it must be quick and must not raise."""
 
     def group(self, entries: int, size: int, queued: float, seconds: float) -> None:
-        """A group was acknowledged: its entries, their bytes in the log, how long the first of them had waited in the ring,
-        and how long writing the group took, in seconds.
+        """A group was acknowledged: number of entries, their bytes in the log, seconds that the oldest waited in the ring, and
+        seconds to write the group.
         """
         ...
 
     def synced(self, seconds: float) -> None:
-        """An fdatasync took this long."""
+        """An fdatasync took `seconds` seconds."""
         ...
 
     def refused(self, reason: str, submissions: int) -> None:
-        """So many submissions were refused; `reason` is the name of the error."""
+        """`submissions` submissions were refused; `reason` is the name of the error class."""
         ...
 
 
 class NoMetrics:
-    """Hears nothing."""
+    """Metrics that drop every measurement."""
 
     def group(self, entries: int, size: int, queued: float, seconds: float) -> None:
         """See `LogMetrics.group`."""

@@ -1,4 +1,4 @@
-"""The door to processes: this one, its forks, and the one that archives for it."""
+"""Process port: this process, its forks, and child processes that answer requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kvwal.ports.locks import Lock
 
 
 class Child:
-    """A Python process of its own that answers one line with one line. Used by one thread at a time."""
+    """A child process that runs a Python module and answers each line with one line. Used by one thread at a time."""
 
     def __init__(self, module: str) -> None:
         with _starting:
@@ -30,7 +30,7 @@ class Child:
             tell_if_forked(self)
 
     def ask(self, line: bytes) -> bytes:
-        """Send a line and wait for the answer. `EOFError` if the process ended instead."""
+        """Send a line and wait for the answer. `EOFError` if the process ended before it answered."""
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
             raise EOFError("the process has no pipes")
@@ -48,28 +48,28 @@ class Child:
         return f"process {self._process.pid} ended with code {self._process.wait()}"
 
     def close(self) -> None:
-        """Let it finish what it does, and wait for its end."""
+        """Close the child's input, let it finish its last request, and wait for its end."""
         if self._process.stdin is not None:
-            with suppress(BrokenPipeError):  # it died with a line of ours unread
+            with suppress(BrokenPipeError):  # the child died before it read the last line
                 self._process.stdin.close()
         self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
 
     def forked(self) -> None:
-        """Let go of the pipes, which are the parent's: the process would else not see the end of its input before ours."""
-        nothing = os.open(os.devnull, os.O_RDWR)
+        """In a forked child: replace the pipes, which are the parent's. The copies would keep the archiver's input open."""
+        null = os.open(os.devnull, os.O_RDWR)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None and not pipe.closed:
-                os.dup2(nothing, pipe.fileno(), inheritable=False)
-        os.close(nothing)
+                os.dup2(null, pipe.fileno(), inheritable=False)
+        os.close(null)
 
 
 def serve_parent(answer: Callable[[bytes], bytes], *, niceness: int) -> None:
-    """The other end of `Child`: answer each line of standard input, until it ends. Runs at low priority.
+    """The main loop of a `Child`: answer each line of standard input, until its end. Runs at low priority (`niceness`).
 
-    Only answers go to standard output; what a library prints goes to standard error. A Ctrl-C, and a SIGTERM to the whole group
-    of processes, is for the parent, which then closes our input.
+    Only answers go to standard output; output of libraries goes to standard error. The child ignores SIGINT and SIGTERM, which a
+    terminal or a service manager sends to the whole process group: the parent closes the child's input instead.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -78,34 +78,34 @@ def serve_parent(answer: Callable[[bytes], bytes], *, niceness: int) -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin.buffer:
         rest = memoryview(answer(line) + b"\n")
-        with suppress(BrokenPipeError):  # the parent was killed: nobody waits for it
+        with suppress(BrokenPipeError):  # the parent was killed and needs no answer
             while rest:
                 rest = rest[os.write(answers, rest) :]
 
 
 class Forkable(Protocol):
-    """Something that a forked child of this process must not use: its threads are not there."""
+    """An object that a forked child must not use, because the child does not have its threads."""
 
     def forked(self) -> None:
-        """Called once, in the child, before anything else runs there."""
+        """Called once in the child, before any other code runs there."""
         ...
 
 
 _forkables: WeakSet[Forkable] = WeakSet()
 _guards: WeakKeyDictionary[Lock, None] = WeakKeyDictionary()
 _taken: list[Lock] = []
-_not_forked = logged("something that a forked child must not use could not be told so")
+_fork_hook_failed = logged("an object that a forked child must not use could not be disabled in the child")
 
 
 def tell_if_forked(thing: Forkable) -> None:
-    """Have `thing.forked()` called in every child that this process forks, as long as somebody holds it."""
+    """Call `thing.forked()` in every forked child of this process, as long as there is a reference to `thing`."""
     _forkables.add(thing)
 
 
 def take_before_fork(lock: Lock) -> None:
-    """Fork only while nobody holds `lock`, so that a child finds it free, and what it guards whole.
+    """Take `lock` before each fork, so that the lock is free in the child, and the data that it guards is consistent.
 
-    Where one thread holds several of them at a time, it takes them in the order in which they came here.
+    A thread that holds several of these locks at a time takes them in the order in which they were registered here.
     """
     _guards[lock] = None
 
@@ -124,7 +124,7 @@ def _forked_in_parent() -> None:
 
 def _forked_in_child() -> None:
     _forked_in_parent()
-    contain_each([thing.forked for thing in list(_forkables)], _not_forked)
+    contain_each([thing.forked for thing in list(_forkables)], _fork_hook_failed)
 
 
 os.register_at_fork(before=_forking, after_in_parent=_forked_in_parent, after_in_child=_forked_in_child)
@@ -134,5 +134,5 @@ take_before_fork(_starting)
 
 
 def whoami() -> str:
-    """This process as another one's error message should name it."""
+    """Name of this process for error messages of other processes."""
     return f"pid {os.getpid()} on {socket.gethostname()}"

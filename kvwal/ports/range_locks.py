@@ -1,8 +1,8 @@
-"""Locks of many logs on one open file.
+"""Byte-range locks: the locks of many logs on one open file.
 
-A `flock` costs a file descriptor as long as it is held, and a process may have a thousand logs. Here a lock is one byte of a
-shared file, the table, locked for its open file description (`F_OFD_SETLK`): however many there are, they cost one descriptor.
-Which byte says the inode of the lock file, so that a lock follows its folder when that is renamed.
+A held `flock` costs a file descriptor, and a process may have a thousand logs. Here a lock is one byte of a shared file, the lock
+table, locked for its open file description (`F_OFD_SETLK`): all locks of a process together cost one descriptor. The position of
+the byte is the inode of the lock file, so a lock stays with its folder when the folder is renamed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kvwal.ports.processes import take_before_fork, tell_if_forked
 _FLOCK = struct.Struct("hhqqi4x")
 """`struct flock`: type, whence, start, length, pid (0 for a lock of an open file description)."""
 _MOST = (1 << 62) - 1
-_TURNS = 10
+_ATTEMPTS = 10
 
 Inode = tuple[int, int]
 
@@ -35,7 +35,7 @@ def _inode(fd: int) -> Inode:
 
 
 class _Table:
-    """The open table, and what this process has locked in it: by byte, how often (inodes of two disks may be equal)."""
+    """An open lock table. `bytes` counts this process's locks of each byte, because inodes of two disks may be equal."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -44,7 +44,7 @@ class _Table:
         tell_if_forked(self)
 
     def lock(self, byte: int) -> bool:
-        """Whether no other process has it."""
+        """Lock a byte. False if another process holds it."""
         if byte not in self.bytes:
             try:
                 fcntl.fcntl(self.fd, fcntl.F_OFD_SETLK, _request(fcntl.F_WRLCK, byte))
@@ -60,7 +60,7 @@ class _Table:
             fcntl.fcntl(self.fd, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK, byte))
 
     def forked(self) -> None:
-        """In a child the description is shared with the parent: to unlock there would unlock here."""
+        """Close the table in a forked child. The child shares the open file description: an unlock there would unlock here."""
         with suppress(OSError):
             os.close(self.fd)
 
@@ -68,12 +68,12 @@ class _Table:
 _tables: dict[Inode, _Table] = {}
 _held: set[Inode] = set()
 _dropped: deque[tuple[_Table, Inode, Inode]] = deque()
-_turn = Lock()
-take_before_fork(_turn)
+_lock = Lock()
+take_before_fork(_lock)
 
 
 class RangeLock:
-    """A held lock. Another one of the same file, in this process too, is refused until it is released."""
+    """A held lock. A second lock of the same file, also in this process, is refused until this one is released."""
 
     def __init__(self, table: _Table, key: Inode, file: Inode) -> None:
         self._table: _Table | None = table
@@ -81,23 +81,23 @@ class RangeLock:
         self._file = file
 
     def release(self) -> None:
-        """See `kvwal.ports.disk.Lock.release`. In a forked child the lock is the parent's, and stays."""
+        """See `kvwal.ports.disk.Lock.release`. In a forked child it does nothing, because the parent holds the lock."""
         table, self._table = self._table, None
         if table is not None:
-            with _turn:
+            with _lock:
                 _release(table, self._key, self._file)
 
     def __del__(self) -> None:
-        """A collection may come while this very thread has the turn: then the next one who takes it lets go."""
+        """Release the lock at garbage collection. If `_lock` is taken, its next holder releases the lock."""
         table, self._table = self._table, None
         if table is None:
             return
         _dropped.append((table, self._key, self._file))
-        if _turn.acquire(blocking=False):
+        if _lock.acquire(blocking=False):
             try:
                 _release_dropped()
             finally:
-                _turn.release()
+                _lock.release()
 
 
 def _release(table: _Table, key: Inode, file: Inode) -> None:
@@ -120,33 +120,33 @@ def _byte(file: Inode) -> int:
 
 
 def take(path: Path, note: str, table: Path) -> RangeLock | str:
-    """Take the lock that the file `path` stands for, and write `note` into it; or return the note of the holder."""
-    for _ in range(_TURNS):
+    """Take the lock of the lock file `path` and write `note` into the file, or return the note of the holder."""
+    for _ in range(_ATTEMPTS):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
             file = _inode(fd)
             held = _take(fd, file, table)
             if held is None:
-                return (
-                    os.pread(fd, 4096, 0).decode("utf-8", "replace").strip() or "a process that has not said who it is"
-                )
+                return os.pread(fd, 4096, 0).decode("utf-8", "replace").strip() or "a process that left no note"
             if path.exists() and _inode_of(path) == file:
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, note.encode(), 0)
                 return held
-            held.release()  # its folder was removed meanwhile
+            held.release()  # the lock file's folder was removed meanwhile
         finally:
             os.close(fd)
-    raise FileNotFoundError(f"{path}: it is removed as often as it is made")
+    raise FileNotFoundError(f"{path}: the lock file was removed each time it was created")
 
 
 def _take(fd: int, file: Inode, table: Path) -> RangeLock | None:
-    """None if another has it. The `flock` is for the moment only: earlier versions held one, and notes must not mix."""
+    """Take the lock; None if it is held. The `flock` lasts only until the note is written: it respects the `flock` that earlier
+    versions hold, and keeps two notes from mixing.
+    """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return None
-    with _turn:
+    with _lock:
         _release_dropped()
         if file in _held:
             return None
@@ -177,14 +177,14 @@ def _inode_of(path: Path) -> Inode:
 
 
 def is_held(path: Path, table: Path) -> bool:
-    """Whether any process holds the lock that `path` stands for. Looking takes no lock."""
+    """Whether any process holds the lock of the lock file `path`. The check takes no lock."""
     try:
         byte = _byte(_inode_of(path))
         fd = os.open(table, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        found = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _request(fcntl.F_WRLCK, byte))
+        answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _request(fcntl.F_WRLCK, byte))
     finally:
         os.close(fd)
-    return bool(_FLOCK.unpack(found)[0] != fcntl.F_UNLCK)
+    return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)

@@ -1,4 +1,4 @@
-"""The door to threads."""
+"""Thread port: worker threads for blocking calls, and an event loop on its own thread."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ Lock = threading.Lock
 
 
 this_thread = threading.get_ident
-"""A number that no other running thread has."""
+"""The id of the current thread."""
 
 
 class Workers(Protocol):
-    """Where calls that block (a write, an fdatasync) run, so that the event loop does not."""
+    """Executor of blocking calls (a write, an fdatasync), so that they do not block the event loop."""
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Run `call` elsewhere and return what it returns.
+        """Run `call` on another thread and return its result.
 
-        It is not cancelled with the task that waits for it: that task's cancellation waits until the call has ended.
+        The call cannot be cancelled: if the waiting task is cancelled, its cancellation waits until the call has ended.
         """
         ...
 
     async def commit(self, call: Callable[[], T]) -> T:
-        """As `run`, for the write of a group: it may be done right here, if nobody else waits for this thread."""
+        """As `run`, for the write of a group. It may run on the loop's thread if no other log needs the loop."""
         ...
 
     def close(self) -> None:
-        """Wait for what runs, and take no more."""
+        """Wait for running calls, and accept no more."""
         ...
 
 
 class ThreadWorkers:
-    """A pool of threads. With `own_loop` the event loop belongs to kvwal alone, so a commit need not leave it.
+    """Workers on a thread pool. With `own_loop` the event loop is kvwal's alone, so a commit may block it.
 
-    The way to another thread and back costs as much as an fdatasync of a fast disk. It pays only where several logs are
-    open, which then commit at the same time: `logs` counts them.
+    Switching to another thread and back costs as much as an fdatasync of a fast disk. It pays only if several logs are open and
+    commit at the same time: `logs` is the number of open logs.
     """
 
     def __init__(self, name: str, threads: int = 4, *, own_loop: bool = False) -> None:
@@ -70,9 +70,9 @@ class ThreadWorkers:
         try:
             return await asyncio.shield(answer)
         except asyncio.CancelledError:
-            # The task is cancelled, the call is not: what it uses (a file, a lock) must not be let go of under it.
+            # The task is cancelled, the call still runs: its file or lock must not be closed or released before it has ended.
             await asyncio.wait([answer])
-            answer.exception()  # nobody is there to hear of it
+            answer.exception()  # no caller is left to get the error
             raise
 
     async def commit(self, call: Callable[[], T]) -> T:
@@ -87,7 +87,7 @@ class ThreadWorkers:
 
 
 def side_by_side(calls: Sequence[Callable[[], T]], *, threads: int) -> list[T]:
-    """Make the calls on so many threads; what they return, in their order. Raises what one of them raises."""
+    """Make the calls on `threads` threads and return their results in order. Raises the first error of a call."""
     pool = _Pool("kvwal-beside", min(threads, len(calls)))
     try:
         return [future.result() for future in [pool.submit(call) for call in calls]]
@@ -96,10 +96,10 @@ def side_by_side(calls: Sequence[Callable[[], T]], *, threads: int) -> list[T]:
 
 
 class _Pool:
-    """Daemon threads, started as they are needed.
+    """A pool of daemon threads, started on demand.
 
-    The pool of the standard library takes nothing more once the main thread has ended, though other threads of the program
-    still write, and it holds up the end of the interpreter for whatever runs in it.
+    The standard library's pool accepts no calls once the main thread has ended, although other threads of the program may still
+    write, and it delays the interpreter's end until its running calls have ended.
     """
 
     def __init__(self, name: str, most: int) -> None:
@@ -112,7 +112,7 @@ class _Pool:
         self._closed = False
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
-        """Have a thread call it. `StoreClosed` after `close`."""
+        """Run `call` on a thread of the pool. `StoreClosed` after `close`."""
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
         with self._lock:
@@ -125,7 +125,7 @@ class _Pool:
         return future
 
     def close(self) -> None:
-        """Wait for what was submitted, and take no more."""
+        """Wait for the submitted calls, and accept no more."""
         with self._lock:
             self._closed = True
             self._end()
@@ -151,23 +151,26 @@ _pool_failed = logged("a thread of kvwal's pool has stopped, which is a bug; the
 
 
 class LoopEnded(Exception):
-    """The event loop of a `LoopThread` has ended, or ended before the coroutine did."""
+    """The event loop of a `LoopThread` has ended before the coroutine was begun, or before it had ended."""
 
 
 class LoopThread:
-    """An event loop on a thread of its own: how synchronous callers reach the asyncio core."""
+    """An event loop on its own thread, through which synchronous callers use asyncio code."""
 
-    def __init__(self, name: str, broken: OnError) -> None:
-        """`broken` gets the error of a loop that cannot go on, on its thread, after every task was closed."""
-        self._broken = broken
+    def __init__(self, name: str, on_failure: OnError) -> None:
+        """`on_failure` gets the error of a loop that cannot go on. Called on the loop's thread, after all tasks are closed."""
+        self._on_failure = on_failure
         self._begun: set[Future[Any]] = set()
         self._loop = asyncio.new_event_loop()
         self._lock = Lock()
         self._ended = False
-        self._thread = start_thread(name, partial(_serve, self._loop), self._break)
+        self._thread = start_thread(name, partial(_serve, self._loop), self._fail)
 
     def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine there; `wait` gives its result. `LoopEnded`; `WrongLoop` on that very thread."""
+        """Begin a coroutine on the loop; `wait` returns its result.
+
+        `LoopEnded` if the loop has ended; `WrongLoop` if the caller is on the loop's thread.
+        """
         if this_thread() == self._thread.ident:
             work.close()
             raise WrongLoop(
@@ -177,25 +180,25 @@ class LoopThread:
         return self._begin(work)
 
     def wait(self, future: Future[T]) -> T:
-        """The result of what `begin` began. `LoopEnded` if the loop ended first."""
+        """Wait for the result of a coroutine that `begin` began. `LoopEnded` if the loop ended first."""
         try:
             return future.result()
         except CancelledError:
             raise LoopEnded from None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and wait for its result. Raises what `begin` and `wait` raise."""
+        """Run a coroutine on the loop and wait for its result. Raises the errors of `begin` and `wait`."""
         return self.wait(self.begin(work))
 
     def close(self) -> None:
-        """End the loop, and what still runs there, and wait for its thread. Again is no error."""
+        """Cancel the loop's tasks, end the loop, and wait for its thread. A second call does nothing."""
         self._end()
         self._thread.join()
 
     def end_after(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Run a last coroutine there, then end the loop. Waits for nothing, so that a finalizer may call it.
+        """Begin a last coroutine on the loop, and end the loop after it. Does not wait, so that a finalizer may call it.
 
-        When the interpreter ends, the thread does not run any more, and nothing is done.
+        At the interpreter's end it does nothing, because the thread does not run any more.
         """
         if sys.is_finalizing():
             return
@@ -220,14 +223,14 @@ class LoopThread:
                 self._ended = True
                 call_on(self._loop, self._loop.stop, _loop_failed)
 
-    def _break(self, error: BaseException) -> None:
-        """The loop cannot go on, say because the program closed its file descriptors: all that wait for it are answered."""
+    def _fail(self, error: BaseException) -> None:
+        """Give all waiting callers an error, because the loop cannot go on: for example, the program closed its descriptors."""
         with self._lock:
             self._ended = True
         _loop_failed(error)
         for task in asyncio.all_tasks(self._loop):
             contain(task.get_coro().close, _loop_failed)
-        contain(partial(self._broken, error), _loop_failed)
+        contain(partial(self._on_failure, error), _loop_failed)
         for future in list(self._begun):
             if not future.done():
                 future.set_exception(LoopEnded())
@@ -238,11 +241,11 @@ _loop_failed = logged("an error reached the thread of kvwal's event loop")
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the loop until it is stopped, then cancel what still runs on it: whoever waits for that must not wait for ever."""
+    """Run the loop until it is stopped, then cancel its tasks: no caller of a task may wait for ever."""
     serve_until_stopped(loop, _loop_failed)
-    left = asyncio.all_tasks(loop)
-    for task in left:
+    running = asyncio.all_tasks(loop)
+    for task in running:
         task.cancel()
-    if left:
-        loop.run_until_complete(asyncio.wait(left))
+    if running:
+        loop.run_until_complete(asyncio.wait(running))
     loop.close()

@@ -1,4 +1,4 @@
-"""What wakes an event loop from a thread that is not Python's: a pipe that the loop watches."""
+"""Wakeup port: wakes an event loop from a thread outside Python, through a pipe that the loop watches."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Self
 
 from kvwal.ports.boundary import logged, on_readable
 
-_ROOM = 4096
-_not_heard = logged("the bell of Hazelcast's threads could not be heard, which is a bug")
+_READ_BYTES = 4096
+_wakeup_failed = logged("the wakeup of Hazelcast's threads could not be read, which is a bug")
 
 
 class Wakeup:
-    """Made and used on the loop that it wakes. A thread rings by writing a byte to the file `path`."""
+    """A wakeup of one event loop. Created and used on that loop. Another thread sets it by writing a byte to the file `path`."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
-        self._rung = asyncio.Event()
+        self._event = asyncio.Event()
 
     def __enter__(self) -> Self:
         os.set_blocking(self._reader, False)
-        on_readable(asyncio.get_running_loop(), self._reader, self._hear, _not_heard)
+        on_readable(asyncio.get_running_loop(), self._reader, self._on_byte, _wakeup_failed)
         return self
 
     def __exit__(
@@ -34,18 +34,18 @@ class Wakeup:
 
     @property
     def path(self) -> str:
-        """To be opened in this process, before the end of `with`."""
+        """The file to write a byte to. Open it in this process, before the end of the `with` block."""
         return f"/dev/fd/{self._writer}"
 
-    def ring(self) -> None:
-        """For whoever is on the loop already."""
-        self._rung.set()
+    def set(self) -> None:
+        """Set the wakeup, from the loop's thread."""
+        self._event.set()
 
-    async def rung(self) -> None:
-        """Return when it has been rung since the last return: several times count once."""
-        await self._rung.wait()
-        self._rung.clear()
+    async def wait(self) -> None:
+        """Return when the wakeup was set since the last return. Several sets count as one."""
+        await self._event.wait()
+        self._event.clear()
 
-    def _hear(self) -> None:
-        self._rung.set()
-        os.read(self._reader, _ROOM)
+    def _on_byte(self) -> None:
+        self._event.set()
+        os.read(self._reader, _READ_BYTES)

@@ -1,1 +1,1 @@
-"""What is sound, what is not, and what can be saved: the modules behind `kvwal log verify`, `log repair` and `doctor`."""
+"""Scrub: verification, diagnosis and repair of logs, as `kvwal log verify`, `kvwal log repair` and `kvwal doctor` do them."""

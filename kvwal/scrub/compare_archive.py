@@ -1,4 +1,4 @@
-"""A log and its archive, side by side: whose it is, and whether every sequence is somewhere."""
+"""The comparison of a log with its archive: the owner of the place, gaps in the sequences, and forks of the log."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ _LOOKS = 5
 
 
 class Verified(NamedTuple):
-    """The files of a log with their problems, and behind them what is missing; `silent` is why the archive did not answer."""
+    """The result of `verify_log`: the files of a log with their problems, then the missing ranges.
+
+    `silent` is the error of an archive that did not answer, else None.
+    """
 
     files: list[Inspection]
     silent: ArchiveError | None
 
     @property
     def needs_repair(self) -> bool:
-        """Whether the log cannot be used as it is. What only the archive misses is not mended here."""
+        """Whether the log cannot be used as it is. A range that only the archive misses needs no repair of the log."""
         return any((file.name and file.problem) or file.state in (BEHIND, FORKED) for file in self.files)
 
 
@@ -45,18 +48,19 @@ def verify_log(
     progress: Progress | None = None,
     notes: Notes | None = None,
 ) -> Verified:
-    """Read a log's files and compare them with its archive. In use meanwhile, a log is looked at again as long as its files
-    change under what seems missing.
+    """Read a log's files and compare them with its archive.
+
+    The log may be in use meanwhile: if a range seems to be missing and the files have changed, they are read again.
     """
     notes = notes or NotesInMemory()
     folder = log_folder(root, place)
     for _ in range(_LOOKS):
         names = disk.names(folder)
         files = examine(disk, root, place, progress, notes)
-        found, silent = _compared(objects, place, files)
-        if not found or disk.names(folder) == names:
+        differences, silent = _compared(objects, place, files)
+        if not differences or disk.names(folder) == names:
             break
-    return Verified([*files, *found], silent)
+    return Verified([*files, *differences], silent)
 
 
 def _compared(
@@ -71,14 +75,15 @@ def _compared(
 
 
 def compare(objects: Objects, place: Place, files: Sequence[Inspection]) -> Iterator[Inspection]:
-    """What is wrong between the files of a log, as `examine` found them, and the archive; of a log that never was archived
-    nothing. Raises `ArchiveError` if the archive does not answer, `ArchiveDamaged` if it is not what was put.
+    """The differences between a log's files, as `examine` returns them, and the archive; none if the log was never archived.
+
+    Raises `ArchiveError` if the archive does not answer, `ArchiveDamaged` if an object is not what was put.
     """
     registration = owner(objects, place)
     log_id = next((file.log_id for file in reversed(files) if file.log_id), "")
     if registration is None or not log_id:
         return
-    if stranger := whose(registration, log_id):
+    if stranger := why_foreign(registration, log_id):
         yield _between(0, 0, "foreign", stranger)
         return
     infos = live_objects(objects, place)
@@ -86,8 +91,8 @@ def compare(objects: Objects, place: Place, files: Sequence[Inspection]) -> Iter
     yield from forks(seals_of(infos, log_id), files)
 
 
-def whose(registration: Registration, log_id: str) -> str:
-    """Why this log may not write into the archive, or "". Pure."""
+def why_foreign(registration: Registration, log_id: str) -> str:
+    """The reason why this log may not write into the archive, or "". Pure."""
     if registration.log_id == log_id:
         return ""
     if registration.range_of(log_id):
@@ -98,38 +103,38 @@ def whose(registration: Registration, log_id: str) -> str:
 
 
 def gaps(covered: Coverage, files: Sequence[Inspection]) -> Iterator[Inspection]:
-    """The ranges that are in no segment and in no object, and an archive that knows more than the log. Pure."""
-    here = [(file.first, file.last) for file in files if not file.is_snapshot and file.log_id]
-    whole = snapshot_of(files)
-    snapshot = whole.last if whole is not None else 0
-    there = [(span.first, span.last) for span in covered.spans]
-    ends = max((last for _, last in here), default=0)
-    last = max((last for _, last in (*here, *there)), default=0)
-    for first, end in missing((*here, *there), max(last, snapshot)):
-        if end <= snapshot:
+    """The ranges that are in no segment and in no object, and the range that the archive has behind the log's end. Pure."""
+    in_log = [(file.first, file.last) for file in files if not file.is_snapshot and file.log_id]
+    newest = snapshot_of(files)
+    snapshot_end = newest.last if newest is not None else 0
+    in_archive = [(span.first, span.last) for span in covered.spans]
+    log_end = max((last for _, last in in_log), default=0)
+    last = max((last for _, last in (*in_log, *in_archive)), default=0)
+    for first, end in missing((*in_log, *in_archive), max(last, snapshot_end)):
+        if end <= snapshot_end:
             text = "no segment and no object holds them: the snapshot has the latest values, their history is lost."
         else:
             text = "no segment and no object of the archive holds them."
         yield _between(first, end, "missing", text)
-    if covered.spans and max(ends, snapshot) < max(end for _, end in there):
+    if covered.spans and max(log_end, snapshot_end) < max(end for _, end in in_archive):
         text = "the archive has them, and the log ends before: its end is missing, or this is an older copy of it."
-        yield _between(max(ends, snapshot) + 1, max(end for _, end in there), BEHIND, text)
+        yield _between(max(log_end, snapshot_end) + 1, max(end for _, end in in_archive), BEHIND, text)
 
 
 def seals_of(infos: Iterable[ObjectInfo], log_id: str) -> dict[int, int]:
-    """The crc of each seal of this log that the footers of these objects name, by the last sequence in front of it. Pure."""
+    """The crc of each seal of the log in the footers of these objects, by the last sequence before the seal. Pure."""
     own = [info.footer for info in infos if info.footer.log_id == log_id]
     ends = {footer.last: footer.seal_crcs[-1] for footer in own if footer.seal_crcs}
     return {footer.first - 1: footer.previous_crc for footer in own if footer.first > 1} | ends
 
 
 def forks(seals: Mapping[int, int], files: Sequence[Inspection]) -> Iterator[Inspection]:
-    """Where the log and the archive part, if they do: the first of these seals that the log has otherwise, or not. Pure."""
-    here = _seals_here(files)
+    """The first of these seals that the log does not have, or has with another crc: log and archive part there. Pure."""
+    log_seals = _seals_in_log(files)
     segments = [file for file in files if file.log_id and not file.problem and not file.is_snapshot]
     for position in sorted(seals):
         runs_over = any(file.first <= position < file.last for file in segments)
-        if runs_over or here.get(position, seals[position]) != seals[position]:
+        if runs_over or log_seals.get(position, seals[position]) != seals[position]:
             text = (
                 f"the archive has other entries than the log up to sequence {position}: this is a copy of the log that went on,"
                 " or a copy of it did and archives there too."
@@ -139,24 +144,24 @@ def forks(seals: Mapping[int, int], files: Sequence[Inspection]) -> Iterator[Ins
 
 
 def common(seals: Mapping[int, int], files: Sequence[Inspection]) -> int:
-    """The last sequence up to which the log is known to be the archived one: behind it they may have parted. 0: none is. Pure."""
-    here = _seals_here(files)
-    return max((position for position, crc in seals.items() if here.get(position) == crc), default=0)
+    """The last sequence up to which log and archive are known to be equal; 0 if there is none. Pure."""
+    log_seals = _seals_in_log(files)
+    return max((position for position, crc in seals.items() if log_seals.get(position) == crc), default=0)
 
 
-def _seals_here(files: Sequence[Inspection]) -> dict[int, int]:
-    here: dict[int, int] = {}
+def _seals_in_log(files: Sequence[Inspection]) -> dict[int, int]:
+    seals: dict[int, int] = {}
     for file in files:
         if file.log_id and not file.problem:
             if file.first > 1:
-                here[file.first - 1] = file.previous_crc
+                seals[file.first - 1] = file.previous_crc
             if file.is_snapshot or file.state == "sealed":
-                here[file.last] = file.seal_crc
-    return here
+                seals[file.last] = file.seal_crc
+    return seals
 
 
 def missing(ranges: Iterable[Range], last: int) -> Iterator[Range]:
-    """What of 1 to `last` none of the ranges holds. Pure."""
+    """The parts of 1 to `last` that no range holds. Pure."""
     reached = 0
     for first, end in sorted(ranges):
         if first > reached + 1:

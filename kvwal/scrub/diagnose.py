@@ -1,4 +1,4 @@
-"""What `kvwal doctor` says of a log: findings, each with what to do next. Pure, but for the reading of one segment."""
+"""The diagnosis of a log, as `kvwal doctor` prints it: findings, each with a next step. Only `timestamp_of` reads a file."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from kvwal.hlc import to_text
 from kvwal.log.files.names import FileKind, parse_name
 from kvwal.log.reader import SegmentReader, entry_decoder
 from kvwal.ports.disk import Disk
-from kvwal.scrub.compare_archive import BEHIND, forks, gaps, missing, seals_of, whose
+from kvwal.scrub.compare_archive import BEHIND, forks, gaps, missing, seals_of, why_foreign
 from kvwal.scrub.inspect import Inspection, snapshot_of
 from kvwal.scrub.units import age, size
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 LATE_SECONDS = 900
-"""An open store that has archived nothing for so long, with something to archive, has a problem; the timer is a minute."""
+"""An open store has a problem if an entry waits longer than this for the archive. The archive timer is a minute."""
 LONG_BYTES = 512 << 20
-"""Log behind the last snapshot that is worth a word: a store makes a checkpoint at half of it."""
+"""Size of the log behind the last snapshot that is worth a finding. A store makes a checkpoint at half of it."""
 
 
 class Finding(NamedTuple):
-    """One thing seen: `level` is `ok`, `note` or `problem`; `about` is a log, the disk, the archive or the root; `todo` says
-    what to do.
+    """One finding of the diagnosis.
+
+    `level` is `ok`, `note` or `problem`. `about` is a log, the disk, the archive or the root. `todo` is the next step, or "".
     """
 
     level: str
@@ -41,8 +42,10 @@ class Finding(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What was seen of one log: its files as `examine` found them, the names that stood in its folder before, who holds it, and
-    the time.
+    """The facts about one log that the diagnosis starts from.
+
+    `files` are those that `examine` returned, `names` the names in the log's folder before that. `holder` is the process that
+    holds the log's lock, "" if none does.
     """
 
     place: Place
@@ -58,17 +61,17 @@ class Seen(NamedTuple):
 
     @property
     def last(self) -> int:
-        """The last sequence that was logged."""
+        """The last sequence of the log."""
         return max((file.last for file in self.files), default=0)
 
     @property
     def log_id(self) -> str:
-        """The log's id, as its newest file says it."""
+        """The log_id in the log's newest file, or ""."""
         return next((file.log_id for file in reversed(self.files) if file.log_id), "")
 
 
 def check_log(seen: Seen) -> Iterator[Finding]:
-    """Who holds it, its files, what a crash left, and its clock."""
+    """The findings about a log's holder, its files, the traces of a crash, and its clock."""
     newest = max((file.newest for file in seen.files), default=0)
     total = size(sum(file.bytes for file in seen.files))
     written = f", the last one at {to_text(newest)}" if newest else ""
@@ -100,7 +103,7 @@ def _check_end(seen: Seen) -> Iterator[Finding]:
 
 
 def _check_snapshot(seen: Seen) -> Iterator[Finding]:
-    """How much log an open would read, and when the last checkpoint was."""
+    """A finding if an open would read much log behind the last checkpoint."""
     snapshot = snapshot_of(seen.files)
     covered = snapshot.last if snapshot else 0
     behind = sum(file.bytes for file in seen.files if not file.is_snapshot and file.last > covered)
@@ -116,7 +119,7 @@ def _check_snapshot(seen: Seen) -> Iterator[Finding]:
 
 
 def _check_names(seen: Seen) -> Iterator[Finding]:
-    """Unfinished files, kept evidence, and what is nobody's."""
+    """Findings about unfinished files, kept evidence, and foreign files."""
     for name in seen.names:
         kind = parse_name(name).kind
         if kind is FileKind.TORN:
@@ -129,17 +132,17 @@ def _check_names(seen: Seen) -> Iterator[Finding]:
 
 
 def check_archived(disk: Disk, folder: Path, objects: Objects, seen: Seen) -> Iterator[Finding]:
-    """How far the archive is behind a log, and what is in neither, by the names of the objects; and by the seal in the last
-    object, whether it is of this log.
+    """The findings about a log's archive: its owner, missing ranges, forks, and its lag.
 
-    Raises `ArchiveError` if the archive does not answer.
+    Ranges are taken from the objects' names. A fork is detected by the seal in the last object. Raises `ArchiveError` if the
+    archive does not answer.
     """
     try:
         registration = owner(objects, seen.place)
     except ArchiveDamaged as error:
         yield Finding(PROBLEM, seen.about, error.what, error.hint)
         return
-    if registration is not None and seen.log_id and (stranger := whose(registration, seen.log_id)):
+    if registration is not None and seen.log_id and (stranger := why_foreign(registration, seen.log_id)):
         todo = "Open it under another node name or with another archive; or open the log that took over."
         yield Finding(PROBLEM, seen.about, stranger, todo)
         return
@@ -147,13 +150,13 @@ def check_archived(disk: Disk, folder: Path, objects: Objects, seen: Seen) -> It
     spans = unsuperseded(listed)
     holes = list(missing([(span.first, span.last) for span in spans], max((s.last for s in spans), default=0)))
     reached = holes[0][0] - 1 if holes else max((span.last for span in spans), default=0)
-    for found in gaps(Coverage(reached, spans, holes, 0, 0, 0), seen.files) if spans else ():
-        todo = "kvwal log repair --take-over" if found.state == BEHIND else "kvwal archive verify, kvwal log verify"
-        yield Finding(PROBLEM, seen.about, f"sequences {found.first} to {found.last}: {found.problem}", todo)
+    for gap in gaps(Coverage(reached, spans, holes, 0, 0, 0), seen.files) if spans else ():
+        todo = "kvwal log repair --take-over" if gap.state == BEHIND else "kvwal archive verify, kvwal log verify"
+        yield Finding(PROBLEM, seen.about, f"sequences {gap.first} to {gap.last}: {gap.problem}", todo)
     newest = [read_info(objects, *listed[span]) for span in spans if span.last == reached]
-    for found in forks(seals_of(newest, seen.log_id), seen.files):
+    for fork in forks(seals_of(newest, seen.log_id), seen.files):
         todo = "Use one folder only, the one that the archive has. See operations.md, An older copy of a log."
-        yield Finding(PROBLEM, seen.about, found.problem, todo)
+        yield Finding(PROBLEM, seen.about, fork.problem, todo)
     yield _lag(disk, folder, seen, reached)
 
 
@@ -174,18 +177,18 @@ def _lag(disk: Disk, folder: Path, seen: Seen, reached: int) -> Finding:
 
 
 def timestamp_of(disk: Disk, folder: Path, files: Sequence[Inspection], sequence: int) -> int:
-    """The timestamp of an entry that is in a segment here; 0 if it is in none that can be read."""
+    """The timestamp of the entry with this sequence; 0 if no readable segment has it."""
     holding = next((f for f in files if not f.is_snapshot and f.first <= sequence <= f.last), None)
     if holding is None:
         return 0
     path = folder / holding.name
     try:
-        # One that is sealed never changes; the last one may be cut short while it is looked at, and is read.
+        # A sealed segment never changes and can be mapped. The last one may be cut short meanwhile, so it is read.
         with disk.view(path) if holding.state == "sealed" else nullcontext(disk.read(path)) as buffer:
             reader = SegmentReader(path, buffer)
             for entries in reader.entries(entry_decoder()):
                 if sequence < reader.next_sequence:
                     return entries[sequence - reader.next_sequence].timestamp
     except (KvwalError, OSError):
-        return 0  # gone meanwhile, or damaged: that is said elsewhere
+        return 0  # the file vanished, or is damaged, which is another finding
     return 0

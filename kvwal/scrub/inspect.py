@@ -1,7 +1,7 @@
-"""Looking at a log's files without changing them: what each holds, whether it verifies, and whether they follow each other.
+"""The inspection of a log's files: the range of each, whether it verifies, and whether it follows the file before it.
 
-The log may be in use meanwhile: files come, go and grow. What looks wrong is looked at again as long as the folder changes.
-Segments are read one at a time; a snapshot, which may be large, is mapped.
+Nothing is changed. The log may be in use meanwhile: files appear, vanish and grow. If a file seems damaged and the folder has
+changed, the files are read again. Segments are read one at a time; a snapshot, which may be large, is mapped.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _LOOKS = 5
 
 
 class Inspection(NamedTuple):
-    """A segment or snapshot: its range, what stands at its end (`sealed`, `open`, `torn`, `damaged`), and what is wrong.
+    """One segment or snapshot: its range of sequences, its state, and its problem, a sentence or "".
 
-    Of a part of a snapshot `seal_crc` is the seal of the log that it ends with. `state` is `missing` for a range that is in no
-    file. `newest` is the timestamp of the last entry. `glanced`: only header and seal were looked at, so `newest` is 0 of a
-    segment.
+    `state` is `sealed`, `open`, `torn`, `damaged` or `unreadable`; `missing` for a range that is in no file. Of a part of a
+    snapshot `seal_crc` is that of the log's seal with which it ends. `newest` is the timestamp of the last entry. `glanced`: only
+    header and seal were read, so `newest` of a segment is 0.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Inspection(NamedTuple):
 
     @property
     def is_snapshot(self) -> bool:
-        """Whether it is a snapshot, by its name."""
+        """Whether the file is a snapshot, by its name."""
         return parse_name(self.name).kind is FileKind.SNAPSHOT
 
 
@@ -71,23 +71,23 @@ def examine(
     notes: Notes | None = None,
     glance_above: int | None = None,
 ) -> list[Inspection]:
-    """Every snapshot and segment of a log, in order, each read whole. A problem is a sentence in `problem`.
+    """Every snapshot and segment of a log, in order, each read whole.
 
-    What `notes` know is not read again, and what was read and is sound is added to them. Of files of more than `glance_above`
-    bytes only header and seal are looked at, but for the last segment that has entries.
+    Files that `notes` know are not read again, and sound files are added to `notes`. Of files of more than `glance_above` bytes
+    only header and seal are read, except of the last segment that has entries.
     """
     folder = log_folder(root, place)
-    looking = _Looking(disk, folder, place, progress, notes or NotesInMemory(), glance_above)
+    inspector = _Inspector(disk, folder, place, progress, notes or NotesInMemory(), glance_above)
     for _ in range(_LOOKS - 1):
         names = disk.names(folder)
-        found = looking.look()
-        if not any(file.problem for file in found) or disk.names(folder) == names:
-            return found
-    return looking.look()
+        files = inspector.inspect()
+        if not any(file.problem for file in files) or disk.names(folder) == names:
+            return files
+    return inspector.inspect()
 
 
-class _Looking:
-    """One log being looked at."""
+class _Inspector:
+    """The inspection of one log."""
 
     def __init__(
         self, disk: Disk, folder: Path, place: Place, progress: Progress | None, notes: Notes, glance_above: int | None
@@ -101,23 +101,23 @@ class _Looking:
         self._decode = entry_decoder()
         self._done = self._total = 0
 
-    def look(self) -> list[Inspection]:
+    def inspect(self) -> list[Inspection]:
         """The files as they are now."""
         segments, snapshots = log_files(self._disk, self._folder)
         sizes = {file.name: self._size(file) for file in (*snapshots, *segments)}
         self._done, self._total = 0, sum(sizes.values())
-        found = []
+        inspections = []
         for file in (*snapshots, *segments):
             glance = (
                 self._glance_above is not None and sizes[file.name] > self._glance_above and file not in segments[-2:]
             )
-            seen = self._glance(file) if glance else self._file(file, last=file in segments[-1:])
-            found += [seen] if seen is not None else []
+            inspection = self._glance(file) if glance else self._file(file, last=file in segments[-1:])
+            inspections += [inspection] if inspection is not None else []
             self._done += sizes[file.name]
             self._report(0)
-        if len(found) > 1 and found[-2].glanced and not found[-1].newest:
-            found[-2] = self._file(segments[-2], last=False) or found[-2]
-        return list(check_chain(found, self._place))
+        if len(inspections) > 1 and inspections[-2].glanced and not inspections[-1].newest:
+            inspections[-2] = self._file(segments[-2], last=False) or inspections[-2]
+        return list(check_chain(inspections, self._place))
 
     def _size(self, file: LogFile) -> int:
         try:
@@ -126,18 +126,19 @@ class _Looking:
             return 0
 
     def _file(self, file: LogFile, *, last: bool) -> Inspection | None:
-        """What is found in a file; None if it is gone. One that is being written is read again if it seems damaged: its
-        reader may have overtaken its writer.
+        """The inspection of a file; None if the file has vanished.
+
+        A segment that is being written is read again if it seems damaged: the reader may have overtaken the writer.
         """
         try:
-            found = self._read(file, last=last)
-            if last and found.problem:
-                found = self._read(file, last=last)
+            inspection = self._read(file, last=last)
+            if last and inspection.problem:
+                inspection = self._read(file, last=last)
         except FileNotFoundError:
             return None
         except OSError as error:
             return Inspection(file.name, _begins(file), 0, 0, 0, "unreadable", f"it cannot be read: {error.strerror}.")
-        return found
+        return inspection
 
     def _read(self, file: LogFile, *, last: bool) -> Inspection:
         path = self._folder / file.name
@@ -151,30 +152,32 @@ class _Looking:
                 for entries in reader.entries(self._decode):
                     newest = max(newest, entries[-1].timestamp if entries else 0)
                     self._report(reader.end)
-                found = _described(reader, len(buffer), newest, last=last)
+                inspection = _described(reader, len(buffer), newest, last=last)
             except KvwalError as error:
                 return Inspection(file.name, _begins(file), 0, 0, len(buffer), "damaged", error.what)
-        found = found._replace(problem=found.problem or placement_problem(reader.header, self._place) or "")
-        if found.state == "sealed" and not found.problem:
-            self._notes.add(name, mark, list(found))
-        return found
+        inspection = inspection._replace(
+            problem=inspection.problem or placement_problem(reader.header, self._place) or ""
+        )
+        if inspection.state == "sealed" and not inspection.problem:
+            self._notes.add(name, mark, list(inspection))
+        return inspection
 
     def _glance(self, file: LogFile) -> Inspection | None:
-        """A file that is done, by its first and its last block."""
+        """The inspection of a finished file, by its header and its seal; None if the file has vanished."""
         path = self._folder / file.name
         try:
             with self._disk.view(path) as buffer:
                 reader = SnapshotReader(path, buffer) if file.kind is FileKind.SNAPSHOT else SegmentReader(path, buffer)
-                found = _by_its_seal(reader, buffer)
+                inspection = _by_its_seal(reader, buffer)
         except FileNotFoundError:
             return None
         except (KvwalError, OSError) as error:
             what = error.what if isinstance(error, KvwalError) else f"it cannot be read: {error.strerror}."
             return Inspection(file.name, _begins(file), 0, 0, 0, "damaged", what)
-        return found._replace(problem=found.problem or placement_problem(reader.header, self._place) or "")
+        return inspection._replace(problem=inspection.problem or placement_problem(reader.header, self._place) or "")
 
     def _open(self, path: Path, kind: FileKind) -> AbstractContextManager[Buffer]:
-        """A segment is read, because its writer may cut it short; a snapshot never changes."""
+        """The bytes of a file. A segment is read, because its writer may cut it short; a snapshot never changes and is mapped."""
         if kind is FileKind.SEGMENT:
             return nullcontext(self._disk.read(path))
         self._disk.try_read(path)
@@ -186,12 +189,12 @@ class _Looking:
 
 
 def _begins(file: LogFile) -> int:
-    """The sequence with which a file begins, by its name."""
+    """The first sequence of a file, by its name."""
     return file.first if file.kind is FileKind.SNAPSHOT else file.number
 
 
 def _described(reader: SegmentReader, size: int, newest: int, *, last: bool) -> Inspection:
-    """A file that was read to its end."""
+    """The inspection of a file that was read to its end."""
     state, problem = _ending(reader, last=last)
     header = reader.header
     if isinstance(reader, SnapshotReader):
@@ -205,7 +208,7 @@ def _described(reader: SegmentReader, size: int, newest: int, *, last: bool) -> 
 
 
 def _by_its_seal(reader: SegmentReader, buffer: Buffer) -> Inspection:
-    """A file of which only the ends were read. A seal says how many entries there are, and stands where they end."""
+    """The inspection of a file of which only header and seal were read. The seal has the number of entries."""
     header = reader.header
     blocks = list(find_blocks(buffer, max(reader.start, len(buffer) - SEAL_ROOM), header.salt))
     if not blocks or blocks[-1].kind is not BlockKind.SEAL:
@@ -237,7 +240,7 @@ def _ending(reader: SegmentReader, *, last: bool) -> tuple[str, str]:
 
 
 def check_chain(files: list[Inspection], place: Place) -> Iterator[Inspection]:
-    """The files (snapshots, then segments), each with the problem that it does not follow what stands before it. Pure."""
+    """The files (snapshots, then segments), each with a problem if it does not follow the file before it. Pure."""
     snapshots = list(_check_parts([file for file in files if file.is_snapshot]))
     yield from snapshots
     snapshot = snapshot_of(snapshots)
@@ -264,7 +267,7 @@ def snapshot_of(files: Sequence[Inspection]) -> Inspection | None:
 
 
 def _check_parts(files: list[Inspection]) -> Iterator[Inspection]:
-    """The snapshots, each with the problem that its name is not its own, or that it does not follow the part below it. Pure."""
+    """The snapshots, each with a problem if its name is not its own, or if it does not follow the part below it. Pure."""
     parts = snapshot_parts(parse_name(file.name) for file in files)
     sound = {file.name: SnapshotPart(file.log_id, file.first, file.last, file.previous_crc, file.seal_crc)
              for file in files if not file.problem}  # fmt: skip
@@ -279,7 +282,7 @@ def _check_parts(files: list[Inspection]) -> Iterator[Inspection]:
 
 
 def _follows(segment: Inspection, before: Inspection | None, snapshot: Inspection | None) -> str:
-    """What is wrong between a sound segment and what stands before it, or ""."""
+    """The problem between a sound segment and the files before it, or ""."""
     covered = snapshot.last if snapshot else 0
     if before is None and segment.first > covered + 1:
         return f"sequences {covered + 1} to {segment.first - 1} are in no segment and in no snapshot."
@@ -301,7 +304,7 @@ def _follows(segment: Inspection, before: Inspection | None, snapshot: Inspectio
 
 
 def dump(disk: Disk, root: Path, place: Place) -> Iterator[tuple[str, int, Entry]]:
-    """(file, sequence, entry) of every entry in the segments of a log, in order; a file that is damaged raises CorruptLog."""
+    """(file, sequence, entry) of every entry in the segments of a log, in order. Raises CorruptLog for a damaged file."""
     folder = log_folder(root, place)
     segments, _ = log_files(disk, folder)
     for number, file in enumerate(segments):

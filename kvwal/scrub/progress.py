@@ -1,8 +1,8 @@
-"""Notes of a scrub: what was read and found sound, so that one that was interrupted goes on where it stopped.
+"""The notes of a scrub: the files that were found sound, so that an interrupted scrub goes on where it stopped.
 
-A sealed segment, a snapshot and an object of the archive never change, so what was read once in a scrub need not be read
-again in it. The notes are a file of JSON lines that whoever runs the scrub names, never one inside the archive or the root
-by itself; a finished scrub deletes it. What was not sound is not noted, and is read again.
+A sealed segment, a snapshot and an object of the archive never change, so a scrub need not read them twice. The notes are a
+file of JSON lines, which the user names; kvwal never chooses one inside the archive or the root. A finished scrub deletes it.
+Damaged files are not noted, so they are read again.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ FORMAT = 1
 
 
 class Notes(Protocol):
-    """What was found sound, by a name and a mark that another file of the same name does not have."""
+    """The sound files, by a name and a mark that no other file of the same name has."""
 
     def known(self, name: str, mark: str) -> list[Any] | None:
-        """What was noted of it; None if it has to be read."""
+        """The record of a sound file; None if the file has to be read."""
         ...
 
     def add(self, name: str, mark: str, record: list[Any]) -> None:
-        """It was read whole, and is sound."""
+        """Record that a file was read whole and is sound."""
         ...
 
 
 class Note(msgspec.Struct, array_like=True):
-    """One line of the file."""
+    """A line of the notes: one sound file."""
 
     name: str
     mark: str
@@ -41,7 +41,7 @@ class Note(msgspec.Struct, array_like=True):
 
 
 class NotesInMemory:
-    """Notes of one run."""
+    """Notes that last for one run."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], list[Any]] = {}
@@ -56,7 +56,7 @@ class NotesInMemory:
 
 
 class Head(msgspec.Struct, array_like=True):
-    """The first line of the file: what kind of file it is, and what was scrubbed."""
+    """The first line of the notes: the kind and format of the file, and the subject of the scrub."""
 
     kind: str
     format: int
@@ -64,7 +64,7 @@ class Head(msgspec.Struct, array_like=True):
 
 
 class NotesFile(NotesInMemory):
-    """Notes that are kept in a file; `resumed` is how many an earlier run left."""
+    """Notes that are kept in a file. `resumed` is the number of notes that an earlier run left."""
 
     def __init__(self, file: File, size: int, notes: list[Note]) -> None:
         super().__init__()
@@ -88,19 +88,20 @@ class NotesFile(NotesInMemory):
 
 @contextmanager
 def notes_file(disk: Disk, path: Path, subject: str) -> Iterator[NotesFile]:
-    """The notes at `path`, gone on with or begun. An interruption or an error keeps the file, an end without one deletes it.
+    """The notes in the file `path`, which is created if it does not exist.
 
-    A line that a crash tore is as if it had not been written. `ConfigError` if the file is none of `subject`'s.
+    An interruption or an error of the `with` block keeps the file; a normal end deletes it. A line that a crash tore is dropped.
+    Raises `ConfigError` if the file is not one of a scrub of `subject`.
     """
     head = Head("kvwal scrub", FORMAT, subject)
     notes, size = _read(path, disk.read(path), head) if disk.exists(path) else ([], 0)
     file = disk.open(path) if disk.exists(path) else disk.create(path)
     try:
         file.truncate(size)
-        kept = NotesFile(file, size, notes)
+        notes_kept = NotesFile(file, size, notes)
         if not size:
-            kept.append(head)
-        yield kept
+            notes_kept.append(head)
+        yield notes_kept
     finally:
         file.close()
     disk.unlink(path)
@@ -109,11 +110,11 @@ def notes_file(disk: Disk, path: Path, subject: str) -> Iterator[NotesFile]:
 def _read(path: Path, data: bytes, head: Head) -> tuple[list[Note], int]:
     *lines, torn = data.split(b"\n")
     try:
-        found = msgspec.json.decode(lines[0], type=Head) if lines else head
+        first_line = msgspec.json.decode(lines[0], type=Head) if lines else head
         notes = [msgspec.json.decode(line, type=Note) for line in lines[1:]]
     except msgspec.DecodeError as error:
         raise _refused(path, "holds no notes of a scrub") from error
-    if found != head or (torn and not lines):
+    if first_line != head or (torn and not lines):
         raise _refused(path, f"holds something else than notes of a scrub of {head.subject}")
     return notes, len(data) - len(torn)
 

@@ -1,11 +1,11 @@
-"""A damaged log made into one that opens again, under a new root. The damaged one is never changed.
+"""The repair of a damaged log: a new log that opens is built under a new root. The damaged log is never changed.
 
-With an archive that has all of the log's beginning, the new log can go on in it (`take_over`): what the archive has becomes
-its snapshot, and what was saved of the rest follows under the sequences behind it. It has a new log_id, and the damaged log is
-fenced, as a restore that takes over does it. Without, the new log is one of its own, which begins with sequence 1: it has the
-latest values that the archive knows, and every entry that was saved. Timestamps stay what they were in either.
+With `take_over` the new log goes on in the archive, which must have all of the log's beginning. The archived entries become its
+snapshot, and the saved entries follow under the sequences behind it. It has a new log_id, and the damaged log is fenced, as in
+a restore that takes over. Without `take_over` the new log begins with sequence 1: it has the latest values in the archive, and
+every saved entry. Timestamps stay the same in both cases.
 
-Everything is built in `<root>/_saving` and gets its name with one rename: a repair that is killed is simply run again.
+Everything is built in `<root>/_saving` and renamed in one step, so a repair that is killed can be run again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kvwal.log.files.format import Header
 from kvwal.log.files.names import log_folder
 from kvwal.log.files.snapshot import in_blocks
 from kvwal.log.reader import Progress
-from kvwal.scrub.compare_archive import Range, common, missing, seals_of, whose
+from kvwal.scrub.compare_archive import Range, common, missing, seals_of, why_foreign
 from kvwal.scrub.inspect import examine
 from kvwal.scrub.salvage import Lost, Saved, salvage
 
@@ -41,8 +41,9 @@ _COLUMNS = ("key", "key_class", "value", "value_class", "deleted", "timestamp", 
 
 
 class Archived(NamedTuple):
-    """The sound objects of a log that count, and what is wrong with the others. `refusal` says why the log may not go on in
-    the archive ("": it may).
+    """The archived part of a log: its sound live objects, and the faults of the others.
+
+    `refusal` is the reason why the log may not go on in the archive, or "".
     """
 
     infos: list[ObjectInfo]
@@ -51,8 +52,9 @@ class Archived(NamedTuple):
 
 
 class DamagedLog(NamedTuple):
-    """What is left of a damaged log: in its files, and in the archive. `common` is the last sequence up to which both are known
-    to hold the same entries (0: none is).
+    """The remains of a damaged log, in its files and in the archive.
+
+    `common` is the last sequence up to which both are known to hold the same entries (0: there is none).
     """
 
     place: Place
@@ -62,10 +64,11 @@ class DamagedLog(NamedTuple):
 
     @property
     def lost(self) -> list[str]:
-        """What neither has, in sentences."""
-        return [*self.archived.damaged, *(said for loss in self.saved.lost for said in self._told(loss))]
+        """The lost entries and damaged objects, in sentences."""
+        return [*self.archived.damaged, *(sentence for loss in self.saved.lost for sentence in self._describe(loss))]
 
-    def _told(self, loss: Lost) -> Iterator[str]:
+    def _describe(self, loss: Lost) -> Iterator[str]:
+        """Sentences on the sequences of a loss that neither the archive nor another file has."""
         have = [(info.span.first, info.span.last) for info in self.archived.infos]
         have += _ranges([number for number, _ in self.saved.entries if number])
         have += [(1, self.saved.covered)] if loss.in_snapshot and self.saved.covered else []
@@ -86,23 +89,23 @@ class DamagedLog(NamedTuple):
 
 
 def look(ports: RestorePorts, root: Path, place: Place, objects: Objects | None, decode: Decode) -> DamagedLog:
-    """Read what is left of a log. Changes nothing; raises `ArchiveError` if the archive does not answer."""
+    """Read the remains of a log. Changes nothing. Raises `ArchiveError` if the archive does not answer."""
     saved = salvage(ports.disk, log_folder(root, place), decode)
-    archived = _look_there(objects, place, saved.log_id) if objects else Archived([], [], "there is none")
+    archived = _archived_part(objects, place, saved.log_id) if objects else Archived([], [], "there is none")
     seals = seals_of(archived.infos, saved.log_id)
     return DamagedLog(
         place, saved, archived, common(seals, examine(ports.disk, root, place, glance_above=0)) if seals else 0
     )
 
 
-def _look_there(objects: Objects, place: Place, log_id: str) -> Archived:
+def _archived_part(objects: Objects, place: Place, log_id: str) -> Archived:
     try:
         registration = owner(objects, place)
     except ArchiveDamaged as error:
         return Archived([], [error.what], "its registration is damaged")
     if registration is None:
         return Archived([], [], "this log was never archived there")
-    if log_id and (stranger := whose(registration, log_id)) and registration.range_of(log_id) is None:
+    if log_id and (stranger := why_foreign(registration, log_id)) and registration.range_of(log_id) is None:
         return Archived([], [], stranger)
     infos, damaged = {}, []
     for span, item in list_spans(objects, place).items():
@@ -115,47 +118,47 @@ def _look_there(objects: Objects, place: Place, log_id: str) -> Archived:
             infos[span] = info
     live = [infos[span] for span in unsuperseded(infos)]
     gaps = ", ".join(f"{first}–{last}" for first, last in covered(live).gaps)
-    stranger = whose(registration, log_id) if log_id else ""
+    stranger = why_foreign(registration, log_id) if log_id else ""
     return Archived(live, damaged, stranger or (f"sequences {gaps} are in no object of it" if gaps else ""))
 
 
 def repair(
     ports: RestorePorts,
     into: Path,
-    found: Sequence[DamagedLog],
+    logs: Sequence[DamagedLog],
     objects: Objects | None,
     *,
     take_over: bool,
     progress: Progress | None = None,
 ) -> list[int]:
-    """Write these logs, which are of one namespace and cluster, to the new root `into`, and return how many entries each has
-    there. With `take_over` they go on in the archive, and the old ones are fenced there as the last step but one.
+    """Write these logs to the new root `into`, and return the number of entries of each new log.
 
-    Raises `ConfigError` if they are of several, or a log cannot go on there; `ArchiveDamaged` if an object that is needed for it
-    is not what was put.
+    With `take_over` the new logs go on in the archive. The old ones are fenced there, as the last step before the rename.
+    Raises `ConfigError` if the logs are of several namespaces or clusters, or if a log cannot go on in the archive;
+    `ArchiveDamaged` if a needed object is not what was put.
     """
-    check_one_cluster([one.place for one in found])
-    for one in found if take_over else ():
-        _check_take_over(one, objects)
+    check_one_cluster([log.place for log in logs])
+    for log in logs if take_over else ():
+        _check_take_over(log, objects)
     ports.disk.remove_tree(into / STAGE)
     written: list[tuple[int, Callable[[], None]]] = []
-    for number, one in enumerate(found):
+    for number, log in enumerate(logs):
         if progress is not None:
-            progress(number, len(found), "repairing")
-        folder = into / STAGE / one.place.business / one.place.node
+            progress(number, len(logs), "repairing")
+        folder = into / STAGE / log.place.business / log.place.node
         ports.disk.make_folders(folder)
         if take_over and objects is not None:
-            written.append(_go_on(ports, folder, one, objects))
+            written.append(_continue_archived(ports, folder, log, objects))
         else:
-            written.append((_begin(ports, folder, one, objects), lambda: None))
-    for _, take in written:
-        take()
-    give_name(ports.disk, into, STAGE, found[0].place.namespace, found[0].place.cluster)
+            written.append((_write_separate(ports, folder, log, objects), lambda: None))
+    for _, fence_old in written:
+        fence_old()
+    give_name(ports.disk, into, STAGE, logs[0].place.namespace, logs[0].place.cluster)
     return [count for count, _ in written]
 
 
 def check_one_cluster(places: Iterable[Place]) -> None:
-    """`ConfigError` if logs are of several namespaces or clusters: what is built gets the name of one."""
+    """Raise `ConfigError` if logs are of several namespaces or clusters: the new root is renamed to one."""
     if len({(place.namespace, place.cluster) for place in places}) > 1:
         raise ConfigError(
             "logs of several namespaces cannot be repaired into one root at once; nothing was written.",
@@ -163,8 +166,8 @@ def check_one_cluster(places: Iterable[Place]) -> None:
         )
 
 
-def _check_take_over(found: DamagedLog, objects: Objects | None) -> None:
-    place, archived = found.place, found.archived
+def _check_take_over(log: DamagedLog, objects: Objects | None) -> None:
+    place, archived = log.place, log.archived
     if archived.refusal or archived.damaged:
         why = archived.refusal or archived.damaged[0].rstrip(".")
         raise ConfigError(
@@ -173,39 +176,46 @@ def _check_take_over(found: DamagedLog, objects: Objects | None) -> None:
         )
 
 
-def _go_on(ports: RestorePorts, folder: Path, found: DamagedLog, objects: Objects) -> tuple[int, Callable[[], None]]:
-    """The log behind what is archived: how many entries it has, and what fences the old one."""
-    place = found.place
-    there = covered(found.archived.infos)
-    header = msgspec.structs.replace(new_header(ports.clock, place), epoch=found.saved.epoch)
+def _continue_archived(
+    ports: RestorePorts, folder: Path, log: DamagedLog, objects: Objects
+) -> tuple[int, Callable[[], None]]:
+    """Write a log that goes on behind the archived part. Returns its number of entries, and a call that fences the old log."""
+    place = log.place
+    archived = covered(log.archived.infos)
+    header = msgspec.structs.replace(new_header(ports.clock, place), epoch=log.saved.epoch)
     count = 0
-    if there.last:
+    if archived.last:
         rows = restore_batches(objects, place.namespace, place.cluster, place.business, nodes={place.node: None})
         count = write_base(ports, objects, folder, place, rows, header)
-    newer = [entry for entry in found.saved.snapshot if entry.timestamp > there.max_timestamp]
+    newer = [entry for entry in log.saved.snapshot if entry.timestamp > archived.max_timestamp]
     newer += [
-        entry for number, entry in found.saved.entries if number > there.last or entry.timestamp > there.max_timestamp
+        entry
+        for number, entry in log.saved.entries
+        if number > archived.last or entry.timestamp > archived.max_timestamp
     ]
-    newer += _only_here(found, objects, there)
-    header = msgspec.structs.replace(header, first_sequence=there.last + 1, previous_crc=there.seal_crc)
+    newer += _forked_entries(log, objects, archived)
+    header = msgspec.structs.replace(header, first_sequence=archived.last + 1, previous_crc=archived.seal_crc)
     count += _append(ports, folder, header, in_order(newer))
-    return count, lambda: fence(objects, place, header.log_id, there.last + 1)
+    return count, lambda: fence(objects, place, header.log_id, archived.last + 1)
 
 
-def _only_here(found: DamagedLog, objects: Objects, there: Coverage) -> Iterator[Entry]:
-    """Of a log that went on beside the archived one: what it has under sequences of the archive, and is the latest of its key."""
-    beside = [e for number, e in found.saved.entries if found.common < number <= there.last]
-    if not found.common or not beside:
+def _forked_entries(log: DamagedLog, objects: Objects, archived: Coverage) -> Iterator[Entry]:
+    """The entries of a forked log that the archive lacks, and that are the latest of their keys.
+
+    The archive has other entries under their sequences.
+    """
+    forked = [entry for number, entry in log.saved.entries if log.common < number <= archived.last]
+    if not log.common or not forked:
         return
-    latest = {(entry.key_class, entry.key): entry.timestamp for entry in _archived_entries(objects, found.archived)}
-    yield from (entry for entry in beside if entry.timestamp > latest.get((entry.key_class, entry.key), 0))
+    latest = {(entry.key_class, entry.key): entry.timestamp for entry in _archived_entries(objects, log.archived)}
+    yield from (entry for entry in forked if entry.timestamp > latest.get((entry.key_class, entry.key), 0))
 
 
-def _begin(ports: RestorePorts, folder: Path, found: DamagedLog, objects: Objects | None) -> int:
-    """A log of its own with all there is."""
-    entries = [*(_archived_entries(objects, found.archived) if objects else ()), *found.saved.snapshot]
-    entries += [entry for _, entry in found.saved.entries]
-    header = msgspec.structs.replace(new_header(ports.clock, found.place), epoch=found.saved.epoch)
+def _write_separate(ports: RestorePorts, folder: Path, log: DamagedLog, objects: Objects | None) -> int:
+    """Write a log of its own with all entries of the archive and the files. Returns the number of its entries."""
+    entries = [*(_archived_entries(objects, log.archived) if objects else ()), *log.saved.snapshot]
+    entries += [entry for _, entry in log.saved.entries]
+    header = msgspec.structs.replace(new_header(ports.clock, log.place), epoch=log.saved.epoch)
     return _append(ports, folder, header, in_order(entries))
 
 
@@ -218,7 +228,7 @@ def _append(ports: RestorePorts, folder: Path, header: Header, entries: list[Ent
 
 
 def _archived_entries(objects: Objects, archived: Archived) -> Iterable[Entry]:
-    """The latest entry of each key of these objects. One whose rows are damaged is one more thing that is lost."""
+    """The latest entry of each key of these objects. An object with damaged rows is added to `archived.damaged`."""
     latest: dict[tuple[str, bytes], Entry] = {}
     for info in archived.infos:
         try:
@@ -241,17 +251,17 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def _without(wanted: Range, have: Sequence[Range]) -> Iterator[Range]:
-    """What of the range `wanted` none of the others holds."""
+    """The parts of the range `wanted` that no other range holds."""
     before = [(1, wanted[0] - 1)] if wanted[0] > 1 else []
     yield from missing((*before, *have), wanted[1])
 
 
 def _ranges(numbers: Sequence[int]) -> list[Range]:
-    """Numbers as the ranges that they fill."""
-    found: list[Range] = []
+    """The ranges that the numbers fill."""
+    ranges: list[Range] = []
     for number in sorted(numbers):
-        if found and number <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], number)
+        if ranges and number <= ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], number)
         else:
-            found.append((number, number))
-    return found
+            ranges.append((number, number))
+    return ranges

@@ -1,7 +1,8 @@
-"""The salt of a segment whose header is damaged, found from its blocks.
+"""Salt recovery: the salt of a file whose header is damaged is computed from its blocks.
 
-The salt comes first in every block's checksum, and a CRC is linear: whatever the rest of the block is, exactly one salt gives
-its checksum. So each thing that looks like a block's head says what the salt would be, and what two of them say is the salt.
+Every block's checksum begins with the salt, and a CRC is linear: for given bytes of a block exactly one salt gives its
+checksum. So each position that looks like the head of a block yields a candidate. The salt is the candidate that two positions
+agree on.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from kvwal.ports.disk import Buffer
 _HEAD = re.compile(rb"[\x02-\x04][\x00\x01]\x00\x00", re.DOTALL)
 _LENGTH_AND_CRC = struct.Struct("<II")
 _MOST = 64 << 10
-"""Bytes of the longest block that a salt is computed from: every file has shorter ones, a seal or a group."""
+"""Length of the longest block from which a salt is computed. Every file has shorter blocks, a seal or a group."""
 _BITS = 32
 
 
 def find_salt(buffer: Buffer) -> int | None:
-    """The salt under which two blocks of the file verify; None if there is none."""
+    """The salt under which two blocks of the file verify; None if no salt does."""
     seen: set[int] = set()
     for match in _HEAD.finditer(buffer):
         start = match.start() - 8
@@ -34,7 +35,7 @@ def find_salt(buffer: Buffer) -> int | None:
 
 
 def _salt_of(buffer: Buffer, offset: int) -> int | None:
-    """The one salt that makes what stands at `offset` a block, if it has the length of one."""
+    """The one salt that makes the bytes at `offset` a valid block; None if they do not have the length of a block."""
     length, crc = _LENGTH_AND_CRC.unpack_from(buffer, offset)
     start = offset + HEAD_BYTES
     if length > _MOST or start + length > len(buffer):
@@ -46,7 +47,7 @@ def _salt_of(buffer: Buffer, offset: int) -> int | None:
 
 
 def _solve(columns: list[int], wanted: int) -> int:
-    """Which of the columns, added bit by bit without carry, give `wanted`. They are independent, so there is one answer."""
+    """The set of columns, as bits, whose exclusive or is `wanted`. The columns are independent, so there is one answer."""
     salt = 0
     rows = [(column, 1 << bit) for bit, column in enumerate(columns)]
     for bit in reversed(range(_BITS)):

@@ -1,7 +1,7 @@
-"""What can be read of a damaged log: every entry whose block verifies, wherever it stands. Nothing of the log is changed.
+"""Salvage: every entry of a damaged log whose block verifies is read, wherever the block stands. The log is not changed.
 
-A block is taken whole or not at all: what does not verify is not believed, in no part. Sequences are counted from the
-beginning of a segment up to the damage, and from its seal backwards behind the damage.
+A block is taken whole or not at all. Sequences are counted from the beginning of a segment up to the damage, and behind the
+damage backwards from the segment's seal.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from kvwal.scrub.salt_recovery import find_salt
 
 
 class Lost(NamedTuple):
-    """A range of sequences that a file should have: `entries` of them it has not. `last` and `entries` are 0 if unknown.
+    """A range of sequences of which a file lacks `entries` entries. `last` and `entries` are 0 if unknown.
 
-    `in_snapshot`: it is a part of a snapshot, damaged or missing, which had the latest values of the keys of the range.
+    `in_snapshot`: the file is a part of a snapshot, damaged or missing. It had the latest values of the range's keys.
     """
 
     first: int
@@ -46,9 +46,10 @@ class Lost(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """What verifies. `entries` are those of segments with their sequences (0: not known), in order; `snapshot` those of
-    snapshots, which are whole up to the sequence `covered` (0: none is). `epoch` is the greatest that was seen, `log_id`
-    that of the files.
+    """The entries that verify, and the losses.
+
+    `entries` are those of segments, in order, with their sequences (0: not known). `snapshot` are those of snapshots, which are
+    whole up to the sequence `covered` (0: no snapshot is whole). `epoch` is the greatest one in the files, `log_id` theirs.
     """
 
     entries: list[tuple[int, Entry]]
@@ -60,7 +61,7 @@ class Saved(NamedTuple):
 
 
 def salvage(disk: Disk, folder: Path, decode: Decode) -> Saved:
-    """Read all that verifies in the snapshots and segments of a log."""
+    """Read all entries that verify in the snapshots and segments of a log."""
     segments, snapshots = log_files(disk, folder)
     saved = _read_snapshots(disk, folder, snapshots, decode)
     newest = snapshots[-1].number if snapshots else 0
@@ -70,17 +71,18 @@ def salvage(disk: Disk, folder: Path, decode: Decode) -> Saved:
             lost = Lost(reached + 1, file.number - 1, file.number - 1 - reached, "a segment is missing")
             saved.lost.append(lost)
         following = segments[number + 1].number if number + 1 < len(segments) else 0
-        found = _Segment(folder / file.name, disk.read(folder / file.name), file, following, decode)
-        saved.entries.extend(found.entries)
-        saved.lost.extend(found.lost)
-        saved = saved._replace(epoch=max(saved.epoch, found.epoch), log_id=saved.log_id or found.log_id)
-        reached = found.last
+        segment = _Segment(folder / file.name, disk.read(folder / file.name), file, following, decode)
+        saved.entries.extend(segment.entries)
+        saved.lost.extend(segment.lost)
+        saved = saved._replace(epoch=max(saved.epoch, segment.epoch), log_id=saved.log_id or segment.log_id)
+        reached = segment.last
     return saved
 
 
 def _read_snapshots(disk: Disk, folder: Path, snapshots: Sequence[LogFile], decode: Decode) -> Saved:
-    """The entries of the parts of the newest snapshot, of a damaged one the blocks that verify; and if a part is damaged or
-    missing, those of older ones, until one is whole.
+    """The entries of the newest snapshot, of a damaged part those of the blocks that verify.
+
+    If a part is damaged or missing, older snapshots are read too, until one is whole.
     """
     saved = Saved([], [], 0, 0, "", [])
     newest = max((file.number for file in snapshots), default=0)
@@ -89,8 +91,8 @@ def _read_snapshots(disk: Disk, folder: Path, snapshots: Sequence[LogFile], deco
     left, whole = list(snapshots), set[LogFile]()
     while parts := snapshot_parts(left):
         for file in parts:
-            if file not in whole and (found := _read_part(disk, folder / file.name, file, decode, saved)) is not None:
-                saved = saved._replace(epoch=max(saved.epoch, found.epoch), log_id=saved.log_id or found.log_id)
+            if file not in whole and (header := _read_part(disk, folder / file.name, file, decode, saved)) is not None:
+                saved = saved._replace(epoch=max(saved.epoch, header.epoch), log_id=saved.log_id or header.log_id)
                 whole.add(file)
         if whole.issuperset(parts) and parts[-1].first == 1:
             return saved._replace(covered=parts[0].number)
@@ -100,7 +102,7 @@ def _read_snapshots(disk: Disk, folder: Path, snapshots: Sequence[LogFile], deco
 
 
 def _read_part(disk: Disk, path: Path, file: LogFile, decode: Decode, saved: Saved) -> SnapshotHeader | None:
-    """Add the entries of a part, and what is lost of it. Its header if it is whole."""
+    """Add the entries and the loss of a part to `saved`. Returns the part's header if it is whole, else None."""
     buffer = disk.read(path)
     try:
         reader = SnapshotReader(path, buffer)
@@ -108,29 +110,29 @@ def _read_part(disk: Disk, path: Path, file: LogFile, decode: Decode, saved: Sav
     except NewerVersion:
         raise
     except KvwalError:
-        found, holes = _any_entries(buffer, decode)
-        saved.snapshot.extend(found)
+        intact, holes = _intact_entries(buffer, decode)
+        saved.snapshot.extend(intact)
         saved.lost.append(Lost(file.first, file.number, 0, f"{file.name} is damaged ({holes})", in_snapshot=True))
         return None
     saved.snapshot.extend(entries)
     return reader.header
 
 
-def _any_entries(buffer: Buffer, decode: Decode) -> tuple[list[Entry], str]:
-    """What verifies in a damaged snapshot, and between which keys something does not: it is sorted by them."""
+def _intact_entries(buffer: Buffer, decode: Decode) -> tuple[list[Entry], str]:
+    """The entries of a damaged snapshot that verify, and the keys between which entries are lost: it is sorted by key."""
     salt = _salt(buffer)
-    found: list[Entry] = []
+    intact: list[Entry] = []
     holes: list[str] = []
     end = 0
     for block in find_blocks(buffer, 1, salt) if salt is not None else ():
         entries = _decoded(block, decode) if block.kind is BlockKind.ENTRIES else []
         if end and block.offset != end:
-            holes.append(f"{_key(found[-1:])} and {_key((entries or [])[:1])}")
-        found.extend(entries or [])
+            holes.append(f"{_key(intact[-1:])} and {_key((entries or [])[:1])}")
+        intact.extend(entries or [])
         end = block.end
     if salt is None:
-        return found, "nothing of it can be read"
-    return found, f"keys are lost between {', between '.join(holes)}" if holes else "which keys are lost is not known"
+        return intact, "nothing of it can be read"
+    return intact, f"keys are lost between {', between '.join(holes)}" if holes else "which keys are lost is not known"
 
 
 def _key(entries: Sequence[Entry]) -> str:
@@ -138,7 +140,7 @@ def _key(entries: Sequence[Entry]) -> str:
 
 
 def _salt(buffer: Buffer) -> int | None:
-    """The salt in a snapshot's header, or, if that is damaged, the one that its blocks agree on."""
+    """The salt in a snapshot's header; if the header is damaged, the salt that its blocks agree on."""
     try:
         return SnapshotReader(Path(), buffer).header.salt
     except NewerVersion:
@@ -155,7 +157,7 @@ def _decoded(block: Block, decode: Decode) -> list[Entry] | None:
 
 
 class _Segment:
-    """What a segment still holds. `last` is the last sequence that it held, as far as that can be known."""
+    """The intact entries of a segment, and its losses. `last` is the last sequence that it held, as far as that is known."""
 
     def __init__(self, path: Path, buffer: Buffer, file: LogFile, following: int, decode: Decode) -> None:
         """`following` is the first sequence of the next segment, 0 for the last."""
@@ -188,7 +190,10 @@ class _Segment:
 
 
 def _header(path: Path, buffer: Buffer) -> tuple[int, int | None, int, str]:
-    """Where the first block begins, the salt, the epoch and the log_id; of a damaged header, what its blocks and length say."""
+    """The offset of the first block, the salt, the epoch and the log_id of a segment.
+
+    If the header is damaged, the offset is computed from its length, the salt from the blocks, and epoch and log_id are unknown.
+    """
     try:
         reader = SegmentReader(path, buffer)
     except NewerVersion:
@@ -200,13 +205,15 @@ def _header(path: Path, buffer: Buffer) -> tuple[int, int | None, int, str]:
 
 
 def _is_blank(buffer: Buffer, begins: int) -> bool:
-    """Whether nothing was ever written behind the header: there stands an end mark, before the stale bytes of a recycled file."""
+    """Whether no block was ever written: an end mark follows the header, before the stale bytes of a recycled file."""
     return not any(buffer[begins : begins + HEAD_BYTES])
 
 
 def _without_torn(blocks: list[Block], begins: int) -> list[Block]:
-    """The blocks of the last segment without those behind a tear, if none says that what was there had been durable: then it is
-    a crash's trace, and the next open would have cut it too.
+    """The blocks of the last segment, without those behind a tear that a crash has left.
+
+    A tear is damage, and the blocks behind it are kept, if one of them is marked as durable. Else the next open would have cut
+    them too.
     """
     at = begins
     for number, block in enumerate(blocks):
@@ -217,7 +224,7 @@ def _without_torn(blocks: list[Block], begins: int) -> list[Block]:
 
 
 class _Run(NamedTuple):
-    """Blocks that stand one behind the other: where they begin and end, and their entries."""
+    """A run of blocks without a gap: its first and last offset, and its entries."""
 
     start: int
     end: int
@@ -225,19 +232,19 @@ class _Run(NamedTuple):
 
 
 def _runs(blocks: list[Block], decode: Decode) -> list[_Run]:
-    """The entries, apart where something between them does not verify. A seal that stands apart is a run without entries."""
+    """The runs of blocks that verify. A seal behind a gap is a run without entries."""
     runs: list[_Run] = []
     for block in blocks:
-        found = (
+        entries = (
             _decoded(block, decode) if block.kind is BlockKind.ENTRIES else [] if block.kind is BlockKind.SEAL else None
         )
-        if found is None:
+        if entries is None:
             continue
         if runs and runs[-1].end == block.offset:
-            runs[-1].entries.extend(found)
+            runs[-1].entries.extend(entries)
             runs[-1] = runs[-1]._replace(end=block.end)
         else:
-            runs.append(_Run(block.offset, block.end, list(found)))
+            runs.append(_Run(block.offset, block.end, list(entries)))
     return runs
 
 

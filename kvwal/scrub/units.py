@@ -1,10 +1,10 @@
-"""Figures as people read them."""
+"""Sizes and ages as text with units."""
 
 from __future__ import annotations
 
 
 def size(count: float) -> str:
-    """Bytes."""
+    """A number of bytes as text."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(count) < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -13,7 +13,7 @@ def size(count: float) -> str:
 
 
 def age(seconds: int) -> str:
-    """How long ago."""
+    """An age in seconds as text."""
     for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds // length} {unit}"

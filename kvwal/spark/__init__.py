@@ -6,11 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kvwal.spark.eventlog.reading import record_event_logs as record_event_logs
+    from kvwal.spark.eventlog.log_reader import record_event_logs as record_event_logs
     from kvwal.spark.recorder import JobRecorder as JobRecorder
     from kvwal.spark.recorder import record as record
 
-_MODULES = {"JobRecorder": "recorder", "record": "recorder", "record_event_logs": "eventlog.reading"}
+_MODULES = {"JobRecorder": "recorder", "record": "recorder", "record_event_logs": "eventlog.log_reader"}
 __all__ = sorted(_MODULES)
 
 

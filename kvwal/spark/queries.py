@@ -106,9 +106,9 @@ def applications(records: Mapping[str, object], since: int = 0) -> list[Recorded
 
 
 def one_application(records: Mapping[str, object], wanted: str) -> RecordedApplication:
-    """The application whose id is or begins with `wanted`, or the latest of that name.
+    """The application with this id, else the latest with this name, else the only one whose id begins so.
 
-    Raises `ConfigError` where no application fits, or several ids begin with `wanted`.
+    Raises `ConfigError` if there is none, or if several ids begin so.
     """
     every = applications(records)
     exact = [application for application in every if wanted in (application.prefix, application.app.id)] or [
@@ -169,7 +169,9 @@ def _failures_of(records: Mapping[str, object], application: RecordedApplication
         failed = [sql for sql in of_kind(records, prefix, "sql", Sql) if sql.error is not None]
         roots = {sql.root for sql in failed if sql.root != sql.id}
         for sql in failed:
-            if sql.id not in roots and sql.error is not None:  # a root fails with its part, which is reported
+            if (
+                sql.id not in roots and sql.error is not None
+            ):  # a root fails when its part fails, and the part is reported
                 jobs = [
                     job for number in sql.jobs if isinstance(job := _job(records, prefix, number), Job) and job.error
                 ]

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kvwal.errors import ConfigError, KvwalError
 from kvwal.ports.boundary import at_exit, contain_each, logged, start_thread
+from kvwal.spark.eventlog.log_reader import BUSINESS, LogReader
 from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog
-from kvwal.spark.eventlog.reading import BUSINESS, LogReader
 from kvwal.spark.records import Position, app_prefix, to_value
 from kvwal.spark.redaction import Redaction, rules_of
 from kvwal.spark.spool import LAST_ROLL, POSITION, Spool, add_roll, delete_read_rolls

@@ -27,8 +27,7 @@ _SECRET_NAME = re.compile(r"(?i)secret|passw|token|credential|(access|account|pr
 
 _WORD = r"(?:secret|passw(?:or)?d|passphrase|pwd|token|credential|(?:access|account|private|api)[._-]?key)"
 _QUOTED = r"""(?:"[^"\n]{0,2000}"|'[^'\n]{0,2000}')"""
-# A name (in a plan followed by a number: `password#12`), then its value. Every part is bounded, so that the search takes linear
-# time.
+# A name, then its value. In a plan a number follows the name: `password#12`. Every part is bounded, so the search is linear.
 _NAMED = re.compile(
     rf"""(?i)({_WORD}[\w.\-]{{0,60}}(?:\#\d{{1,9}}L?)?["'`]?\s{{0,8}}(?:=>?|:)\s{{0,8}})({_QUOTED}|[^\s,;&"'`<>(){{}}\[\]|]+)"""
 )

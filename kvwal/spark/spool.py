@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kvwal.spark.eventlog.log_reader import LogReader, LogResult, RecordMap, ReportProgress, result_of
 from kvwal.spark.eventlog.logs import EventLog, identify
-from kvwal.spark.eventlog.reading import LogReader, LogResult, RecordMap, ReportProgress, result_of
 from kvwal.spark.records import Position
 
 FOLDER = "_spark"
@@ -57,7 +57,7 @@ class Spool(NamedTuple):
             folder = folder.parent
 
     def read_rest(self, records: RecordMap, progress: ReportProgress | None = None) -> list[LogResult]:
-        """Read the logs that killed drivers of this node left, and delete them.
+        """Read the logs that killed drivers of this node left, and delete each that was read to its end.
 
         The caller holds the lock of the node, so no driver is recording as this node.
         """
@@ -68,9 +68,8 @@ class Spool(NamedTuple):
         if identity is None:  # the driver was killed before the log named its application
             self.remove(log)
             return None
-        if (
-            log.files()[-1].roll != LAST_ROLL
-        ):  # a log with its last roll has a recorder that was closed and could not store all
+        # A closed recorder has written the last roll; it left the log only because it could not store all events.
+        if log.files()[-1].roll != LAST_ROLL:
             add_roll(log, LAST_ROLL, [{"Event": "kvwal.Detached", "Killed": True}])
         reader, size = LogReader(records, log, identity, position=POSITION), log.size()
         reader.advance(lambda done: progress(done, size, identity.app) if progress else None)

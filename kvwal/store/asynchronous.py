@@ -1,7 +1,7 @@
-"""The asynchronous store and its maps, as `kvwal.aio` shows them.
+"""The asynchronous store and its maps, as `kvwal.aio` exports them.
 
-The core runs on the caller's own event loop. Reads of memory are coroutines too, so that a map that is not in this process
-can have the same face.
+The engine runs on the caller's event loop. Reads of memory are coroutines too, so that a map of a cluster can have the same
+interface.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kvwal.store.options import Default, Options
 from kvwal.structures.business import Business
 from kvwal.structures.changes import Changes
 from kvwal.structures.reads import MapReads
-from kvwal.structures.transaction import Collected
+from kvwal.structures.transaction import CollectedChanges
 
 T = TypeVar("T")
 _MISSING = object()
@@ -33,12 +33,13 @@ _AT_ONCE = 1000
 
 
 class Map:
-    """Keys to values of one business, with the promises of the synchronous `Map`. Any number of tasks of the loop may use it.
+    """A map from keys to values, with the promises of the synchronous `Map`. Any number of tasks of the loop may use it.
 
-    A task that is cancelled (or timed out) while it waits for a write may or may not have written it: not, if the log writer
-    had not taken it yet; whole, if it had; never half. Who must know looks whether it is there, or writes it again. Nobody
-    else's write is touched by it. The business is opened at the first call; a task that is cancelled while it opens one waits
-    until what runs on a thread has ended. On another event loop than the store's a call raises `WrongLoop`.
+    A task that is cancelled (or timed out) while it waits for a write does not know the outcome. The write is not done if the
+    log writer had not taken it yet, and done whole if it had; it is never done in part. Read the key to learn which, or write
+    again. Writes of other tasks are not affected. The business is opened at the first call. A task that is cancelled while it
+    opens the business waits until the step that runs on a thread has ended. A call on another event loop than the store's
+    raises `WrongLoop`.
     """
 
     def __init__(self, store: Store, name: str, flush: Flush | None) -> None:
@@ -61,41 +62,41 @@ class Map:
         return await self._commit(changes, changes.put_all(items), sync)
 
     def transaction(self) -> Transaction:
-        """`async with jobs.transaction() as t: t["a"] = 1; del t["b"]`: all of it at the end of the block, or nothing."""
+        """A transaction: `async with jobs.transaction() as t: t["a"] = 1; del t["b"]` commits both at the end, or neither."""
         return Transaction(self)
 
     async def delete(self, key: Any, *, sync: bool = False) -> int:
-        """Delete, whether the key is there or not, and return the timestamp."""
+        """Delete the key, also if it is absent, and return the timestamp."""
         changes = self._changes or await self._open()
         return await self._commit(changes, changes.delete(key), sync)
 
     async def put_if_absent(self, key: Any, value: Any, ttl: float | None = None) -> bool:
-        """Put only if the key is absent, decided in the order of the log. Whether it was."""
+        """Put only if the key is absent, which is decided in log order. Returns whether the value was put."""
         changes = self._changes or await self._open()
         return await self._decide(changes, *changes.put_if_absent(key, value, ttl))
 
     async def replace(self, key: Any, expected: Any, value: Any) -> bool:
-        """Put only if the key's value equals `expected` and is of its type. Whether it did."""
+        """Put only if the key's value equals `expected` and has its type. Returns whether the value was put."""
         changes = self._changes or await self._open()
         return await self._decide(changes, *changes.replace(key, expected, value))
 
     async def remove(self, key: Any, expected: Any) -> bool:
-        """Delete only if the key's value equals `expected` and is of its type. Whether it did."""
+        """Delete only if the key's value equals `expected` and has its type. Returns whether the key was deleted."""
         changes = self._changes or await self._open()
         return await self._decide(changes, *changes.remove(key, expected))
 
     async def pop(self, key: Any, default: Any = _MISSING) -> Any:
-        """Delete, and return the value that this very delete ended; `default`, or `KeyError`, if the key was absent."""
+        """Delete the key and return the value that this delete removed; `default`, or `KeyError`, if the key was absent."""
         changes = self._changes or await self._open()
-        ended: list[Entry] = []
+        removed: list[Entry] = []
         try:
-            change = changes.discard(key, ended.append)
+            change = changes.discard(key, removed.append)
         except CodecError as error:
             if default is _MISSING:
                 raise KeyError(key) from error
             return default
         if await self._decide(changes, *change):
-            return self._opened().codecs.decode(ended[0].value, ended[0].value_class)
+            return self._opened().codecs.decode(removed[0].value, removed[0].value_class)
         if default is _MISSING:
             raise KeyError(key)
         return default
@@ -105,11 +106,11 @@ class Map:
         return (await self._reading()).get(key, default)
 
     async def contains(self, key: Any) -> bool:
-        """Whether the key is there."""
+        """Whether the key is present."""
         return key in await self._reading()
 
     async def count(self) -> int:
-        """How many keys are there."""
+        """The number of keys."""
         return len(await self._reading())
 
     async def entry(self, key: Any) -> DataEntry | None:
@@ -119,26 +120,26 @@ class Map:
     async def scan(self, prefix: str | bytes | None = None) -> AsyncIterator[tuple[Any, Any]]:
         """Keys and values in key order: all of them, or those whose str (or bytes) key begins with `prefix`."""
         reads = await self._reading()
-        items = await self._elsewhere(lambda: reads.scan(prefix))
-        while part := await self._elsewhere(lambda: list(islice(items, _AT_ONCE))):
-            for item in part:
+        items = await self._on_thread(lambda: reads.scan(prefix))
+        while batch := await self._on_thread(lambda: list(islice(items, _AT_ONCE))):
+            for item in batch:
                 yield item
 
     async def history(self, key: Any) -> list[DataEntry]:
-        """Every change of the key that log and archive hold, newest first. Read on a thread."""
+        """Every change of the key that log and archive hold, newest first. It is read on a thread."""
         identity = (await self._reading()).identity(key)
         business = self._opened()
-        return [] if identity is None else await self._elsewhere(lambda: business.history(*identity))
+        return [] if identity is None else await self._on_thread(lambda: business.history(*identity))
 
     async def at(self, moment: int | date) -> Mapping[Any, Any]:
-        """The map as it was at a moment, as `kvwal.Map.at` takes it; a mapping in memory."""
+        """The map as it was at a moment, as a mapping in memory. `moment` is that of `kvwal.Map.at`."""
         timestamp = to_timestamp(moment)
         await self._reading()
         business = self._opened()
-        state = await self._elsewhere(lambda: business.as_of(timestamp))
+        state = await self._on_thread(lambda: business.as_of(timestamp))
         return MapReads(state, business.codecs)
 
-    async def _elsewhere(self, call: Callable[[], T]) -> T:
+    async def _on_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(None, call)
 
     async def _open(self) -> Changes:
@@ -158,38 +159,38 @@ class Map:
         return self._business
 
     def _commit(self, changes: Changes, entries: list[Entry], sync: bool) -> Awaitable[int]:
-        future: asyncio.Future[int] = self._here().create_future()
-        return self._sent(changes.submission(entries, future, None, sync), future)
+        future: asyncio.Future[int] = self._checked_loop().create_future()
+        return self._submit(changes.submission(entries, future, None, sync), future)
 
     def _decide(self, changes: Changes, entries: list[Entry], decide: Decide) -> Awaitable[bool]:
-        future: asyncio.Future[bool] = self._here().create_future()
-        return self._sent(changes.submission(entries, future, decide), future)
+        future: asyncio.Future[bool] = self._checked_loop().create_future()
+        return self._submit(changes.submission(entries, future, decide), future)
 
-    def _here(self) -> asyncio.AbstractEventLoop:
+    def _checked_loop(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._store._engine_now().check_loop()
         return loop
 
-    def _sent(self, submission: Submission, future: asyncio.Future[T]) -> Awaitable[T]:
-        """Hand over at once if there is room, without a coroutine: what is awaited is the answer itself."""
+    def _submit(self, submission: Submission, future: asyncio.Future[T]) -> Awaitable[T]:
+        """Hand over a transaction. If the ring has room, no coroutine is needed: the caller awaits the future itself."""
         business = self._opened()
-        return future if business.offer(submission) else self._sent_when_room(business, submission, future)
+        return future if business.offer(submission) else self._submit_soon(business, submission, future)
 
-    async def _sent_when_room(self, business: Business, submission: Submission, future: asyncio.Future[T]) -> T:
+    async def _submit_soon(self, business: Business, submission: Submission, future: asyncio.Future[T]) -> T:
         await business.submit_soon(submission)
         return await future
 
 
-class Transaction(Collected):
-    """Changes of one map that are logged as one: all there or not there at all, after any crash.
+class Transaction(CollectedChanges):
+    """Changes of one map that are logged as one: all or none of them is present after any crash.
 
     Used by one task, for one `async with` block.
     """
 
-    def __init__(self, target: Map) -> None:
+    def __init__(self, changed: Map) -> None:
         super().__init__()
-        self._map = target
+        self._map = changed
 
     async def __aenter__(self) -> Self:
         self._begin()
@@ -199,7 +200,7 @@ class Transaction(Collected):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Commit, unless the block raised. `timestamp` is the transaction's afterwards."""
+        """Commit, unless the block raised. Afterwards `timestamp` is that of the transaction."""
         entries = self._end(kind is not None)
         if entries:
             self.timestamp = await self._map._commit(self._changes(), entries, False)
@@ -220,24 +221,24 @@ class Store:
         return Map(self, name, flush)
 
     async def checkpoint(self) -> None:
-        """Bring the snapshot of every business up to now. Writes go on meanwhile."""
+        """Make a snapshot of every business that holds all entries up to now. Writes go on meanwhile."""
         await self._engine_now().checkpoint()
 
     async def archive(self) -> None:
-        """Seal what is there, archive it, and return when it is confirmed."""
+        """Archive all entries up to now, and return when they are confirmed. Raises `ArchiveError` if that fails."""
         await self._engine_now().archive()
 
     def stats(self) -> dict[str, Any]:
-        """Numbers about the store and each open business, such as JSON can hold."""
+        """Numbers about the store and each open business. JSON can hold them."""
         return self._engine_now().stats()
 
     async def close(self, *, archive: bool | None = None) -> None:
-        """Write what waits, end the logs cleanly, let go of the locks. An archive that was named gets the tail first.
+        """Write all waiting entries, end the logs cleanly, and release the locks. An archive that was named gets the tail first.
 
-        Every business is closed, also when closing another one fails: the first failure is raised, with the rest in its notes and
-        its `others`. Cancelled, it goes on; calling it again waits for its end. If the event loop goes down first
-        (`asyncio.run` ends while the store is open), the logs are left as a crash leaves them, with every acknowledged write,
-        and the locks are let go.
+        Every business is closed, also when closing another one fails. The first failure is raised, with the rest in its notes
+        and its `others`. If the caller is cancelled, the closing goes on; a second call waits for its end. If the event loop
+        ends first (`asyncio.run` ends while the store is open), the logs are left as a crash leaves them, with every
+        acknowledged write, and the locks are released.
         """
         if self._engine is not None:
             await self._engine.close(archive=self._options.archive_named if archive is None else archive)
@@ -270,7 +271,7 @@ def open_store(
     accept_clock: bool = False,
     progress: Progress | None = None,
 ) -> Store:
-    """A store to be used with `async with`. The arguments are those of `kvwal.open`."""
+    """The store in the folder `root`, to be opened with `async with`. The arguments are those of `kvwal.open`."""
     return Store(
         Options(
             root, namespace=namespace, cluster=cluster, node=node, archive=archive, flush=flush,

@@ -1,4 +1,4 @@
-"""What all businesses of one store share: its ports, settings, archiver and archive."""
+"""The context of a store: the ports, settings, archiver and archive that all its businesses share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kvwal.structures.state import Now, State
 
 
 class StoreContext(NamedTuple):
-    """What all businesses of a store share."""
+    """The ports, settings, archiver and archive of a store."""
 
     ports: Ports
     root: Path
@@ -28,8 +28,8 @@ class StoreContext(NamedTuple):
     progress: Progress | None
     logger: Logger
     memory: Callable[[Now], State] = State
-    """What keeps a business's entries; in a node that is Hazelcast, and this passes them on."""
+    """Makes the memory of a business. In a node the entries live in Hazelcast, and this memory passes them on."""
     hybrid: Callable[[], HybridClock] = HybridClock
-    """Makes the clock of a log."""
+    """Makes the hybrid clock of a log."""
     patience: Callable[[], int] = lambda: 1
-    """For how many archive intervals a small segment may wait: more than one where others hold what a lost disk had."""
+    """The number of archive intervals that a small segment may wait: more than 1 where other nodes hold its entries too."""

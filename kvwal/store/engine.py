@@ -1,6 +1,6 @@
-"""The asyncio core of a store: its businesses, its archiver, and the clock that tells them what is due.
+"""The asyncio core of a store: its businesses, its archiver, and the timer of their maintenance.
 
-Both faces (`store.Store`, `aio.Store`) are thin: they choose the loop that this runs on, and wait in their own way.
+`store.Store` and `aio.Store` are thin: they choose the event loop of the engine, and wait for its coroutines.
 """
 
 from __future__ import annotations
@@ -27,23 +27,22 @@ from kvwal.ports.processes import tell_if_forked
 from kvwal.ports.space import space_stats
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.context import StoreContext
-from kvwal.store.forgetting import Forgetting
 from kvwal.store.open_business import OpenBusiness, open_business
 from kvwal.store.options import Options
-from kvwal.store.retirement import Retirement
+from kvwal.store.retirement import Forgetting, Retirement
 from kvwal.structures.state import Now, State
 
 T = TypeVar("T")
 TICK_SECONDS = 1.0
 _REST_TICKS = 10
-"""After so many, to twice as many, without a write a log closes its file."""
+"""A log closes its file after so many to twice as many ticks without a write."""
 _OPENED_AT_ONCE = 3
-"""Logs that are recovered at a time: one of the threads that write is left to those that are open."""
+"""Number of logs that are recovered at a time: one writing thread is left to the logs that are open."""
 _not_abandoned = logged("a log could not be told that its event loop has ended")
 
 
 class Engine:
-    """Used on one event loop. `businesses` are the open ones."""
+    """The core of a store on one event loop. `businesses` are the open ones."""
 
     def __init__(
         self,
@@ -54,9 +53,9 @@ class Engine:
         hybrid: Callable[[], HybridClock] = HybridClock,
         flush_of: Callable[[str], Flush] | None = None,
     ) -> None:
-        """`own_loop`: nobody but kvwal runs on this event loop. `memory` keeps a business's entries, `hybrid` is its clock.
+        """`own_loop`: only kvwal runs on this event loop. `memory` and `hybrid` are those of `StoreContext`.
 
-        `flush_of` says the flush policy of a business that is opened without one; else that is the store's.
+        `flush_of` gives the flush policy of a business that is opened without one; its default is the store's policy.
         """
         self.options = options
         self.node = options.node()
@@ -89,23 +88,23 @@ class Engine:
         tell_if_forked(self)
 
     async def business(self, name: str, flush: Flush | None = None) -> OpenBusiness:
-        """The business of that name, opened (locked, recovered) at first use. `flush` overrides its policy."""
+        """The business `name`, which is locked and recovered at first use. `flush` overrides its policy."""
         self.check_loop()
         await self._retirement.wait(name)
         self._check_open()
-        found = self.businesses.get(name)
-        if found is None:
+        business = self.businesses.get(name)
+        if business is None:
             policy = self._flush_of(name) if flush is None else check_flush(flush)
-            found = await asyncio.shield(self._opening.get(name) or self._begin_opening(name, policy))
+            business = await asyncio.shield(self._opening.get(name) or self._begin_opening(name, policy))
             self._check_open()
-        if flush is not None and flush != found.flush:
+        if flush is not None and flush != business.flush:
             raise ConfigError(
-                f"{name} is open with flush={found.flush!r}.", hint="A business has one policy at a time."
+                f"{name} is open with flush={business.flush!r}.", hint="A business has one policy at a time."
             )
-        return found
+        return business
 
     def _begin_opening(self, name: str, policy: Flush) -> asyncio.Task[OpenBusiness]:
-        """Logs are opened side by side, each once. An opening that was begun goes on, though its caller was cancelled."""
+        """Begin to open a log. Logs are opened in parallel, each once. An opening goes on if its caller is cancelled."""
         opening = self._opening[name] = start_task(self._open(name, policy), raised_to_awaiter)
         return opening
 
@@ -114,11 +113,11 @@ class Engine:
             place = self._place(check_name("business", name))
             async with self._at_once:
                 await self._workers.run(partial(check_descriptors, place, self._context.ports.descriptors))
-                found = self.businesses[name] = await open_business(place, policy, self._context)
+                business = self.businesses[name] = await open_business(place, policy, self._context)
         finally:
             del self._opening[name]
         self._workers.logs = len(self.businesses)
-        return found
+        return business
 
     def _reopen(self, business: OpenBusiness) -> None:
         self._begin_opening(business.name, business.flush)
@@ -128,7 +127,7 @@ class Engine:
         sweep(options.disk, options.root, options.namespace, options.cluster, self.node)
 
     async def archive(self) -> None:
-        """Archive every business of this node, and return when all of it is confirmed."""
+        """Archive every business of this node, and return when the archive has confirmed all of them."""
         self.check_loop()
         if self.options.archive_url is None:
             raise ConfigError("the store was opened with archive=None.", hint="Open it with an archive.")
@@ -142,26 +141,26 @@ class Engine:
             await business.maintenance.checkpoint()
 
     async def _existing(self) -> AsyncIterator[OpenBusiness]:
-        """Every business of this node, opened, but for those whose log was retired meanwhile."""
+        """Every business of this node, opened; a business whose log was retired meanwhile is left out."""
         for name in self.names():
             await self._retirement.wait(name)
             if self.has_log(name):
                 yield await self.business(name)
 
     def has_log(self, name: str) -> bool:
-        """Whether this node has a log of that business, open or not."""
+        """Whether this node has a log of the business `name`, open or not."""
         if name in self.businesses or name in self._opening:
             return True
         return self.options.disk.exists(log_folder(self.options.root, self._place(name)))
 
     def retired(self) -> list[str]:
-        """Businesses of which only the end of this node's log is left, or was: see `end_of`."""
+        """Businesses whose log on this node was retired: only the end of the log is left, or is gone too. See `end_of`."""
         options = self.options
         places = retired_places(options.disk, options.root, options.namespace, options.cluster)
         return [place.business for place in places if place.node == self.node]
 
     def end_of(self, name: str) -> SnapshotHeader | None:
-        """Where the log of that business ended, if it is retired. It looks at the disk."""
+        """The end of the log of the business `name`, None if the log is not retired. Looks at the disk."""
         return None if self.has_log(name) else end_of(self.options.disk, self.options.root, self._place(name))
 
     def names(self) -> list[str]:
@@ -192,9 +191,9 @@ class Engine:
         }
 
     async def close(self, *, archive: bool, within: float | None = None) -> None:
-        """Close every business, cleanly, and let go of everything. With `archive` tails are archived, for `within` seconds.
+        """Close every business cleanly, and release threads and locks. With `archive` tails are archived, for `within` seconds.
 
-        Cancelled, it goes on, and calling it again waits for its end; once it has ended, that does nothing.
+        If the caller is cancelled, the closing goes on. A second call waits for its end, or does nothing after it.
         """
         if self._loop.is_closed():
             self._let_go()
@@ -212,14 +211,14 @@ class Engine:
         self._ticker.cancel()
         await asyncio.gather(self._ticker, return_exceptions=True)
         closing = {name: business.close(archive=archive, until=until) for name, business in self.businesses.items()}
-        ended = await asyncio.gather(*closing.values(), return_exceptions=True)
-        ended += await asyncio.gather(self._context.archiver.close(), return_exceptions=True)
-        failures = dict(zip([*closing, "the archiver"], ended, strict=True))
+        outcomes = await asyncio.gather(*closing.values(), return_exceptions=True)
+        outcomes += await asyncio.gather(self._context.archiver.close(), return_exceptions=True)
+        failures = dict(zip([*closing, "the archiver"], outcomes, strict=True))
         contain_each([self._archive_workers.close, self._workers.close], partial(failures.__setitem__, "its threads"))
         raise_together({what: error for what, error in failures.items() if error is not None})
 
     async def _tick(self) -> None:
-        """Every second, see what is due. A business that nobody writes to and that owes nothing costs nothing."""
+        """Every second, begin the maintenance that is due."""
         for count in itertools.count(1):
             await asyncio.sleep(TICK_SECONDS)
             if count % _REST_TICKS == 0:
@@ -230,42 +229,45 @@ class Engine:
             self._forgetting.tick()
 
     def _ticked(self, error: BaseException) -> None:
-        """Should a bug have stopped it, say so, and begin it again: without it nothing is archived or checkpointed."""
+        """Log the bug that stopped the timer, and start the timer again: without it nothing is archived or checkpointed."""
         self._logger.error("the timer of the maintenance met a bug; it goes on", exc_info=error)
         if not self._closed:
             self._ticker = start_task(self._tick(), self._ticked)
 
     def abandon(self, error: BaseException) -> None:
-        """The event loop cannot go on: every open log refuses what waits and all that comes, and its lock is let go of.
+        """Abandon all open logs, because the event loop cannot go on: they refuse waiting and new writes, and lose their locks.
 
-        On the loop's thread.
+        To be called on the loop's thread.
         """
         refusals = [partial(business.log.abandon, error) for business in self.businesses.values()]
         contain_each([*refusals, self._let_go], _not_abandoned)
 
     def _let_go(self) -> None:
-        """The event loop was closed before the store: end the logs as a crash does, once no thread of ours writes."""
+        """End the logs as a crash does, once no thread of the store writes: the event loop was closed before the store."""
         self._closed = True
         self._archive_workers.close()
         self._workers.close()
         self._context.archiver.let_go()
         for business in self.businesses.values():
-            business.log.let_go()
+            business.log.release()
 
     def let_small_segments_wait(self, patience: Callable[[], int]) -> None:
-        """For so many archive intervals, in businesses that are opened from now on: see `StoreContext.patience`."""
+        """Let small segments wait `patience()` archive intervals, in businesses that are opened from now on.
+
+        See `StoreContext.patience`.
+        """
         self._context = self._context._replace(patience=patience)
 
     def forget_if(self, may: Callable[[], Awaitable[bool]]) -> None:
-        """What the archive holds of destroyed maps goes only while this says so: see `Forgetting.may`."""
+        """Remove destroyed maps from the archive only while `may` returns True: see `Forgetting.may`."""
         self._forgetting.may = may
 
     def forked(self) -> None:
-        """In a child process the store is closed: it goes on in the parent."""
+        """Close the store in a child process; it goes on in the parent."""
         self._closed = True
 
     def check_loop(self) -> None:
-        """`WrongLoop` on another event loop than the store's; `StoreClosed` once that can be used no more, or in a child."""
+        """Raise `WrongLoop` on another event loop than the store's; `StoreClosed` if that loop is closed, or in a child."""
         if asyncio.get_running_loop() is not self._loop:
             self._check_open()
             raise WrongLoop(

@@ -1,4 +1,4 @@
-"""Options of a store: the arguments of `kvwal.open`, checked, and the ports that the store's logs use."""
+"""Options of a store: the checked arguments of `kvwal.open`, and the ports that the store's logs use."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ ARCHIVE_FOLDER = "_archive"
 
 
 class Default(Enum):
-    """Stands for an argument that was not given, where None means something else."""
+    """The value of an argument that was not given, where None has a meaning of its own."""
 
     ARCHIVE = "the folder _archive under the root"
 
 
 class Options:
-    """What `open` was called with, checked."""
+    """The checked arguments of `kvwal.open`."""
 
     def __init__(
         self,
@@ -53,8 +53,8 @@ class Options:
         descriptors: Descriptors = OWN_DESCRIPTORS,
         start_archiver: Callable[[], Child] = start_child,
     ) -> None:
-        """`disk` and `clock` are the doors that the store's logs use, `metrics` hears what they do, `descriptors` is their
-        budget of file descriptors, `start_archiver` makes the archiver's process.
+        """`disk` and `clock` are the ports that the store's logs use. `metrics` receives their figures, `descriptors` is their
+        budget of file descriptors, `start_archiver` starts the archiver's process.
         """
         self.disk = disk
         self.clock = clock
@@ -76,18 +76,18 @@ class Options:
             raise ConfigError(f"{self.root} is a file, and a root is a folder.", hint="Choose another root.")
 
     def node(self) -> str:
-        """The node that is meant; several without a choice are a `ConfigError`."""
+        """The node whose log is written. Raises `ConfigError` if the root has several and none was named."""
         return self.reach(lambda: choose_node(self.disk, self.root, self.namespace, self.cluster, self.named_node))
 
     def places(self) -> list[Place]:
-        """The logs under the root that a reader means: of one node, or of all."""
-        found = self.reach(lambda: find_places(self.disk, self.root, self.namespace, self.cluster))
-        return [place for place in found if self.named_node in (None, place.node)]
+        """The places under the root that are read: those of the named node, or of all nodes if none was named."""
+        places = self.reach(lambda: find_places(self.disk, self.root, self.namespace, self.cluster))
+        return [place for place in places if self.named_node in (None, place.node)]
 
-    def reach(self, look: Callable[[], T]) -> T:
-        """What `look` finds under the root; where that is not allowed, a `ConfigError` that says so."""
+    def reach(self, read: Callable[[], T]) -> T:
+        """The result of `read`. Raises `ConfigError` if this process may not read under the root."""
         try:
-            return look()
+            return read()
         except PermissionError as error:
             raise ConfigError(
                 f"{self.root}: not allowed to look here ({error.strerror}: {error.filename}).",
@@ -116,7 +116,7 @@ def _check_storage(options: dict[str, Any] | None) -> dict[str, Any]:
         msgspec.json.encode(options)
     except TypeError as error:
         raise ConfigError(
-            f"storage_options must be such as JSON can hold: {error}.",
+            f"storage_options must be values of JSON: {error}.",
             hint="Give names, numbers and text, not objects.",
         ) from error
     return dict(options or {})

@@ -1,4 +1,4 @@
-"""A store that only reads: no lock, no recovery, the logs of all nodes merged. Another process may be writing."""
+"""Businesses that are only read: no lock, no recovery, the logs of all nodes merged. Another process may be writing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kvwal.config import Settings
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
 from kvwal.history.tail_reader import Uncounted, latest_of, merged_entries, read_log
-from kvwal.history.timeline import Past
+from kvwal.history.timeline import Timeline
 from kvwal.log.files.names import find_places
 from kvwal.log.files.retired import retired_places
 from kvwal.log.ring import Submission
@@ -22,7 +22,7 @@ from kvwal.structures.state import State, to_state
 
 
 class ReadOnlyBusiness:
-    """A business as its files were when this was made."""
+    """A business as its files were when this object was made."""
 
     def __init__(self, name: str, places: list[Place], options: Options) -> None:
         self.name = name
@@ -33,12 +33,12 @@ class ReadOnlyBusiness:
 
     @cached_property
     def state(self) -> State:
-        """Memory as the files were when it was first asked for. Who asks for a key's past only does not load it."""
+        """The memory, loaded from the files at first use. `find` and `history` do not load it."""
         options = self._options
         return to_state(merged_entries(options.disk, options.root, self._places).values(), self.now_ms)
 
     def find(self, key_class: str, key: bytes) -> DataEntry | None:
-        """The latest entry of one key, None if it is absent. Nothing else is loaded."""
+        """The latest entry of one key, None if it is absent. No other entry is loaded."""
         entry = latest_of(self._options.disk, self._options.root, self._places, (key_class, key), self.now_ms())
         return None if entry is None else entry.public()
 
@@ -47,32 +47,32 @@ class ReadOnlyBusiness:
         return self._options.clock.wall_ms()
 
     def submit(self, submission: Submission, *, waits: bool = False) -> None:
-        """Refuse."""
+        """Raise `ConfigError`: nothing is written here."""
         raise _refusal()
 
     def offer(self, submission: Submission) -> bool:
-        """Refuse."""
+        """Raise `ConfigError`: nothing is written here."""
         raise _refusal()
 
     async def submit_soon(self, submission: Submission) -> None:
-        """Refuse."""
+        """Raise `ConfigError`: nothing is written here."""
         raise _refusal()
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """See `structures.business.Business.history`."""
-        return self._past().history(key_class, key)
+        return self._timeline().history(key_class, key)
 
     def as_of(self, timestamp: int) -> State:
         """See `structures.business.Business.as_of`."""
-        return self._past().as_of(timestamp)
+        return self._timeline().as_of(timestamp)
 
-    def _past(self) -> Past:
+    def _timeline(self) -> Timeline:
         options = self._options
         objects = None
         if options.archive_url is not None:
             objects = open_objects(options.archive_url, options.storage_options)
         all_nodes = options.named_node is None
-        return Past(options.disk, options.root, self._places, objects, all_nodes=all_nodes)
+        return Timeline(options.disk, options.root, self._places, objects, all_nodes=all_nodes)
 
 
 def _refusal() -> ConfigError:
@@ -80,28 +80,28 @@ def _refusal() -> ConfigError:
 
 
 def open_read_only(name: str, options: Options) -> ReadOnlyBusiness:
-    """The business of that name, over the nodes that are meant; `ConfigError` if there is none, naming those there are."""
-    places = [place for place in options.places() if place.business == name] or _retired(name, options)
+    """The business `name`, read from the named node, or from all. Raises `ConfigError`, which lists the known names."""
+    places = [place for place in options.places() if place.business == name] or _retired_places(name, options)
     if not places:
         raise _not_there(name, options)
     return ReadOnlyBusiness(name, places, options)
 
 
-def _retired(name: str, options: Options) -> list[Place]:
-    """Logs of a map that was destroyed: the archive has its past."""
-    found = options.reach(lambda: retired_places(options.disk, options.root, options.namespace, options.cluster))
-    return [place for place in found if place.business == name and options.named_node in (None, place.node)]
+def _retired_places(name: str, options: Options) -> list[Place]:
+    """The places of the retired logs of a destroyed map, whose history is in the archive."""
+    places = options.reach(lambda: retired_places(options.disk, options.root, options.namespace, options.cluster))
+    return [place for place in places if place.business == name and options.named_node in (None, place.node)]
 
 
 def _not_there(name: str, options: Options) -> ConfigError:
-    every = options.reach(lambda: find_places(options.disk, options.root, options.namespace, options.cluster))
-    nodes = sorted(place.node for place in every if place.business == name)
+    places = options.reach(lambda: find_places(options.disk, options.root, options.namespace, options.cluster))
+    nodes = sorted(place.node for place in places if place.business == name)
     if nodes:
         return ConfigError(
             f"{options.root}: {name} has no node {options.named_node!r} (there are: {', '.join(nodes)}).",
             hint="Name one of them with node=… (--node), or none, to read all of them merged.",
         )
-    there = ", ".join(sorted({place.business for place in every})) or "none"
+    there = ", ".join(sorted({place.business for place in places})) or "none"
     return ConfigError(
         f"{options.root}: {options.namespace}/{options.cluster} has no business {name!r} (there are: {there}).",
         hint="Check the name, --namespace and --cluster.",
@@ -109,15 +109,15 @@ def _not_there(name: str, options: Options) -> ConfigError:
 
 
 def read_only_stats(options: Options) -> dict[str, Any]:
-    """What can be said of a store without its lock."""
+    """Numbers about a store that can be read without its locks."""
     businesses: dict[str, dict[str, Any]] = {}
     for place in options.places():
-        found = read_log(options.disk, options.root, place, Uncounted)
+        tail = read_log(options.disk, options.root, place, Uncounted)
         businesses.setdefault(place.business, {})[place.node] = {
-            "last_sequence": found.following - 1,
-            "snapshot_sequence": found.snapshot.last_sequence if found.snapshot else 0,
-            "log_entries": found.following - found.first,
-            "torn": found.torn,
+            "last_sequence": tail.following - 1,
+            "snapshot_sequence": tail.snapshot.last_sequence if tail.snapshot else 0,
+            "log_entries": tail.following - tail.first,
+            "torn": tail.torn,
         }
     return {
         "root": str(options.root),

@@ -1,4 +1,4 @@
-"""The synchronous face: `kvwal.open`. The core runs on an event loop on a thread of its own."""
+"""The synchronous store, as `kvwal.open` returns it. Its engine runs on an event loop on a thread of its own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Store:
 
     @property
     def node(self) -> str | None:
-        """The node whose log this is; None where all are read."""
+        """The node whose log is used; None if the logs of all nodes are read."""
         return self._options.named_node
 
     def map(self, name: str, flush: Flush | None = None) -> Map:
@@ -47,26 +47,26 @@ class Store:
         raise NotImplementedError
 
     def businesses(self) -> list[str]:
-        """Names of the businesses that are there, sorted."""
+        """Names of the existing businesses, sorted."""
         raise NotImplementedError
 
     def checkpoint(self) -> None:
-        """Bring the snapshot of every business up to now. Writes go on meanwhile."""
+        """Make a snapshot of every business that holds all entries up to now. Writes go on meanwhile."""
         raise NotImplementedError
 
     def archive(self) -> None:
-        """Seal what is there, archive it, and return when it is confirmed. `ArchiveError` if the archive cannot be reached."""
+        """Archive all entries up to now, and return when they are confirmed. Raises `ArchiveError` if that fails."""
         raise NotImplementedError
 
     def stats(self) -> dict[str, Any]:
-        """Numbers about the store and each open business, such as JSON can hold."""
+        """Numbers about the store and each open business. JSON can hold them."""
         raise NotImplementedError
 
     def close(self, *, archive: bool | None = None) -> None:
-        """Write what waits, end the logs cleanly, let go of the locks. Calling it again waits for that, or does nothing.
+        """Write all waiting entries, end the logs cleanly, and release the locks. A second call waits for that, or does nothing.
 
-        An archive that was named when the store was opened gets the tail first (`archive=False`: it does not). Every business
-        is closed, also when closing another one fails: the first failure is raised, with the rest in its notes and its `others`.
+        An archive that was named when the store was opened gets the tail first, unless `archive=False`. Every business is
+        closed, also when closing another one fails. The first failure is raised, with the rest in its notes and its `others`.
         """
         raise NotImplementedError
 
@@ -96,7 +96,7 @@ class WritableStore(Store):
         tell_if_forked(self)
 
     def _abandon(self, error: BaseException) -> None:
-        """The event loop cannot go on: what waits for a log, and all that comes, is refused."""
+        """Refuse waiting and new writes, because the event loop cannot go on."""
         engine: Engine | None = getattr(self, "_engine", None)
         if engine is not None:
             engine.abandon(error)
@@ -106,7 +106,7 @@ class WritableStore(Store):
 
     @property
     def node(self) -> str:
-        """The node whose log this is."""
+        """The node whose log is written."""
         return self._engine.node
 
     def map(self, name: str, flush: Flush | None = None) -> Map:
@@ -133,10 +133,10 @@ class WritableStore(Store):
         """See `Store.close`."""
         if self._is_forked:
             return
-        whether = self._options.archive_named if archive is None else archive
+        with_archive = self._options.archive_named if archive is None else archive
         ending: Future[None] | None = None
         try:
-            ending = self._thread.begin(self._engine.close(archive=whether))
+            ending = self._thread.begin(self._engine.close(archive=with_archive))
             self._is_open = False
             self._thread.wait(ending)
         except LoopEnded:
@@ -146,7 +146,7 @@ class WritableStore(Store):
                 self._thread.close()
 
     def __del__(self) -> None:
-        """Nobody can close it any more: say so, and close it without waiting for that."""
+        """Warn that the store was dropped unclosed, and close it without waiting."""
         if getattr(self, "_is_open", False):
             warnings.warn(
                 f"unclosed store {self.root}: close it, or use `with`", ResourceWarning, stacklevel=2, source=self
@@ -155,7 +155,7 @@ class WritableStore(Store):
             self._thread.end_after(lambda: engine.close(archive=False))
 
     def forked(self) -> None:
-        """In a child process the store is closed: it goes on in the parent."""
+        """Close the store in a child process; it goes on in the parent."""
         self._is_open = False
         self._is_forked = True
 
@@ -169,14 +169,17 @@ class WritableStore(Store):
 
 
 def _abandon_if_held(abandon: WeakMethod[OnError]) -> OnError:
-    """For the thread of a store, which lives until the store is closed: it must not keep a store that its users dropped."""
+    """A callback for the store's thread that calls `abandon` if the store still exists.
 
-    def broken(error: BaseException) -> None:
-        found = abandon()
-        if found is not None:
-            found(error)
+    The thread lives until the store is closed, so a strong reference would keep a store that its users dropped.
+    """
 
-    return broken
+    def on_failure(error: BaseException) -> None:
+        live_abandon = abandon()
+        if live_abandon is not None:
+            live_abandon(error)
+
+    return on_failure
 
 
 def _closed() -> StoreClosed:
@@ -184,10 +187,10 @@ def _closed() -> StoreClosed:
 
 
 class ReadOnlyStore(Store):
-    """A store that reads what is there; each `map` shows the moment at which it was asked for."""
+    """A store that only reads the files under its root. Each `map` shows the files at the moment of the call."""
 
     def map(self, name: str, flush: Flush | None = None) -> Map:
-        """The map as the files are now, merged over all nodes unless one was named."""
+        """The map as its files are now, merged over all nodes unless one was named."""
         business = open_read_only(name, self._options)
         return self._options.reach(lambda: Map(business))
 
@@ -208,15 +211,15 @@ class ReadOnlyStore(Store):
         return sorted({place.business for place in self._options.places()})
 
     def checkpoint(self) -> None:
-        """Refuse."""
+        """Raise `ConfigError`: nothing is written here."""
         raise self._refusal()
 
     def archive(self) -> None:
-        """Refuse."""
+        """Raise `ConfigError`: nothing is written here."""
         raise self._refusal()
 
     def stats(self) -> dict[str, Any]:
-        """What can be said without the locks."""
+        """Numbers that can be read without the locks."""
         return read_only_stats(self._options)
 
     def close(self, *, archive: bool | None = None) -> None:
@@ -240,14 +243,14 @@ def open_store(
     accept_clock: bool = False,
     progress: Progress | None = None,
 ) -> Store:
-    """Open the store in the folder `root`, which is created if need be.
+    """Open the store in the folder `root`, which is created if it does not exist.
 
-    `node` defaults to the only one under the root, else `local`. `archive` is a folder or any fsspec URL (`storage_options`
-    go to it), by default the folder `_archive` under the root, which does not survive the disk; None turns it off. `flush` is
-    `"sync"`, `"os"` or `Interval(...)`. `read_only=True` needs no lock, and without `node` reads the merge of all nodes.
-    `progress(done, total, what)` is called while logs are recovered, with bytes.
+    `node` defaults to the only one under the root, else `local`. `archive` is a folder or any fsspec URL, to which
+    `storage_options` go. Its default is the folder `_archive` under the root, which does not survive the loss of the disk;
+    None turns archiving off. `flush` is `"sync"`, `"os"` or `Interval(...)`. `read_only=True` needs no lock; without `node` it
+    reads the merge of all nodes. `progress(done, total, what)` is called with bytes while logs are recovered.
 
-    Raises `ConfigError`; what is wrong with a log is raised when it is first used.
+    Raises `ConfigError`. Errors of a log are raised when the log is first used.
     """
     options = Options(
         root, namespace=namespace, cluster=cluster, node=node, archive=archive, flush=flush,

@@ -1,1 +1,1 @@
-"""What entries mean: the latest value of each key (`state`), and the map that callers see (`map`). No file is touched here."""
+"""Data structures on the log: the in-memory state of each key (`state`), and the map of synchronous callers (`map`). No I/O."""

@@ -1,4 +1,4 @@
-"""What a structure needs from below: memory, a clock, a place to send transactions, and the past."""
+"""Interfaces that a structure needs: the in-memory state, the clock, the ring for transactions, and the history."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from kvwal.log.ring import Submission
 
 
 class Memory(Protocol):
-    """The latest entry of every live identity, as those who read see it: of this process, or of a cluster."""
+    """Read access to the latest entry of every live identity, in this process or in a cluster."""
 
     def lookup(self, key_class: str, key: bytes) -> Entry | None:
         """The latest entry of an identity, None if it is absent."""
         ...
 
     def count(self) -> int:
-        """How many identities are live now."""
+        """Number of live identities."""
         ...
 
     def first(self) -> Entry | None:
-        """The first live entry in the order of identity, None if there is none. Its value may be left out."""
+        """The first live entry in the order of identity, None if there is none. Its value may be missing."""
         ...
 
     def ordered(self, key_class: str, prefix: bytes = b"") -> Iterator[Entry]:
@@ -35,7 +35,7 @@ class Memory(Protocol):
 
 
 class Business(Protocol):
-    """One business, as the structures on it see it."""
+    """One business, for the structures on it: state, clock, submission of transactions, and history."""
 
     name: str
     codecs: Codecs
@@ -43,31 +43,31 @@ class Business(Protocol):
 
     @property
     def state(self) -> Memory:
-        """What is there now."""
+        """The current state."""
         ...
 
     def now_ms(self) -> int:
-        """The present by the hybrid clock."""
+        """The current time of the hybrid clock, in unix milliseconds."""
         ...
 
     def submit(self, submission: Submission, *, waits: bool = False) -> None:
-        """Hand over a transaction from any thread. `waits`: the caller will wait for the answer, which the thread that writes
-        must not: `WrongLoop`.
+        """Submit a transaction from any thread. `waits` says that the caller will wait for the result: `WrongLoop` if the caller
+        is on the thread that writes.
         """
         ...
 
     def offer(self, submission: Submission) -> bool:
-        """Hand over a transaction from a task, if the ring has room now; whether it had."""
+        """Submit a transaction from a task. False, and nothing is submitted, if the ring is full."""
         ...
 
     async def submit_soon(self, submission: Submission) -> None:
-        """Hand over a transaction from a task."""
+        """Submit a transaction from a task. Waits while the ring is full."""
         ...
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
-        """Every change of an identity that log and archive hold, newest first. Blocks."""
+        """All changes of an identity that log and archive hold, newest first. Blocks."""
         ...
 
     def as_of(self, timestamp: int) -> Memory:
-        """Memory as it was after all entries at or before `timestamp`, its clock standing there. Blocks."""
+        """The state after all entries with timestamps up to `timestamp`; expiry is judged at that time. Blocks."""
         ...

@@ -1,4 +1,4 @@
-"""From calls to transactions: what a put, a delete or a condition means as entries. No I/O, no waiting."""
+"""Transaction builder: turns puts, deletes and conditional writes into entries and submissions. No I/O, no waiting."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from kvwal.log.ring import Decide, Lookup, Submission, size_of
 from kvwal.structures.business import Business
 
 _SEVERAL_ENCODINGS = ("json", "float")
-"""Codecs under which equal values may have other bytes: the order of a dict's keys, and -0.0."""
+"""Codecs that may encode equal values as different bytes: the order of a dict's keys, and -0.0."""
 _DELETES = 5_000
 _DELETES_BYTES = 1 << 20
-"""Of many keys that are deleted, so many go in one transaction: one group commit, during which others' writes wait."""
+"""Limits of one transaction when many keys are deleted. A transaction is one group commit, and other writes wait for it."""
 _MOST_TTL = 1000 * 365 * 86400.0
 
-Found = Callable[[Entry], None]
+OnDelete = Callable[[Entry], None]
+"""Called with the entry that a conditional delete ends."""
 
 
 class Changes:
-    """Builds transactions for one business. Every method raises `CodecError` before anything is sent."""
+    """Transaction builder of one business. Every method raises `CodecError` before anything is submitted."""
 
     def __init__(self, business: Business) -> None:
         self._business = business
         self._codecs = business.codecs
 
     def put(self, key: Any, value: Any, ttl: float | None = None) -> list[Entry]:
-        """A put; with `ttl` (seconds) it expires."""
+        """A put, which expires after `ttl` seconds (None: never)."""
         key_bytes, key_class = self._codecs.encode_key(key)
         value_bytes, value_class = self._codecs.encode_value(value)
         if ttl is None:
@@ -61,16 +62,16 @@ class Changes:
         """A delete that happens only if the key's value equals `expected` and is of its type."""
         return self._if_equal(self.delete(key), expected)
 
-    def discard(self, key: Any, found: Found) -> tuple[list[Entry], Decide]:
-        """A delete that happens only if the key is there; `found` is called with the entry that it ends."""
-        return self._if_there(self.delete(key)[0], found)
+    def discard(self, key: Any, on_delete: OnDelete) -> tuple[list[Entry], Decide]:
+        """A delete that happens only if the key is there. `on_delete` is called with the entry that the delete ends."""
+        return self._if_there(self.delete(key)[0], on_delete)
 
-    def discard_stored(self, entry: Entry, found: Found) -> tuple[list[Entry], Decide]:
-        """A delete of a stored entry's key that happens only if the key is there, as `discard`."""
-        return self._if_there(_delete_of(entry), found)
+    def discard_stored(self, entry: Entry, on_delete: OnDelete) -> tuple[list[Entry], Decide]:
+        """As `discard`, for the key of a stored entry."""
+        return self._if_there(_delete_of(entry), on_delete)
 
     def deletes(self, stored: Iterable[Entry]) -> Iterator[list[Entry]]:
-        """Deletes of the keys of stored entries, as transactions that are small enough."""
+        """Deletes of the keys of stored entries, split into transactions of limited size."""
         most = min(_DELETES_BYTES, self._business.overflow_bytes)
         deletes: list[Entry] = []
         size = 0
@@ -92,7 +93,10 @@ class Changes:
         decide: Decide | None = None,
         sync: bool = False,
     ) -> Submission:
-        """These entries as one transaction, which logs the last state of what it touches twice; `TooLarge` if it is."""
+        """These entries as one transaction. Of several entries of one identity the last one counts.
+
+        `TooLarge` if they have more than `overflow_bytes` bytes.
+        """
         if len(entries) > 1:
             entries = _latest_of_each(entries)
         size = size_of(entries)
@@ -109,12 +113,12 @@ class Changes:
             raise CodecError(f"ttl={ttl!r} must be a number of seconds above 0 and below a thousand years.")
         return self._business.now_ms() + max(1, round(ttl * 1000))
 
-    def _if_there(self, delete: Entry, found: Found) -> tuple[list[Entry], Decide]:
+    def _if_there(self, delete: Entry, on_delete: OnDelete) -> tuple[list[Entry], Decide]:
         def decide(lookup: Lookup) -> list[Entry]:
             entry = lookup(delete.key_class, delete.key)
             if entry is None:
                 return []
-            found(entry)
+            on_delete(entry)
             return [delete]
 
         return [delete], decide

@@ -1,4 +1,4 @@
-"""The map that synchronous callers see: a `MutableMapping` whose every change is in the log before it is in memory."""
+"""The synchronous map: a `MutableMapping` whose changes are in the log before they are in memory."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from kvwal.ports.boundary import CommitFuture
 from kvwal.structures.business import Business
 from kvwal.structures.changes import Changes
 from kvwal.structures.reads import MapReads
-from kvwal.structures.transaction import Collected
+from kvwal.structures.transaction import CollectedChanges
 
 _MISSING = object()
 
 
 class Map(MapReads, MutableMapping[Any, Any]):
-    """Keys to values of one business. Any number of threads may use it.
+    """A mapping of keys to values in one business. Any number of threads may use it.
 
-    A change returns when it is as durable as the flush policy says (`sync=True`: fdatasynced, whatever the policy) and
-    visible; until then nobody sees it. If it raises, it is not visible, now or after a restart, but for `CommitUnknown`.
-    Every method that puts or deletes may raise `CodecError` (key or value), `LogFailed`, `StorageFull`, `StoreClosed`. To the
-    methods that a `dict` has for reading and for taking away, a key that cannot be one is an absent key.
+    A change returns when it is visible and as durable as the flush policy says (with `sync=True` it is fdatasynced under every
+    policy). Before that no reader sees it. If it raises, the change is not visible, now or after a restart; only after
+    `CommitUnknown` it may be. Every method that puts or deletes may raise `CodecError` (key or value), `LogFailed`,
+    `StorageFull`, `StoreClosed`. The methods of a `dict` that read or remove treat a key that cannot be encoded as absent.
     """
 
     def __init__(self, business: Business, store: object = None) -> None:
-        """`store` is whatever must not be closed for want of references as long as somebody has this map."""
+        """The map keeps a reference to `store`, so that the store is not closed by garbage collection while the map is in use."""
         super().__init__(business.state, business.codecs)
         self._business = business
         self._changes = Changes(business)
@@ -44,22 +44,22 @@ class Map(MapReads, MutableMapping[Any, Any]):
     def __delitem__(self, key: Any) -> None:
         """Delete; `KeyError` if the key is absent, decided in the order of the log."""
         try:
-            found = self._decide(*self._changes.discard(key, lambda entry: None))
+            deleted = self._decide(*self._changes.discard(key, lambda entry: None))
         except CodecError as error:
             raise KeyError(key) from error
-        if not found:
+        if not deleted:
             raise KeyError(key)
 
     def put(self, key: Any, value: Any, ttl: float | None = None, *, sync: bool = False) -> int:
-        """Put, and return the timestamp. After `ttl` seconds the key counts as absent."""
+        """Put, and return the timestamp. The key counts as absent `ttl` seconds later."""
         return self._commit(self._changes.put(key, value, ttl), sync)
 
     def submit(self, key: Any, value: Any, ttl: float | None = None) -> Future[int]:
-        """Put without waiting: a future of the timestamp. Waits only while the ring is full.
+        """Put without waiting, and return a future of the timestamp. Waits only while the ring is full.
 
-        Callbacks of the future run on the thread that writes. They may `submit`, if the ring has room (else `Overloaded`);
-        what waits for a write, and `close`, is refused there with `WrongLoop`. What a callback raises, `SystemExit` included,
-        is logged, and stops nothing.
+        Callbacks of the future run on the thread that writes. They may `submit` (`Overloaded` if the ring is full). `close`, and
+        methods that wait for a write, raise `WrongLoop` there. An error that a callback raises, `SystemExit` included, is logged,
+        and stops nothing.
         """
         return self._submit(self._changes.put(key, value, ttl))
 
@@ -70,7 +70,7 @@ class Map(MapReads, MutableMapping[Any, Any]):
     def submit_many(
         self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]], deletes: Iterable[Any] = ()
     ) -> Future[int]:
-        """Put all items and delete all keys of `deletes` in one transaction, without waiting: a future of its timestamp."""
+        """Put all items and delete all `deletes` in one transaction, without waiting; return a future of the timestamp."""
         return self._submit(self._changes.put_all(items) + [e for key in deletes for e in self._changes.delete(key)])
 
     def transaction(self) -> Transaction:
@@ -82,19 +82,19 @@ class Map(MapReads, MutableMapping[Any, Any]):
         return self._commit(self._changes.delete(key), sync)
 
     def put_if_absent(self, key: Any, value: Any, ttl: float | None = None) -> bool:
-        """Put only if the key is absent, decided in the order of the log. Whether it was."""
+        """Put only if the key is absent, decided in the order of the log. Returns whether it was put."""
         return self._decide(*self._changes.put_if_absent(key, value, ttl))
 
     def replace(self, key: Any, expected: Any, value: Any) -> bool:
-        """Put only if the key's value equals `expected` and is of its type. Whether it did."""
+        """Put only if the key's value equals `expected` and is of its type. Returns whether it was put."""
         return self._decide(*self._changes.replace(key, expected, value))
 
     def remove(self, key: Any, expected: Any) -> bool:
-        """Delete only if the key's value equals `expected` and is of its type. Whether it did."""
+        """Delete only if the key's value equals `expected` and is of its type. Returns whether it was deleted."""
         return self._decide(*self._changes.remove(key, expected))
 
     def pop(self, key: Any, default: Any = _MISSING) -> Any:
-        """Delete, and return the value that this very delete ended; `default`, or `KeyError`, if the key was absent."""
+        """Delete, and return the value that this delete ended. If the key is absent, return `default`, or raise `KeyError`."""
         ended: list[Entry] = []
         try:
             change = self._changes.discard(key, ended.append)
@@ -109,7 +109,7 @@ class Map(MapReads, MutableMapping[Any, Any]):
         return default
 
     def popitem(self) -> tuple[Any, Any]:
-        """Delete the first key there is in key order, and return it with the value that this very delete ended.
+        """Delete the first key in key order, and return it with the value that this delete ended.
 
         `KeyError` if the map is empty.
         """
@@ -127,22 +127,22 @@ class Map(MapReads, MutableMapping[Any, Any]):
         return value
 
     def update(self, *others: Any, **items: Any) -> None:
-        """As of a dict, in one transaction."""
+        """As `dict.update`, in one transaction."""
         self.put_many(dict(*others, **items))
 
     def clear(self) -> None:
-        """Delete every key that is there now, in key order, in transactions of some thousand keys.
+        """Delete all current keys, in key order, in transactions of some thousand keys.
 
-        A map of few keys goes in one transaction. After a crash in the middle (or an error, which says so) the keys of whole
-        transactions are gone and the rest is there: call it again. A key that is put meanwhile may be deleted or stay.
+        A small map is cleared in one transaction. After a crash in the middle, or an error, the keys of some whole transactions
+        are deleted and the others are still there: call `clear` again. A key that is put meanwhile may be deleted or stay.
         """
         for deletes in self._changes.deletes(self._state.all_ordered()):
             self._commit(deletes, False)
 
     def history(self, key: Any) -> list[DataEntry]:
-        """Every change of the key that log and archive hold, newest first, deletes included.
+        """All changes of the key that log and archive hold, newest first, deletes included.
 
-        How far back that is says the setting `history_seconds`; without an archive, the last checkpoint.
+        They reach back as far as the setting `history_seconds` says; without an archive, to the last checkpoint.
         """
         identity = self.identity(key)
         return [] if identity is None else self._business.history(*identity)
@@ -169,10 +169,10 @@ class Map(MapReads, MutableMapping[Any, Any]):
         return future.result()
 
 
-class Transaction(Collected):
-    """Changes of one map that are logged as one: all there or not there at all, after any crash.
+class Transaction(CollectedChanges):
+    """A transaction of one map: after any crash all of its changes are there, or none.
 
-    Used by one thread, for one `with` block. An exception in the block writes nothing.
+    Used by one thread, for one `with` block. If the block raises, nothing is written.
     """
 
     def __init__(self, target: Map) -> None:
@@ -186,7 +186,7 @@ class Transaction(Collected):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Commit, unless the block raised. `timestamp` is the transaction's afterwards."""
+        """Commit, unless the block raised. Then set `timestamp`."""
         entries = self._end(kind is not None)
         if entries:
             self.timestamp = self._map._commit(entries, False)

@@ -1,4 +1,4 @@
-"""The order of keys: sorted chunks of them, built aside from a table that goes on being changed."""
+"""Key index: keys of a table in sorted chunks, built in the background while the table keeps changing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kvwal.entry import Entry
 from kvwal.ports.locks import give_way
 
 CHUNK_KEYS = 1000
-"""About how many keys one chunk has: what one insertion moves, and what is sorted in one step."""
+"""About how many keys a chunk has. One insertion moves the keys of a chunk, and one step of a build sorts a chunk."""
 _SLICE_KEYS = 2000
 _SAMPLE = 499
 
@@ -18,15 +18,15 @@ Table = dict[bytes, Entry]
 
 
 class KeyOrder:
-    """Keys in order. Threads that share one take a lock for each call."""
+    """A sorted set of keys. Threads that share one take a lock for each call."""
 
     def __init__(self, chunks: Iterable[list[bytes]] = ()) -> None:
-        """`chunks` are sorted, and stand in order."""
+        """Each of `chunks` is sorted, and the chunks are in order."""
         self._chunks = [chunk for chunk in chunks if chunk]
         self._lasts = [chunk[-1] for chunk in self._chunks]
 
     def add(self, key: bytes) -> None:
-        """Take a key in, unless it is there."""
+        """Add a key, unless it is there."""
         at = bisect_left(self._lasts, key)
         if at == len(self._chunks):
             if not at:
@@ -45,7 +45,7 @@ class KeyOrder:
             self._lasts[at : at + 1] = [chunk[CHUNK_KEYS - 1], chunk[-1]]
 
     def discard(self, key: bytes) -> None:
-        """Let a key go, if it is there."""
+        """Remove a key, if it is there."""
         at = bisect_left(self._lasts, key)
         if at == len(self._chunks):
             return
@@ -60,24 +60,24 @@ class KeyOrder:
             del self._chunks[at], self._lasts[at]
 
     def following(self, start: bytes, stop: bytes | None, most: int) -> list[bytes]:
-        """Up to `most` keys from `start` on that stand before `stop` (None: to the end)."""
-        found: list[bytes] = []
+        """Up to `most` keys from `start` to before `stop` (None: to the end)."""
+        keys: list[bytes] = []
         at = bisect_left(self._lasts, start)
-        while at < len(self._chunks) and len(found) < most:
+        while at < len(self._chunks) and len(keys) < most:
             chunk = self._chunks[at]
-            begin = bisect_left(chunk, start) if not found else 0
+            begin = bisect_left(chunk, start) if not keys else 0
             end = len(chunk) if stop is None else bisect_left(chunk, stop)
-            found += chunk[begin : min(end, begin + most - len(found))]
+            keys += chunk[begin : min(end, begin + most - len(keys))]
             if end < len(chunk):
                 break
             at += 1
-        return found
+        return keys
 
 
 class Overlay(Table):
-    """Stands for a table whose keys are being listed: changes are kept here, so that the table itself keeps its shape.
+    """A table of changes in front of a base table whose keys are being listed, so that the base keeps its keys meanwhile.
 
-    Used as the table is, with its lock.
+    It is used like the base table, under the same lock.
     """
 
     def __init__(self, base: Table) -> None:
@@ -88,16 +88,16 @@ class Overlay(Table):
 
     def get(self, key: bytes, default: Entry | None = None) -> Entry | None:  # type: ignore[override]
         """See `dict.get`."""
-        found = super().get(key)
-        if found is not None:
-            return found
+        entry = super().get(key)
+        if entry is not None:
+            return entry
         return default if key in self._deleted else self._base.get(key, default)
 
     def __getitem__(self, key: bytes) -> Entry:
-        found = self.get(key)
-        if found is None:
+        entry = self.get(key)
+        if entry is None:
             raise KeyError(key)
-        return found
+        return entry
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, bytes) and self.get(key) is not None
@@ -118,7 +118,7 @@ class Overlay(Table):
         super().pop(key, None)
 
     def settle(self) -> Table:
-        """The table, with all changes in it."""
+        """Apply all changes to the base table, and return the base."""
         for key in self._deleted:
             self._base.pop(key, None)
         self._base.update(super().items())
@@ -126,7 +126,7 @@ class Overlay(Table):
 
 
 def listed(table: Table) -> list[list[bytes]]:
-    """The keys of a table that keeps its shape meanwhile, in slices: no thread waits long for its turn."""
+    """The keys of a table, in slices. The table must keep its keys meanwhile. Other threads run between two slices."""
     return list(_slices(iter(table)))
 
 
@@ -137,7 +137,7 @@ def _slices(rest: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 def build_order(parts: list[list[bytes]]) -> KeyOrder:
-    """The order of the keys in these slices, which are used up: a sample splits them into ranges, each sorted by itself."""
+    """The sorted set of the keys in these slices; the slices are emptied. A sample splits the keys into ranges to sort."""
     splits = sorted(key for part in parts for key in part[::_SAMPLE])
     ranges: list[list[bytes]] = [[] for _ in range(len(splits) + 1)]
     for index, part in enumerate(parts):

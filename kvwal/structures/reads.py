@@ -1,4 +1,4 @@
-"""A read-only mapping over memory: what every map can answer without asking anyone."""
+"""Read-only mapping over the in-memory state: the reading methods of every map."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from kvwal.structures.business import Memory
 
 
 class MapReads(Mapping[Any, Any]):
-    """Keys to values, decoded anew at every read, so that no caller can change what is stored.
+    """A mapping of keys to values. Each read decodes the value again, so that no caller can change the stored state.
 
-    A key that cannot be one (a tuple, say) is an absent key. Iteration is in the order of identity: by class of key, then by
-    key. An iterator shows the moment at which it was made, and reads a little at a time: no write waits for it, and it holds
-    what was changed ahead of it since. The first one that is made over many keys brings them in order, aside.
+    A key that no codec can encode (for example, a tuple) is an absent key. Iteration is in the order of identity: by class of
+    key, then by key. An iterator shows the moment at which it was created. It reads a few entries at a time, so no write waits
+    for it, and it keeps the old entries of keys that were changed ahead of it. The first iterator over many keys sorts the keys,
+    while writes go on.
     """
 
     def __init__(self, state: Memory, codecs: Codecs) -> None:
         self._state = state
         self._codecs = codecs
-        # A get is three calls; looking up whose they are each time would cost as much as one of them.
+        # A get is three calls. Looking up their methods at each get would cost as much as one of the calls.
         self._encode_key = codecs.encode_key
         self._lookup = state.lookup
         self._decode = codecs.decode
@@ -57,11 +58,11 @@ class MapReads(Mapping[Any, Any]):
         return (self._codecs.decode(entry.key, entry.key_class) for entry in self._state.all_ordered())
 
     def items(self) -> ItemsView[Any, Any]:
-        """A view of keys and values; iterating it shows one moment."""
+        """A view of keys and values. An iterator of it shows one moment."""
         return _Items(self)
 
     def values(self) -> ValuesView[Any]:
-        """A view of values; iterating it shows one moment."""
+        """A view of values. An iterator of it shows one moment."""
         return _Values(self)
 
     def entry(self, key: Any) -> DataEntry | None:
@@ -85,7 +86,7 @@ class MapReads(Mapping[Any, Any]):
         return None if identity is None else self._state.lookup(*identity)
 
     def identity(self, key: Any) -> tuple[str, bytes] | None:
-        """Class and bytes of a key; None for what cannot be one, and so is absent."""
+        """Class and bytes of a key; None if no codec can encode the key, which is therefore absent."""
         try:
             data, key_class = self._codecs.encode_key(key)
         except CodecError:

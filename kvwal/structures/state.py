@@ -1,8 +1,8 @@
-"""Memory: the latest entry of every live identity of one business, as encoded bytes.
+"""In-memory state: the latest entry of every live identity of one business, as encoded bytes.
 
-Written by one thread (the log writer's loop), read by any. Single look-ups need no lock, because a `dict` answers in one step.
-A group is applied under `lock`. What walks over many entries takes it for some of them at a time, and is told what changes
-ahead of it (`View`), so that it shows one moment, and whole transactions, and no write waits for it.
+One thread writes it (the log writer's loop), any thread reads it. A single look-up needs no lock, because a `dict` answers in one
+step. A group is applied under `lock`. An iterator (`View`) takes `lock` for a few entries at a time and is notified of changes
+ahead of it. So an iterator shows one moment with whole transactions, and no write waits for it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from kvwal.structures.order import CHUNK_KEYS, KeyOrder, Overlay, Table, build_o
 from kvwal.structures.view import Range, View
 
 Now = Callable[[], int]
-"""The present by the hybrid clock, in unix ms: what expiry is judged by."""
+"""The current time of the hybrid clock in unix ms, by which expiry is judged."""
 
 
 _CATCH_UP = 500
-"""So many keys are brought into an order while writers wait."""
+"""How many changed keys are added to a new key order while writers wait."""
 
 
 class State:
-    """Tables of entries, one for each key class. An expired entry is absent from every answer."""
+    """The state of one business: a table of entries for each key class. No method returns an expired entry."""
 
     def __init__(self, now: Now) -> None:
         self._now = now
@@ -39,7 +39,7 @@ class State:
         self._expiring: SortedDict = SortedDict()
 
     def clear(self) -> None:
-        """Forget everything (recovery begins again from an older snapshot)."""
+        """Drop all entries: recovery begins again from an older snapshot."""
         with self.lock:
             self.tables.clear()
             self._orders.clear()
@@ -47,7 +47,7 @@ class State:
             self._expiring.clear()
 
     def apply(self, entries: list[Entry]) -> None:
-        """Take over a group, in log order."""
+        """Apply a group, in log order."""
         with self.lock:
             if self._orders or self._expiring or self._changed:
                 views = self._live_views()
@@ -57,7 +57,7 @@ class State:
                 self._apply_plain(entries)
 
     def _apply_plain(self, entries: list[Entry]) -> None:
-        """The short way, as long as there is neither a key order nor an expiring entry to keep up."""
+        """Apply entries while there is no key order and no expiring entry to update: the fast path."""
         tables = self.tables
         key_class, table = "", None
         rest = iter(entries)
@@ -111,21 +111,21 @@ class State:
         return entry
 
     def count(self) -> int:
-        """How many identities are live now."""
+        """Number of live identities."""
         with self.lock:
             return sum(map(len, self.tables.values())) - self._expired_count()
 
     def holds_nothing(self) -> bool:
-        """Whether no entry is live, expired ones included that are not swept yet."""
+        """Whether the tables are empty. An expired entry counts until it is swept."""
         return not any(self.tables.values())
 
     def _expired_count(self) -> int:
         return self._expiring.bisect_left((self._now() + 1,)) if self._expiring else 0
 
     def drop_expired(self, most: int) -> int:
-        """Free the memory of up to `most` expired entries, and return when the last of them expired (unix ms); 0: there was none.
+        """Free the memory of up to `most` expired entries. Returns when the last of them expired (unix ms), 0 if there was none.
 
-        No answer changes, because they were absent before.
+        No result of another method changes, because expired entries were absent before.
         """
         with self.lock:
             ended = list(self._expiring.islice(0, min(most, self._expired_count())))
@@ -138,7 +138,7 @@ class State:
 
     def ordered(self, key_class: str, prefix: bytes = b"") -> Iterator[Entry]:
         """Live entries of a class whose keys begin with `prefix`, in key order, as of now."""
-        return self._view((key_class,), prefix, _behind(prefix))
+        return self._view((key_class,), prefix, _after_prefix(prefix))
 
     def first(self) -> Entry | None:
         """See `structures.business.Memory.first`."""
@@ -163,7 +163,7 @@ class State:
                 self._build_order(name)
 
     def _build_order(self, key_class: str) -> None:
-        """Bring the keys of a class in order, aside: writes wait for a little of it at a time."""
+        """Sort the keys of a class in the background. Writes wait only for short steps of it."""
         with self.building:
             with self.lock:
                 table = self.tables.get(key_class, {})
@@ -180,7 +180,7 @@ class State:
                     self._changed.pop(key_class, None)
 
     def _keys(self, key_class: str, table: Table) -> list[list[bytes]]:
-        """The keys of a table. It must keep its shape meanwhile, so an overlay takes what changes."""
+        """The keys of a table. The table must keep its keys meanwhile, so an overlay takes the changes."""
         with self.lock:
             overlay = self.tables[key_class] = Overlay(table)
         try:
@@ -190,7 +190,7 @@ class State:
                 self.tables[key_class] = overlay.settle()
 
     def _catch_up(self, key_class: str, order: KeyOrder) -> None:
-        """Bring an order up to what was changed since its keys were listed, and use it from then on."""
+        """Add the changes since the keys were listed to the new order, then put the order to use."""
         table = self.tables[key_class]
         changed: set[bytes] = set()
         while True:
@@ -206,14 +206,14 @@ class State:
                 return
 
 
-def _behind(prefix: bytes) -> bytes | None:
-    """The first key behind all that begin with `prefix`; None if there is no such key."""
+def _after_prefix(prefix: bytes) -> bytes | None:
+    """The first key after all keys that begin with `prefix`; None if there is no such key."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
 
 def to_state(entries: Iterable[Entry], now: Now) -> State:
-    """Memory that holds these entries, deletes dropped; expiry is judged by `now` (unix ms)."""
+    """A state of these entries without the deletes; expiry is judged by `now` (unix ms)."""
     state = State(now)
     state.apply([entry for entry in entries if not entry.deleted])
     return state

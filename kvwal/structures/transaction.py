@@ -1,4 +1,4 @@
-"""The changes of one transaction, collected in a `with` block and handed over once."""
+"""Transaction object: collects the changes of one `with` block and submits them once."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kvwal.structures.changes import Changes
 _NEW, _OPEN, _OVER = "was not begun", "is open", "is over"
 
 
-class Collected:
-    """What both faces' `Transaction` have in common: changes are taken inside one `with` block, and only there.
+class CollectedChanges:
+    """Base class of the synchronous and the asynchronous `Transaction`: accepts changes inside one `with` block only.
 
-    Outside of it, and in a second one, every call raises `TransactionClosed`, so nothing that was rolled back, or committed
-    before, can be written again. `timestamp` is the transaction's once it is committed, 0 until then.
+    Outside the block, and in a second block, every call raises `TransactionClosed`. So changes that were rolled back or committed
+    cannot be written again. `timestamp` is 0 until the transaction is committed.
     """
 
     def __init__(self) -> None:
@@ -49,12 +49,12 @@ class Collected:
     def _begin(self) -> None:
         if self._stage is not _NEW:
             raise TransactionClosed(
-                f"this transaction {self._stage}, and cannot begin again; nothing was written by that.",
+                f"this transaction {self._stage}, and cannot begin again; this call wrote nothing.",
                 hint="Begin a new one with transaction() for each `with` block.",
             )
         self._stage = _OPEN
 
     def _end(self, raised: bool) -> list[Entry]:
-        """What is to be committed: nothing if the block raised."""
+        """The entries to commit: none if the block raised."""
         entries, self._entries, self._stage = self._entries, [], _OVER
         return [] if raised else entries

@@ -1,4 +1,4 @@
-"""An iterator over memory that shows one moment, and reads it a little at a time."""
+"""Snapshot iterator over the in-memory state: shows one moment, and reads a few entries at a time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kvwal.ports.locks import Lock
 from kvwal.structures.order import KeyOrder, Table
 
 _FIRST, _MOST = 8, 512
-"""Entries that are read at a time: few at first, because many who ask want no more."""
+"""Entries that are read at a time: few at first, because many callers need only the first ones."""
 
 
 class Range(NamedTuple):
-    """The keys of one class from `start` to before `stop` (None: to the end), their table and their order."""
+    """A range of keys of one class, from `start` to before `stop` (None: to the end), with its table and key order."""
 
     key_class: str
     start: bytes
@@ -27,14 +27,14 @@ class Range(NamedTuple):
 
 
 class View(Iterator[Entry]):
-    """The live entries of some ranges as they were when it was made, in order. Used by one thread at a time.
+    """An iterator over the live entries of some ranges as they were at its creation, in order. Used by one thread at a time.
 
-    What the log writer is about to change ahead of it is told to it (`changes`), and it keeps what was there. So it holds no
-    more than was changed since, and lets go of that as it passes.
+    Before the log writer changes an entry ahead of the iterator, it calls `changes`, and the iterator keeps the old entry. So the
+    iterator holds only entries that were changed since its creation, and drops them as it passes.
     """
 
     def __init__(self, lock: Lock, ranges: list[Range], now: int) -> None:
-        """Made, and told of changes, by who holds `lock`; expiry is judged by `now` (unix ms)."""
+        """Create the view while holding `lock`; `changes` needs `lock`, too. Expiry is judged by `now` (unix ms)."""
         self._lock = lock
         self._now = now
         self._left = ranges[::-1]
@@ -58,7 +58,7 @@ class View(Iterator[Entry]):
                 self._read = iter(self._next_entries())
 
     def changes(self, entry: Entry, old: Entry | None) -> None:
-        """`entry` is about to take the place of `old` (None: there is nothing)."""
+        """Keep `old`, which `entry` is about to replace (None: the key is absent)."""
         part = self._ahead.get(entry.key_class)
         if part is None or entry.key < part.start or (part.stop is not None and entry.key >= part.stop):
             return
@@ -67,7 +67,7 @@ class View(Iterator[Entry]):
             if old is not None or not entry.deleted:
                 kept[entry.key] = old
         elif entry.deleted and kept[entry.key] is None:
-            del kept[entry.key]  # it came and went
+            del kept[entry.key]  # put and deleted since the creation
 
     def _next_entries(self) -> list[Entry]:
         key_class, start, stop, table, order = part = self._left.pop()
@@ -77,7 +77,7 @@ class View(Iterator[Entry]):
         ends = [run[-1] for run in (keys, changed) if len(run) == self._most]
         if ends:
             end = min(ends)
-            rest = self._ahead[key_class] = part._replace(start=end + b"\x00")  # the first key that can stand behind it
+            rest = self._ahead[key_class] = part._replace(start=end + b"\x00")  # the next possible key
             self._left.append(rest)
             keys, changed = ([key for key in run if key <= end] for run in (keys, changed))
         else:
@@ -85,5 +85,5 @@ class View(Iterator[Entry]):
         self._most = min(4 * self._most, _MOST)
         if not changed:
             return [table[key] for key in keys]
-        found = {key: table[key] for key in keys} | {key: kept.pop(key) for key in changed}
-        return [entry for _, entry in sorted(found.items()) if entry is not None]
+        entries = {key: table[key] for key in keys} | {key: kept.pop(key) for key in changed}
+        return [entry for _, entry in sorted(entries.items()) if entry is not None]

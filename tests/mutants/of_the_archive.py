@@ -29,7 +29,7 @@ MUTANTS = [
     ),
     Mutant(
         "a rewrite thins out what is younger than the horizon", 6, "archive/maintenance/compaction.py",
-        "    replaced = pc.and_(\n        same, older[:-1]\n    )", "    replaced = pc.or_(\n        same, older[:-1]\n    )",
+        "    replaced = pc.and_(same, older[:-1])\n", "    replaced = pc.or_(same, older[:-1])\n",
         f"{LAWS} {REWRITE}",
     ),
     Mutant(
@@ -52,13 +52,13 @@ MUTANTS = [
     ),
     Mutant(
         "any log may write under a node's name", 7, "archive/registry.py",
-        "    if found is not None and found.log_id == log_id:\n        return found\n",
-        "    if found is not None:\n        return found\n",
+        "    if registration is not None and registration.log_id == log_id:\n        return registration\n",
+        "    if registration is not None:\n        return registration\n",
         f"{REGISTRY} {STORE}",
     ),
     Mutant(
         "an object that stands in the way counts as ours", 7, "archive/writer.py",
-        "    if found.log_id != wanted.log_id:\n", "    if not found.log_id:\n",
+        "    if its_footer.log_id != wanted.log_id:\n", "    if not its_footer.log_id:\n",
         f"{REGISTRY} tests/unit/archive/test_segments.py",
     ),
     Mutant(
@@ -78,7 +78,7 @@ MUTANTS = [
     ),
     Mutant(
         "a missing range of the archive is read over", 4, "archive/reader.py",
-        "    if found.gaps:\n        ranges", "    if found.gaps and up_to:\n        ranges",
+        "    if reached.gaps:\n        ranges", "    if reached.gaps and up_to:\n        ranges",
         "tests/unit/archive/test_segments.py tests/unit/archive/test_view.py",
     ),
     Mutant(
@@ -117,9 +117,9 @@ MUTANTS = [
         FULL,
     ),
     Mutant(
-        "a log that ran full waits for its timers", 8, "kvwal/store/maintenance.py",
-        "        if self.log.writer.full is not None and now >= self._relief_due:\n",
-        "        if self.log.writer.full is not None and now < 0:\n",
+        "a log that ran full waits for its timers", 8, "kvwal/store/schedule.py",
+        "        if self._log.writer.full is not None and now >= self._relief_due:\n",
+        "        if self._log.writer.full is not None and now < 0:\n",
         FULL,
     ),
     Mutant(
@@ -134,7 +134,7 @@ MUTANTS = [
     ),
     Mutant(
         "a registration is read without a look at its checksum", 4, "archive/registry.py",
-        "    if found.crc and found.crc != _crc(", "    if not found.log_id and found.crc != _crc(",
+        "    if registration.crc and registration.crc != _crc(", "    if not registration.log_id and registration.crc != _crc(",
         REGISTRY,
     ),
     Mutant(

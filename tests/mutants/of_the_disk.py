@@ -125,7 +125,7 @@ MUTANTS = [
     ),
     Mutant(
         "a folder that a killed program made is taken for durable", 1, "kvwal/ports/disk.py",
-        "            with suppress(PermissionError):  # then it was not we who made it there\n"
+        "            with suppress(PermissionError):  # then another program created it\n"
         "                self.sync_folder(folder.parent)\n",
         "",
         KILL,

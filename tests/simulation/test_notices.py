@@ -80,7 +80,7 @@ def confirms_blindly(patch: pytest.MonkeyPatch) -> None:
     """The archive says that it holds what was never put."""
 
     async def archive(maintenance: Maintenance) -> None:
-        maintenance.archived = maintenance.log.appender.next_sequence - 1
+        maintenance.progress.archived = maintenance.log.appender.next_sequence - 1
 
     patch.setattr(Maintenance, "_archive", archive)
 

@@ -261,11 +261,11 @@ def test_what_a_codec_of_the_caller_makes_is_bytes(tmp_path: Path, made: Any) ->
     """Text in a block would be found when the log is opened again: then nothing behind it could be read."""
     codecs = Codecs()
     codecs.register(Job, "job", encode=lambda job: made, decode=lambda data: data, keys=True)
-    with pytest.raises(CodecError, match=r"'job' encodes to .*, and must to bytes"):
+    with pytest.raises(CodecError, match=r"'job' encodes to .*, and must encode to bytes"):
         codecs.encode_value(Job("x"))
-    with pytest.raises(CodecError, match="must to bytes"):
+    with pytest.raises(CodecError, match="must encode to bytes"):
         codecs.encode_key(Job("x"))
-    with pytest.raises(CodecError, match="must to bytes"):
+    with pytest.raises(CodecError, match="must encode to bytes"):
         codecs.encode_puts([("a", Job("x"))])
 
 

@@ -1,1 +1,1 @@
-"""Questions about a cluster of nodes."""
+"""Questions on a cluster of nodes."""

@@ -1,4 +1,4 @@
-"""The memory of a cluster from its archive, when no member is left to ask."""
+"""The load of a cluster's memory from the archive, after the loss of all members."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from benchmarks.nodes import CLUSTER, nodes
 
 QUESTION = Question(
     "cluster_loading",
-    "How long is a cluster that lost all its members without its memory?",
-    "the archive's own reader merging the same objects in a fresh process, and throwing the rows away.",
-    "starting interpreters and JVMs and meeting each other: measured from the moment at which a member begins to fill memory"
-    " until all of them serve.",
+    "How long does a cluster load after it lost all its members?",
+    "the archive's reader, which merges the same objects in a fresh process and drops the rows.",
+    "the start of interpreters and JVMs, and the bootstrap. The time runs from the moment when the first member begins to load"
+    " until all members serve.",
 )
 MODULE = "benchmarks.questions.cluster.cluster_loading"
 
@@ -34,7 +34,7 @@ def fill(root: str, archive: str, keys: int) -> int:
 
 
 def read_archive(archive: str) -> dict[str, float]:
-    """The limit: the latest of every key, as a stream that nobody keeps."""
+    """The baseline: read the latest entry of every key, and drop it."""
     from archive.objects import open_objects
     from archive.restore import restore_batches
 
@@ -45,10 +45,10 @@ def read_archive(archive: str) -> dict[str, float]:
 
 
 def loaded(run: Run, count: int, archive: Path, keys: int) -> tuple[float, dict[str, float]]:
-    """Start `count` nodes with empty roots: the seconds of loading, and what they have in memory afterwards."""
+    """Start `count` nodes with empty roots. Returns the seconds of the load, and the memory of the nodes afterwards."""
     with nodes(run.root(), count, archive) as cluster, cluster.client() as client:
-        if (found := client.get_map("bench").blocking().size()) != keys:
-            raise AssertionError(f"{found} of {keys} entries came back")
+        if (size := client.get_map("bench").blocking().size()) != keys:
+            raise AssertionError(f"{size} of {keys} entries came back")
         return cluster.seconds_of_loading(), cluster.memory()
 
 
@@ -60,13 +60,13 @@ def measure(run: Run) -> list[Row]:
     memory: dict[int, dict[str, float]] = {}
 
     def seconds(count: int) -> float:
-        took, memory[count] = loaded(run, count, archive, keys)
-        return took
+        loading, memory[count] = loaded(run, count, archive, keys)
+        return loading
 
-    def limit() -> float:
+    def baseline() -> float:
         return float(in_child(f"{MODULE}:read_archive", archive=str(archive))["seconds"])
 
-    limits, ours = run.interleave(3, lambda: keys / limit(), lambda: keys / seconds(1))
-    one = absolute_row("1M entries into one node", "entries/s", limits, ours, "at least", 250_000, memory[1])
-    limits, ours = run.interleave(3, limit, lambda: seconds(3))
-    return [one, ratio_row("1M entries into three nodes, backup 1", "s", limits, ours, "at most", 3, memory[3])]
+    baselines, ours = run.interleave(3, lambda: keys / baseline(), lambda: keys / seconds(1))
+    one = absolute_row("1M entries into one node", "entries/s", baselines, ours, "at least", 250_000, memory[1])
+    baselines, ours = run.interleave(3, baseline, lambda: seconds(3))
+    return [one, ratio_row("1M entries into three nodes, backup 1", "s", baselines, ours, "at most", 3, memory[3])]

@@ -1,4 +1,4 @@
-"""What many maps cost a node: a scrape of its figures, the writes meanwhile, and its end."""
+"""Many maps on one node: the time of a metrics scrape, of writes during scrapes, and of a shutdown."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from benchmarks.nodes import Nodes, fetch, nodes
 
 QUESTION = Question(
     "cluster_maps",
-    "What do many maps cost a node that is watched and stopped?",
-    "for a scrape, the same bytes from Python's own HTTP server in a process that does nothing else; for an end, a node with one"
-    " map.",
-    "starting the node and making the maps. Before each end every map has a change that the archive lacks.",
+    "How much do many maps slow down a scrape and a shutdown of a node?",
+    "for a scrape, the same bytes from Python's HTTP server in an idle process; for a shutdown, a node with one map.",
+    "starting the node and making the maps. Before each shutdown every map has a change that the archive lacks.",
 )
 COUNTS = (1, 200, 3_000)
 SCRAPES = 20
@@ -37,29 +36,29 @@ class Maps:
         self.page = b""
 
     def round(self, number: int) -> Figures:
-        """One life of the node: a change in every map, scrapes while one of them is written to, and the end."""
+        """Start the node, change every map, scrape while a client writes to one map, and shut the node down."""
         with nodes(*self._at) as node:
             with node.client() as client:
-                changes = [client.get_map(f"map-{each}").set("key", number) for each in range(self._count)]
+                changes = [client.get_map(f"map-{map_}").set("key", number) for map_ in range(self._count)]
                 for change in changes:
                     change.result()
-                found = scraped(node, client)
+                figures = scraped(node, client)
             self.page = node.page()
             began = time.perf_counter()
             node.end()
-            return found | {"end": time.perf_counter() - began}
+            return figures | {"shutdown": time.perf_counter() - began}
 
 
 def scraped(node: Nodes, client: hazelcast.HazelcastClient) -> Figures:
-    """The median of some scrapes, in ms, and what a writer of one map sees meanwhile."""
-    slow, ended = [0.0], threading.Event()
+    """The median time of the scrapes, and the slowest of the writes of a client during the scrapes. Times are in ms."""
+    write_times, ended = [0.0], threading.Event()
 
     def write() -> None:
         map_ = client.get_map("map-0").blocking()
         while not ended.is_set():
             began = time.perf_counter()
             map_.set("key", began)
-            slow.append(1000 * (time.perf_counter() - began))
+            write_times.append(1000 * (time.perf_counter() - began))
 
     writer = threading.Thread(target=write)
     writer.start()
@@ -68,22 +67,22 @@ def scraped(node: Nodes, client: hazelcast.HazelcastClient) -> Figures:
     finally:
         ended.set()
         writer.join()
-    return {"scrape": scrape, "slowest write meanwhile, ms": max(slow), "writes meanwhile": len(slow) - 1}
+    return {"scrape": scrape, "slowest write during the scrapes, ms": max(write_times), "writes": len(write_times) - 1}
 
 
 def timed(read: Any) -> float:
-    """The median of some calls, in ms."""
-    took = []
+    """The median time of `SCRAPES` calls, in ms."""
+    times = []
     for _ in range(SCRAPES):
         began = time.perf_counter()
         read()
-        took.append(1000 * (time.perf_counter() - began))
-    return statistics.median(took)
+        times.append(1000 * (time.perf_counter() - began))
+    return statistics.median(times)
 
 
 @contextmanager
 def serving(page: bytes) -> Iterator[str]:
-    """The address at which these bytes are served."""
+    """Serve these bytes over HTTP, and give the address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -107,22 +106,23 @@ def serving(page: bytes) -> Iterator[str]:
 
 
 def measure(run: Run) -> list[Row]:
-    """For each number of maps, a scrape and an end; the node with one map is what the others' ends stand beside."""
+    """Two rows for each number of maps: a scrape, and a shutdown beside that of a node with one map."""
     rows, one = [], Maps(run, 1)
     for count in [run.size(each, min(each, 20)) for each in COUNTS]:
-        many, found = Maps(run, count), list[Figures]()
+        many, rounds = Maps(run, count), list[Figures]()
 
-        def ours(many: Maps = many, found: list[Figures] = found) -> float:
-            found.append(many.round(len(found)))
-            return found[-1]["end"]
+        def ours(many: Maps = many, rounds: list[Figures] = rounds) -> float:
+            rounds.append(many.round(len(rounds)))
+            return rounds[-1]["shutdown"]
 
-        limits, ends = run.interleave(3, lambda: one.round(0)["end"], ours)
+        baselines, shutdowns = run.interleave(3, lambda: one.round(0)["shutdown"], ours)
         with serving(many.page) as address:
             plain = timed(partial(fetch, address))
         maps = f"{count:,} map{'s' if count > 1 else ''}"
-        notes = {name: max(each[name] for each in found) for name in found[0] if name.startswith("slowest")}
-        notes["bytes of the page"] = len(many.page)
-        scrapes = [each["scrape"] for each in found]
+        slowest = "slowest write during the scrapes, ms"
+        notes = {slowest: max(figures[slowest] for figures in rounds)}
+        notes["bytes of the scraped page"] = len(many.page)
+        scrapes = [figures["scrape"] for figures in rounds]
         rows.append(absolute_row(f"a scrape, {maps}", "ms", [plain] * len(scrapes), scrapes, "at most", 100, notes))
-        rows.append(absolute_row(f"an end, {maps}", "s", limits, ends, "at most", 60))
+        rows.append(absolute_row(f"a shutdown, {maps}", "s", baselines, shutdowns, "at most", 60))
     return rows

@@ -1,4 +1,4 @@
-"""A durable map of the cluster beside a volatile one of the same nodes."""
+"""Writes to a durable map of the cluster, beside writes to a volatile map of the same nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.nodes import Nodes, nodes
 
 QUESTION = Question(
     "cluster_writes",
-    "What does the log cost a client of the cluster?",
+    "How much does the log slow down a client of the cluster?",
     "the same client on a map that is memory only (`tmp.…`) of the same nodes.",
     "starting nodes and client, and a warm-up of each map. Client and all nodes share the machine's cores.",
 )
@@ -22,40 +22,40 @@ VOLATILE, DURABLE = "tmp.bench", "bench"
 
 
 def in_flight(proxy: Any, count: int) -> None:
-    """Put `count` keys, 500 at a time on their way; return when all are acknowledged."""
-    room = threading.Semaphore(IN_FLIGHT)
+    """Put `count` keys, 500 in flight at a time. Returns when all are acknowledged."""
+    slots = threading.Semaphore(IN_FLIGHT)
     failed: list[BaseException] = []
 
     def done(answer: Any) -> None:
         if not answer.is_success():
             failed.append(answer.exception())
-        room.release()
+        slots.release()
 
     for number in range(count):
-        room.acquire()
+        slots.acquire()
         proxy.set(f"{number:08d}", VALUE).add_done_callback(done)
     for _ in range(IN_FLIGHT):
-        room.acquire()
+        slots.acquire()
     if failed:
         raise failed[0]
 
 
 def one_by_one(proxy: Any, count: int) -> None:
-    """Put `count` keys, each when the one before is acknowledged."""
+    """Put `count` keys, each after the acknowledgement of the one before."""
     blocking = proxy.blocking()
     for number in range(count):
         blocking.set(f"{number:08d}", VALUE)
 
 
 def in_batches(proxy: Any, count: int) -> None:
-    """Put `count` keys with put_all of 1,000."""
+    """Put `count` keys with calls of put_all of 1,000 keys."""
     blocking = proxy.blocking()
     for first in range(0, count, BATCH):
         blocking.put_all({f"{number:08d}": VALUE for number in range(first, first + BATCH)})
 
 
-def compare(run: Run, cluster: Nodes, what: str, work: Callable[[Any, int], None], count: int, target: float) -> Row:
-    """A row: both kinds of map in turn."""
+def compare(run: Run, cluster: Nodes, title: str, work: Callable[[Any, int], None], count: int, target: float) -> Row:
+    """One row: both kinds of map in turn."""
     with cluster.client() as client:
         for name in (VOLATILE, DURABLE):
             work(client.get_map(name), count)
@@ -63,8 +63,8 @@ def compare(run: Run, cluster: Nodes, what: str, work: Callable[[Any, int], None
         def measured(name: str) -> float:
             return rate(count, lambda: work(client.get_map(name), count))
 
-        limits, ours = run.interleave(5, lambda: measured(VOLATILE), lambda: measured(DURABLE))
-    return ratio_row(what, "puts/s", limits, ours, "at least", target)
+        baselines, ours = run.interleave(5, lambda: measured(VOLATILE), lambda: measured(DURABLE))
+    return ratio_row(title, "puts/s", baselines, ours, "at least", target)
 
 
 def measure(run: Run) -> list[Row]:

@@ -1,1 +1,1 @@
-"""Questions about one store in one process."""
+"""Questions on one store in one process."""

@@ -1,4 +1,4 @@
-"""Values of 1 MiB from two producers, for so long that nothing prepared ahead can hide the disk."""
+"""Values of 1 MiB from two producers, more of them than preallocated segments and caches can take."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from benchmarks.harness import Question, Row, Run, absolute_row, in_child, peak_
 
 QUESTION = Question(
     "large_values",
-    "How fast are values of 1 MiB, and what do they cost in memory?",
-    "a bare loop that grows its file by 1 MiB and calls fdatasync, for as many bytes.",
+    "How fast are values of 1 MiB, and how much memory do they take?",
+    "a bare loop that appends 1 MiB to a growing file and calls fdatasync, once a value.",
     "opening and closing the store.",
 )
 MIB = 1 << 20
@@ -21,7 +21,7 @@ KEYS = 32
 
 
 def put_values(root: str, count: int) -> dict[str, float]:
-    """`count` durable values of 1 MiB by two threads over a few keys."""
+    """Put `count` durable values of 1 MiB from two threads over a few keys."""
     values = [os.urandom(MIB) for _ in range(8)]
     with kvwal.open(root, archive=None) as store:
         puts = store.map("bench")
@@ -41,7 +41,7 @@ def put_values(root: str, count: int) -> dict[str, float]:
 
 
 def grow(path: str, count: int) -> dict[str, float]:
-    """The bare loop, over the same number of values."""
+    """The baseline: append the same number of values to one file."""
     value = os.urandom(MIB)
     file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     started = time.perf_counter()
@@ -55,7 +55,7 @@ def grow(path: str, count: int) -> dict[str, float]:
 
 
 def measure(run: Run) -> list[Row]:
-    """The rate, and the peak memory of the whole process."""
+    """Two rows: the rate, and the peak memory of the whole process."""
     count = run.size(2_000, 24)
     memory: dict[str, list[float]] = {"grow": [], "put_values": []}
 
@@ -64,10 +64,10 @@ def measure(run: Run) -> list[Row]:
         memory[function].append(answer["memory"])
         return float(answer["rate"])
 
-    limits, ours = run.interleave(
+    baselines, ours = run.interleave(
         3, lambda: child("grow", path=str(run.root() / "bare")), lambda: child("put_values", root=str(run.root()))
     )
     return [
-        ratio_row("1 MiB values, 2 producers (sync)", "values/s", limits, ours, "at least", 1.5),
+        ratio_row("1 MiB values, 2 producers (sync)", "values/s", baselines, ours, "at least", 1.5),
         absolute_row("Peak memory of that process", "MiB", memory["grow"], memory["put_values"], "at most", 512),
     ]

@@ -1,4 +1,4 @@
-"""Bytes on disk."""
+"""The size of the log and of the archive on the disk."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ NEVER = 1e9
 
 
 def bytes_under(folder: Path, pattern: str) -> int:
-    """What the files take on the disk, in whole blocks."""
+    """The size of the files on the disk, in whole blocks."""
     return sum(path.stat().st_blocks * 512 for path in folder.rglob(pattern) if path.is_file())
 
 
 def by_polars(archive: Path, scratch: Path) -> int:
-    """The bytes of the same rows in files that polars wrote."""
+    """The baseline: the bytes of the same rows in files that polars wrote."""
     import polars
 
     total = 0
@@ -34,7 +34,7 @@ def by_polars(archive: Path, scratch: Path) -> int:
 
 
 def measure(run: Run) -> list[Row]:
-    """The log's bytes an entry, and the archive's against polars."""
+    """Two rows: bytes an entry of the log, and bytes of the archive beside those of polars."""
     entries = run.size(1_000_000, 20_000)
     root, archive = run.root(), run.root()
     settings = kvwal.Settings(archive_seconds=NEVER, checkpoint_seconds=NEVER, checkpoint_bytes=1 << 50)

@@ -1,4 +1,4 @@
-"""Threads that each wait for their own put."""
+"""Puts from threads, each of which waits for its own put."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from functools import partial
 from pathlib import Path
 
 import kvwal
+from benchmarks.baselines import bare_appends
 from benchmarks.harness import Question, Row, Run, ratio_row
-from benchmarks.limits import bare_appends
 
 QUESTION = Question(
     "threads",
-    "What do threads get that each wait for their put?",
+    "How fast are puts from threads?",
     "a bare loop in one thread that appends 140 bytes to a growing file and calls fdatasync.",
     "opening and closing the store.",
 )
 
 
 def put_from_threads(root: Path, threads: int, seconds: float) -> float:
-    """Durable puts of 100 bytes a second, all threads together."""
+    """Durable puts of 100 bytes a second, of all threads together."""
     counts = [0] * threads
     with kvwal.open(root, archive=None) as store:
         puts = store.map("bench")
@@ -44,15 +44,15 @@ def put_from_threads(root: Path, threads: int, seconds: float) -> float:
 
 
 def measure(run: Run) -> list[Row]:
-    """Two threads, and sixty-four."""
+    """Two rows: two threads, and sixty-four."""
     seconds = run.size(15, 2) / 10
     rows = []
     for threads, target in ((2, 0.7), (64, 3.0)):
         ours_once = partial(put_from_threads, threads=threads, seconds=seconds)
-        limits, ours = run.interleave(
+        baselines, ours = run.interleave(
             5,
             lambda: bare_appends(run.folder, seconds),
             lambda work=ours_once: work(run.root()),  # type: ignore[misc]
         )
-        rows.append(ratio_row(f"{threads} threads (sync)", "puts/s", limits, ours, "at least", target))
+        rows.append(ratio_row(f"{threads} threads (sync)", "puts/s", baselines, ours, "at least", target))
     return rows

@@ -1,1 +1,1 @@
-"""Questions about recording Spark."""
+"""Questions on the recording of Spark metadata."""

@@ -1,4 +1,4 @@
-"""Reading Spark's event logs."""
+"""The reader of Spark's event logs: its rate and its memory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kvwal.cli.main import main
 
 QUESTION = Question(
     "event_logs",
-    "How fast are event logs read, and what does that cost in memory?",
-    "for the rate, msgspec decoding every line of the same log and keeping nothing; for the memory, a quarter of the log.",
+    "How fast are event logs read, and how much memory does it take?",
+    "for the rate, msgspec decoding and dropping every line of the same log; for the memory, a quarter of the log.",
     "starting the interpreter. The log is one that Spark wrote for this run.",
 )
 MODULE = "benchmarks.questions.spark.event_logs"
@@ -22,7 +22,7 @@ MB = 1e6
 
 
 def write_log(folder: str, jobs: int, tasks: int) -> str:
-    """Let Spark run jobs and write its event log; the path of the log."""
+    """Let Spark run jobs and write its event log. Returns the path of the log."""
     from pyspark.sql import SparkSession
 
     settings = {
@@ -40,7 +40,7 @@ def write_log(folder: str, jobs: int, tasks: int) -> str:
 
 
 def first_quarter(log: Path, folder: Path) -> Path:
-    """The log as it was when a quarter of it had been written."""
+    """A copy of the first quarter of the log."""
     lines = log.read_bytes().splitlines(keepends=True)
     path = folder / f"{log.name}.inprogress"
     path.write_bytes(b"".join(lines[: len(lines) // 4]))
@@ -48,7 +48,7 @@ def first_quarter(log: Path, folder: Path) -> Path:
 
 
 def decode_lines(log: str) -> dict[str, float]:
-    """The limit: every line from JSON, and away."""
+    """The baseline: decode every line from JSON, and drop it."""
     import msgspec
 
     decode = msgspec.json.Decoder().decode
@@ -60,7 +60,7 @@ def decode_lines(log: str) -> dict[str, float]:
 
 
 def record(root: str, log: str) -> dict[str, float]:
-    """`kvwal record` into an empty root."""
+    """Run `kvwal record` into an empty root."""
     sys.argv = ["kvwal", "record", root, log, "--archive", "none"]
     started = time.perf_counter()
     with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())):
@@ -73,7 +73,7 @@ def record(root: str, log: str) -> dict[str, float]:
 
 
 def measure(run: Run) -> list[Row]:
-    """The rate, and the memory against that of a quarter of the log."""
+    """Two rows: the rate, and the memory beside that for a quarter of the log."""
     log = Path(in_child(f"{MODULE}:write_log", folder=str(run.root()), jobs=run.size(60, 2), tasks=run.size(200, 10)))
     quarter = first_quarter(log, run.root())
     size = log.stat().st_size / MB
@@ -84,10 +84,12 @@ def measure(run: Run) -> list[Row]:
         memory.append(answer["memory"])
         return float(size / answer["seconds"])
 
-    limits, rates = run.interleave(3, lambda: size / in_child(f"{MODULE}:decode_lines", log=str(log))["seconds"], ours)
+    baselines, rates = run.interleave(
+        3, lambda: size / in_child(f"{MODULE}:decode_lines", log=str(log))["seconds"], ours
+    )
     small = [in_child(f"{MODULE}:record", root=str(run.root()), log=str(quarter))["memory"] for _ in memory]
     return [
-        absolute_row("Event logs", "MB/s", limits, rates, "at least", 20),
+        absolute_row("Event logs", "MB/s", baselines, rates, "at least", 20),
         ratio_row(
             "Memory for a log four times as long", "MiB", small, memory, "at most", 1.1, {"size of the log, MB": size}
         ),

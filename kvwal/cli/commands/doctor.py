@@ -1,6 +1,6 @@
-"""kvwal doctor: what is there, what is wrong with it, and what to do about it. It changes nothing, and reads little.
+"""kvwal doctor: the findings about a root, and what to do about each. It changes nothing, and reads little.
 
-Of large files only header and seal are looked at, and of the archive only names: `log verify` and `archive verify` read them.
+It reads header and seal of large files, and the names of the archive's objects. `log verify` and `archive verify` read the rest.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import typer
 from archive.layout import Place
 from archive.objects import Objects, open_objects
 from kvwal.cli import show
-from kvwal.cli.machine import check_disk, check_owners, lock_holder, survey
-from kvwal.cli.options import ALL, AnyCluster, AnyNamespace, Archive, Json, Node, Root, Where
+from kvwal.cli.options import ALL, Json, LogSelection, WholeRootSelection
+from kvwal.cli.survey import check_disk, check_owners, lock_holder, survey
 from kvwal.errors import ArchiveError, ConfigError
 from kvwal.log.files.names import log_folder
 from kvwal.ports.disk import OS_DISK
@@ -25,33 +25,30 @@ from kvwal.scrub.units import size
 from kvwal.store.options import ARCHIVE_FOLDER
 
 FOUND = 1
-"""Exit code when something needs a person."""
-LOOKS = 5
+"""Exit code when a finding is a problem."""
+MAX_CHECKS = 5
+"""How often the log of a running store is compared with its archive, while its files change."""
 GLANCE_ABOVE = 1 << 20
-"""Bytes of a file that is read whole."""
+"""Bytes of the largest file that is read whole."""
 
 
-def doctor(
-    root: Root,
-    namespace: AnyNamespace = ALL,
-    cluster: AnyCluster = ALL,
-    node: Node = None,
-    archive: Archive = None,
-    json: Json = False,
-) -> None:
-    """Look at everything under ROOT, whoever holds it, and say what needs doing. Exit code 1 if something does."""
-    check_root(root)
-    seen, found = look(root, namespace, cluster, node)
-    if not seen and (namespace, cluster, node) != (ALL, ALL, None):
-        raise ConfigError(f"{root} holds no log of {namespace}/{cluster}.", hint="Leave out --namespace and --cluster.")
-    found = [*check_disk(root), *found, *check_archive(Where(root, archive=archive), seen)]
-    show.rows(["level", "about", "found", "what to do"], found, show.Format.json if json else show.Format.table)
-    if any(finding.level == PROBLEM for finding in found):
+def doctor(selection: WholeRootSelection, json: Json = False) -> None:
+    """Examine everything under ROOT, even while a process holds it, and say what to do. Exit code 1 if there is a problem."""
+    check_root(selection.root)
+    seen, findings = look(selection)
+    if not seen and (selection.namespace, selection.cluster, selection.node) != (ALL, ALL, None):
+        raise ConfigError(
+            f"{selection.root} holds no log of {selection.namespace}/{selection.cluster}.",
+            hint="Leave out --namespace and --cluster.",
+        )
+    findings = [*check_disk(selection.root), *findings, *check_archive(selection, seen)]
+    show.table_or_json(["level", "about", "found", "what to do"], findings, json)
+    if any(finding.level == PROBLEM for finding in findings):
         raise typer.Exit(FOUND)
 
 
 def check_root(root: Path) -> None:
-    """`ConfigError` unless there is a folder to look at."""
+    """Raise `ConfigError` unless the root is a folder."""
     try:
         if root.is_dir():
             return
@@ -61,12 +58,13 @@ def check_root(root: Path) -> None:
     raise ConfigError(f"{root} {what}.", hint="Name the folder that was given to kvwal.open or kvwal put.")
 
 
-def look(root: Path, namespace: str, cluster: str, node: str | None) -> tuple[list[Seen], list[Finding]]:
-    """The logs that are meant, and what is to be said of them and of the way to them."""
+def look(selection: LogSelection) -> tuple[list[Seen], list[Finding]]:
+    """The selected logs, and the findings about them and about the folders on the way to them."""
+    root, namespace, cluster, node = selection.root, selection.namespace, selection.cluster, selection.node
     surveyed = survey(root)
-    found, seen = list(surveyed.findings), []
-    if not surveyed.places and not found:
-        found.append(Finding(NOTE, str(root), "it holds no log: nothing was ever written here."))
+    findings, seen = list(surveyed.findings), []
+    if not surveyed.places and not findings:
+        findings.append(Finding(NOTE, str(root), "it holds no log: nothing was ever written here."))
     wanted = [
         place
         for place in surveyed.places
@@ -78,17 +76,17 @@ def look(root: Path, namespace: str, cluster: str, node: str | None) -> tuple[li
             try:
                 one = look_at(root, place, report)
                 seen.append(one)
-                found += [*check_log(one), *check_owners(one.about, folder)]
+                findings += [*check_log(one), *check_owners(one.about, folder)]
             except OSError as error:
                 todo = "Run doctor as the user that runs the store, or mend owner, mode or disk."
-                found.append(
+                findings.append(
                     Finding(PROBLEM, "/".join(place), f"{folder}: it cannot be read ({error.strerror}).", todo)
                 )
-    return seen, [*found, *glanced(seen)]
+    return seen, [*findings, *glanced(seen)]
 
 
 def look_at(root: Path, place: Place, report: show.Report) -> Seen:
-    """One log, without touching it."""
+    """The state of one log. Nothing is changed."""
     folder = log_folder(root, place)
     names = OS_DISK.names(folder)
     files = examine(OS_DISK, root, place, report, glance_above=GLANCE_ABOVE)
@@ -96,7 +94,7 @@ def look_at(root: Path, place: Place, report: show.Report) -> Seen:
 
 
 def glanced(seen: list[Seen]) -> Iterator[Finding]:
-    """A word on what was not read."""
+    """A note on the files of which only header and seal were read."""
     files = [file for one in seen for file in one.files if file.glanced]
     if files:
         total = size(sum(file.bytes for file in files))
@@ -104,14 +102,14 @@ def glanced(seen: list[Seen]) -> Iterator[Finding]:
         yield Finding(NOTE, "files", text, "kvwal log verify reads them whole.")
 
 
-def check_archive(where: Where, seen: list[Seen]) -> Iterator[Finding]:
-    """Whether the archive answers, whose names are in it, and how far it is behind."""
-    if where.archive == "none":
+def check_archive(selection: LogSelection, seen: list[Seen]) -> Iterator[Finding]:
+    """Findings about the archive: whether it answers, which names it holds, and how far it lags behind."""
+    if selection.archive == "none":
         text = "there is none: the log is the only copy, and checkpoints end its history."
         yield Finding(NOTE, "archive", text)
         return
-    url = where.archive or str(where.root / ARCHIVE_FOLDER)
-    if where.archive is None:
+    url = selection.archive or str(selection.root / ARCHIVE_FOLDER)
+    if selection.archive is None:
         text = f"it is the folder {url}, and does not survive this disk."
         yield Finding(
             NOTE, "archive", text, "Give the store's own, if it has another: --archive URL. Or move it there."
@@ -119,17 +117,17 @@ def check_archive(where: Where, seen: list[Seen]) -> Iterator[Finding]:
     try:
         objects = open_objects(url)
         for one in seen:
-            yield from archived(where.root, objects, one)
+            yield from archived(selection.root, objects, one)
     except ArchiveError as error:
         yield Finding(PROBLEM, "archive", error.what, error.hint)
 
 
 def archived(root: Path, objects: Objects, seen: Seen) -> list[Finding]:
-    """A log beside its archive. One that is at work is looked at again as long as its files change under a problem."""
+    """Findings of a log's comparison with its archive. A problem is checked again while a running store changes its files."""
     folder = log_folder(root, seen.place)
-    for _ in range(LOOKS):
-        found = list(check_archived(OS_DISK, folder, objects, seen))
-        if not any(finding.level == PROBLEM for finding in found) or OS_DISK.names(folder) == seen.names:
+    for _ in range(MAX_CHECKS):
+        findings = list(check_archived(OS_DISK, folder, objects, seen))
+        if not any(finding.level == PROBLEM for finding in findings) or OS_DISK.names(folder) == seen.names:
             break
         seen = look_at(root, seen.place, lambda done, total, what: None)
-    return found
+    return findings

@@ -1,4 +1,4 @@
-"""Commands on the log's own files: log dump, log verify, log repair."""
+"""Commands on the files of logs: log dump, log verify, log repair."""
 
 from __future__ import annotations
 
@@ -12,19 +12,15 @@ from archive.layout import Place
 from archive.objects import Objects
 from archive.reader import covered
 from kvwal.cli import show
-from kvwal.cli.machine import lock_holder
 from kvwal.cli.options import (
-    AnyNamespace,
-    Archive,
-    Cluster,
     Json,
-    Node,
+    LogSelection,
     Resume,
-    Root,
-    Where,
+    WideLogSelection,
     complete_business,
     scrub_notes,
 )
+from kvwal.cli.survey import lock_holder
 from kvwal.cli.text import as_json, label
 from kvwal.errors import ArchiveError, ConfigError, StoreLocked
 from kvwal.history.restore import RestorePorts
@@ -37,8 +33,6 @@ from kvwal.scrub.compare_archive import verify_log
 from kvwal.scrub.inspect import Inspection, dump
 from kvwal.scrub.repair import DamagedLog, check_one_cluster, look, repair
 
-log_app = typer.Typer(help="Look into the log's own files.", no_args_is_help=True)
-
 OneBusiness = Annotated[
     str | None,
     typer.Argument(
@@ -47,114 +41,93 @@ OneBusiness = Annotated[
 ]
 
 
-@log_app.command("dump")
-def log_dump(
-    root: Root,
-    business: OneBusiness = None,
-    namespace: AnyNamespace = "default",
-    cluster: Cluster = "local",
-    node: Node = None,
-    archive: Archive = None,
-    json: Json = False,
-) -> None:
-    """Print every entry that is in the log's segments, in the order it was written."""
-    for place in Where(root, namespace, cluster, node, archive).logs(business):
-        for file, sequence, entry in dump(OS_DISK, root, place):
+def log_dump(selection: WideLogSelection, business: OneBusiness = None, json: Json = False) -> None:
+    """Print every entry of the log's segments, in the order of writing."""
+    for place in selection.logs(business):
+        for file, sequence, entry in dump(OS_DISK, selection.root, place):
             if json:
-                where = {"business": place.business, "node": place.node, "file": file, "sequence": sequence}
-                show.json_line(where | as_json(entry.public()))
+                position = {"business": place.business, "node": place.node, "file": file, "sequence": sequence}
+                show.json_line(position | as_json(entry.public()))
                 continue
             change = "delete" if entry.deleted else label(entry.value, entry.value_class)
             key = label(entry.key, entry.key_class)
             show.say(f"{place.business}/{place.node} {sequence} {to_text(entry.timestamp)} {key} {change}")
 
 
-@log_app.command("verify")
 def log_verify(
-    root: Root,
+    selection: WideLogSelection,
     business: OneBusiness = None,
     resume: Resume = None,
-    namespace: AnyNamespace = "default",
-    cluster: Cluster = "local",
-    node: Node = None,
-    archive: Archive = None,
     json: Json = False,
 ) -> None:
-    """Read every segment and snapshot and check it, and look in the archive for what is not here any more. Changes nothing;
+    """Read and check every segment and snapshot, and look in the archive for segments that were deleted here. Changes nothing;
     exit code 4 if anything is damaged or missing.
     """
-    where = Where(root, namespace, cluster, node, archive)
-    places = where.logs(business)
-    objects = where.objects()
-    found: list[tuple[Place, Inspection]] = []
+    places = selection.logs(business)
+    objects = selection.objects()
+    files: list[tuple[Place, Inspection]] = []
     silent: ArchiveError | None = None
-    with show.progress() as report, scrub_notes(resume, f"the logs under {root.absolute()}") as notes:
+    with show.progress() as report, scrub_notes(resume, f"the logs under {selection.root.absolute()}") as notes:
         for place in places:
-            seen = verify_log(OS_DISK, root, place, objects if silent is None else None, report, notes)
-            found += [(place, file) for file in seen.files]
-            silent = silent or seen.silent
+            verified = verify_log(OS_DISK, selection.root, place, objects if silent is None else None, report, notes)
+            files += [(place, file) for file in verified.files]
+            silent = silent or verified.silent
     names = ["business", "node", "file", "first", "last", "entries", "bytes", "state", "problem"]
-    lines = [(place.business, place.node, *described(file)) for place, file in found]
-    show.rows(names, lines, show.Format.json if json else show.Format.table)
-    if any(file.problem for _, file in found):
+    lines = [(place.business, place.node, *described(file)) for place, file in files]
+    show.table_or_json(names, lines, json)
+    if any(file.problem for _, file in files):
         raise typer.Exit(show.DAMAGED)
     if silent is not None:
         raise silent
 
 
 def described(file: Inspection) -> tuple[str, int, int, int, int, str, str]:
-    """A file's columns."""
+    """The columns of one file."""
     return file.name, file.first, file.last, file.entries, file.bytes, file.state, file.problem
 
 
-@log_app.command("repair")
 def log_repair(
-    root: Root,
+    selection: WideLogSelection,
     business: OneBusiness = None,
-    into: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A new root for what can be saved.")] = None,
+    into: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A new root for the saved entries.")] = None,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Go on in the archive, and fence the damaged log there.")
     ] = False,
-    namespace: AnyNamespace = "default",
-    cluster: Cluster = "local",
-    node: Node = None,
-    archive: Archive = None,
     json: Json = False,
 ) -> None:
-    """Say what can be saved of a damaged log, and what is lost; write what is saved to a new root. The damaged one is never
-    changed. Exit code 4 if something is lost.
+    """Print how much of a damaged log can be saved, and what is lost; write the saved entries to a new root. The damaged log
+    is never changed. Exit code 4 if anything is lost.
     """
-    where = Where(root, namespace, cluster, node, archive)
-    places = where.logs(business)
-    _check_repair(where, places, into, take_over)
-    objects = where.objects()
-    found, sound = _look(root, places, objects)
+    places = selection.logs(business)
+    _check_repair(selection, places, into, take_over)
+    objects = selection.objects()
+    damaged, sound = _verify(selection, places, objects)
     counts = []
-    if into is not None and found:
+    if into is not None and damaged:
         with show.progress() as report:
             ports = RestorePorts(OS_DISK, SYSTEM)
-            counts = repair(ports, into, found, objects, take_over=take_over, progress=report)
+            counts = repair(ports, into, damaged, objects, take_over=take_over, progress=report)
     lines: list[tuple[str, str, str, int | None, int | None, str]] = [
         (
-            one.place.business, one.place.node, "repaired" if counts else "damaged",
-            counts[number] if counts else len(one.saved.entries) + len(one.saved.snapshot),
-            covered(one.archived.infos).last, " ".join(one.lost),
+            log.place.business, log.place.node, "repaired" if counts else "damaged",
+            counts[number] if counts else len(log.saved.entries) + len(log.saved.snapshot),
+            covered(log.archived.infos).last, " ".join(log.lost),
         )
-        for number, one in enumerate(found)
+        for number, log in enumerate(damaged)
     ]  # fmt: skip
     lines += [(place.business, place.node, "sound", None, None, "") for place in sound]
     names = ["business", "node", "state", "entries saved", "archived up to", "lost"]
     lines.sort(key=lambda line: (line[0], line[1], line[2]))
-    show.rows(names, lines, show.Format.json if json else show.Format.table)
+    show.table_or_json(names, lines, json)
     if not json:
-        for line in _what_next(where, found, into, take_over):
+        for line in _next_steps(selection, damaged, into, take_over):
             show.say(line)
-    if any(one.lost for one in found):
+    if any(log.lost for log in damaged):
         raise typer.Exit(show.DAMAGED)
 
 
-def _check_repair(where: Where, places: list[Place], into: Path | None, take_over: bool) -> None:
-    """Refuse a call that cannot work, or that would copy a log which somebody is writing."""
+def _check_repair(selection: LogSelection, places: list[Place], into: Path | None, take_over: bool) -> None:
+    """Refuse a call that cannot work, or that would copy a log while a process writes it."""
     if into is None and take_over:
         raise ConfigError("--take-over needs --into FOLDER: nothing was changed.", hint="Name a new folder.")
     if into is not None:
@@ -162,39 +135,43 @@ def _check_repair(where: Where, places: list[Place], into: Path | None, take_ove
     if into is not None and find_places(OS_DISK, into):
         raise ConfigError(f"{into} holds a store already; nothing was written.", hint="Choose a new folder.")
     for place in places if into is not None else ():
-        if holder := lock_holder(where.root, log_folder(where.root, place)):
+        if holder := lock_holder(selection.root, log_folder(selection.root, place)):
             raise StoreLocked(
-                f"{where.root}: {place.business} is held by {holder}; nothing was written.",
-                hint="That process has everything in memory: let it write what matters elsewhere before you stop it.",
+                f"{selection.root}: {place.business} is held by {holder}; nothing was written.",
+                hint="That process has everything in memory: let it copy the important entries before you stop it.",
             )
 
 
-def _look(root: Path, places: list[Place], objects: Objects | None) -> tuple[list[DamagedLog], list[Place]]:
-    """What is left of the damaged logs, and which are sound."""
-    found, sound = [], []
+def _verify(
+    selection: LogSelection, places: list[Place], objects: Objects | None
+) -> tuple[list[DamagedLog], list[Place]]:
+    """The damaged logs with the entries that can be saved, and the places of the sound logs."""
+    damaged, sound = [], []
     with show.progress() as report:
         for place in places:
-            verified = verify_log(OS_DISK, root, place, objects, report)
+            verified = verify_log(OS_DISK, selection.root, place, objects, report)
             if verified.silent is not None:
                 raise verified.silent
             if verified.needs_repair:
-                found.append(look(RestorePorts(OS_DISK, SYSTEM), root, place, objects, entry_decoder()))
+                damaged.append(look(RestorePorts(OS_DISK, SYSTEM), selection.root, place, objects, entry_decoder()))
             else:
                 sound.append(place)
-    return found, sound
+    return damaged, sound
 
 
-def _what_next(where: Where, found: list[DamagedLog], into: Path | None, take_over: bool) -> Iterator[str]:
-    """What whoever typed the command does now."""
-    if not found:
+def _next_steps(
+    selection: LogSelection, damaged: list[DamagedLog], into: Path | None, take_over: bool
+) -> Iterator[str]:
+    """Sentences that tell the user what was written and what to do next."""
+    if not damaged:
         yield "Nothing is damaged here, and nothing was written."
     elif into is None:
         yield "Nothing was written. --into FOLDER writes what can be saved to a new root."
-        if any(not one.archived.refusal for one in found):
+        if any(not log.archived.refusal for log in damaged):
             yield "With --take-over it goes on in the archive under its name, and the damaged log is fenced there."
     else:
-        for one in found:
-            old, new = log_folder(where.root, one.place), log_folder(into, one.place)
+        for log in damaged:
+            old, new = log_folder(selection.root, log.place), log_folder(into, log.place)
             yield f"Next: move {old} away (keep it), and {new} in its place; then open the store."
-        if not take_over and any(one.archived.infos for one in found):
+        if not take_over and any(log.archived.infos for log in damaged):
             yield "It cannot go on in the archive under its name: give it another one, or repair with --take-over."

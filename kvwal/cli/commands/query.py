@@ -1,13 +1,14 @@
 """kvwal query: SQL, by DuckDB, over the latest state and the history of every business.
 
-A business is the table of its name, and `<business>_history` has every change that log and archive hold. Only what the SQL names
-is loaded.
+A business is the table of its name, and `<business>_history` has every change that log and archive hold. Only tables that the SQL
+names are loaded.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,8 +19,9 @@ from archive.merge import all_rows
 from archive.reader import listed_again, read_rows
 from archive.view import parts
 from kvwal.cli import show
-from kvwal.cli.options import ALL, AnyNamespace, Archive, Cluster, Json, Node, Root, Where
+from kvwal.cli.options import ALL, Json, LogSelection, WideLogSelection
 from kvwal.cli.show import Format
+from kvwal.cli.tables import SAMPLE
 from kvwal.cli.text import check_text, decoded, label, line
 from kvwal.entry import TIME_MARK
 from kvwal.errors import ConfigError
@@ -45,29 +47,24 @@ CHANGES = (
 
 
 def query(
-    root: Root,
+    selection: WideLogSelection,
     sql: Annotated[str, typer.Argument(metavar="SQL", help="One statement, in DuckDB's SQL.", show_default=False)],
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
-    namespace: AnyNamespace = "default",
-    cluster: Cluster = "local",
-    node: Node = None,
-    archive: Archive = None,
     json: Json = False,
 ) -> None:
-    """Ask in SQL: each business is a table, and BUSINESS_history has its changes.
+    """Run a SQL query: each business is a table, and BUSINESS_history has its changes.
 
     Columns: key, value (JSON), key_class, value_class, timestamp, time, expires, raw (the bytes); a history has deleted, node and
     sequence too. With --namespace '*' the first column is namespace.
     """
     import duckdb
 
-    where = Where(root, namespace, cluster, node, archive)
-    businesses = sorted({place.business for place in where.logs()})
+    businesses = sorted({place.business for place in selection.logs()})
     check_text("the SQL", sql)
     try:
         with duckdb.connect() as connection:
             check_one(connection, sql)
-            load_tables(connection, where, businesses, sql)
+            load_tables(connection, selection, businesses, sql)
             answer = connection.sql(sql)
             if answer is not None:
                 form = Format.json if json else format
@@ -78,99 +75,103 @@ def query(
 
 
 def check_one(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """`ConfigError` unless the SQL is one statement."""
+    """Raise `ConfigError` unless the SQL is one statement."""
     count = len(connection.extract_statements(sql))
     if count != 1:
         raise ConfigError(f"the SQL has {count} statements.", hint="Give one; nothing was run.")
 
 
 def fetched(answer: duckdb.DuckDBPyConnection) -> Iterator[list[Any]]:
-    """The rows of an answer, some at a time: not all of a long one at once."""
-    while batch := answer.fetchmany(show.SAMPLE):
+    """The rows of an answer, fetched in batches, so that a long answer needs little memory."""
+    while batch := answer.fetchmany(SAMPLE):
         yield from ([plain(value) for value in row] for row in batch)
 
 
-def load_tables(connection: duckdb.DuckDBPyConnection, where: Where, businesses: list[str], sql: str) -> None:
-    """Make the tables that the SQL names."""
+def load_tables(
+    connection: duckdb.DuckDBPyConnection, selection: LogSelection, businesses: list[str], sql: str
+) -> None:
+    """Load the tables that the SQL names."""
     for business in businesses:
         if mentions(sql, business):
-            make_table(connection, business, LATEST, latest(where, business))
+            make_table(connection, business, LATEST, latest(selection, business))
         history = business + HISTORY
         if history not in businesses and mentions(sql, history):
-            make_table(connection, history, CHANGES, history_of(where, business))
+            make_table(connection, history, CHANGES, history_of(selection, business))
 
 
 def mentions(sql: str, name: str) -> bool:
-    """Whether a name stands in the SQL as a word; DuckDB's names have no case."""
+    """Whether the SQL has this name as a whole word, in any case: DuckDB ignores the case of names."""
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sql, re.IGNORECASE) is not None
 
 
 def make_table(
-    connection: duckdb.DuckDBPyConnection, name: str, columns: str, found: Iterable[tuple[str, pa.Table]]
+    connection: duckdb.DuckDBPyConnection, name: str, columns: str, parts: Iterable[tuple[str, pa.Table]]
 ) -> None:
-    """One table of DuckDB from the rows of each namespace."""
+    """Make one table of DuckDB from the rows of each namespace."""
     selects = []
-    for number, (namespace, rows) in enumerate(found):
+    for number, (namespace, rows) in enumerate(parts):
         connection.register(f"part {number} of {name}", rows)
         prefix = f"'{namespace}' AS namespace, " if namespace else ""
         selects.append(f"SELECT {prefix}{columns.format(rows=f'part {number} of {name}')}")
     connection.execute(f'CREATE TABLE "{name}" AS {" UNION ALL ".join(selects)}')
 
 
-def latest(where: Where, business: str) -> Iterator[tuple[str, pa.Table]]:
-    """The live entries of a business, for each namespace; the namespace is empty where only one is meant."""
-    for namespace in where.namespaces(business):
-        with where._replace(namespace=namespace).open(read_only=True) as store:
+def latest(selection: LogSelection, business: str) -> Iterator[tuple[str, pa.Table]]:
+    """The live entries of a business, for each namespace; the namespace is empty unless all were selected."""
+    for namespace in selection.namespaces(business):
+        with replace(selection, namespace=namespace).open(read_only=True) as store:
             entries = store.map(business).entries()
             names = ("key", "key_class", "value", "value_class", "timestamp", "expires")
             columns = zip(*([getattr(entry, name) for name in names] for entry in entries), strict=True)
-            found = dict(zip(names, map(list, columns), strict=False)) or {name: [] for name in names}
-        yield namespace if where.namespace == ALL else "", readable(found)
+            lists = dict(zip(names, map(list, columns), strict=False)) or {name: [] for name in names}
+        yield namespace if selection.namespace == ALL else "", readable(lists)
 
 
-def history_of(where: Where, business: str) -> Iterator[tuple[str, pa.Table]]:
+def history_of(selection: LogSelection, business: str) -> Iterator[tuple[str, pa.Table]]:
     """Every change of a business that the nodes' logs and the archive hold, newest first, for each namespace."""
     import pyarrow.compute as pc
 
-    for namespace in where.namespaces(business):
-        places = where._replace(namespace=namespace).places(business)
-        rows = all_rows([*archived(where, places), *((place.node, logged(where.root, place)) for place in places)])
+    for namespace in selection.namespaces(business):
+        places = replace(selection, namespace=namespace).places(business)
+        rows = all_rows(
+            [*archived(selection, places), *((place.node, logged(selection.root, place)) for place in places)]
+        )
         rows = rows.filter(pc.not_equal(rows.column("key_class"), TIME_MARK))
-        found = {name: rows.column(name).to_pylist() for name in rows.column_names}
-        yield namespace if where.namespace == ALL else "", readable(found)
+        lists = {name: rows.column(name).to_pylist() for name in rows.column_names}
+        yield namespace if selection.namespace == ALL else "", readable(lists)
 
 
-def archived(where: Where, places: list[Place]) -> list[tuple[str, pa.Table]]:
-    """The rows of these logs that are in the archive, each object's with its node."""
-    objects = where.objects() if places else None
+def archived(selection: LogSelection, places: list[Place]) -> list[tuple[str, pa.Table]]:
+    """The archived rows of these logs: for each object of the archive, its node and its rows."""
+    objects = selection.objects() if places else None
     if objects is None:
         return []
     first = places[0]
     nodes: dict[str, int | None] = {place.node: None for place in places}
 
     def read() -> list[tuple[str, pa.Table]]:
-        found = parts(objects, first.namespace, first.cluster, first.business, nodes)
-        return [(part.place.node, read_rows(objects, info)) for part in found for info in part.infos]
+        archives = parts(objects, first.namespace, first.cluster, first.business, nodes)
+        return [(part.place.node, read_rows(objects, info)) for part in archives for info in part.infos]
 
     return listed_again(read)
 
 
 def logged(root: Path, place: Place) -> pa.Table:
-    """The rows of one log's own files. What only its snapshot holds has no sequence any more, and gets a negative number."""
+    """The rows of one log's own files. An entry that only the snapshot holds has lost its sequence and gets a negative one."""
     local = read_local(OS_DISK, root, place)
     numbered = [(-1 - index, entry) for index, entry in enumerate(local.snapshot)] if local.tail.first > 1 else []
     numbered += enumerate(local.tail.entries, local.tail.first)
     return to_table(numbered)
 
 
-def readable(found: dict[str, list[Any]]) -> pa.Table:
-    """Columns of entries with the key as text, the value as JSON text, and the value's bytes as `raw`."""
+def readable(lists: dict[str, list[Any]]) -> pa.Table:
+    """A table of entries with the key as text, the value as JSON text, and the value's bytes as `raw`."""
     import pyarrow as pa
 
-    found = dict(found)
-    found["raw"] = found["value"]
-    found["value"] = [json_text(*pair) for pair in zip(found["value"], found["value_class"], strict=True)]
-    found["key"] = [label(*pair) for pair in zip(found["key"], found["key_class"], strict=True)]
+    lists = dict(lists)
+    lists["raw"] = lists["value"]
+    lists["value"] = [json_text(*pair) for pair in zip(lists["value"], lists["value_class"], strict=True)]
+    lists["key"] = [label(*pair) for pair in zip(lists["key"], lists["key_class"], strict=True)]
     kinds = {
         "raw": pa.binary(),
         "timestamp": pa.int64(),
@@ -178,11 +179,11 @@ def readable(found: dict[str, list[Any]]) -> pa.Table:
         "sequence": pa.int64(),
         "deleted": pa.bool_(),
     }
-    return pa.table({name: pa.array(column, kinds.get(name, pa.string())) for name, column in found.items()})
+    return pa.table({name: pa.array(column, kinds.get(name, pa.string())) for name, column in lists.items()})
 
 
 def json_text(data: bytes, class_name: str) -> str | None:
-    """A value as JSON text, for DuckDB's JSON functions; None for a delete, and for bytes that are no JSON."""
+    """A value as JSON text, for DuckDB's JSON functions; None for a delete, and for bytes, which JSON cannot hold."""
     if class_name == "json":
         return data.decode()
     value = decoded(data, class_name) if class_name else b""
@@ -190,7 +191,7 @@ def json_text(data: bytes, class_name: str) -> str | None:
 
 
 def plain(value: Any) -> Any:
-    """A value of DuckDB as JSON and CSV can hold it."""
+    """A value of DuckDB in a form that JSON and CSV can hold. A large integer becomes text, because JSON readers round it."""
     if isinstance(value, bytes):
         return label(value, "bytes")
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 1 << 53:

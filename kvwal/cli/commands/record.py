@@ -1,40 +1,38 @@
-"""kvwal record: Spark's event logs into a store."""
+"""kvwal record: reads Spark's event logs into a store."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kvwal.cli import show
-from kvwal.cli.options import AcceptClock, Archive, Cluster, Json, Namespace, Node, Root, Where
+from kvwal.cli.options import AcceptClock, Json, LogSelection
+from kvwal.cli.tables import print_table
 from kvwal.errors import ConfigError, Kind, KvwalError, StoreLocked
 from kvwal.spark import spool
-from kvwal.spark.eventlog import reading
+from kvwal.spark.eventlog import log_reader
 
 Logs = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="[EVENTLOG_OR_DIR]...",
-        help="Event logs, or folders of them. None: what killed drivers left under ROOT.",
+        help="Event logs, or folders of them. Without any: the events that killed drivers left under ROOT.",
     ),
 ]
 
 
 class NotAllRead(KvwalError):
-    """Some of the event logs could not be read to their end."""
+    """An event log could not be read to its end."""
 
     kind = Kind.DAMAGE
 
 
 def record(
-    root: Root,
+    selection: LogSelection,
     logs: Logs = None,
-    namespace: Namespace = "default",
-    cluster: Cluster = "local",
-    node: Node = None,
-    archive: Archive = None,
     accept_clock: AcceptClock = False,
     json: Json = False,
 ) -> None:
@@ -42,14 +40,13 @@ def record(
 
     Run it again and it reads on: every event counts once. A damaged line is kept aside and counted.
     """
-    where = Where(root, namespace, cluster, node, archive)
     with show.progress() as progress:
         if logs:
-            with where.open(accept_clock=accept_clock) as store:
-                reads = reading.record_event_logs(store, logs, progress)
+            with selection.open(accept_clock=accept_clock) as store:
+                reads = log_reader.record_event_logs(store, logs, progress)
         else:
-            reads = _left_behind(where, accept_clock, progress)
-    _tell(reads, json)
+            reads = _read_spools(selection, accept_clock, progress)
+    _print_reads(reads, json)
     problems = [read for read in reads if read.problem]
     if problems:
         raise NotAllRead(
@@ -59,34 +56,34 @@ def record(
         )
 
 
-def _left_behind(where: Where, accept_clock: bool, progress: show.Report) -> list[reading.LogResult]:
-    """What drivers left that did not close their recorder, each into the node it was recording as."""
-    found = [
-        one for one in spool.spools(where.root) if (one.namespace, one.cluster) == (where.namespace, where.cluster)
-    ]
+def _read_spools(selection: LogSelection, accept_clock: bool, progress: show.Report) -> list[log_reader.LogResult]:
+    """Read the spools of drivers that ended without closing their recorder, each into the node that it recorded as."""
+    wanted = (selection.namespace, selection.cluster)
+    spools = [left for left in spool.spools(selection.root) if (left.namespace, left.cluster) == wanted]
     reads = []
-    for one in found:
-        if where.node not in (None, one.node):
+    for left in spools:
+        if selection.node not in (None, left.node):
             continue
         try:
-            with where._replace(node=one.node).open(accept_clock=accept_clock) as store:
-                reads += one.read_rest(store.map(reading.BUSINESS), progress)
+            with replace(selection, node=left.node).open(accept_clock=accept_clock) as store:
+                reads += left.read_rest(store.map(log_reader.BUSINESS), progress)
         except StoreLocked:
-            show.note(f"{one.node} is still recording.")
-    if not found:
+            show.note(f"{left.node} is still recording.")
+    if not spools:
         raise ConfigError(
-            f"No driver left anything under {where.root}.", hint="Name event logs: kvwal record ROOT EVENTLOG_OR_DIR…"
+            f"No driver left anything under {selection.root}.",
+            hint="Name event logs: kvwal record ROOT EVENTLOG_OR_DIR…",
         )
     return reads
 
 
-def _tell(reads: list[reading.LogResult], json: bool) -> None:
+def _print_reads(reads: list[log_reader.LogResult], json: bool) -> None:
     if json:
         for read in reads:
             show.json_line({**read._asdict(), "path": str(read.path)})
         return
     names = ("log", "application", "name", "events read", "damaged", "state")
-    show.table(names, [
+    print_table(names, [
         (read.path.name, read.app, read.name, read.events, read.damaged,
          "stopped early" if read.problem else "complete" if read.complete else "still written")
         for read in reads

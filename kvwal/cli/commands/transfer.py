@@ -1,7 +1,7 @@
-"""Commands that carry a business from one store to another: export, import.
+"""Commands that copy a business from one store to another: export, import.
 
-A line of the export is a JSON object with the stored bytes of key and value as they are, text where they are UTF-8 and base64
-where not, and with their classes: what one store writes, any other reads back the same, classes of a program's own included.
+A line of an export is a JSON object with the stored bytes of key and value and their classes. UTF-8 bytes are text, other
+bytes are base64. Another store reads them back unchanged, even if their classes are those of a program's own codecs.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ import typer
 
 import kvwal
 from kvwal.cli import show
-from kvwal.cli.options import AcceptClock, Archive, Business, Cluster, Json, Namespace, Node, Root, Where
+from kvwal.cli.options import AcceptClock, Business, Json, LogSelection
 from kvwal.cli.text import decoded, line
 from kvwal.entry import DataEntry, Entry, make_entry
 from kvwal.errors import CodecError, ConfigError
 from kvwal.ports.boundary import CommitFuture
 from kvwal.ports.clock import SYSTEM
 
-AT_ONCE = 500
-BYTES_AT_ONCE = 1 << 20
+BATCH_ENTRIES = 500
+BATCH_BYTES = 1 << 20
 
 Encoding = Literal["utf-8", "base64"]
 
 
 class Line(msgspec.Struct, kw_only=True):
-    """An entry of an export. `timestamp` is told only: an import stamps anew."""
+    """An entry of an export. `timestamp` is information only: an import gives the entry a new timestamp."""
 
     key: str
     key_class: str
@@ -48,20 +48,15 @@ _decode = msgspec.json.Decoder(Line).decode
 
 
 def export(
-    root: Root,
+    selection: LogSelection,
     business: Business,
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="A new file; without it, standard output.", show_default=False)
     ] = None,
-    namespace: Namespace = "default",
-    cluster: Cluster = "local",
-    node: Node = None,
-    archive: Archive = None,
 ) -> None:
     """Write every entry of a business as one JSON object a line, so that `import` brings it back byte for byte."""
-    where = Where(root, namespace, cluster, node, archive)
-    where.logs(business)
-    with where.open(read_only=True) as store:
+    selection.logs(business)
+    with selection.open(read_only=True) as store:
         lines = (exported(entry) for entry in store.map(business).entries())
         if file is None:
             show.json_lines(lines)
@@ -70,12 +65,12 @@ def export(
 
 
 def write_file(file: Path, lines: Iterable[dict[str, Any]]) -> int:
-    """The lines into a file that is not there yet. How many those were."""
+    """Write the lines to a new file, and return how many they were."""
     count = 0
     try:
         with open(file, "xb") as out:
-            for found in lines:
-                out.write(line(found) + b"\n")
+            for fields in lines:
+                out.write(line(fields) + b"\n")
                 count += 1
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written ({error.strerror}).", hint="Name a new file.") from error
@@ -83,56 +78,51 @@ def write_file(file: Path, lines: Iterable[dict[str, Any]]) -> int:
 
 
 def exported(entry: DataEntry) -> dict[str, Any]:
-    """An entry as a line has it."""
-    found: dict[str, Any] = {}
+    """The fields of an entry's line."""
+    fields: dict[str, Any] = {}
     for name, data, class_name in (("key", entry.key, entry.key_class), ("value", entry.value, entry.value_class)):
         try:
-            found[name] = data.decode()
+            fields[name] = data.decode()
         except UnicodeDecodeError:
-            found[name], found[f"{name}_encoding"] = base64.b64encode(data).decode(), "base64"
-        found[f"{name}_class"] = class_name
+            fields[name], fields[f"{name}_encoding"] = base64.b64encode(data).decode(), "base64"
+        fields[f"{name}_class"] = class_name
     if entry.expires:
-        found["expires_ms"] = entry.expires
-    return found | {"timestamp": str(entry.timestamp)}
+        fields["expires_ms"] = entry.expires
+    return fields | {"timestamp": str(entry.timestamp)}
 
 
 def import_(
-    root: Root,
+    selection: LogSelection,
     business: Business,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="What `export` wrote; without it, standard input.", show_default=False),
+        typer.Argument(
+            metavar="FILE", help="A file that `export` wrote; without it, standard input.", show_default=False
+        ),
     ] = None,
-    namespace: Namespace = "default",
-    cluster: Cluster = "local",
-    node: Node = None,
-    archive: Archive = None,
     accept_clock: AcceptClock = False,
     json: Json = False,
 ) -> None:
-    """Put every entry of an export, in transactions of some hundred. What has expired meanwhile is left out.
+    """Put every entry of an export, in transactions of some hundred. Expired entries are left out.
 
-    An entry that is there already is put again: run it again after a failure.
+    An entry that is there already is put again, so the command may be repeated after a failure.
     """
-    where = Where(root, namespace, cluster, node, archive)
     written = expired = 0
-    with lines_of(file) as lines, where.open(accept_clock=accept_clock) as store:
-        jobs = store.map(business)
+    with lines_of(file) as lines, selection.open(accept_clock=accept_clock) as store:
+        target = store.map(business)
         for batch in batches(read(lines, SYSTEM.wall_ms())):
             entries = [entry for entry in batch if entry is not None]
             expired += len(batch) - len(entries)
             if entries:
-                put_all(jobs, entries)
+                put_all(target, entries)
             written += len(entries)
-    if json:
-        show.json_line({"imported": written, "expired": expired})
-    else:
-        show.say(f"{written:,} entries were put" + (f", {expired:,} had expired." if expired else "."))
-    where.check_archived(store)
+    sentence = f"{written:,} entries were put" + (f", {expired:,} had expired." if expired else ".")
+    show.answer({"imported": written, "expired": expired}, sentence, json)
+    selection.check_archived(store)
 
 
 def lines_of(file: Path | None) -> Any:
-    """The lines of an export, as bytes."""
+    """An open binary file with the lines of an export: `file`, or standard input."""
     try:
         return open(file, "rb") if file is not None else open(sys.stdin.fileno(), "rb", closefd=False)
     except OSError as error:
@@ -142,20 +132,24 @@ def lines_of(file: Path | None) -> Any:
 
 
 def read(lines: Iterable[bytes], now_ms: int) -> Iterator[Entry | None]:
-    """The entries of an export; None for one that has expired. `ConfigError` names the line that is none."""
+    """The entries of an export; None for an expired entry. Raises `ConfigError` with the number of a line that is no entry."""
     for number, text in enumerate(lines, 1):
         try:
-            found = _decode(text)
-            key, value = data_of(found.key, found.key_encoding), data_of(found.value, found.value_encoding)
-            decoded(key, found.key_class)
-            decoded(value, found.value_class)
+            parsed = _decode(text)
+            key, value = data_of(parsed.key, parsed.key_encoding), data_of(parsed.value, parsed.value_encoding)
+            decoded(key, parsed.key_class)
+            decoded(value, parsed.value_class)
         except (msgspec.DecodeError, binascii.Error, CodecError, ValueError) as error:
             raise ConfigError(
                 f"line {number} is no line of an export: {str(error).rstrip('.')}.",
-                hint="What stands in whole transactions before it is put; mend the line, and run it again.",
+                hint="Whole transactions before this line were put. Mend the line, and run it again.",
             ) from error
-        ended = 0 < found.expires_ms <= now_ms
-        yield None if ended else make_entry(key, found.key_class, value, found.value_class, False, 0, found.expires_ms)
+        expired = 0 < parsed.expires_ms <= now_ms
+        yield (
+            None
+            if expired
+            else make_entry(key, parsed.key_class, value, parsed.value_class, False, 0, parsed.expires_ms)
+        )
 
 
 def data_of(text: str, encoding: Encoding) -> bytes:
@@ -164,21 +158,21 @@ def data_of(text: str, encoding: Encoding) -> bytes:
 
 
 def batches(entries: Iterable[Entry | None]) -> Iterator[list[Entry | None]]:
-    """Entries in groups that one transaction holds easily."""
+    """Entries in batches of at most `BATCH_ENTRIES`, or about `BATCH_BYTES`: one transaction each."""
     batch: list[Entry | None] = []
     size = 0
     for entry in entries:
         batch.append(entry)
         size += len(entry.key) + len(entry.value) if entry is not None else 0
-        if len(batch) >= AT_ONCE or size >= BYTES_AT_ONCE:
+        if len(batch) >= BATCH_ENTRIES or size >= BATCH_BYTES:
             yield batch
             batch, size = [], 0
     if batch:
         yield batch
 
 
-def put_all(jobs: kvwal.Map, entries: list[Entry]) -> None:
-    """Put entries as they are, in one transaction."""
+def put_all(target: kvwal.Map, entries: list[Entry]) -> None:
+    """Put entries with their stored bytes unchanged, in one transaction."""
     future: CommitFuture[int] = CommitFuture()
-    jobs._business.submit(jobs._changes.submission(entries, future, None, True), waits=True)
+    target._business.submit(target._changes.submission(entries, future, None, True), waits=True)
     future.result()

@@ -109,4 +109,4 @@ def part_problem(part: SnapshotPart, file: LogFile, below: SnapshotPart | None) 
 
 def gap_problem(found: int, wanted: int) -> str:
     """The problem of a log that continues with the sequence `found` where `wanted` is expected."""
-    return f"the log goes on with sequence {found}, and {wanted} is missing."
+    return f"the log continues with sequence {found}, and sequence {wanted} is missing."

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
 
+from archive.objects import Objects, open_objects
 from kvwal.cluster.bootstrap import Status
-from kvwal.errors import ArchiveError, KvwalError
+from kvwal.errors import ArchiveError, ConfigError, KvwalError
 from kvwal.ports.boundary import contain_awaiting, start_task
 from kvwal.ports.logger import get_logger
+from kvwal.store.engine import Engine
 
 
 class Archiving:
@@ -52,6 +54,17 @@ class Archiving:
         self._logger.warning(
             "the archive could not be brought up to date for another member", error=str(error), exc_info=trace
         )
+
+
+def cluster_archive(engine: Engine) -> Objects:
+    """The archive of the cluster. `ConfigError` if there is none."""
+    url = engine.options.archive_url
+    if url is None:
+        raise ConfigError(
+            "this node was a member of a cluster of several, and its own logs are not all there is.",
+            hint="Name the cluster's archive with --archive.",
+        )
+    return open_objects(url, engine.options.storage_options)
 
 
 def not_archived(lacking: list[str], seconds: float) -> ArchiveError:

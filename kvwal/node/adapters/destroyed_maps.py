@@ -23,7 +23,7 @@ from kvwal.cluster.map_names import to_map
 from kvwal.cluster.recovery_buffer import is_dropped, recovery_buffer
 from kvwal.entry import DROPPED, Ended, Entry, timestamps_within
 from kvwal.errors import KvwalError
-from kvwal.history.timeline import Past
+from kvwal.history.timeline import Timeline
 from kvwal.log.ring import Lookup, Submission, size_of
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
@@ -44,7 +44,7 @@ async def drop(
 
     `written` are the identities that were put since, by whoever uses a map of this name again: those stay.
     """
-    past = Past(engine.options.disk, engine.options.root, [business.place], None, all_nodes=False)
+    past = Timeline(engine.options.disk, engine.options.root, [business.place], None, all_nodes=False)
     state = await workers.run(lambda: past.as_of(timestamp))
     held = (entry for table in state.tables.values() for entry in table.values() if is_dropped(entry, timestamp))
     return await delete(business, held, lambda entry: (entry.key_class, entry.key) not in written)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -14,9 +15,10 @@ from kvwal.cluster.recovery_buffer import is_of_map
 from kvwal.cluster.rejoin import Identity, RejoinComparison, Suspect, Value
 from kvwal.entry import DROPPED
 from kvwal.errors import ClusterUnreachable, KvwalError
-from kvwal.node.adapters.bootstrap import Bootstrap
+from kvwal.node.adapters.archive_requests import cluster_archive
 from kvwal.node.adapters.membership import Membership
 from kvwal.node.adapters.quorum_membership import QuorumMembership
+from kvwal.node.adapters.serving_membership import ServingMembership
 from kvwal.node.jvm import java
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
@@ -94,14 +96,16 @@ class Rejoin:
         self,
         instance: Any,
         engine: Engine,
-        recovery: Bootstrap,
+        serving: ServingMembership,
         membership: Membership,
         quorum_membership: QuorumMembership,
+        logged: Mapping[str, int],
     ) -> None:
-        """`instance` is Hazelcast's."""
+        """`instance` is Hazelcast's; `logged`: see `RejoinComparison`."""
         self._engine = engine
         self._memory = HazelcastMemory(instance, engine.options.clock)
-        self._recovery = recovery
+        self._serving = serving
+        self._logged = logged
         self._membership = membership
         self._quorum_membership = quorum_membership
         self._thread = ThreadWorkers("kvwal-compare", 1)  # whoever locked a key unlocks it
@@ -121,7 +125,7 @@ class Rejoin:
         except (KvwalError, jpype.JException) as error:
             self._logger.warning("could not be compared with the others after an absence", error=str(error))
             return False
-        self._recovery.note_compared()
+        self._serving.note_compared()
         self._logger.info(
             "compared with the others after an absence", written_again={to_map(name): counts[name] for name in counts}
         )
@@ -130,9 +134,9 @@ class Rejoin:
     async def _compare(self) -> Counter[str]:
         await self._thread.run(self._memory.unlock)  # what an attempt before this one could not
         before = await self._thread.run(self._living)
-        await self._recovery.all_archive()
+        await self._serving.all_archive()
         returning = await self._thread.run(self._returning)
-        suspects = await self._thread.run(partial(returning.suspects, self._recovery.apart_ms))
+        suspects = await self._thread.run(partial(returning.suspects, self._serving.apart_ms))
         counts: Counter[str] = Counter()
         for first in range(0, len(suspects), _AT_ONCE):
             await self._thread.run(partial(self._check, before))
@@ -142,8 +146,8 @@ class Rejoin:
     def _returning(self) -> RejoinComparison:
         around = self._engine.options
         return RejoinComparison(
-            self._recovery.objects(), around.namespace, around.cluster, self._engine.node, self._memory,
-            logged=self._recovery.logged, now_ms=around.clock.wall_ms(), skew_ms=int(around.settings.max_skew_seconds * 1000),
+            cluster_archive(self._engine), around.namespace, around.cluster, self._engine.node, self._memory,
+            logged=self._logged, now_ms=around.clock.wall_ms(), skew_ms=int(around.settings.max_skew_seconds * 1000),
             mark=DROPPED, is_of_map=is_of_map,
         )  # fmt: skip
 
@@ -162,7 +166,7 @@ class Rejoin:
     async def _archive_soon(self) -> None:
         try:
             async with asyncio.timeout(_ARCHIVE_SECONDS):
-                await self._recovery.all_archive()
+                await self._serving.all_archive()
         except TimeoutError:
             raise ClusterUnreachable(
                 f"not all members have archived within {_ARCHIVE_SECONDS:g} s.", hint="It is tried again."

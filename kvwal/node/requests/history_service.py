@@ -6,7 +6,7 @@ is all there is. Who asks holds a thread of a member until there is an answer, s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,6 @@ from kvwal.cluster.recovery_buffer import is_of_map
 from kvwal.cluster.requests import Question, TailQuestion
 from kvwal.entry import DataEntry, Entry, encode_entries, timestamps_within
 from kvwal.history.timeline import each_once, entries_of
-from kvwal.node.adapters.bootstrap import Bootstrap
 from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
@@ -38,12 +37,18 @@ class HistoryService:
     """Used on the node's event loop."""
 
     def __init__(
-        self, engine: Engine, recovery: Bootstrap, peers: Peers, readers: Workers, *, within: float = _WITHIN_SECONDS
+        self,
+        engine: Engine,
+        objects: Callable[[], Objects],
+        peers: Peers,
+        readers: Workers,
+        *,
+        within: float = _WITHIN_SECONDS,
     ) -> None:
-        """On `readers` logs and archive are read. A question that a member does not answer `within` so many seconds is
-        refused."""
+        """`objects` opens the archive of the cluster. On `readers` logs and archive are read. A question that a member does not
+        answer `within` so many seconds is refused."""
         self._engine = engine
-        self._recovery = recovery
+        self._objects = objects
         self._peers = peers
         self._readers = readers
         self._within = within
@@ -64,7 +69,7 @@ class HistoryService:
     def _read(self, business: str, question: Question, tails: Tails) -> Sequence[Entry | DataEntry]:
         options = self._engine.options
         where = (options.namespace, options.cluster, business)
-        objects = self._recovery.objects()
+        objects = self._objects()
         if not registered(objects, *where) and not tails:
             return []  # nobody ever wrote to it
         if question.key_class:

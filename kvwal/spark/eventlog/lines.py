@@ -1,7 +1,7 @@
 """The lines of one event log file, plain or compressed. A line or block that is not yet written to its end is not returned.
 
-The first bytes of a file tell its compression, since a renamed file may have lost its suffix; a plain file has no such magic
-bytes. The lz4 and snappy framings are those of lz4-java and snappy-java. The block checksum of lz4-java (xxhash) is not
+The magic bytes at the start of a file tell its compression, because a renamed file may have lost its suffix. A plain file has
+no magic bytes. The lz4 and snappy framings are those of lz4-java and snappy-java. The block checksum of lz4-java (xxhash) is not
 verified: a damaged block gives damaged lines, and the parser finds those.
 """
 
@@ -26,7 +26,7 @@ _LZF = b"ZV"
 
 
 class DamagedFile(KvwalError):
-    """Compressed bytes that Spark did not write so. The rest of the file cannot be read."""
+    """Compressed bytes that cannot be decompressed. The rest of the file cannot be read."""
 
     kind = Kind.DAMAGE
 

@@ -45,7 +45,7 @@ def _detached(state: ProjectionState, event: events.Detached) -> None:
 
 
 def _kill_running(state: ProjectionState) -> None:
-    """Mark the jobs, stages and SQL executions as killed that ran when the driver was killed: no end event will come."""
+    """Mark all running jobs, stages and SQL executions as killed: a killed driver writes no end event for them."""
     for number in state.position.running:
         job = state.edit_job(number)
         job.status = "KILLED"

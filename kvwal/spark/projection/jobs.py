@@ -44,7 +44,7 @@ def _job_end(state: ProjectionState, event: events.JobEnd) -> None:
 
 
 def _begun_stage(state: ProjectionState, info: events.StageInfo) -> rec.Stage:
-    """The stage, for a change. The first event of a stage sets its start."""
+    """The stage, marked as changed. The first event of a stage sets its name, its start and its job."""
     stage = state.edit_stage(info.stage_id, info.attempt)
     if stage.started or stage.ended:
         return stage

@@ -29,11 +29,11 @@ class ProjectionState:
         self.assign_stages()
 
     def app(self) -> rec.Application:
-        """The application, for a change."""
+        """The application, marked as changed."""
         return self.cache.edit(f"{self.prefix}/app", rec.Application)
 
     def app_seen_at(self, moment: int) -> rec.Application:
-        """The application, for a change, after `last_event` was moved on to `moment`."""
+        """The application, marked as changed, with `last_event` not before `moment`."""
         app = self.app()
         app.last_event = max(app.last_event, moment)
         return app
@@ -43,15 +43,15 @@ class ProjectionState:
         return self.cache.fetch(rec.job_key(self.prefix, job), rec.Job)
 
     def edit_job(self, job: int) -> rec.Job:
-        """A job, for a change."""
+        """A job, marked as changed."""
         return self.cache.edit(rec.job_key(self.prefix, job), rec.Job)
 
     def edit_stage(self, stage: int, attempt: int) -> rec.Stage:
-        """One attempt of a stage, for a change."""
+        """One attempt of a stage, marked as changed."""
         return self.cache.edit(rec.stage_key(self.prefix, stage, attempt), rec.Stage)
 
     def edit_executor(self, executor: str) -> rec.Executor:
-        """An executor, for a change."""
+        """An executor, marked as changed."""
         record = self.cache.edit(rec.executor_key(self.prefix, executor), rec.Executor)
         record.id = executor
         return record

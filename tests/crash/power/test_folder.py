@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from archive.objects import open_objects
+from kvwal.log.files.atomic_file import write_file
 from kvwal.ports.disk import OS_DISK
 from tests.support.disk.cuts import after_changes, cuts
 from tests.support.disk.durability import Image
@@ -65,7 +66,19 @@ def test_an_object_that_a_killed_process_put_is_made_durable_by_the_next(
     assert all(MemoryDisk(image).read(archive / KEY) == DATA for image in watched.now())
 
 
-def test_the_door_to_files_keeps_what_it_promises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_atomic_write_leaves_the_old_file_or_the_new_one() -> None:
+    disk, chance = MemoryDisk(), random.Random(0)
+    path = Path("/disk/a/b.json")
+    disk.make_folders(path.parent)
+    write_file(disk, path, [b"old"])
+    left: dict[int, Image] = {}
+    after_changes(disk, lambda: left.update((image.key(), image) for image in cuts(disk, chance)[0]))
+    write_file(disk, path, [DATA, b"!"])
+    assert {MemoryDisk(image).read(path) for image in left.values()} == {b"old", DATA + b"!"}
+    assert all(MemoryDisk(image).read(path) == DATA + b"!" for image in cuts(disk, chance)[0])
+
+
+def test_the_disk_port_keeps_its_promises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(tmp_path / "root", monkeypatch)
     folder = tmp_path / "root" / "a" / "b"
     OS_DISK.make_folders(folder)

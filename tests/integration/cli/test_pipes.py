@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import kvwal
-from kvwal.cli import show
+from kvwal.cli.tables import print_table
 from tests.support.cli import kvwal as command
 
 RUN = [sys.executable, "-c", "from kvwal.cli.main import main; main()"]
@@ -125,7 +125,7 @@ def test_a_long_table_is_printed_as_it_comes(tmp_path: Path, capsys: pytest.Capt
     with capsys.disabled(), open(tmp_path / "out", "w") as out, pytest.MonkeyPatch.context() as patched:
         patched.setattr(sys, "stdout", out)
         tracemalloc.start()
-        show.table(["key", "number"], rows())
+        print_table(["key", "number"], rows())
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     lines = (tmp_path / "out").read_text().splitlines()

@@ -12,7 +12,7 @@ import pytest
 from hazelcast.errors import HazelcastError
 from hazelcast.serialization.api import IdentifiedDataSerializable
 
-from kvwal.client.transactions import FACTORY
+from kvwal.client.member_tasks import FACTORY
 from tests.support.cluster import network as support
 from tests.support.cluster.network import Network, networked
 from tests.support.cluster.nodes import INSPECTED, Cluster, Node, needs_hazelcast

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from kvwal.client.history import ask
+from kvwal.client.member_tasks import ask_history
 from kvwal.cluster.requests import Question
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast
 from tests.support.ports import free_port
@@ -32,7 +32,7 @@ def test_questions_that_need_the_archive_keep_no_transaction_waiting(tmp_path: P
             with pytest.raises(kvwal.ArchiveError):
                 jobs.history("a")
             question = Question("jobs", "str", b"a")
-            asked = [ask(store.hazelcast, question) for _ in range(MORE_THAN_THREADS)]
+            asked = [ask_history(store.hazelcast, question) for _ in range(MORE_THAN_THREADS)]
             jobs.put_many({"a": 3, "b": 3})
             assert all(isinstance(answer.exception(), Exception) for answer in asked)
             archive.unlink()

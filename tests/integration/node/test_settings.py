@@ -13,7 +13,7 @@ from kvwal.cluster.map_names import flush_for, to_business, to_map
 from kvwal.config import Interval, Settings
 from kvwal.errors import ConfigError, InvalidName
 from kvwal.node.config import NodeFile, parse_address, parse_flush, read_file
-from kvwal.node.metrics import MOST
+from kvwal.node.health.metrics import MOST
 from tests.repository.source import ROOT
 from tests.support.cli import kvwal
 from tests.support.cluster.nodes import Node, needs_hazelcast, running, small_jvm

@@ -13,9 +13,9 @@ import pytest
 import kvwal
 from kvwal.errors import ConfigError
 from kvwal.spark import record_event_logs
-from kvwal.spark.eventlog import lines, reading
+from kvwal.spark.eventlog import lines, log_reader
+from kvwal.spark.eventlog.log_reader import LogReader
 from kvwal.spark.eventlog.logs import find_logs, identify
-from kvwal.spark.eventlog.reading import LogReader
 from tests.support.cli import kvwal as command
 from tests.support.spark import LARGE_JOBS, Written, comparable
 
@@ -139,8 +139,8 @@ def test_killed_at_every_transaction_each_event_counts_once(
     store: kvwal.Store, tmp_path: Path, written: Written, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = {"plain": written.plain, "rolling": written.rolled, **written.compressed}[form]
-    monkeypatch.setattr(reading, "MAX_PENDING", 60_000)
-    monkeypatch.setattr(reading, "MAX_BYTES", 60_000)
+    monkeypatch.setattr(log_reader, "MAX_PENDING", 60_000)
+    monkeypatch.setattr(log_reader, "MAX_BYTES", 60_000)
     monkeypatch.setattr(lines, "CHUNK", 1 << 20 if form == "rolling" else 4_096)
     (log,) = find_logs([path])
     identity = identify(log)
@@ -291,7 +291,7 @@ def test_what_is_no_event_log_is_named(store: kvwal.Store, tmp_path: Path) -> No
     (empty / "notes").write_text("hello, this is no event log\n")
     assert "is no event log of Spark" in record_event_logs(store, [empty])[0].problem
     (empty / "notes").write_text("")
-    assert "does not say yet" in record_event_logs(store, [empty])[0].problem
+    assert "does not name its application yet" in record_event_logs(store, [empty])[0].problem
 
 
 def test_hostile_numbers_and_names_are_damage_or_kept_as_they_are(

@@ -166,7 +166,7 @@ def test_what_cannot_be_recorded_is_named(spark: Any, tmp_path: Path) -> None:
         """What a session of Spark Connect has of a context."""
 
     client: Any = Client()
-    with pytest.raises(ConfigError, match="no driver here"):
+    with pytest.raises(ConfigError, match="no driver in this process"):
         JobRecorder(client, tmp_path)
     conf = spark.sparkContext._conf
     conf.set("spark.kvwal.rot", "typo")

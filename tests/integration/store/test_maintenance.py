@@ -8,7 +8,7 @@ import pytest
 
 import kvwal
 from kvwal.errors import KvwalError, LogFailed
-from kvwal.node.metrics import Metrics
+from kvwal.node.health.metrics import Metrics
 from tests.support.log.store import open_with_archiver
 from tests.support.polling import until
 

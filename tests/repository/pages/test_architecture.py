@@ -8,11 +8,14 @@ import tomllib
 
 import pytest
 
+from kvwal.node.lifecycle import GATE, TRANSITIONS, Phase
 from tests.repository.source import PACKAGES, ROOT, committed, imported, modules
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 LAYERS = re.compile(r"^## The layers\n.*?^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| `([\w/]+)` \| (.+?) \| (.+?) \|$", re.MULTILINE)
+PHASE = re.compile(r"^\| ([a-z ]+) \| [^|]+ \| [^|]+ \| ([a-z, ]*?) ?\| ([a-z, ]+) \|$", re.MULTILINE)
+LIFE = re.compile(r"^## The life of a node\n.*?^```\n(.*?)^```(.*?)^## ", re.MULTILINE | re.DOTALL)
 PATH = re.compile(r"(?<![\w./-])(?:kvwal|archive|tests|benchmarks|deploy)(?:/\w+)+(?:\.\w+)?")
 SOURCE = re.compile(r"`((?:kvwal|archive|deploy|benchmarks)/[\w/]+\.(?:py|java))`")
 
@@ -94,3 +97,20 @@ def test_a_package_that_reads_the_archive_says_so() -> None:
     said = {package for package, cell in touches.items() if "the archive" in cell.replace("the archiver", "")}
     assert users & touches.keys() <= said
     assert said <= users
+
+
+def test_the_life_of_a_node_is_the_table_of_transitions() -> None:
+    life = LIFE.search(PAGE)
+    assert life is not None
+    rows = {name: (following, gate) for name, following, gate in PHASE.findall(life[2]) if name != "phase"}
+    assert list(rows) == [phase.value for phase in Phase]
+    for phase in Phase:
+        following, gate = rows[phase.value]
+        assert following == ", ".join(other.value for other in TRANSITIONS[phase]), phase
+        assert gate == ", ".join(GATE[phase]), phase
+
+
+def test_the_picture_of_the_life_has_every_phase() -> None:
+    life = LIFE.search(PAGE)
+    assert life is not None
+    assert not [phase.value for phase in Phase if phase.value not in life[1]]

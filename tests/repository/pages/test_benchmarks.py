@@ -25,7 +25,7 @@ def test_every_question_was_answered_in_full() -> None:
 
 
 def test_what_missed_its_target_is_explained_and_nothing_else() -> None:
-    missed = {row.what for result in load() for row in result.rows if not row.met}
+    missed = {row.name for result in load() for row in result.rows if not row.met}
     assert set(page.MISSES) == missed
 
 
@@ -36,7 +36,7 @@ def test_a_figure_is_the_median_of_its_rounds() -> None:
     for row in rows:
         # What is between two rounded numbers may be rounded as far as these.
         least = 2e-4 * max(row.ours) if row.figure_is.endswith("added") else 0
-        assert row.figure == pytest.approx(statistics.median(row.rounds), rel=2e-3, abs=least), row.what
+        assert row.figure == pytest.approx(statistics.median(row.rounds), rel=2e-3, abs=least), row.name
 
 
 def test_every_question_is_of_one_shape() -> None:

@@ -18,9 +18,12 @@ from kvwal.cluster.membership import LocalMembership, MembershipFile
 from kvwal.cluster.quorum import Quorum, first
 from kvwal.errors import ClusterUnreachable, NotRecovered
 from kvwal.node import jvm
+from kvwal.node.adapters.archive_requests import Archiving
 from kvwal.node.adapters.bootstrap import Bootstrap
 from kvwal.node.adapters.membership import Peer
 from kvwal.node.adapters.quorum_membership import QuorumMembership
+from kvwal.node.adapters.status_exchange import StatusExchange
+from kvwal.node.lifecycle import Lifecycle, Phase
 from kvwal.ports.clock import SystemClock
 from kvwal.ports.disk import OS_DISK
 from kvwal.ports.tasks import ThreadWorkers
@@ -34,7 +37,7 @@ class Others:
 
     def __init__(self, *, there: list[str], living: list[str], answers: bool = True) -> None:
         """`there` saw memory being filled, `living` are there now; with `answers` false the first question gets none."""
-        self.own = self._fellow(NEW)
+        self.own = self._peer(NEW)
         self.now: Quorum | None = first([OLD, NEW])
         self.asked = lambda: None
         self._recovered = Recovered(by=OLD, living=there)
@@ -45,7 +48,7 @@ class Others:
             self.tell(Status(member=name, name=name, address=name, votes=1, expected={OLD: OLD, NEW: NEW}))
 
     @staticmethod
-    def _fellow(name: str) -> Peer:
+    def _peer(name: str) -> Peer:
         return Peer(name, name, name, "", "")
 
     def recovered(self) -> Recovered:
@@ -55,7 +58,7 @@ class Others:
         return self._recovered
 
     def living(self) -> list[Peer]:
-        return [self._fellow(name) for name in self._living]
+        return [self._peer(name) for name in self._living]
 
     def names(self) -> set[str]:
         return set(self._living)
@@ -67,41 +70,47 @@ class Others:
     def tell(self, status: Status) -> None:
         self._told[status.name] = status
 
-    def electorate(self) -> Quorum | None:
+    def quorum(self) -> Quorum | None:
         return self.now
 
     def exchange(self, old: Quorum | None, new: Quorum) -> bool:
         return False
 
 
-async def joined(others: Others, gate: Any) -> str:
+async def joined(members: Others, gate: Any) -> str:
     """How it ends."""
     archived = []
 
     async def archive() -> None:
         archived.append(True)
 
-    options = SimpleNamespace(
+    others: Any = members
+    options: Any = SimpleNamespace(
         node=NEW, address=NEW, members=[], without=[], file=SimpleNamespace(backups=1), archive=None
     )
-    engine = SimpleNamespace(
+    engine: Any = SimpleNamespace(
         options=SimpleNamespace(clock=SystemClock(), archive_url=None, storage_options=None),
-        businesses={},
         archive=archive,
     )
     workers = ThreadWorkers("test", 1)
     with tempfile.TemporaryDirectory() as folder:
         file = MembershipFile(OS_DISK, Path(folder), "default", "default", NEW)
-        quorum_membership = QuorumMembership(others, NEW, lambda names: None)  # type: ignore[arg-type]
+        quorum_membership = QuorumMembership(others, NEW, lambda names: None)
         record = LocalMembership(file, workers, NEW, NEW, alone=False)
-        recovery = Bootstrap(options, engine, others, quorum_membership, lambda: None, workers, record, gate, None)  # type: ignore[arg-type]
+        statuses = StatusExchange(options, others, quorum_membership, record, Archiving(NEW, archive), workers)
+        lifecycle = Lifecycle()
+        lifecycle.to(Phase.RECOVERING)
+        fill: Any = None
+        bootstrap = Bootstrap(
+            options, engine, others, quorum_membership, record, statuses, fill, lambda: None, gate, lifecycle, workers
+        )
         try:
-            await recovery.run()
+            result = await bootstrap.run()
         except NotRecovered as error:
             return f"NotRecovered: {error}"
         finally:
             workers.close()
-    compares = "compares" if recovery.was_away else "compares nothing"
+    compares = "compares" if result.was_away else "compares nothing"
     return f"serves, {compares}" + (", has archived" if archived else "")
 
 

@@ -114,7 +114,7 @@ def test_a_snapshot_leaves_out_what_no_other_node_needs(tmp_path: Path, clock: F
                 assert snapshot(tmp_path / "b", "b") == {b"kept": False, **needed}
                 await a.map("b").put("more", 1)
                 await a.archive()
-            assert maintenance.archive_error is None
+            assert maintenance.progress.error is None
 
     asyncio.run(main())
 

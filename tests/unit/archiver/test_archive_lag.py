@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvwal.store.archive_lag import ArchiveLag
+from kvwal.store.archive_progress import ArchiveLag
 
 DAY = 86_400
 

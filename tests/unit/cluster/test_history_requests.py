@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from archive.objects import open_objects
+from archive.objects import Objects, open_objects
 from kvwal.cluster import requests as questions
 from kvwal.cluster.requests import Question
 from kvwal.entry import Entry
@@ -67,8 +67,11 @@ class Members:
 
     async def ask(self, question: Question, *, within: float = LONG) -> list[Entry]:
         """What node-1 answers."""
-        recovery: Any = SimpleNamespace(objects=lambda: open_objects(str(self.archive)))
-        answering = HistoryService(self.engine("node-1"), recovery, self.peer("node-1"), self.workers, within=within)
+
+        def objects() -> Objects:
+            return open_objects(str(self.archive))
+
+        answering = HistoryService(self.engine("node-1"), objects, self.peer("node-1"), self.workers, within=within)
         said = await answering.answer(questions.encode(question))
         return list(entry_decoder()(said))
 

@@ -82,10 +82,10 @@ def test_by_the_timer_a_large_snapshot_is_in_no_checkpoints_way(tmp_path: Path) 
             await b.put("a", "x" * 1000)
             for size, is_due in ((1 << 40, False), (1 << 16, False), (5000, True)):
                 maintenance.log.snapshot_bytes = size
-                assert maintenance._checkpoint_is_due(due) == is_due
+                assert maintenance._schedule.checkpoint_is_due(due) == is_due
             await b.put("a", "x" * 200_000)
             maintenance.log.snapshot_bytes = 1 << 40
-            assert maintenance._checkpoint_is_due(due)
+            assert maintenance._schedule.checkpoint_is_due(due)
 
     asyncio.run(main())
 

@@ -11,6 +11,7 @@ from kvwal.config import Settings
 from kvwal.entry import Entry, encode_entries
 from kvwal.errors import StorageFull
 from kvwal.log.appender import Appender
+from kvwal.log.files.atomic_file import write_file
 from kvwal.log.files.format import find_blocks, unpack_header
 from kvwal.log.files.names import segment_name
 from kvwal.log.files.segment import SEAL_ROOM
@@ -151,6 +152,16 @@ def test_stale_bytes_of_a_recycled_file_never_parse(tmp_path: Path) -> None:
     unpacked = unpack_header(stale)
     assert unpacked is not None
     assert list(find_blocks(data, reader.end, unpacked[0].salt)), "it is the salt that keeps them out"
+
+
+@pytest.mark.parametrize("call", ["write_at", "datasync"])
+def test_an_atomic_write_that_fails_keeps_the_old_file_and_no_partial_one(tmp_path: Path, call: str) -> None:
+    disk = FakeDisk()
+    write_file(disk, tmp_path / "file", [b"old"])
+    disk.fail(call)
+    with pytest.raises(OSError, match="Input/output"):
+        write_file(disk, tmp_path / "file", [b"new"])
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("file", b"old")]
 
 
 class NamingDisk(FakeDisk):

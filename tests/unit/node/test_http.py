@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kvwal.cluster.token import Token
-from kvwal.node.health import OPEN, Access, application
+from kvwal.node.health.http import OPEN, HttpAccess, application
 
 TOKEN = "a-token-for-prometheus"
 FAR, NEAR = "10.0.0.9", "127.0.0.1"
@@ -18,7 +18,7 @@ async def figures() -> bytes:
     return b"kvwal_figures 1"
 
 
-def ask(access: Access, path: str, host: str, authorization: str | None = None) -> tuple[int, bytes]:
+def ask(access: HttpAccess, path: str, host: str, authorization: str | None = None) -> tuple[int, bytes]:
     """Status and body of an answer to a caller at `host`."""
     heard: list[dict[str, Any]] = []
     headers = [] if authorization is None else [(b"authorization", authorization.encode())]
@@ -38,7 +38,7 @@ def ask(access: Access, path: str, host: str, authorization: str | None = None) 
     return heard[0]["status"], heard[1]["body"]
 
 
-CLOSED = Access(Token(TOKEN, "the test's"), closed=True)
+CLOSED = HttpAccess(Token(TOKEN, "the test's"), closed=True)
 
 
 @pytest.mark.parametrize("authorization", [None, "", "Bearer", "Bearer ", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x"])
@@ -57,7 +57,7 @@ def test_a_request_with_the_token_or_from_this_machine_reads_all(host: str, auth
 
 
 def test_a_cluster_with_a_token_and_none_for_http_answers_this_machine_only() -> None:
-    closed = Access(None, closed=True)
+    closed = HttpAccess(None, closed=True)
     assert ask(closed, "/metrics", FAR, "Bearer ")[0] == 401
     assert ask(closed, "/metrics", FAR, "Bearer None")[0] == 401
     assert ask(closed, "/metrics", NEAR)[0] == 200

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from kvwal.node.health import NodeStatus, Phase
-from kvwal.node.metrics import MOST, REST, Metrics, bounded
+from kvwal.node.health.metrics import MOST, REST, Metrics, bounded
+from kvwal.node.health.status import NodeStatus
+from kvwal.node.lifecycle import Lifecycle, Phase
 from kvwal.ports.descriptors import Budget
 
 
@@ -72,7 +73,10 @@ class Stub:
 
 def test_a_node_without_descriptors_is_not_ready_and_says_why() -> None:
     def node_status(free: int) -> NodeStatus:
-        return NodeStatus(Stub(free), Stub(free), Metrics(), phase=Phase.SERVING)  # type: ignore[arg-type]
+        lifecycle = Lifecycle()
+        for phase in (Phase.RECOVERING, Phase.WAITING, Phase.COPYING, Phase.SERVING):
+            lifecycle.to(phase)
+        return NodeStatus(Stub(free), Stub(free), Metrics(), lifecycle, lambda: None)  # type: ignore[arg-type]
 
     assert node_status(500).ready()[0]
     ready, told = node_status(100).ready()

@@ -14,7 +14,7 @@ from kvwal.log.appender import Appender
 from kvwal.log.files.format import Header
 from kvwal.ports.disk import OS_DISK, Space
 from kvwal.ports.space import DiskSpace, default_reserve
-from kvwal.store.maintenance import Maintenance
+from kvwal.store.expiry import ExpirySweep
 from tests.support.archive.archiver import InProcess, business, coverage_of
 from tests.support.disk.faults import FakeClock, FakeDisk, open_aio, open_store
 
@@ -172,10 +172,10 @@ def test_a_store_that_ran_full_frees_space_without_being_told(tmp_path: Path, mo
 def test_a_sweep_that_fails_does_not_end_the_upkeep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It hands over deletes like any producer, and so gets the same errors."""
 
-    async def overloaded(maintenance: Maintenance) -> None:
+    async def overloaded(sweep: ExpirySweep) -> None:
         raise Overloaded("the log writer is behind")
 
-    monkeypatch.setattr(Maintenance, "_sweep", overloaded)
+    monkeypatch.setattr(ExpirySweep, "run", overloaded)
     monkeypatch.setattr("kvwal.archiver.remote.Child", InProcess)
 
     async def main() -> None:

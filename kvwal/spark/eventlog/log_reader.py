@@ -87,7 +87,7 @@ class LogReader:
         """
         before, done, in_progress = self.events, 0, True
         while True:
-            # Asked before the lines are read: a log or file that is finished by then is read to its end.
+            # Both are asked before the lines are read, so a log or file that is finished by now is read to its end.
             in_progress_now, files = self._log.in_progress(), self._log.files()
             if self._file is None and not self._begin(files):
                 break

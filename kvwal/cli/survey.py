@@ -1,4 +1,4 @@
-"""What the machine says of a root: who holds a lock, what stands in its folders, whose files they are, the room on the disk."""
+"""Survey of a root: the holders of locks, the folders of logs, the owners of files, the space on the disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from archive.layout import Place, check_name
-from kvwal.cli.commands.store import BENCH
 from kvwal.errors import InvalidName
 from kvwal.history.restore import STAGE as RESTORING
 from kvwal.log.files.names import LOCK, LOCKS
@@ -20,40 +19,42 @@ from kvwal.scrub.diagnose import NOTE, OK, PROBLEM, Finding
 from kvwal.scrub.repair import STAGE as SAVING
 from kvwal.scrub.units import size
 
+BENCH_PREFIX = ".bench-"
+"""Start of the name of the folder in which `bench` measures."""
 LITTLE_FREE = 1 << 30
 """Usable bytes below which a disk counts as nearly full: a large segment, its successor and a snapshot."""
 
 
 class Survey(NamedTuple):
-    """The logs under a root, and what else was found on the way to them."""
+    """The logs under a root, and the findings of the walk to them."""
 
     places: list[Place]
     findings: list[Finding]
 
 
 def lock_holder(root: Path, folder: Path) -> str:
-    """Who holds the lock of the log in `folder`, as the holder wrote it there; empty where nobody does. Looking takes no lock."""
+    """The holder of the lock on the log in `folder`, in its own words; empty for a free lock. Takes no lock itself."""
     path = folder / LOCK
     if not is_held(path, root / LOCKS):
         return ""
-    return path.read_text().strip() or "a process that has not said who it is"
+    return path.read_text().strip() or "a process that left no note"
 
 
 def survey(root: Path) -> Survey:
-    """Every folder that can hold a log, four levels down, and a finding for all that has no business there."""
-    found: list[tuple[str, ...]] = [()]
+    """Every folder that can hold a log, four levels down, and a finding for each file or folder that does not belong there."""
+    folders: list[tuple[str, ...]] = [()]
     findings: list[Finding] = []
     for level in range(len(Place._fields)):
         deeper: list[tuple[str, ...]] = []
-        for parts in found:
+        for parts in folders:
             for name in _names(root.joinpath(*parts), findings):
                 path = root.joinpath(*parts, name)
                 hidden = level == 0 and name[0] in "_."
-                said = _at_root(path) if hidden else _misplaced(path)
-                findings += [said] if said is not None else []
-                deeper += [] if hidden or said is not None else [(*parts, name)]
-        found = deeper
-    return Survey([Place(*parts) for parts in found], findings)
+                finding = _at_root(path) if hidden else _misplaced(path)
+                findings += [finding] if finding is not None else []
+                deeper += [] if hidden or finding is not None else [(*parts, name)]
+        folders = deeper
+    return Survey([Place(*parts) for parts in folders], findings)
 
 
 def _names(folder: Path, findings: list[Finding]) -> list[str]:
@@ -67,13 +68,13 @@ def _names(folder: Path, findings: list[Finding]) -> list[str]:
 
 
 def _at_root(path: Path) -> Finding | None:
-    """What is left of a command that was killed. Other names with `_` or `.` in front are passed over, as everywhere."""
+    """A finding for the folder of an unfinished command. Other names that begin with `_` or `.` are ignored, as everywhere."""
     if path.name in (RESTORING, SAVING):
         what = "restore" if path.name == RESTORING else "repair"
         return Finding(
             NOTE, str(path), f"a {what} was not finished here, or is under way.", "Run it again, or delete it."
         )
-    if path.name.startswith(BENCH):
+    if path.name.startswith(BENCH_PREFIX):
         return Finding(NOTE, str(path), "a bench was not finished here, or is under way.", "Delete it.")
     return None
 
@@ -89,24 +90,24 @@ def _misplaced(path: Path) -> Finding | None:
 
 
 def check_owners(about: str, folder: Path) -> Iterator[Finding]:
-    """Files of a log that its store may not be allowed to open: of another user than the folder, or open to everybody."""
-    found = {path: state for path in (folder, *sorted(folder.iterdir())) if (state := _state(path)) is not None}
-    owner = found[folder].st_uid
-    others = [path.name for path, state in found.items() if state.st_uid != owner]
+    """Findings for files of a log that its store may not be allowed to open, or that every user may write."""
+    states = {path: state for path in (folder, *sorted(folder.iterdir())) if (state := _state(path)) is not None}
+    owner = states[folder].st_uid
+    others = [path.name for path, state in states.items() if state.st_uid != owner]
     if others:
         text = f"{_some(others)} of another user than the folder (user {owner}): the store may not be able to open it."
         yield Finding(PROBLEM, about, text, f"chown {owner} the files: somebody ran kvwal here as another user.")
-    closed = [path.name for path in found if not os.access(path, os.R_OK | os.W_OK) and path.exists()]
+    closed = [path.name for path in states if not os.access(path, os.R_OK | os.W_OK) and path.exists()]
     if closed:
         text = f"user {os.geteuid()} may not read and write {_some(closed)}."
         yield Finding(NOTE, about, text, "Nothing, if the store runs as another user; else mend owner and mode.")
-    public = [path.name for path, state in found.items() if state.st_mode & stat.S_IWOTH]
+    public = [path.name for path, state in states.items() if state.st_mode & stat.S_IWOTH]
     if public:
         yield Finding(NOTE, about, f"everybody on this machine may write {_some(public)}.", "chmod o-w the files.")
 
 
 def _state(path: Path) -> os.stat_result | None:
-    """None for a file that a store at work took away meanwhile."""
+    """State of a file; None if a running store deleted the file meanwhile."""
     try:
         return path.lstat()
     except FileNotFoundError:
@@ -118,7 +119,7 @@ def _some(names: list[str]) -> str:
 
 
 def check_disk(root: Path) -> Iterator[Finding]:
-    """The room on the disk, as writes see it: without the reserve."""
+    """Findings for the space on the disk, as writes see it: without the reserve."""
     about = "disk"
     flags = os.statvfs(root)
     if flags.f_flag & os.ST_RDONLY:

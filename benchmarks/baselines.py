@@ -1,4 +1,4 @@
-"""The baselines: the least that any program must do for the same outcome, written as plainly as Python allows."""
+"""The baselines: the plainest Python program with the same result."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ import msgspec
 
 from benchmarks.harness import peak_memory
 
-LOOP_BYTES = 140  # what one entry with a value of 100 bytes takes in a log
+ENTRY_BYTES = 140  # the size in a log of an entry with a value of 100 bytes
 BLOCK = struct.Struct("<IIBBH")  # docs/format/segment.md
 HEADER, ENTRIES = 1, 2
 
 
-def bare_appends(folder: Path, seconds: float, size: int = LOOP_BYTES) -> float:
-    """Appends of `size` bytes, each made durable by fdatasync, to a file that grows: how many a second."""
+def bare_appends(folder: Path, seconds: float, size: int = ENTRY_BYTES) -> float:
+    """Appends a second of `size` bytes to a growing file, each made durable by fdatasync."""
     data = os.urandom(size)
     path = folder / "bare.log"
     file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_TRUNC)
     try:
         count, started = 0, time.perf_counter()
-        while (spent := time.perf_counter() - started) < seconds:
+        while (elapsed := time.perf_counter() - started) < seconds:
             os.write(file, data)
             os.fdatasync(file)
             count += 1
-        return count / spent
+        return count / elapsed
     finally:
         os.close(file)
         path.unlink()
 
 
 class Record(msgspec.Struct, array_like=True, gc=False):
-    """An entry as the bare loop decodes it."""
+    """An entry, as the baseline decodes it."""
 
     key: bytes
     key_class: str
@@ -48,7 +48,7 @@ class Record(msgspec.Struct, array_like=True, gc=False):
 
 
 def bare_recovery(folder: str) -> dict[str, float]:
-    """Map every segment under `folder`, checksum, decode, and keep the last value and timestamp of every key."""
+    """Map, checksum and decode every segment under `folder`, and keep the last value and timestamp of every key."""
     started = time.perf_counter()
     table: dict[bytes, tuple[bytes, int]] = {}
     decode = msgspec.msgpack.Decoder(list[Record]).decode
@@ -61,7 +61,7 @@ def bare_recovery(folder: str) -> dict[str, float]:
 
 
 def bare_segment(view: memoryview, table: dict[bytes, tuple[bytes, int]], decode: object) -> None:
-    """One segment into the table."""
+    """Decode one segment into the table."""
     offset = 0
     while offset + BLOCK.size <= len(view):
         length, _, kind, _, _ = BLOCK.unpack_from(view, offset)

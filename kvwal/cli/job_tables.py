@@ -1,0 +1,205 @@
+"""Tables of Spark applications: rows and sheets of applications, jobs, stages, reads and writes, and streaming batches."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from rich.text import Text
+
+from kvwal.cli.tables import Cell, Sheet, columns
+from kvwal.cli.text import visible
+from kvwal.scrub.units import size
+from kvwal.spark.queries import ApplicationDetail, RecordedApplication
+from kvwal.spark.records import Access, Application, Job, Stage, Totals
+
+_RAISED = re.compile(r"^[ \t]*[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*", re.MULTILINE)
+_COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "RUNNING": "yellow", "DETACHED": "cyan", "KILLED": "red"}
+SKEWED = 3.0
+"""Slowest task over the median task of a stage, from which the figure is highlighted."""
+JOBS = columns(
+    "", "status", "?started", ">duration", "?>stages", "?>tasks", ">rows in", "?>in", ">rows out", "?>out", "what"
+)
+_TIMES = (">median", "?>p95", ">max", ">skew")
+_STAGES = columns(
+    "stage", "?>job", "?status", ">duration", ">tasks", *_TIMES, "?>read", "?>written", "?>spilled", "what"
+)
+_ACCESSES = columns("?>sql", "jobs", "", "what", "where", ">rows", ">bytes", "?>files", "?for")
+_BATCHES = columns(
+    "query", ">batch", "?at", ">duration", ">rows in", ">rows/s", ">state rows", "?watermark", "?offsets"
+)
+
+
+def status_cell(status: str) -> Text:
+    """A status in its colour."""
+    return Text(visible(status), style=_COLOURS.get(status, ""))
+
+
+def time_text(moment: int) -> str:
+    """A time in unix milliseconds as text: UTC to the second; empty for 0."""
+    return datetime.fromtimestamp(moment / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ") if moment else ""
+
+
+def duration_text(duration_ms: int) -> str:
+    """A duration in milliseconds as text with its unit."""
+    if duration_ms < 60_000:
+        return f"{duration_ms / 1_000:.1f} s" if duration_ms >= 1_000 else f"{duration_ms} ms"
+    minutes = duration_ms // 60_000
+    return (
+        f"{minutes // 60} h {minutes % 60:02} min"
+        if minutes >= 60
+        else f"{minutes} min {duration_ms % 60_000 // 1_000:02} s"
+    )
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
+
+
+def gist(message: str) -> str:
+    """The line of an error's message that names the error: the first line, or the last error of a Python traceback."""
+    raised = _RAISED.findall(message) if "Traceback (most recent call last)" in message else []
+    return raised[-1].strip() if raised else _first_line(message)
+
+
+def indent(text: str) -> str:
+    """Text with every line indented, for the terminal."""
+    return "\n".join(f"    {visible(line)}" for line in text.splitlines())
+
+
+def _totals(totals: Totals) -> tuple[str, str, str, str, str]:
+    tasks = f"{totals.tasks:,}" + (f" ({totals.failed} failed)" if totals.failed else "")
+    return (
+        tasks,
+        f"{totals.input_rows:,}",
+        size(totals.input_bytes),
+        f"{totals.output_rows:,}",
+        size(totals.output_bytes),
+    )
+
+
+def application_row(found: RecordedApplication) -> tuple[Cell, ...]:
+    """The row of one application in a table with the columns `JOBS`."""
+    app = found.app
+    return (
+        found.prefix,
+        status_cell(app.status),
+        time_text(app.started),
+        duration_text(app.duration_ms),
+        f"{app.stages:,}",
+        *_totals(app),
+        app.name,
+    )
+
+
+def job_row(job: Job) -> tuple[Cell, ...]:
+    """The row of one job in a table with the columns `JOBS`. Its stages: how many ran, of how many it needed."""
+    stages = f"{len(job.ran)}/{len(job.stages)}"
+    title = job.description or job.name
+    batch = "" if job.batch is None else f", batch {job.batch}"
+    return (
+        f"  job {job.id}",
+        status_cell(job.status),
+        time_text(job.started),
+        duration_text(job.duration_ms),
+        stages,
+        *_totals(job),
+        title + batch,
+    )
+
+
+def application_sheet(found: RecordedApplication) -> Sheet:
+    """The facts about one application, a row each."""
+    app: Application = found.app
+    sheet = Sheet(columns("", ""))
+    facts: dict[str, Cell] = {
+        "application": f"{app.name} ({found.prefix})",
+        "status": Text.assemble(status_cell(app.status), f", exit code {app.exit_code}" if app.exit_code else ""),
+        "ran": f"{time_text(app.started)} for {duration_text(app.duration_ms)}, by {app.user}, Spark {app.spark_version}",
+        "jobs": f"{app.jobs:,} ({app.jobs_failed} failed), {app.stages:,} stages ({app.stages_failed} failed), "
+        f"{app.tasks:,} tasks ({app.failed} failed), {app.sql:,} SQL executions",
+        "cost": f"{duration_text(app.run_ms)} in tasks, {duration_text(app.gc_ms)} in garbage collection, "
+        f"{size(app.spill_disk_bytes)} spilled, {size(app.shuffle_write_bytes)} shuffled",
+        "missing": " and ".join(
+            part for part, count in ((f"{app.dropped:,} events that Spark dropped", app.dropped),
+                                     (f"{app.damaged:,} damaged lines", app.damaged)) if count
+        ),
+    }  # fmt: skip
+    for name, fact in facts.items():
+        if fact:
+            sheet.add_row(name, fact)
+    return sheet
+
+
+def jobs_sheet(detail: ApplicationDetail) -> Sheet:
+    """The jobs of one application."""
+    sheet = Sheet(JOBS, "Jobs")
+    for job in detail.jobs:
+        sheet.add_row(*job_row(job))
+    return sheet
+
+
+def stages_sheet(detail: ApplicationDetail) -> Sheet:
+    """The stages of one application, each with the title of its job."""
+    sheet = Sheet(_STAGES, "Stages (skew: slowest task over the median)")
+    titles = {job.id: job.description for job in detail.jobs}
+    for stage in detail.stages:
+        sheet.add_row(*_stage_row(stage), titles.get(-1 if stage.job is None else stage.job) or stage.name)
+    return sheet
+
+
+def _stage_row(stage: Stage) -> tuple[Cell, ...]:
+    number = f"{stage.id}.{stage.attempt}" if stage.attempt else str(stage.id)
+    skew = f"{stage.skew:.1f}" if stage.skew else ""
+    moved = (
+        stage.input_bytes + stage.shuffle_read_bytes,
+        stage.output_bytes + stage.shuffle_write_bytes,
+        stage.spill_disk_bytes,
+    )
+    return (
+        number,
+        "" if stage.job is None else str(stage.job),
+        status_cell(stage.status),
+        duration_text(stage.duration_ms),
+        _totals(stage)[0],
+        *map(duration_text, (stage.task_median_ms, stage.task_p95_ms, stage.task_max_ms)),
+        Text(skew, style="yellow" if stage.skew >= SKEWED else ""),
+        *map(size, moved),
+    )
+
+
+def reads_and_writes_sheet(detail: ApplicationDetail) -> Sheet:
+    """The tables and files that the SQL executions of one application read and wrote."""
+    sheet = Sheet(_ACCESSES, "Read and written")
+    parents = {sql.root for sql in detail.sql if sql.root != sql.id}  # their parts have the counters
+    for sql in detail.sql:
+        if sql.id in parents:
+            continue
+        jobs = ",".join(map(str, sql.jobs))
+        for direction, accesses in (("reads", sql.reads), ("writes", sql.writes)):
+            for access in accesses:
+                sheet.add_row(str(sql.id), jobs, direction, *_access_row(access), _first_line(sql.description))
+    return sheet
+
+
+def _access_row(access: Access) -> tuple[str, ...]:
+    rows, files = [f"{number:,}" if number >= 0 else "" for number in (access.rows, access.files)]
+    return (
+        access.what,
+        _first_line(access.where),
+        rows,
+        size(access.bytes) if access.bytes >= 0 else "",
+        files,
+    )
+
+
+def batches_sheet(detail: ApplicationDetail) -> Sheet:
+    """The streaming batches of one application."""
+    sheet = Sheet(_BATCHES, "Streaming batches")
+    for batch in detail.batches:
+        offsets = ", ".join(f"{source['start'] or '-'} → {source['end']}" for source in batch.sources)
+        sheet.add_row(
+            batch.name or batch.query, str(batch.batch), batch.at, duration_text(batch.duration_ms), f"{batch.input_rows:,}",
+            f"{batch.processed_rows_per_second:,.0f}", f"{batch.state_rows:,}", batch.watermark, offsets,
+        )  # fmt: skip
+    return sheet

@@ -1,0 +1,81 @@
+"""Tasks that a member runs for a client: transactions of several keys, and history requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hazelcast.client import HazelcastClient
+from hazelcast.future import Future as HazelcastFuture
+from hazelcast.serialization.api import IdentifiedDataSerializable, ObjectDataOutput
+
+from kvwal.cluster.requests import Question, encode
+from kvwal.entry import Entry, encode_entries
+from kvwal.ports.clock import SYSTEM
+
+FACTORY = 27510
+"""Hazelcast's number for the classes of kvwal."""
+_TRANSACTIONS = "kvwal"
+_HISTORY = "kvwal.questions"
+"""An executor apart from that of transactions, because a history request keeps its thread for seconds."""
+
+
+def send_transaction(client: HazelcastClient, map_name: str, entries: list[Entry]) -> HazelcastFuture[Any]:
+    """Send the changes of several keys of a map to a random member, which applies all of them or none.
+
+    The member answers when each change is in a log and in memory.
+    """
+    transaction_id = f"{SYSTEM.random_bits(128):032x}"
+    task = _TransactionTask(map_name, transaction_id, entries)
+    return client.get_executor(_TRANSACTIONS).execute_on_key_owner(transaction_id, task)
+
+
+def ask_history(client: HazelcastClient, question: Question) -> HazelcastFuture[Any]:
+    """Ask a random member for a map's past: each member can read the archive of all logs.
+
+    The answer is a block of entries, as bytes.
+    """
+    return client.get_executor(_HISTORY).execute_on_key_owner(f"{SYSTEM.random_bits(64):x}", _HistoryTask(question))
+
+
+class _MemberTask(IdentifiedDataSerializable):
+    """A task of one of kvwal's Java classes. A client writes it, and never reads one."""
+
+    CLASS_ID: int
+    """The number of the Java class among those of kvwal."""
+
+    def get_factory_id(self) -> int:
+        return FACTORY
+
+    def get_class_id(self) -> int:
+        return self.CLASS_ID
+
+    def read_data(self, object_data_input: Any) -> None:
+        raise NotImplementedError
+
+
+class _TransactionTask(_MemberTask):
+    """See RunTransaction.java."""
+
+    CLASS_ID = 1
+
+    def __init__(self, map_name: str, transaction_id: str, entries: list[Entry]) -> None:
+        self._map_name = map_name
+        self._transaction_id = transaction_id
+        self._changes = encode_entries(entries)
+
+    def write_data(self, object_data_output: ObjectDataOutput) -> None:
+        object_data_output.write_string(self._transaction_id)
+        object_data_output.write_string(self._map_name)
+        object_data_output.write_byte_array(bytearray(self._changes))
+
+
+class _HistoryTask(_MemberTask):
+    """See HistoryRequests.java."""
+
+    CLASS_ID = 10
+
+    def __init__(self, question: Question) -> None:
+        self._encoded = encode(question)
+
+    def write_data(self, object_data_output: ObjectDataOutput) -> None:
+        object_data_output.write_byte_array(bytearray(self._encoded))

@@ -1,0 +1,128 @@
+"""Membership of a member that serves: it keeps its record of the members, archives for others, and leaves in order."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from kvwal.cluster.membership import LocalMembership
+from kvwal.cluster.rejoin import WINDOW_MS
+from kvwal.errors import ClusterUnreachable
+from kvwal.node.adapters.archive_requests import Archiving, not_archived
+from kvwal.node.adapters.membership import Membership
+from kvwal.node.adapters.quorum_membership import QuorumMembership
+from kvwal.node.adapters.status_exchange import StatusExchange
+from kvwal.ports.clock import Clock
+from kvwal.ports.logger import get_logger
+from kvwal.ports.tasks import Workers
+
+T = TypeVar("T")
+
+_POLL_SECONDS = 0.1
+_WITHDRAW_SECONDS = 3.0
+
+
+class ServingMembership:
+    """One serving member among the others. Used on the node's event loop. `living` is how many members there were at the last
+    `look`, 0 before."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        quorum_membership: QuorumMembership,
+        record: LocalMembership,
+        statuses: StatusExchange,
+        archiving: Archiving,
+        clock: Clock,
+        workers: Workers,
+    ) -> None:
+        self.living = 0
+        self._membership = membership
+        self._quorum_membership = quorum_membership
+        self._record = record
+        self._statuses = statuses
+        self._archiving = archiving
+        self._clock = clock
+        self._workers = workers
+        self._apart_since = record.apart
+        self._logger = get_logger(__name__).bind(node=membership.own.name)
+
+    async def look(self) -> None:
+        """Put members that joined on record, archive if another member asks for it, and publish the own status. To be called
+        every moment."""
+        statuses = await self._statuses.all()
+        await self._record.keep(statuses)
+        await self._note_apart(apart=self._quorum_membership.lacks(statuses))
+        await self._run(self._quorum_membership.look)
+        self._archiving.answer(statuses)
+        self.living = len(statuses)
+        await self._statuses.publish()
+
+    @property
+    def apart_ms(self) -> int:
+        """Since when, in unix ms, this member may have been alone before it was away, as far as its record knows; else now."""
+        return self._apart_since or self._clock.wall_ms()
+
+    def note_compared(self) -> None:
+        """Note that this member's log was compared with the memory of the others: see `Rejoin`."""
+        self._apart_since = 0
+
+    async def all_archive(self, *, within: float = math.inf) -> None:
+        """Returns when the archive has everything that the logs of all living members held when this was called.
+
+        `ArchiveError`, which names the members that are not done, if that takes more than `within` seconds.
+        """
+        until = self._clock.elapsed() + within
+        number = self._archiving.ask(self._clock.wall_ms(), await self._statuses.all())
+        while lacking := self._archiving.lacking(
+            number, await self._statuses.all(), await self._run(self._membership.names)
+        ):
+            if self._clock.elapsed() > until:
+                raise not_archived(lacking, within)
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def nothing_is_missing(self, *, within: float) -> bool:
+        """Whether every member on record is there, and the archive has everything that their logs held when this was called. No
+        member can bring an older entry later. `ArchiveError` if that takes more than `within` seconds."""
+        if not self._record.alone:
+            if not self._record.members.keys() <= await self._run(self._membership.names):
+                return False
+            await self.all_archive(within=within)
+        return True
+
+    async def may_go(self, *, at_least: int = 1) -> bool:
+        """See `QuorumMembership.may_go`."""
+        return self._quorum_membership.may_go(await self._statuses.all(), at_least=at_least)
+
+    async def withdraw(self) -> None:
+        """Leave the quorum, if the others can be told in time."""
+        until = self._clock.elapsed() + _WITHDRAW_SECONDS
+        try:
+            while not await self._run(partial(self._quorum_membership.leave, await self._statuses.all())):
+                if self._clock.elapsed() > until:
+                    break
+                await self._statuses.publish()
+                await asyncio.sleep(_POLL_SECONDS)
+            else:
+                return
+        except ClusterUnreachable as error:
+            self._logger.warning("the other members could not be asked", error=str(error))
+        self._logger.warning(
+            "the others were not told in time that this member leaves: they expect it, as if it was killed"
+        )
+
+    async def _note_apart(self, *, apart: bool) -> None:
+        """Put on record, durably, since when an expected member is out of sight. A member that ends meanwhile compares its log
+        from there on."""
+        since = self._record.apart
+        if apart and not since:
+            since = self._clock.wall_ms() - WINDOW_MS
+        elif not apart and not self._apart_since:
+            since = 0
+        await self._record.note_apart(since)
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        return await self._workers.run(call)
