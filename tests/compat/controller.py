@@ -15,13 +15,14 @@ import socket
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from uuid import uuid4
 
 TESTS = Path(__file__).resolve().parent.parent
-FIRST_PORT = 5701
-MOST_MEMBERS = 5
+PORTS = range(5701, 5706)
+"""Where a client without configuration looks for members, and where members look for each other."""
 _XML = '<hazelcast xmlns="http://www.hazelcast.com/schema/config">{}</hazelcast>'
 _UUID = "result = '' + instance_0.getCluster().getLocalMember().getUuid();"
 _PROPERTY = re.compile(r'<property name="(hazelcast\.[^"]+)">\s*(.*?)\s*</property>', re.DOTALL)
@@ -59,13 +60,19 @@ class Member:
             self.process = subprocess.Popen(
                 own, cwd=log.parent, env=os.environ | path, stdout=subprocess.PIPE, stderr=errors, text=True
             )
+        # A test may time out here. No cluster knows the member yet, so nothing else would end it.
+        with ExitStack() as unready:
+            unready.callback(self.end, signal.SIGKILL)
+            self._wait_until_ready(log)
+            self.uuid = (self.run(_UUID).result or b"").decode()
+            unready.pop_all()
+
+    def _wait_until_ready(self, log: Path) -> None:
         assert self.process.stdout is not None
         while line := self.process.stdout.readline():
             if "is ready at" in line:
-                break
-        else:
-            raise RuntimeError(f"a member ended with {self.process.wait()}: {log.read_text()[-2000:]}")
-        self.uuid = (self.run(_UUID).result or b"").decode()
+                return
+        raise RuntimeError(f"a member ended with {self.process.wait()}: {_cause(log.read_text())}")
 
     def run(self, script: str) -> Response:
         """Run a script in the member."""
@@ -98,9 +105,9 @@ class _Members:
     def start(self) -> Member:
         """One more member, at the first port that is free."""
         taken = {member.port for member in self.running}
-        port = next(
-            port for port in range(FIRST_PORT, FIRST_PORT + MOST_MEMBERS) if port not in taken and _is_free(port)
-        )
+        port = next((port for port in PORTS if port not in taken and is_free(port)), None)
+        if port is None:
+            raise RuntimeError(f"no port is free for a member: {PORTS[0]} to {PORTS[-1]} are in use")
         self._ever += 1
         of_kind = self._node if os.environ["COMPAT_MEMBER"] == "node" else self._plain
         member = Member(port, of_kind(port), self.folder / f"{self._ever}.log")
@@ -145,8 +152,11 @@ class _Members:
 class HzRemoteController:
     """What the tests know as their remote controller."""
 
+    not_exited: ClassVar[set[HzRemoteController]] = set()
+
     def __init__(self, host: str, port: int) -> None:
         self._clusters: dict[str, _Members] = {}
+        self.not_exited.add(self)
 
     def createCluster(self, version: str | None, xml: str | None) -> Cluster:  # noqa: N802 - the tests call it so
         return self._create(str(uuid4()), xml)
@@ -199,12 +209,22 @@ class HzRemoteController:
         return self._clusters[cluster].running[int(number[1]) if number else 0].run(script)
 
     def exit(self) -> None:
-        """What a test left running goes."""
+        """End the members that a test left running."""
         for cluster in list(self._clusters):
             self.terminateCluster(cluster)
+        self.not_exited.discard(self)
 
 
-def _is_free(port: int) -> bool:
+def _cause(log: str) -> str:
+    """The last exception that a member logged, on one line, and the end of its log."""
+    named = [
+        line.strip() for line in log.splitlines() if re.match(r"\s*(Caused by: )?[\w.$]+(Exception|Error)\b", line)
+    ]
+    return "\n".join([*named[-1:], log[-2000:]])
+
+
+def is_free(port: int) -> bool:
+    """Whether nothing listens at the port."""
     with socket.socket() as link:
         link.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         return link.connect_ex(("127.0.0.1", port)) != 0

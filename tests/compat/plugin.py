@@ -27,7 +27,34 @@ def _module(name: str, **has: Any) -> None:
 _module("tests.hzrc", __path__=[])
 _module("tests.hzrc.client", HzRemoteController=HzRemoteController)
 _module("tests.hzrc.ttypes", Lang=Lang, Response=Response)
-_module("mock", version_info=(5, 0, 0), **vars(__import__("unittest.mock").mock))
+_MOCK = vars(__import__("unittest.mock").mock)
+_module("mock", __path__=[], version_info=(5, 0, 0), **_MOCK)
+_module("mock.mock", **_MOCK)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Any:
+    """Ends the members that the test started for itself: unittest runs no tearDown when setUp fails."""
+    of_class = set(HzRemoteController.not_exited)
+    try:
+        return (yield)
+    finally:
+        _exit(HzRemoteController.not_exited - of_class)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Any:
+    """Ends the members of a class after its last test: unittest runs no tearDownClass when setUpClass fails."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or nextitem.parent is not item.parent:
+            _exit(set(HzRemoteController.not_exited))
+
+
+def _exit(controllers: set[HzRemoteController]) -> None:
+    for controller in controllers:
+        controller.exit()
 
 
 @pytest.hookimpl(hookwrapper=True)

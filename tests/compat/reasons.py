@@ -40,10 +40,31 @@ REASONS = [
     ),
     Reason(
         "no XML",
-        "The test configures its members in XML: a map store, a lite member. A node has a file of its own.",
-        test=r"MapStoreTest|LiteMember",
+        "The test configures its members in XML: a map store, a lite member, ports. A node has a file of its own.",
+        test=r"MapStoreTest|LiteMember|AdvancedNetworkConfigTest",
+    ),
+    Reason(
+        "owner waits",
+        "The test drops the backups' answers to the client. The owner of a key waits for them itself:"
+        " [decision 0015](decisions/0015-owner-waits-for-backups.md).",
+        test=r"test_lost_backups_on_smart_mode_with_fail_on_indeterminate_operation_state",
+    ),
+    Reason(
+        "unknown outcome",
+        "The test kills the owner of a key and writes the key at once. A write on its way to a killed member may be in its log:"
+        " the client hears an error. [What a client hears](cluster-semantics.md#what-a-client-hears) says more.",
+        test=r"listener_test.py::ListenerRemoveMemberTest::test_remove_member_0_smart",
+    ),
+    Reason(
+        "own executor",
+        "The test expects no other objects than its own. A node lists `kvwal.members` too, the executor between the members.",
+        test=r"DistributedObjectsTest::test_get_distributed_objects",
     ),
 ]
+
+
+ENTERPRISE = re.compile(r"Enterprise license|Enterprise edition|licensed feature")
+"""In what a plain member fails with when a test asks for a feature of Hazelcast Enterprise."""
 
 
 def named(test: str, said: str) -> str | None:

@@ -1,25 +1,28 @@
 """`make compat CLIENT_TESTS=FOLDER`: runs the client's tests on a plain member and on a node, and writes docs/compatibility.md.
 
 FOLDER is a checkout of the client's sources, of the release that is installed here: the packages of the client carry no tests.
-Modules that were run before are not run again: `make compat AGAIN=1` forgets them. ARGS chooses modules by a part of their path.
+A module that was run to its end is not run again: `make compat AGAIN=1` forgets all. ARGS chooses modules: parts of their paths.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from compat import jars, table
+import pytest
+from compat import controller, jars, table
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOUND = ROOT / ".cache" / "compat" / "found"
 KINDS = ("plain", "node")
 PATIENCE_S = 120
 """For one test: a client waits for ever for members that listen elsewhere than its test had asked for in XML."""
+_COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 # Hazelcast sells what these need: their tests ask for a licence, and a plain member without one fails them as a node does.
 _LEFT_OUT = (
     "ssl_tests", "authentication_tests",
@@ -40,23 +43,42 @@ def report(kind: str, module: str) -> Path:
     return FOUND / kind / (module.removeprefix("tests/integration/").removesuffix(".py").replace("/", ".") + ".jsonl")
 
 
-def run(client: Path, kind: str, module: str) -> None:
-    """Run a module on members of a kind; an interrupted run leaves nothing."""
+def run(client: Path, kind: str, module: str) -> str | None:
+    """Run a module on members of a kind, and keep its report. A run that ended abnormally has none: its fault is returned."""
     done = report(kind, module)
     if done.exists():
-        return
+        return None
     done.parent.mkdir(parents=True, exist_ok=True)
-    begun = done.with_suffix(".begun")
+    begun, log = done.with_suffix(".begun"), done.with_suffix(".log")
     begun.unlink(missing_ok=True)
     begun.touch()
     path = os.pathsep.join([str(client), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
-    subprocess.run(
+    ended = run_session(
         [sys.executable, "-m", "pytest", "-q", "-p", "compat.plugin", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir",
-         str(client), "--tb=short", f"--timeout={PATIENCE_S}", module],
-        cwd=client, check=False, stdout=subprocess.DEVNULL,
-        env=os.environ | {"PYTHONPATH": path, "COMPAT_MEMBER": kind, "COMPAT_REPORT": str(begun)},
+         str(client), "--tb=short", f"--timeout={PATIENCE_S}", "--timeout-method=signal", module],
+        client, {"PYTHONPATH": path, "COMPAT_MEMBER": kind, "COMPAT_REPORT": str(begun)}, log,
     )  # fmt: skip
+    if ended not in _COMPLETE:
+        return f"{module} on {kind} members: pytest ended with {ended}, and its tests do not count. {log} says more."
     begun.rename(done)
+    return None
+
+
+def run_session(command: list[str], folder: Path, environment: dict[str, str], log: Path) -> int:
+    """Run a command in a session of its own, and kill what is left of the session when the command ends. Returns its exit code.
+
+    Members that outlive their tests hold the ports that the next module needs. What the command prints is kept in `log`.
+    """
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            command, cwd=folder, env=os.environ | environment, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        # The ended process is not collected yet, so the number of its group cannot have passed to another one.
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()
 
 
 def check(client: Path) -> str | None:
@@ -73,7 +95,9 @@ def check(client: Path) -> str | None:
 
 
 def main() -> int:
-    """0 when every difference has a named reason, 1 when one has none, 2 when something is missing."""
+    """0 when every difference has a named reason, 1 when one has none or a module was not run to its end, 2 when something is
+    missing.
+    """
     client, *chosen = sys.argv[1:] or [""]
     missing = check(Path(client).resolve()) if client else "Name the client's sources: make compat CLIENT_TESTS=FOLDER."
     if missing:
@@ -81,15 +105,27 @@ def main() -> int:
         return 2
     if os.environ.get("AGAIN"):
         shutil.rmtree(FOUND, ignore_errors=True)
+    if taken := [port for port in controller.PORTS if not controller.is_free(port)]:
+        print(
+            f"Port {taken[0]} is in use. The tests start members there: end the process that listens.", file=sys.stderr
+        )
+        return 2
+    # A terminated run ends like an interrupted one, and leaves no member behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     jars.bring()
     source = Path(client).resolve()
+    faults = []
     for module in modules(source):
         if not chosen or any(part in module for part in chosen):
             for kind in KINDS:
                 print(kind, module, flush=True)
-                run(source, kind, module)
+                if fault := run(source, kind, module):
+                    faults.append(fault)
     every = [report(KINDS[0], module).stem for module in modules(source)]
-    return table.write(FOUND, ROOT / "docs" / "compatibility.md", version("hazelcast-python-client"), every)
+    code = table.write(FOUND, ROOT / "docs" / "compatibility.md", version("hazelcast-python-client"), every)
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return 1 if faults else code
 
 
 if __name__ == "__main__":

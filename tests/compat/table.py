@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from compat.reasons import REASONS, named
+from compat.reasons import ENTERPRISE, REASONS, named
 
 _HEAD = """# Compatibility with Hazelcast's client tests
 
@@ -22,6 +22,7 @@ Two groups of tests are left out: the tests of TLS and authentication, which nee
 the client's asyncio face, which ask the same of members.
 
 {total} A difference is a test that passes on plain members and not on nodes.
+"needs Enterprise" marks a module of which each test asks a plain member for a feature of Hazelcast's Enterprise edition.
 
 | module | plain members | nodes | differences |
 |---|---|---|---|
@@ -30,12 +31,21 @@ _ABSENT = ("absent", "")
 
 
 class Module(NamedTuple):
-    """The tests of one module that passed on each kind, and what the differences are called: None has no name."""
+    """The tests of one module that passed on each kind, and what the differences are called: None has no name.
+
+    `needs_enterprise`: each of the tests failed on plain members, because these have no Enterprise license.
+    """
 
     name: str
     plain: int
     node: int
     differences: dict[str, str | None]
+    needs_enterprise: bool
+
+    @property
+    def compares_nothing(self) -> bool:
+        """No test passed on plain members, for another reason: the run says nothing of nodes."""
+        return not self.plain and not self.needs_enterprise
 
 
 def outcomes(file: Path) -> Iterator[tuple[str, str, str]]:
@@ -51,10 +61,12 @@ def outcomes(file: Path) -> Iterator[tuple[str, str, str]]:
 def compare(plain: Path, node: Path) -> Module:
     """One module, of both kinds."""
     passed = {test for test, outcome, _ in outcomes(plain) if outcome == "passed"}
+    failed = [said for _, outcome, said in outcomes(plain) if outcome == "failed"]
     there = {test: (outcome, said) for test, outcome, said in outcomes(node)}
     missing = sorted(test for test in passed if there.get(test, _ABSENT)[0] != "passed")
     differences = {test: named(test, there[test][1] if test in there else _of_class(test, there)) for test in missing}
-    return Module(plain.stem, len(passed), len(passed) - len(differences), differences)
+    unlicensed = bool(failed) and not passed and all(map(ENTERPRISE.search, failed))
+    return Module(plain.stem, len(passed), len(passed) - len(differences), differences, unlicensed)
 
 
 def _of_class(test: str, there: dict[str, tuple[str, str]]) -> str:
@@ -69,8 +81,7 @@ def page(modules: list[Module], version: str, left: list[str]) -> str:
     total = f"Of {plain:,} tests that pass on plain members {node:,} pass on nodes."
     lines = [_HEAD.format(version=version, total=total)]
     for module in modules:
-        counts = Counter(name or "**no name**" for name in module.differences.values())
-        lines.append(f"| {module.name} | {module.plain} | {module.node} | {_counted(counts)} |\n")
+        lines.append(f"| {module.name} | {module.plain} | {module.node} | {_summary(module)} |\n")
     everywhere = Counter(name for module in modules for name in module.differences.values())
     lines.append("\n| name | tests | reason |\n|---|---|---|\n")
     lines += [f"| {one.name} | {everywhere[one.name]} | {one.text} |\n" for one in REASONS if everywhere[one.name]]
@@ -79,7 +90,12 @@ def page(modules: list[Module], version: str, left: list[str]) -> str:
     return "".join([*lines, *_unnamed(modules)])
 
 
-def _counted(counts: Counter[str]) -> str:
+def _summary(module: Module) -> str:
+    if module.needs_enterprise:
+        return "needs Enterprise"
+    if module.compares_nothing:
+        return "**no test passes on plain members**"
+    counts = Counter(name or "**no name**" for name in module.differences.values())
     return ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "-"
 
 
@@ -91,11 +107,17 @@ def _unnamed(modules: list[Module]) -> Iterator[str]:
 
 
 def write(found: Path, to: Path, version: str, every: list[str]) -> int:
-    """Write the page, for those of `every` module that were run on both kinds; 0 when every difference has a name, else 1."""
+    """Write the page, for those of `every` module that were run on both kinds; 0 when every difference has a name, else 1.
+
+    A module of which no test passes on plain members gives 1 too, unless the tests need Enterprise.
+    """
     files = sorted((found / "plain").glob("*.jsonl"))
     modules = [compare(file, found / "node" / file.name) for file in files if (found / "node" / file.name).exists()]
     there = {module.name for module in modules}
     to.write_text(page(modules, version, [name for name in every if name not in there]))
     unnamed = list(_unnamed(modules))
     print(*unnamed, sep="", end="")
-    return 1 if unnamed else 0
+    empty = [module.name for module in modules if module.compares_nothing]
+    if empty:
+        print(f"No test passes on plain members: {', '.join(empty)}. Run these modules again.")
+    return 1 if unnamed or empty else 0
