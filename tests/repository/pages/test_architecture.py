@@ -50,7 +50,7 @@ def test_every_package_has_its_sentence() -> None:
     assert not [path for path, said in rows.items() if not said.strip()]
 
 
-@pytest.mark.parametrize("layer", [name for layer in contract() for name in layer])
+@pytest.mark.parametrize("layer", [name for layer in contract() for name in sorted(layer)])
 def test_every_layer_is_explained(layer: str) -> None:
     assert f"`{layer.replace('.', '/')}`" in PAGE
 
