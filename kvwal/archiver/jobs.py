@@ -152,13 +152,13 @@ class Failed(msgspec.Struct, tag=True):
         return error
 
 
-class Answers(msgspec.Struct, tag=True):
+class SeveralAnswers(msgspec.Struct, tag=True):
     """The answers to `Several`, in the order of its jobs."""
 
     answers: list[Archived | Failed]
 
 
-Answer = Checkpointed | Archived | Kept | Forgotten | Failed | Answers
+Answer = Checkpointed | Archived | Kept | Forgotten | Failed | SeveralAnswers
 
 
 def _all_errors(kind: type[KvwalError]) -> list[type[KvwalError]]:

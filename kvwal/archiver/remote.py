@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from kvwal.archiver.jobs import Answer, Answers, Archive, Failed, Job, Several, decode_answer, encode
+from kvwal.archiver.jobs import Answer, Archive, Failed, Job, Several, SeveralAnswers, decode_answer, encode
 from kvwal.errors import ArchiveError, KvwalError
 from kvwal.ports.processes import Child
 from kvwal.ports.tasks import Workers
@@ -72,7 +72,7 @@ class Archiver:
         jobs = [job for job, _ in batch]
         try:
             reply = await self._workers.run(lambda: self._ask(jobs[0] if len(jobs) == 1 else Several(jobs)))
-            answers = reply.answers if isinstance(reply, Answers) else [reply] * len(batch)
+            answers = reply.answers if isinstance(reply, SeveralAnswers) else [reply] * len(batch)
             for (_, future), answer in zip(batch, answers, strict=True):
                 future.set_result(answer)
         except KvwalError as error:

@@ -17,7 +17,6 @@ from archive.objects import Objects, open_objects
 from archive.reader import Coverage
 from kvwal.archiver.jobs import (
     Answer,
-    Answers,
     Archive,
     Archived,
     ArchiveTarget,
@@ -31,6 +30,7 @@ from kvwal.archiver.jobs import (
     Kept,
     SegmentRef,
     Several,
+    SeveralAnswers,
 )
 from kvwal.entry import DROPPED, TIMESTAMP_SHIFT, Decode, Entry, time_mark
 from kvwal.errors import ArchiveError, ArchiveGap, KvwalError
@@ -58,7 +58,7 @@ def _in_turn(calls: list[Callable[[], Archived | Failed]]) -> list[Archived | Fa
 def answer(job: Job, disk: Disk = OS_DISK, clock: Clock = SYSTEM, run: Run = _in_turn) -> Answer:
     """Do the job. An error of kvwal or of the operating system is an answer too. `run` does the jobs of `Several`."""
     if isinstance(job, Several):
-        return Answers(run([partial(_archived, archive_job, disk) for archive_job in job.jobs]))
+        return SeveralAnswers(run([partial(_archived, archive_job, disk) for archive_job in job.jobs]))
     try:
         if isinstance(job, Checkpoint):
             return _checkpoint(job, disk, clock)

@@ -2,7 +2,7 @@
 
 A flip may change nothing that is read (zeros behind a seal, stale bytes of a recycled file, an object that another one
 supersedes); then every value is right. Of a log that was not closed, a flip in the last group is cut as a crash's trace, and
-said: `torn` in the stats, and the evidence kept. Whatever is not as it was, `kvwal log verify` and `kvwal archive verify`
+said: `torn` in the stats, and the evidence kept. Of each change `kvwal log verify` and `kvwal archive verify`
 find. There are no overflow files in this version.
 
 KVWAL_SEED=N draws other flips.
@@ -88,7 +88,7 @@ def expected(built: Built) -> Expected:
 
 
 def judge(answer: tuple[str, Any], right: Any, cut: Any = None, torn: str = "") -> str:
-    """What became of the values; whatever is none of the three is silent."""
+    """What became of the values; a value that is none of the three is silent damage."""
     said, found = answer
     if said == "error":
         return LOUD
@@ -138,7 +138,7 @@ def in_the_archive(built: Built, expected: Expected, flip: Flip, *, deep: bool) 
 
 
 def check(flip: Flip, outcomes: set[str], found: bool) -> None:
-    """Nothing is silent, and verify finds whatever matters."""
+    """Nothing is silent, and verify finds all damage that matters."""
     where = f"{flip} (KVWAL_SEED={SEED})"
     assert outcomes <= {LOUD, CUT, RIGHT}, f"{where}: {outcomes}"
     assert found or outcomes == {RIGHT}, f"{where}: verify does not find what ends as {outcomes}"

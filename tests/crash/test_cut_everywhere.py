@@ -1,6 +1,6 @@
 """A cut at every byte of a log's last group: by truncation, by zeros from there on, by stale bytes from there on.
 
-What was durable before the group must be there, of the group each transaction whole or not at all, and whatever was cut must
+What was durable before the group must be there, of the group each transaction whole or not at all, and each cut must
 be kept.
 """
 

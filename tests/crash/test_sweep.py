@@ -1,6 +1,6 @@
 """A store's life (`tests.support.sweep.lifecycle`) is killed, or a call of it fails, at each system call that changes a disk.
 
-Whatever is left: every acknowledged transaction is there and whole, the archive has nothing wrong with it, and the next life
+In every state that is left, every acknowledged transaction is there and whole, the archive has no fault, and the next life
 goes on from there to its end and restores the same. An ordinary run of the tests draws some calls by chance, of each kind in
 each stage; `make sweep` takes every call in every mode.
 """
@@ -35,11 +35,11 @@ call is.
 WRITES = {"write", "pwrite64", "pwritev2", "fsync", "fdatasync", "ftruncate", "fallocate"}
 KINDS = WRITES | {"rename", "unlink", "link", "mkdir", "openat"}
 STAGES = {"open", "write", "checkpoint", "delta", "archive", "close", "rewrite", "gc", "restore", "lose", "take over"}
-Turn = dict[str, Any]
+SweepPoint = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def calls(tmp_path_factory: pytest.TempPathFactory) -> list[Turn]:
+def calls(tmp_path_factory: pytest.TempPathFactory) -> list[SweepPoint]:
     """The calls of a life that nobody hurts."""
     lacking = missing()
     if lacking:
@@ -48,7 +48,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> list[Turn]:
     return found
 
 
-def test_a_life_has_every_kind_of_call_in_every_stage(calls: list[Turn]) -> None:
+def test_a_life_has_every_kind_of_call_in_every_stage(calls: list[SweepPoint]) -> None:
     assert len(counted(calls, "program")) > 300
     assert {call["name"] for call in calls} == KINDS
     assert {call["stage"] for call in calls} >= STAGES
@@ -58,7 +58,7 @@ def test_a_life_has_every_kind_of_call_in_every_stage(calls: list[Turn]) -> None
 @pytest.mark.long
 @pytest.mark.timeout(7200 if ALL else 600)
 @pytest.mark.parametrize("mode", MODES)
-def test_a_life_is_hurt_at_every_call_that_changes_the_disk(mode: str, calls: list[Turn], tmp_path: Path) -> None:
+def test_a_life_is_hurt_at_every_call_that_changes_the_disk(mode: str, calls: list[SweepPoint], tmp_path: Path) -> None:
     known = counted(calls, mode)
     numbers = list(range(1, len(known) + MORE)) if ALL else drawn(known, mode)
     shares = [numbers[worker::WORKERS] for worker in range(WORKERS)]
@@ -79,16 +79,16 @@ def test_a_life_is_hurt_at_every_call_that_changes_the_disk(mode: str, calls: li
         Path(ALL, f"{mode}.json").write_text(json.dumps(Counter(turn["name"] for turn in turns)))
 
 
-def counted(calls: list[Turn], mode: str) -> list[Turn]:
+def counted(calls: list[SweepPoint], mode: str) -> list[SweepPoint]:
     """The calls that a mode counts: of both processes, or of the archiver's alone."""
     alone = mode in ("archiver", "both", "orphan")
     return [call for call in calls if call["alone"] == alone]
 
 
-def drawn(known: list[Turn], mode: str) -> list[int]:
+def drawn(known: list[SweepPoint], mode: str) -> list[int]:
     """One call of each kind in each stage, or in some of them."""
 
-    def which(call: Turn) -> tuple[str, str]:
+    def which(call: SweepPoint) -> tuple[str, str]:
         return call["name"], call["stage"]
 
     chance = random.Random(f"{SEED} {mode}")
@@ -97,7 +97,7 @@ def drawn(known: list[Turn], mode: str) -> list[int]:
     return sorted(chance.choice(group)["number"] for group in some)
 
 
-def report(mode: str, turns: list[Turn], of: int) -> None:
+def report(mode: str, turns: list[SweepPoint], of: int) -> None:
     """How many points were covered, and which."""
     again = "" if ALL else f", drawn with KVWAL_SEED={SEED}"
     kinds = Counter(turn["name"] for turn in turns)
@@ -106,7 +106,7 @@ def report(mode: str, turns: list[Turn], of: int) -> None:
     print(f"{mode}: in the stages ", *(f"{stage} ({count})" for stage, count in stages.items()))
 
 
-def wrongs(turns: list[Turn]) -> str:
+def wrongs(turns: list[SweepPoint]) -> str:
     """What was wrong, to be read."""
     found = [turn for turn in turns if turn["wrong"]]
     return "\n\n".join(
@@ -114,7 +114,7 @@ def wrongs(turns: list[Turn]) -> str:
     )
 
 
-def sweep(folder: Path, mode: str, shares: list[list[int]]) -> list[list[Turn]]:
+def sweep(folder: Path, mode: str, shares: list[list[int]]) -> list[list[SweepPoint]]:
     """A process for each share of the calls; what each turn found."""
     processes = []
     for worker, numbers in enumerate(shares):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 LIMITS = "tests/unit/cluster/test_clock_bounds.py"
-ELECTORATE = "tests/unit/cluster/test_quorum.py"
+QUORUM = "tests/unit/cluster/test_quorum.py"
 ARCHIVING = "tests/unit/cluster/test_archiving.py"
 RETURNING = "tests/unit/cluster/test_rejoin.py"
 
 MUTANTS = [
     Mutant(
-        "whoever takes a key over stamps by its own clock alone", 6, "kvwal/cluster/clock_bounds.py",
+        "a member that takes a key over stamps by its own clock alone", 6, "kvwal/cluster/clock_bounds.py",
         "        stamp = max(last + 1, self._floor, wall)\n", "        stamp = max(last + 1, wall)\n", LIMITS,
     ),
     Mutant(
@@ -22,11 +22,11 @@ MUTANTS = [
     Mutant(
         "half of the expected members is enough", 6, "kvwal/cluster/quorum.py",
         "        return 2 * len(set(self.names) & set(there)) > len(self.names)\n",
-        "        return 2 * len(set(self.names) & set(there)) >= len(self.names)\n", ELECTORATE,
+        "        return 2 * len(set(self.names) & set(there)) >= len(self.names)\n", QUORUM,
     ),
     Mutant(
         "who counts changes while a member goes by the list before", 6, "kvwal/cluster/quorum.py",
-        "    return all(known.get(name) == current.version", "    return any(known.get(name) == current.version", ELECTORATE,
+        "    return all(known.get(name) == current.version", "    return any(known.get(name) == current.version", QUORUM,
     ),
     Mutant(
         "one member that has archived counts for all", 6, "kvwal/node/adapters/archive_requests.py",
@@ -38,7 +38,7 @@ MUTANTS = [
         ARCHIVING,
     ),
     Mutant(
-        "what was archived for another member counts for whoever asks later", 6, "kvwal/node/adapters/archive_requests.py",
+        "what was archived for another member counts for a member that asks later", 6, "kvwal/node/adapters/archive_requests.py",
         "        asked = {s.name: s.asks for s in statuses if s.asks > self.answered.get(s.name, 0)}\n",
         "        asked = {s.name: s.asks for s in statuses if s.asks > max(self.answered.values(), default=0)}\n", ARCHIVING,
     ),

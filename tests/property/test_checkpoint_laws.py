@@ -1,4 +1,4 @@
-"""Whatever segments a checkpoint merges, in however many turns, and with whichever parts of the snapshot, it holds the latest
+"""A checkpoint of any segments, in any number of turns, with any parts of the snapshot, holds the latest
 entry of each identity, and every delete that may not go yet.
 """
 

@@ -1,4 +1,4 @@
-"""Memory under iterators: whatever is written meanwhile, each shows the moment at which it was made, in order."""
+"""Memory under iterators: each shows, under any writes, the moment at which it was made, in order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def live(model: dict[tuple[str, bytes], Entry], key_class: str | None, prefix: b
 
 @settings(max_examples=25)
 @given(st.integers(0, 1 << 32), st.sampled_from([5, 60, 3000]))
-def test_an_iterator_shows_its_moment_whatever_is_written_meanwhile(seed: int, keys: int) -> None:
+def test_an_iterator_shows_its_moment_under_later_writes(seed: int, keys: int) -> None:
     chance = random.Random(seed)
     state, model = State(lambda: NOW), dict[tuple[str, bytes], Entry]()
     going: list[tuple[Iterator[Entry], list[Entry], list[Entry]]] = []

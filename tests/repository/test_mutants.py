@@ -33,7 +33,7 @@ def test_every_promise_is_broken_by_some_mutant() -> None:
 
 
 def test_each_sync_is_left_out_by_a_mutant() -> None:
-    """Whoever adds an fsync shows that it is needed."""
+    """Each fsync has a mutant that shows the need for it."""
     left_out = set()
     for mutant in of_the_disk.MUTANTS:
         text = (ROOT / mutant.file).read_text()

@@ -60,13 +60,13 @@ class Ledger:
             self.is_durable()
 
     def clock_jumped(self) -> None:
-        """Whatever is under way may have seen the time before, or after."""
+        """A call under way may have seen the time before, or after."""
         wall = self.world.clock.wall_ms()
         for op in self.live.values():
             op.low = min(op.low, wall)
 
     def is_durable(self) -> None:
-        """Everything so far survives whatever comes, whatever the flush policy is."""
+        """Everything so far survives every later fault, under every flush policy."""
         self.is_durable_up_to(self.last_place)
 
     def is_durable_up_to(self, place: int) -> None:

@@ -244,7 +244,7 @@ class Life:
             except ArchiveError as error:
                 if isinstance(error, DAMAGE):
                     raise
-                self.world.met("upkeep by hand was tried again")
+                self.world.met("maintenance by hand was tried again")
         return await work()
 
     async def _close(self, store: aio.Store) -> None:

@@ -62,7 +62,7 @@ BAD: dict[str, tuple[list[Txn], list[Op], str]] = {
         [op(1, "put", 1, 2, key="a", writes={"a": "v1"}, outcome="refused")],
         "it was refused",
     ),
-    "nobody's write": (BOTH[:1], [], "nobody asked for it"),
+    "a write without a writer": (BOTH[:1], [], "nobody asked for it"),
     "a condition that did not hold": (
         BOTH,
         [PUT, op(2, "put_if_absent", 3, 4, key="a", writes={"a": "v2"}, answer=True)],

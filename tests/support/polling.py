@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 POLL_S = 0.05
-"""Between two questions: whoever is waited for needs the processor more than whoever waits."""
+"""Between two questions: the awaited process needs the processor more than the waiting one."""
 
 
 def until(look: Callable[[], T | None]) -> T:

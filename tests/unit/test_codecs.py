@@ -1,4 +1,4 @@
-"""What a codec takes comes back equal and of its type; whatever would not is refused before anything is written."""
+"""What a codec takes comes back equal and of its type; a value that would not is refused before anything is written."""
 
 from __future__ import annotations
 

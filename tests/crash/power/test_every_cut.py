@@ -15,7 +15,7 @@ from kvwal.entry import Entry, encode_entries
 from kvwal.log.appender import Appender
 from kvwal.log.files.preallocation import PreallocatedSegments
 from kvwal.ports.space import DiskSpace
-from tests.support.disk.cuts import FOLDER, Cuts, Told
+from tests.support.disk.cuts import FOLDER, AcknowledgedWrites, Cuts
 from tests.support.disk.durability import SECTOR
 from tests.support.disk.faults import FakeClock
 from tests.support.disk.lives import SETTINGS, Life
@@ -81,7 +81,7 @@ FLUSHES: list[Flush] = ["sync", "os", Interval(ms=3_600_000, bytes=1000)]
 @pytest.mark.parametrize("flush", FLUSHES, ids=["sync", "os", "interval"])
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
 def test_every_cut_of_a_script(script: Callable[[Life], None], flush: Flush, tmp_path: Path) -> None:
-    told, disk = Told(), MemoryDisk()
+    told, disk = AcknowledgedWrites(), MemoryDisk()
     cuts = Cuts(told)
     cuts.watch(disk)
     archive = tmp_path / "archive" if script is archives else None
@@ -95,7 +95,7 @@ def test_every_cut_of_a_script(script: Callable[[Life], None], flush: Flush, tmp
 
 def test_every_cut_after_a_snapshot_was_damaged(tmp_path: Path) -> None:
     """An archive that was never asked keeps the segments: they stand in for it."""
-    told, archive = Told(), tmp_path / "archive"
+    told, archive = AcknowledgedWrites(), tmp_path / "archive"
     life = Life(MemoryDisk(), told, archive=archive)
     life.open()
     for turn in range(2):
@@ -128,7 +128,7 @@ def test_a_spare_is_on_the_disk_before_it_is_used() -> None:
 
 def test_every_cut_of_a_group_of_several_blocks() -> None:
     """Each block is whole or not there, none without those before it; what follows the group says that it was durable."""
-    disk, told = MemoryDisk(), Told()
+    disk, told = MemoryDisk(), AcknowledgedWrites()
     disk.make_folders(FOLDER)
     cuts = Cuts(told)
     cuts.watch(disk)

@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from kvwal.errors import CommitUnknown, KvwalError
-from tests.support.disk.cuts import Cuts, Found, Told
+from tests.support.disk.cuts import AcknowledgedWrites, Cuts, Found
 from tests.support.disk.lives import Life
 from tests.support.disk.power import CALLS, Cut, MemoryDisk
 
@@ -26,7 +26,7 @@ LEAST_MOMENTS = 1000
 SCRIPTS = {"puts": PUTS, "rotates": ROTATES, "checkpoints": CHECKPOINTS}
 
 
-def live(disk: MemoryDisk, told: Told, script: Script) -> None:
+def live(disk: MemoryDisk, told: AcknowledgedWrites, script: Script) -> None:
     """A program that is told of every failure, and tries to go on."""
     life = Life(disk, told)
     with suppress(KvwalError):
@@ -38,7 +38,7 @@ def live(disk: MemoryDisk, told: Told, script: Script) -> None:
     life.end()
 
 
-def live_on(disk: MemoryDisk, told: Told, known: dict[int, Found]) -> Cuts:
+def live_on(disk: MemoryDisk, told: AcknowledgedWrites, known: dict[int, Found]) -> Cuts:
     """The next program on that disk, as the one before left it, and every cut of it."""
     cuts = Cuts(told, known=known)
     cuts.watch(disk)
@@ -58,7 +58,7 @@ def test_killed_anywhere_then_cut_anywhere(script: str) -> None:
     kills = moments = 0
     alive = False
     while not alive:
-        disk, told = MemoryDisk(), Told()
+        disk, told = MemoryDisk(), AcknowledgedWrites()
         left = kills
 
         def watch(disk: MemoryDisk = disk) -> None:
@@ -86,7 +86,7 @@ def test_failed_anywhere_then_cut_anywhere(script: str, name: str) -> None:
         failed = 1
         while failed:
             nth += 1
-            disk, told = MemoryDisk(), Told()
+            disk, told = MemoryDisk(), AcknowledgedWrites()
             disk.fail(call, nth, getattr(errno, name))
             live(disk, told, SCRIPTS[script])
             failed = disk.failed
@@ -101,7 +101,7 @@ def test_failed_anywhere_then_cut_anywhere(script: str, name: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("script", ["rotates", "checkpoints"])
 def test_cut_anywhere_then_written_to_then_cut_anywhere(script: str) -> None:
-    told, disk = Told(), MemoryDisk()
+    told, disk = AcknowledgedWrites(), MemoryDisk()
     first = Cuts(told)
     first.watch(disk)
     life = Life(disk, told, cuts=first)
@@ -113,15 +113,15 @@ def test_cut_anywhere_then_written_to_then_cut_anywhere(script: str) -> None:
     known = dict(first.known)
     moments = 0
     for key, possible in first.left.items():
-        moments += live_on(MemoryDisk(possible.image), Told(known[key].values), known).moments
+        moments += live_on(MemoryDisk(possible.image), AcknowledgedWrites(known[key].values), known).moments
     assert len(first.left) > LEAST
     assert moments > LEAST_MOMENTS
     print(f"{len(first.left)} cuts, and {len(known):,} states of {moments:,} moments after them")
 
 
-def unfinished() -> tuple[MemoryDisk, Told]:
+def unfinished() -> tuple[MemoryDisk, AcknowledgedWrites]:
     """A disk on which a program was killed in the middle of a group: all of it was there but its last sector."""
-    disk, told = MemoryDisk(), Told()
+    disk, told = MemoryDisk(), AcknowledgedWrites()
     life = Life(disk, told)
     life.open()
     life.put(a=1)

@@ -16,7 +16,7 @@ from kvwal.history.restore import STAGE, RestorePorts, restore_through
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import entry_decoder
 from kvwal.scrub.repair import look, repair
-from tests.support.disk.cuts import PLACE, ROOT, Model, Told, after_changes, cuts, recovered
+from tests.support.disk.cuts import PLACE, ROOT, AcknowledgedWrites, Model, after_changes, cuts, recovered
 from tests.support.disk.durability import Image
 from tests.support.disk.faults import FakeClock
 from tests.support.disk.lives import DRAWS, Life
@@ -29,7 +29,7 @@ EMPTY = Place("default", "local", "empty", "local")
 def written(archive: Path | None = None) -> MemoryDisk:
     """A log with two segments, archived if there is an archive."""
     disk = MemoryDisk()
-    life = Life(disk, Told(), archive=archive)
+    life = Life(disk, AcknowledgedWrites(), archive=archive)
     life.open()
     life.put(a=1, c=1)
     life.rotate()

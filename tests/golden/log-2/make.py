@@ -1,4 +1,4 @@
-"""How the files beside this one were made, once. They are never made again: whatever comes, this log must stay readable.
+"""How the files beside this one were made, once. They are never made again: every later version must read this log.
 
     PYTHONPATH=. python tests/golden/log-2/make.py
 

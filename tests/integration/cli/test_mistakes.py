@@ -67,11 +67,11 @@ def test_logs_of_several_namespaces_are_not_repaired_into_one_root(tmp_path: Pat
 
 
 def test_a_repair_of_several_namespaces_writes_nothing(tmp_path: Path) -> None:
-    root, into, doors = tmp_path / "data", tmp_path / "mended", RestorePorts(OS_DISK, SYSTEM)
+    root, into, ports = tmp_path / "data", tmp_path / "mended", RestorePorts(OS_DISK, SYSTEM)
     two_namespaces(root)
-    found = [look(doors, root, place, None, entry_decoder()) for place in find_places(OS_DISK, root)]
+    found = [look(ports, root, place, None, entry_decoder()) for place in find_places(OS_DISK, root)]
     with pytest.raises(ConfigError, match="cannot be repaired into one root at once; nothing was written"):
-        repair(doors, into, found, None, take_over=False)
+        repair(ports, into, found, None, take_over=False)
     assert not into.exists()
 
 

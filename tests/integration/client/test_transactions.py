@@ -1,4 +1,4 @@
-"""Several keys as one, from a client of the cluster: whole or absent, whoever is killed, and done once."""
+"""Several keys as one, from a client of the cluster: whole or absent when any process is killed, and done once."""
 
 from __future__ import annotations
 

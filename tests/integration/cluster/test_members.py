@@ -1,4 +1,4 @@
-"""Several members: what a client was told is done is there when one of them goes, in whatever way, and when it comes back."""
+"""Several members: what a client was told is done is there when one of them stops in any way, and when it comes back."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_maps_take_of_memory_is_told_with_the_copies(three: Cluster) -> Non
     assert until(lambda: found if sum(found := told()) == 600 and all(found) else None)
 
 
-def test_a_killed_member_is_no_error_to_whoever_puts_and_deletes_by_kvwal_connect(three: Cluster) -> None:
+def test_a_killed_member_is_no_error_for_puts_and_deletes_by_kvwal_connect(three: Cluster) -> None:
     members = [node.address for node in three.nodes]
     with kvwal.connect(members, cluster=CLUSTER) as store, ThreadPoolExecutor(IN_FLIGHT) as pool:
         writers = Writers(Connected(store, pool), "connected")
@@ -76,7 +76,7 @@ def test_a_killed_member_is_no_error_to_whoever_puts_and_deletes_by_kvwal_connec
 
 
 def test_a_change_that_a_backup_has_not_is_not_told_to_be_done(three: Cluster) -> None:
-    """Whatever the client: by default Hazelcast's own takes a change for done when a backup has been silent for five seconds."""
+    """For every client: by default Hazelcast's own takes a change for done when a backup has been silent for five seconds."""
     with three.client() as client:
         half = client.get_map("half")
         keys = [f"key-{number}" for number in range(60)]
@@ -236,8 +236,8 @@ def test_the_past_is_what_all_members_logged(three: Cluster) -> None:
 
 
 def values(jobs: Any, key: str) -> list[bytes]:
-    """What a key had, newest first. Whoever was killed, here or in a test before, may be adopted meanwhile: then what the key
-    had is logged once more."""
+    """What a key had, newest first. A member that was killed, here or in a test before, may be adopted meanwhile: then the
+    values of the key are logged once more."""
     return [value for value, _ in groupby(change.value for change in jobs.history(key))]
 
 

@@ -127,7 +127,7 @@ def test_tasks_during_a_close(tmp_path: Path) -> None:
 
 
 def test_a_second_close_waits_for_the_first(tmp_path: Path) -> None:
-    """Whoever comes back from `close` can open the store again, also if somebody else began to close it."""
+    """A caller whose `close` returned can open the store again, also if somebody else began to close it."""
     disk = FakeDisk()
     store = open_store(tmp_path, disk)
     jobs = store.map("jobs")
@@ -258,7 +258,7 @@ def test_a_map_keeps_its_store_open(tmp_path: Path) -> None:
     assert content(tmp_path) == {"a": 1}
 
 
-def test_a_close_that_fails_answers_whoever_still_waits(tmp_path: Path) -> None:
+def test_a_close_that_fails_answers_all_callers_that_wait(tmp_path: Path) -> None:
     """The seal of the last segment fails: what stands behind the close in the ring is refused, not forgotten."""
 
     async def main() -> None:

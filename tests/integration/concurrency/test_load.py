@@ -54,7 +54,7 @@ class Background:
             thread.join()
 
 
-def upkeep(store: kvwal.Store, stop: threading.Event) -> None:
+def maintain(store: kvwal.Store, stop: threading.Event) -> None:
     """Checkpoint and archive, one after the other, until it is told to stop; the last time after that."""
     last = False
     while not last:
@@ -80,7 +80,7 @@ def test_threads_and_tasks_on_the_synchronous_store(tmp_path: Path) -> None:
     with kvwal.open(root, archive=archive, settings=SMALL) as store:
         jobs = store.map("jobs")
         workers = [Worker(Blocking(jobs), str(number), seed, tally) for number in range(THREADS)]
-        others.start(lambda: upkeep(store, stop))
+        others.start(lambda: maintain(store, stop))
         mine = Background()
         for worker in workers:
             mine.start(lambda worker=worker: drive(worker.run(THREAD_STEPS, past=PAST)))  # type: ignore[misc]

@@ -154,7 +154,7 @@ def test_a_store_that_was_left_in_a_closed_loop_and_dropped_lets_go_of_its_lock(
 
 
 def test_a_loop_that_goes_down_in_the_middle_of_a_write(tmp_path: Path) -> None:
-    """The thread that writes ends what it does before the lock is let go of, and whoever still waits is told."""
+    """The thread that writes ends what it does before the lock is let go of, and callers that still wait get an error."""
     disk = FakeDisk()
     free_while_writing: list[bool] = []
 

@@ -61,7 +61,7 @@ class Program:
 
 @contextmanager
 def running(how: str, root: Path, *more: object) -> Iterator[Program]:
-    """The program, after some lines; killed at the end, whatever becomes of the test."""
+    """The program, after some lines; killed at the end of the test, also of a failed one."""
     program = Program(how, root, *more)
     try:
         program.read(LINES)

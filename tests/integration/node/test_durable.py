@@ -1,4 +1,4 @@
-"""What a client was told is done is there after a kill, in whatever way it was written; what was refused never is."""
+"""What a client was told is done is there after a kill, for every way to write it; what was refused never is."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def ended() -> dict[str, str]:
 
 @pytest.mark.parametrize("case", ["lost before it knew that memory is whole", "lost while it joins"])
 def test_a_member_that_joins_a_memory_with_a_hole_ends(ended: dict[str, str], case: str) -> None:
-    """Else whoever starts next would take its memory for whole, and the next adoption would log what is missing as deleted."""
+    """Else the next member to start would take this memory for whole, and adoption would log the missing entries as deleted."""
     assert ended[case].startswith(f"NotRecovered: {GONE}; nobody is to take what is missing here for absent.")
 
 

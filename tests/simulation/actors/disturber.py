@@ -1,4 +1,4 @@
-"""What befalls a store while it serves: upkeep by hand, a clock that is set, disks and buckets that fail, operators."""
+"""What befalls a store while it serves: maintenance by hand, a clock that is set, disks and buckets that fail, operators."""
 
 from __future__ import annotations
 

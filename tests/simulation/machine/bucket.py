@@ -124,7 +124,7 @@ class Bucket:
 
 
 class BucketFiles(AbstractFileSystem):  # type: ignore[misc]
-    """The bucket of whatever world is running, as fsspec shows one."""
+    """The bucket of the world that is running, as fsspec shows one."""
 
     protocol = "sim"
     cachable = False
@@ -150,7 +150,7 @@ class BucketFiles(AbstractFileSystem):  # type: ignore[misc]
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
         bucket = self._bucket
-        if start is not None:  # a part is read by whatever thread a library has for it: no time passes there
+        if start is not None:  # a part is read by a thread of the library: no time passes there
             return bucket.find(path).data[start:end]
         return bucket.request("get", path, lambda: bucket.find(path).data)
 

@@ -22,7 +22,7 @@ class Stuck(Exception):
 
 
 class Dead(BaseException):
-    """Raised in whatever a process was doing when it was killed. Nothing it still tries has any effect."""
+    """Raised in the call that a process was in when it was killed. Nothing it still tries has any effect."""
 
 
 class Job:

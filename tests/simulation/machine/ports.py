@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
 
-from kvwal.archiver.jobs import Answers, Checkpoint, Compact, Failed, Job, decode_job, encode
+from kvwal.archiver.jobs import Checkpoint, Compact, Failed, Job, SeveralAnswers, decode_job, encode
 from kvwal.archiver.work import answer
 from kvwal.log.reader import log_files
 from kvwal.store.options import Options
@@ -79,7 +79,7 @@ class Child:
             file.first > 1 for file in log_files(self._process.disk, Path(job.folder))[1]
         ):
             self._world.met("a snapshot had deltas")
-        for each in done.answers if isinstance(done, Answers) else [done]:
+        for each in done.answers if isinstance(done, SeveralAnswers) else [done]:
             if (
                 isinstance(each, Failed)
                 and each.error in ("CorruptLog", "ArchiveDamaged", "ArchiveGap")

@@ -2,7 +2,7 @@
 
 What it holds a cluster to:
 - what was acknowledged is there, until it is overwritten; what raised anything but `CommitUnknown` is not;
-- what was told to a reader is never taken back: reads of a key do not go back, whoever reads;
+- what was told to a reader is never taken back: reads of a key do not go back, for all readers together;
 - of several `put_if_absent` of one key one succeeds, and its value stays;
 - each success of a compare-and-set counts once;
 - keys that are written together hold the same.

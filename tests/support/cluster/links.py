@@ -132,7 +132,7 @@ class Round:
         return all(changed.get(f"key-{number}", 0) > mark for number in range(KEYS))
 
     def _bring_back(self, nodes: list[Node]) -> None:
-        """Whoever ended is started again; whoever is cut off still ends now, when it meets the others."""
+        """A member that ended is started again; a member that is still cut off ends now, when it meets the others."""
         while not self._are_together(nodes):
             for node in nodes:
                 self._note_end(node)

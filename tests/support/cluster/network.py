@@ -1,4 +1,4 @@
-"""A network of namespaces: each node has one of its own, all hang on one bridge, and so does whoever asks them.
+"""A network of namespaces: each node has one of its own, all hang on one bridge, and so do their clients.
 
 Links are cut by routes that lead nowhere, one direction at a time, so that a client still reaches nodes that do not reach each
 other. All of it ends with the test run, however that ends: what holds a namespace waits for its input to end.
@@ -96,7 +96,7 @@ class Network:
         self._switch.ip(f"link set dev {port} master bridge up")
 
     def cut(self, number: int, others: Sequence[int], *, one_way: bool = False, silent: bool = False) -> None:
-        """Nothing that `number` sends reaches the others any more; nor the other way round, unless `one_way`. Whoever sends is
+        """Nothing that `number` sends reaches the others any more; nor the other way round, unless `one_way`. The sender is
         told so by the kernel, unless `silent`."""
         self._each(
             "neigh replace {} lladdr 02:00:00:00:00:00 dev eth0" if silent else "route add blackhole {}",

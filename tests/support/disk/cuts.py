@@ -114,7 +114,7 @@ class Possible(NamedTuple):
     moment: str
 
 
-class Told:
+class AcknowledgedWrites:
     """The states that transactions made, one each, and up to which of them a caller was told that they are durable."""
 
     def __init__(self, *states: Model, acknowledged: int = 0) -> None:
@@ -140,7 +140,9 @@ class Told:
 class Cuts:
     """All that may be left of a disk, each once, with the narrowest bounds of all moments at which it may be left."""
 
-    def __init__(self, told: Told, *, damaged: bool = False, known: dict[int, Found] | None = None) -> None:
+    def __init__(
+        self, told: AcknowledgedWrites, *, damaged: bool = False, known: dict[int, Found] | None = None
+    ) -> None:
         """`damaged`: there is a file that is. `known` is what was recovered before."""
         self.told = told
         self.damaged = damaged

@@ -1,6 +1,6 @@
 """Programs that use one business on a disk that forgets, one after the other: each may be killed, and the power be cut.
 
-Whatever the flush policy, all that was written is durable after a rotation, a checkpoint, an archive run and a close.
+Under every flush policy, all that was written is durable after a rotation, a checkpoint, an archive run and a close.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kvwal.errors import CommitUnknown, KvwalError
 from kvwal.ports.clock import Clock
 from kvwal.store.sync import WritableStore
 from kvwal.structures.map import Map
-from tests.support.disk.cuts import ROOT, Cuts, Model, Told
+from tests.support.disk.cuts import ROOT, AcknowledgedWrites, Cuts, Model
 from tests.support.disk.faults import FakeClock, make_options
 from tests.support.disk.power import MemoryDisk
 
@@ -46,7 +46,7 @@ class Life:
     """
 
     def __init__(
-        self, disk: MemoryDisk, told: Told, *, number: int = 1, flush: Flush = "sync", archive: Path | None = None,
+        self, disk: MemoryDisk, told: AcknowledgedWrites, *, number: int = 1, flush: Flush = "sync", archive: Path | None = None,
         cuts: Cuts | None = None,
     ) -> None:  # fmt: skip
         clock = FakeClock()
@@ -66,7 +66,7 @@ class Life:
         self._moment()
 
     def put(self, force: bool = False, **values: Any) -> None:
-        """Values of one transaction; None deletes; `force` makes it durable whatever the policy. Of a write that raised only the
+        """Values of one transaction; None deletes; `force` makes it durable under every policy. Of a write that raised only the
         outcome of a `CommitUnknown` is unknown.
         """
         state: Model = {key: value for key, value in (self.told.states[-1] | values).items() if value is not None}

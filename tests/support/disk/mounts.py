@@ -45,12 +45,12 @@ def mount(kind: str, image: Path, folder: Path, size: int) -> None:
 
 
 def unmount(folder: Path) -> None:
-    """Unmount it; whoever still uses it is a test's mistake."""
+    """Unmount it; a process that still uses it is a test's mistake."""
     subprocess.run(["umount", str(folder)], check=True)
 
 
 def abort(folder: Path) -> None:
-    """Make an ext4 read-only under whoever writes to it, as the kernel does with a disk that fails."""
+    """Make an ext4 read-only under its writers, as the kernel does with a disk that fails."""
     subprocess.run(["mount", "-o", "remount,abort", str(folder)], check=False, stderr=subprocess.PIPE)
 
 

@@ -3,12 +3,12 @@
 The model, and why it is this one:
 
 - Bytes are durable after a `datasync` that returned. Of what was written since, each sector of 512 bytes shows any of its
-  versions, whatever the other sectors, files and names show; the size of the file likewise. Sectors are what disks write
+  versions, independent of the other sectors, files and names; the size of the file likewise. Sectors are what disks write
   whole; the kernel writes pages back in any order, and any number of times.
 - A `datasync` that failed leaves its pages clean: Linux does not write them again. A later one that returns says nothing of
   them until they are written anew.
 - Names are durable after `sync_folder` of their folder, those of new folders too. Of names changed since, each shows any of
-  its versions, whatever the others show. ext4 and XFS keep their order (one journal), which is among these states; btrfs,
+  its versions, independent of the others. ext4 and XFS keep their order (one journal), which is among these states; btrfs,
   whose log holds single names, and a file system without a journal do not, and POSIX promises nothing.
 - A rename never loses a file, in any of them. Within a folder it is one transaction of the journal: both halves or none.
   Between two folders the new name may be there before the old one is gone, never is neither; and a `sync_folder` says
@@ -324,7 +324,7 @@ class Cut:
 
 
 def _choices(root: Folder) -> Iterator[Choice]:
-    """All that a power cut decides, of whatever may be found below `root` after it."""
+    """All that a power cut decides of the files below `root`."""
     met: set[int] = set()
     waiting: list[Node] = [root]
     while waiting:

@@ -31,7 +31,7 @@ def say(what: object) -> None:
 
 
 def opened() -> kvwal.Store:
-    """The store, with segments so small that there is always something to do besides writing."""
+    """The store, with segments so small that maintenance always has something to do."""
     settings = kvwal.Settings(segment_bytes=64 << 10, archive_seconds=0.2, checkpoint_seconds=0.2)
     archive = sys.argv[3] if len(sys.argv) > 3 else None
     return kvwal.open(sys.argv[2], archive=archive, settings=settings)

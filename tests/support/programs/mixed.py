@@ -145,7 +145,7 @@ class Worker:
         self.increments[key] += 1
 
     async def _hold(self) -> None:
-        """Whoever puts the key holds the lock: nobody else does until it is removed, which only the holder can."""
+        """The process that puts the key holds the lock: no other does until it is removed, which only the holder can."""
         key = f"lock-{self._chance.randrange(LOCKS)}"
         if not await self._jobs.put_if_absent(key, self.name):
             return

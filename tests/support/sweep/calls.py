@@ -6,7 +6,7 @@
 The first lists the calls of a life that nobody hurts. The second hurts one life at each of the NUMBERs; one that ended before
 its turn came is the last. Each is a line of JSON on standard output.
 
-Modes: `program` kills the program, whoever made the call; the archiver's process then does what it has begun, and ends.
+Modes: `program` kills the program at a call of any process; the archiver's process then does what it has begun, and ends.
 `archiver` kills the archiver's process alone, `both` kills both, each at the archiver's own calls. `orphan` kills the program,
 and holds the archiver's call until somebody else has opened the store and lived a whole life in it. One in capitals is the errno
 with which the call fails (`EIO`).
@@ -48,7 +48,7 @@ WORDS = {"EIO": ("eio", "input/output error"), "ENOSPC": ("no space left", "disk
 """Of which an error says one that comes of this errno."""
 
 
-class Turn(NamedTuple):
+class SweepPoint(NamedTuple):
     """One try: which call it was, in which stage of the life, and what was wrong afterwards, if anything.
 
     `alone`: the number counts the calls of the archiver's process alone.
@@ -111,13 +111,13 @@ def assert_sound(base: Path) -> None:
     assert not findings, findings
 
 
-def one_turn(base: Path, mode: str, number: int) -> Turn:
+def one_turn(base: Path, mode: str, number: int) -> SweepPoint:
     """One life, hurt at its call `number`, which has no name if it ended before."""
     victim = Victim(base, mode)
     call = _reached(victim, number, of_archiver=mode in OF_THE_ARCHIVER)
     if call is None:
         assert_unhurt(victim)
-        return Turn(number, None, "", "")
+        return SweepPoint(number, None, "", "")
     turn = _named(number, call, victim, base)
     wrong: list[str | None] = []
     _hurt(call, mode, victim)
@@ -135,7 +135,7 @@ def one_turn(base: Path, mode: str, number: int) -> Turn:
     return turn._replace(wrong="\n".join(filter(None, wrong)) or None)
 
 
-def listed(base: Path) -> Iterator[Turn]:
+def listed(base: Path) -> Iterator[SweepPoint]:
     """The calls of a life that nobody hurts. Those of the archiver's process come twice, with either number."""
     victim = Victim(base, "list")
     of_archiver = 0
@@ -166,8 +166,8 @@ def ending(mode: str, code: int, told: list[str]) -> str | None:
     return None
 
 
-def _named(number: int, call: Call, victim: Victim, base: Path) -> Turn:
-    return Turn(number, call.name, call.path.removeprefix(f"{base}/"), victim.stage())
+def _named(number: int, call: Call, victim: Victim, base: Path) -> SweepPoint:
+    return SweepPoint(number, call.name, call.path.removeprefix(f"{base}/"), victim.stage())
 
 
 def _reached(victim: Victim, number: int, *, of_archiver: bool) -> Call | None:

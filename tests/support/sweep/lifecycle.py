@@ -1,8 +1,8 @@
 """A whole life of a store, small and always the same: what a sweep kills at each of its system calls.
 
 Open, write, fill segments, checkpoint, archive, recycle, write little above a large snapshot, merge deltas, rewrite, collect
-garbage, close, reopen, restore, lose the disk, take over. It can begin in whatever a killed run has left, as a program that an
-init system starts again.
+garbage, close, reopen, restore, lose the disk, take over. It can begin in the state that a killed run has left, like a
+program that an init system starts again.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Life:
         self._start = start
 
     def live(self) -> None:
-        """All of it, from whatever is there."""
+        """All of it, from the state that is there."""
         if (self._fresh / "default" / "local").exists():
             shutil.rmtree(self._fresh)
         if self._was_lost():
@@ -88,7 +88,7 @@ class Life:
             for stage in LITTLE:
                 self._write(store, stage)
                 self._ask("delta", store.checkpoint)
-            self._ask("upkeep", lambda: store._run(store._engine.businesses["b"].maintenance._compact))
+            self._ask("maintenance", lambda: store._run(store._engine.businesses["b"].maintenance._compact))
         self._compact()
         with self._open() as store:
             self._write(store, 5)

@@ -273,7 +273,7 @@ def launched(arguments: Sequence[str], names: Sequence[str]) -> Iterator[Launche
 
 
 def main() -> None:
-    """Hand the listener to whoever launches, and become the program."""
+    """Hand the listener to the launching process, and become the program."""
     fd, names, *arguments = sys.argv[1:]
     with socket.socket(fileno=int(fd)) as launcher:
         listener = watch_me(names.split(","))

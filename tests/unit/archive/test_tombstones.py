@@ -61,7 +61,7 @@ def snapshot(root: Path, node: str = "local") -> dict[bytes, bool]:
     return {entry.key: entry.deleted for block in found for entry in block}
 
 
-async def keeper_of(store: aio.Store) -> Any:
+async def maintenance_of(store: aio.Store) -> Any:
     return (await store._engine_now().business("b")).maintenance
 
 
@@ -103,7 +103,7 @@ def test_a_snapshot_leaves_out_what_no_other_node_needs(tmp_path: Path, clock: F
             await b.map("b").put("ended", 1, ttl=1)
             for key in ("of a", "of b"):
                 await b.map("b").delete(key)
-            maintenance = await keeper_of(b)
+            maintenance = await maintenance_of(b)
             for a_has_passed in (False, True):
                 clock.ms += 2 * HOUR_MS
                 clock.seconds += 700
@@ -139,7 +139,7 @@ def test_a_year_of_keys_that_come_and_go_leaves_nothing_behind(tmp_path: Path, c
         clock.ms += 4 * WEEK_MS
         clock.seconds += 700
         for store in stores.values():
-            maintenance = await keeper_of(store)
+            maintenance = await maintenance_of(store)
             await maintenance._compact()
             await maintenance.log.flush()
             await store.archive()

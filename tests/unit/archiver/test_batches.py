@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from kvwal.archiver.jobs import (
-    Answers,
     Archive,
     Archived,
     ArchiveTarget,
     Failed,
     SegmentRef,
     Several,
+    SeveralAnswers,
     decode_job,
     encode,
 )
@@ -53,7 +53,7 @@ class Slow:
             Failed("ConfigError", "bad", "") if name == "bad" else Archived(len(name), 0, [])
             for name in self.asked[-1]
         ]  # fmt: skip
-        return encode(Answers(found) if isinstance(wanted, Several) else found[0])
+        return encode(SeveralAnswers(found) if isinstance(wanted, Several) else found[0])
 
     def close(self) -> None:
         """Nothing to end."""
@@ -131,7 +131,7 @@ def test_several_logs_are_archived_side_by_side(tmp_path: Path) -> None:
 
 def test_a_failure_is_the_answer_of_its_own_job(tmp_path: Path) -> None:
     found = answer(Several([job("a"), job("b")]))
-    assert isinstance(found, Answers)
+    assert isinstance(found, SeveralAnswers)
     assert [type(each).__name__ for each in found.answers] == ["Failed", "Failed"]
 
 

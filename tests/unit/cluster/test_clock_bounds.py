@@ -1,4 +1,4 @@
-"""Limits of clocks: nobody stamps what was not told; whoever takes over stamps after whoever had it, however clocks differ."""
+"""Clock bounds: no member stamps above its published bound, and a new owner stamps after the old one, though clocks differ."""
 
 from __future__ import annotations
 

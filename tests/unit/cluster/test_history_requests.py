@@ -55,8 +55,8 @@ class Members:
     def peer(self, name: str) -> Peers:
         """One of them, as a member that asks and is asked."""
         peers = [Peer(other, other, "", "", "") for other in NAMES]
-        roster: Any = SimpleNamespace(own=peers[NAMES.index(name)], living=lambda: peers)
-        return Peers(None, roster, self.engine(name), self.workers, self.workers)
+        membership: Any = SimpleNamespace(own=peers[NAMES.index(name)], living=lambda: peers)
+        return Peers(None, membership, self.engine(name), self.workers, self.workers)
 
     def _ask(self, instance: object, member: str, text: bytes, millis: int) -> bytes | None:
         if member in self.gone:

@@ -116,7 +116,7 @@ def test_what_was_said_long_ago_is_no_witness() -> None:
     assert victims("oldest", THREE, first(THREE), [*reports, *old, *new]) == ["middle"]
 
 
-def test_whatever_is_cut_among_five_all_choose_alike() -> None:
+def test_all_members_choose_alike_for_every_cut_among_five() -> None:
     """Those who are to stay hear each other, and are more than half; whom none of them hears Hazelcast gives up in its time."""
     pairs = list(combinations(FIVE, 2))
     for count in range(1, 5):

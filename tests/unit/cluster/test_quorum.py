@@ -1,4 +1,4 @@
-"""Who counts when a cut cluster asks who may serve: whoever comes, goes and hears of it late, two halves never may."""
+"""Quorum rules of a cut cluster: with members that join, leave and hear of it late, never may two halves serve."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEEDS = 100
 
 
 class Agreed:
-    """Stands for what members tell each other: one electorate, and the last status of each, unless that was lost."""
+    """Stands for what members tell each other: one quorum, and the last status of each, unless that was lost."""
 
     def __init__(self) -> None:
         self.now: Quorum | None = None

@@ -43,7 +43,7 @@ class Logs:
         )
 
 
-class Held:
+class HeldEntries:
     """A memory, whose keys a client may keep locked."""
 
     def __init__(self, **held: str) -> None:
@@ -81,7 +81,7 @@ def logs(tmp_path: Path) -> Logs:
     return Logs(open_objects(str(tmp_path)))
 
 
-def returning(logs: Logs, memory: Held, *, logged_ago: int = 0) -> RejoinComparison:
+def returning(logs: Logs, memory: HeldEntries, *, logged_ago: int = 0) -> RejoinComparison:
     logged = NOW - logged_ago << TIMESTAMP_SHIFT
     return RejoinComparison(
         logs.objects, "ns", "local", BACK, memory, logged={"jobs": logged}, now_ms=NOW, skew_ms=SKEW_MS, mark=DROPPED,
@@ -89,7 +89,7 @@ def returning(logs: Logs, memory: Held, *, logged_ago: int = 0) -> RejoinCompari
     )  # fmt: skip
 
 
-def compare(logs: Logs, memory: Held) -> int:
+def compare(logs: Logs, memory: HeldEntries) -> int:
     """All of it, with nobody else about; how many changes were made."""
     found = returning(logs, memory)
     made = found.again(found.lock(found.suspects(NOW)))
@@ -102,7 +102,7 @@ def test_what_only_this_log_has_is_made_once_more(logs: Logs) -> None:
         if key != "put":
             logs.took(OTHER, 9000, key, "same" if key == "same" else "old")
         logs.took(BACK, 100, key, value)
-    memory = Held(changed="old", deleted="old", same="same")
+    memory = HeldEntries(changed="old", deleted="old", same="same")
     assert compare(logs, memory) == 3
     assert memory.text() == {"put": "new", "changed": "new", "same": "same"}
     assert compare(logs, memory) == 0
@@ -112,7 +112,7 @@ def test_what_only_this_log_has_is_made_once_more(logs: Logs) -> None:
 def test_what_another_log_has_newer_stays(logs: Logs, after: str | None) -> None:
     logs.took(BACK, 100, "key", "alone")
     logs.took(OTHER, 50, "key", after)
-    memory = Held(**({} if after is None else {"key": after}))
+    memory = HeldEntries(**({} if after is None else {"key": after}))
     assert compare(logs, memory) == 0
     assert memory.text().get("key") == after
 
@@ -120,7 +120,7 @@ def test_what_another_log_has_newer_stays(logs: Logs, after: str | None) -> None
 def test_a_value_that_no_log_explains_stays(logs: Logs) -> None:
     logs.took(OTHER, 9000, "key", "old")
     logs.took(BACK, 100, "key", "alone")
-    memory = Held(key="of somebody whose log is not in the archive")
+    memory = HeldEntries(key="of somebody whose log is not in the archive")
     assert compare(logs, memory) == 0
 
 
@@ -129,7 +129,7 @@ def test_what_a_log_shows_when_the_key_is_locked_counts(logs: Logs, after: str |
     """At the first look the archive did not have it yet, though memory did."""
     logs.took(BACK, 100, "key", "alone")
     logs.took(BACK, 100, "lacking", "alone")
-    memory = Held()
+    memory = HeldEntries()
     found = returning(logs, memory)
     suspects = found.suspects(NOW)
     left = found.lock(suspects)
@@ -141,7 +141,7 @@ def test_what_a_log_shows_when_the_key_is_locked_counts(logs: Logs, after: str |
 
 def test_what_memory_has_when_the_key_is_locked_counts(logs: Logs) -> None:
     logs.took(BACK, 100, "key", "alone")
-    memory = Held()
+    memory = HeldEntries()
     found = returning(logs, memory)
     suspects = found.suspects(NOW)
     memory.held["str", b"key"] = ("str", b"of a client")
@@ -150,7 +150,7 @@ def test_what_memory_has_when_the_key_is_locked_counts(logs: Logs) -> None:
 
 def test_what_a_call_that_heeds_no_lock_put_meanwhile_stays(logs: Logs) -> None:
     logs.took(BACK, 100, "key", "alone")
-    memory = Held()
+    memory = HeldEntries()
     found = returning(logs, memory)
     left = found.lock(found.suspects(NOW))
     memory.held["str", b"key"] = ("str", b"by put_all")
@@ -164,7 +164,7 @@ def test_what_a_destroyed_map_held_stays_away_and_what_came_later_does_not(logs:
     logs.took(OTHER, 900, "later", "old")
     logs.took(OTHER, 500, "", "", key_class=DROPPED)
     logs.took(BACK, 100, "later", "alone")
-    memory = Held()
+    memory = HeldEntries()
     assert compare(logs, memory) == 1
     assert memory.text() == {"later": "alone"}
 
@@ -173,14 +173,14 @@ def test_a_mark_of_what_ended_while_it_was_away_holds_nothing_else_down(logs: Lo
     logs.took(OTHER, 30_000, "", "", key_class=DROPPED)
     logs.took(BACK, 100, "late", "new")
     logs.took(BACK, 50, AWAY.decode(), "until and when", key_class=DROPPED)
-    memory = Held()
+    memory = HeldEntries()
     assert compare(logs, memory) == 1
     assert memory.text() == {"late": "new"}
 
 
 def test_a_map_that_is_destroyed_between_the_two_looks_gets_nothing(logs: Logs) -> None:
     logs.took(BACK, 100, "key", "alone")
-    memory = Held()
+    memory = HeldEntries()
     found = returning(logs, memory)
     left = found.lock(found.suspects(NOW))
     logs.took(OTHER, 50, "", "", key_class=DROPPED)
@@ -191,15 +191,15 @@ def test_what_it_logged_since_it_is_back_moves_nothing(logs: Logs) -> None:
     """Neither how far back it looks, nor what is compared: that came from a client, and memory has it or had it."""
     logs.took(BACK, 2 * WINDOW_MS, "alone", "alone")
     logs.took(BACK, 100, "since", "of a client that deleted it elsewhere")
-    found = returning(logs, Held(), logged_ago=2 * WINDOW_MS)
+    found = returning(logs, HeldEntries(), logged_ago=2 * WINDOW_MS)
     assert [suspect.mine.key for suspect in found.suspects(NOW)] == [b"alone"]
 
 
 @pytest.mark.parametrize("held", [{"key": "old"}, {}])
-def test_what_ends_may_have_ended_for_whoever_holds_it(logs: Logs, held: dict[str, str]) -> None:
+def test_an_expiring_entry_may_have_ended_for_its_holder(logs: Logs, held: dict[str, str]) -> None:
     logs.took(OTHER, 9000, "key", "old", ends=NOW + 5)
     logs.took(BACK, 100, "key", "alone")
-    memory = Held(**held)
+    memory = HeldEntries(**held)
     assert compare(logs, memory) == 1
     assert memory.text() == {"key": "alone"}
 
@@ -209,7 +209,7 @@ def test_an_entry_that_has_ended_is_not_made_again(logs: Logs) -> None:
     logs.took(OTHER, 9000, "was", "old")
     logs.took(BACK, 100, "was", "short", ends=NOW - 50)
     logs.took(BACK, 100, "lives", "long", ends=NOW + 9000)
-    memory = Held(was="old")
+    memory = HeldEntries(was="old")
     assert compare(logs, memory) == 2
     assert compare(logs, memory) == 0
     assert memory.text() == {"lives": "long"}
@@ -220,15 +220,15 @@ def test_how_far_back_it_looks(logs: Logs) -> None:
     logs.took(BACK, 3 * WINDOW_MS, "before", "alone")
     logs.took(BACK, 2 * WINDOW_MS, "long ago", "alone")
     logs.took(BACK, 100, "last", "alone")
-    assert [found.mine.key for found in returning(logs, Held()).suspects(NOW)] == [b"last"]
+    assert [found.mine.key for found in returning(logs, HeldEntries()).suspects(NOW)] == [b"last"]
     apart = NOW - 2 * WINDOW_MS - 1
-    assert {found.mine.key for found in returning(logs, Held()).suspects(apart)} == {b"long ago", b"last"}
+    assert {found.mine.key for found in returning(logs, HeldEntries()).suspects(apart)} == {b"long ago", b"last"}
 
 
 def test_a_key_that_a_client_keeps_locked_lets_the_others_go(logs: Logs) -> None:
     for key in ("a", "b", "c"):
         logs.took(BACK, 100, key, "alone")
-    memory = Held()
+    memory = HeldEntries()
     memory.of_client = ("str", b"b")
     found = returning(logs, memory)
     suspects = sorted(found.suspects(NOW))
@@ -239,4 +239,4 @@ def test_a_key_that_a_client_keeps_locked_lets_the_others_go(logs: Logs) -> None
 
 def test_a_member_without_a_log_of_it_has_nothing_to_compare(logs: Logs) -> None:
     logs.took(OTHER, 100, "key", "new")
-    assert returning(logs, Held(key="new")).suspects(NOW) == []
+    assert returning(logs, HeldEntries(key="new")).suspects(NOW) == []

@@ -1,4 +1,4 @@
-"""A checkpoint writes what has changed, and a snapshot of a base and deltas is one snapshot to whoever reads it."""
+"""A checkpoint writes what has changed, and a snapshot of a base and deltas is one snapshot to its readers."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def test_a_flipped_byte_in_any_field_of_a_header_is_damage(folder: Path, name: s
 def test_a_header_that_says_something_else_is_refused(
     folder: Path, tmp_path: Path, name: str, field: str, value: Any, error: type[KvwalError], says: str
 ) -> None:
-    """The block verifies: whoever wrote it meant it, so it is not the crc that finds it."""
+    """The block verifies: its writer meant it, so the crc does not find it."""
     if name == SNAPSHOT and field in ("first_sequence", "last_sequence"):
         (folder / FIRST).unlink()
     header_only(folder / name, field, value)

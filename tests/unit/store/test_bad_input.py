@@ -50,7 +50,7 @@ def header(**changes: object) -> Header:
     ],
 )  # fmt: skip
 def test_a_file_that_is_not_this_logs(tmp_path: Path, name: str, content: bytes, error: type[KvwalError]) -> None:
-    """The error names the file, or its folder, and the file stays as it is, whoever opens the store."""
+    """The error names the file, or its folder, and the file stays as it is in every way to open the store."""
     folder = log_folder(tmp_path, Place("default", "local", "b", "local"))
     folder.mkdir(parents=True)
     (folder / name).write_bytes(content)

@@ -169,7 +169,7 @@ def test_a_store_that_ran_full_frees_space_without_being_told(tmp_path: Path, mo
     asyncio.run(main())
 
 
-def test_a_sweep_that_fails_does_not_end_the_upkeep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_that_fails_does_not_end_the_maintenance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It hands over deletes like any producer, and so gets the same errors."""
 
     async def overloaded(sweep: ExpirySweep) -> None:

@@ -299,7 +299,7 @@ def test_a_damaged_end_is_not_passed_over(tmp_path: Path) -> None:
 def test_a_node_knows_by_times_whether_its_log_holds_something(
     entries: list[tuple[str, int, bool]], nothing: bool
 ) -> None:
-    """Whatever the order: a snapshot is sorted by key. What was put and deleted since may wait for a checkpoint."""
+    """In any order: a snapshot is sorted by key. What was put and deleted since may wait for a checkpoint."""
     state = RecoveryBuffer(lambda: 0, collects=False)
     for key, timestamp, deleted in entries:
         key_class = DROPPED if key == "mark" else "str"
@@ -308,7 +308,7 @@ def test_a_node_knows_by_times_whether_its_log_holds_something(
 
 
 def test_every_cut_of_a_log_that_goes_and_comes_back(tmp_path: Path) -> None:
-    """Whatever a power cut leaves, the log goes on where it ended, and never begins anew."""
+    """After every power cut the log goes on where it ended, and never begins anew."""
     disk, chance = MemoryDisk(), random.Random(0)
     images: dict[int, Image] = {}
     least = 0
