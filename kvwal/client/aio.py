@@ -80,7 +80,7 @@ class ClusterMap(asynchronous.Map):
         return None if value is None else make_entry(data, key_class, value)
 
     async def _answer(self, business: _Business, begin: Callable[[], HazelcastFuture[T]]) -> T:
-        self._here()
+        self._checked_loop()
         future: asyncio.Future[T] = self._loop.create_future()
 
         def answered(answer: HazelcastFuture[T]) -> None:
@@ -97,16 +97,16 @@ class ClusterMap(asynchronous.Map):
         when_done(begin(), answered, failed)
         return await future
 
-    async def _elsewhere(self, call: Callable[[], T]) -> T:
-        self._here()
+    async def _on_thread(self, call: Callable[[], T]) -> T:
+        self._checked_loop()
         return await self._cluster.workers.run(call)
 
     async def _run(self, consume: Callable[[Any], T], source: Any, *arguments: Any) -> T:
-        return await self._elsewhere(lambda: consume(source(*arguments) if arguments else source))
+        return await self._on_thread(lambda: consume(source(*arguments) if arguments else source))
 
     async def _open(self) -> Changes:
         link = self._cluster.link
-        self._business = business = await self._elsewhere(partial(_Business, link, self._name, self._loop))
+        self._business = business = await self._on_thread(partial(_Business, link, self._name, self._loop))
         self._reads = MapReads(business.state, business.codecs)
         self._changes = Changes(business)
         return self._changes
@@ -116,7 +116,7 @@ class ClusterMap(asynchronous.Map):
             raise StoreClosed(f"{self._name} is not open yet.", hint="Await one of its methods first.")
         return self._business
 
-    def _here(self) -> asyncio.AbstractEventLoop:
+    def _checked_loop(self) -> asyncio.AbstractEventLoop:
         if asyncio.get_running_loop() is not self._loop:
             raise WrongLoop(
                 "this map of a cluster belongs to another event loop; nothing was read or written.",

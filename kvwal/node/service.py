@@ -11,6 +11,7 @@ from typing import Any
 
 import jpype
 
+from archive.layout import Place
 from kvwal.cluster.clock_bounds import BoundedClock, ClockBounds
 from kvwal.cluster.map_names import flush_for, to_map
 from kvwal.cluster.membership import LocalMembership, MembershipFile
@@ -151,7 +152,7 @@ class Service:
     async def _may_forget(self) -> bool:
         return self._parts is not None and await self._parts.serving.nothing_is_missing(within=_FORGET_SECONDS)
 
-    def _memory(self, now: Now) -> RecoveryBuffer:
+    def _memory(self, place: Place, now: Now) -> RecoveryBuffer:
         return RecoveryBuffer(now, collects=self._is_alone())
 
     async def _start(self) -> ServingParts:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from archive.layout import Place
 from kvwal.archiver.remote import Archiver
 from kvwal.config import Settings
 from kvwal.hlc import HybridClock
@@ -13,6 +14,11 @@ from kvwal.log.log import Ports
 from kvwal.log.reader import Progress
 from kvwal.ports.logger import Logger
 from kvwal.structures.state import Now, State
+
+
+def embedded_memory(place: Place, now: Now) -> State:
+    """The memory of a business in an embedded store: all live entries, as encoded bytes."""
+    return State(now)
 
 
 class StoreContext(NamedTuple):
@@ -27,7 +33,7 @@ class StoreContext(NamedTuple):
     accept_clock: bool
     progress: Progress | None
     logger: Logger
-    memory: Callable[[Now], State] = State
+    memory: Callable[[Place, Now], State] = embedded_memory
     """Makes the memory of a business. In a node the entries live in Hazelcast, and this memory passes them on."""
     hybrid: Callable[[], HybridClock] = HybridClock
     """Makes the hybrid clock of a log."""

@@ -26,7 +26,7 @@ from kvwal.ports.logger import get_logger
 from kvwal.ports.processes import tell_if_forked
 from kvwal.ports.space import space_stats
 from kvwal.ports.tasks import ThreadWorkers
-from kvwal.store.context import StoreContext
+from kvwal.store.context import StoreContext, embedded_memory
 from kvwal.store.open_business import OpenBusiness, open_business
 from kvwal.store.options import Options
 from kvwal.store.retirement import Forgetting, Retirement
@@ -49,7 +49,7 @@ class Engine:
         options: Options,
         *,
         own_loop: bool,
-        memory: Callable[[Now], State] = State,
+        memory: Callable[[Place, Now], State] = embedded_memory,
         hybrid: Callable[[], HybridClock] = HybridClock,
         flush_of: Callable[[str], Flush] | None = None,
     ) -> None:

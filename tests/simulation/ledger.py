@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from archive.layout import Place
 from kvwal.entry import Entry
 from kvwal.structures.state import Now, State
 from tests.simulation.checker import check_calls, check_recovery
@@ -160,11 +161,10 @@ def to_found(entries: Sequence[Entry]) -> Found:
 class WatchedState(State):
     """Memory that tells its ledger what it takes over."""
 
-    def __init__(self, now: Now) -> None:
+    def __init__(self, place: Place, now: Now) -> None:
         super().__init__(now)
         process = PROCESS.get()
-        business = getattr(getattr(now, "__self__", None), "name", "")
-        self._ledger: Ledger | None = process.ledgers.get(business) if process is not None else None
+        self._ledger: Ledger | None = process.ledgers.get(place.business) if process is not None else None
 
     def clear(self) -> None:
         super().clear()
