@@ -30,7 +30,7 @@ from kvwal.log.recovery import RecoveryTarget, recover
 from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.inspect import examine
 from tests.support.disk import rot
-from tests.support.disk.rot import Answers, Built, RottenDisk, tried
+from tests.support.disk.rot import Built, ReadAnswers, RottenDisk, tried
 from tests.support.log.logs import PLACE, Writer
 
 SEED = int(os.environ.get("KVWAL_SEED", "1"))
@@ -60,11 +60,11 @@ class Flip(NamedTuple):
 class Expected(NamedTuple):
     """What every way of reading says as long as nothing is flipped; `cut` is what may be said of a cut `jobs`."""
 
-    logs: dict[str, Answers]
-    cut: Answers
+    logs: dict[str, ReadAnswers]
+    cut: ReadAnswers
     pasts: dict[str, dict[str, bytes]]
     merges: dict[str, list[Any]]
-    restored: Answers
+    restored: ReadAnswers
 
 
 @pytest.fixture(scope="module")

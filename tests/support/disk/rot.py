@@ -33,7 +33,7 @@ from tests.support.disk.power import MemoryDisk
 
 SETTINGS = kvwal.Settings(segment_bytes=64 << 10, archive_seconds=1e6, checkpoint_seconds=1e6)
 KEYS = 12
-SeveralAnswers = dict[str, Any]
+ReadAnswers = dict[str, Any]
 
 
 class Built(NamedTuple):
@@ -145,7 +145,7 @@ def heads(data: bytes, *, snapshot: bool) -> list[range]:
     ]
 
 
-def read_unlocked(built: Built, disk: RottenDisk, business: str) -> tuple[SeveralAnswers, str]:
+def read_unlocked(built: Built, disk: RottenDisk, business: str) -> tuple[ReadAnswers, str]:
     """All that a reader without the lock says of a business, and what of it it says is torn. The files are those of `disk`."""
     store = ReadOnlyStore(make_options(built.root, disk, archive=built.archive))
     said = store.stats()["businesses"][business]["local"]["torn"]
@@ -158,7 +158,7 @@ def read_past(built: Built, disk: RottenDisk, business: str) -> dict[str, bytes]
     return dict(store.map(business).at(built.moment).items())
 
 
-def read_opened(built: Built, disk: RottenDisk, business: str) -> tuple[SeveralAnswers, str]:
+def read_opened(built: Built, disk: RottenDisk, business: str) -> tuple[ReadAnswers, str]:
     """The same of a store that opens the log; what it says it cut it keeps."""
     store = open_writable(built.root, built.archive, disk)
     try:
@@ -171,7 +171,7 @@ def read_opened(built: Built, disk: RottenDisk, business: str) -> tuple[SeveralA
     return answers, said or ""
 
 
-def read_map(store: Store, business: str) -> SeveralAnswers:
+def read_map(store: Store, business: str) -> ReadAnswers:
     """What a map holds, and what it held."""
     found = store.map(business)
     return {"scan": dict(found.items()), "history": {key: found.history(key) for key in ("key-0", "key-7", "last")}}
@@ -183,7 +183,7 @@ def read_archive(built: Built, business: str) -> list[Any]:
     return list(merged.to_pylist())
 
 
-def restore_all(built: Built) -> SeveralAnswers:
+def restore_all(built: Built) -> ReadAnswers:
     """What a restore of all businesses brings back."""
     disk = RottenDisk()
     restore_through(

@@ -110,7 +110,7 @@ def member(folder: Path, work: Callable[[Engine, FakeClock], Awaitable[None]]) -
         options = make_options(
             folder / "root", archive=folder / "archive", node="b", clock=clock, start_archiver=lambda: InProcess("")
         )
-        engine = Engine(options, own_loop=True, memory=lambda now: RecoveryBuffer(now, collects=False))
+        engine = Engine(options, own_loop=True, memory=lambda place, now: RecoveryBuffer(now, collects=False))
         business = await engine.business("b")
         await _put(engine)
         await business.maintenance.archive()
