@@ -34,7 +34,7 @@ def test_two_of_three_serve_on(three: tuple[Cluster, Network], kind: str) -> Non
             writers.wait(1000)
             for number in range(ROUNDS):
                 how = list(How)[(number + list(KINDS).index(kind)) % len(How)]
-                outcomes.append(Round(cluster, network, writers, client).run(KINDS[kind], how))
+                outcomes.append(Round(cluster, network, writers).run(KINDS[kind], how))
                 print(f"{kind}: {outcomes[-1]}", flush=True)
         finally:
             writers.end()

@@ -125,21 +125,24 @@ def test_a_slow_link(three: tuple[Cluster, Network]) -> None:
 
 def test_a_member_that_has_all_in_memory_is_cut_off(tmp_path_factory: pytest.TempPathFactory) -> None:
     """It refuses, in a sentence, what the others serve; when they meet, it gives its memory up and starts anew. A client that
-    goes by what this one says of who is there would stay with it, and be refused, until then."""
+    goes by what this one says of who is there would stay with it, and be refused, until then. The oldest member would end."""
     with networked(tmp_path_factory.mktemp("whole"), 3, config="backups = 2\n" + SMALL) as (cluster, network):
-        lost = cluster.nodes[2]
-        with load(cluster, "whole", *cluster.nodes[:2]) as writers:
-            network.cut(3, [1, 2])
+        *others, lost = cluster.by_age()
+        number, *rest = (cluster.nodes.index(node) + 1 for node in (lost, *others))
+        with load(cluster, "whole", *others) as writers:
+            network.cut(number, rest)
             with lost.client() as client:
                 alone = client.get_map("whole").blocking()
                 told = ""
                 while "1 of the 3 members" not in told:
+                    assert lost.process is not None
+                    assert lost.process.poll() is None, lost.log.read_text()
                     try:
                         alone.get("key-1")
                     except HazelcastError as error:
                         told = str(error)
             writers.wait(1000)
-            network.heal(3, [1, 2])
+            network.heal(number, rest)
             assert lost.ended() == 3
             assert "meets them again" in lost.log.read_text()
             lost.start()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tests.support.cluster.network import Network
 from tests.support.cluster.nodes import Cluster, Node
@@ -65,17 +65,16 @@ class Outcome(NamedTuple):
 class Round:
     """Cuts links of three members that serve, watches them, heals the links, and has all three serve again."""
 
-    def __init__(self, cluster: Cluster, network: Network, writers: Writers, client: Any) -> None:
+    def __init__(self, cluster: Cluster, network: Network, writers: Writers) -> None:
         self._cluster = cluster
         self._network = network
         self._writers = writers
-        self._client = client
         self._ended: list[str] = []
         self._why: list[str] = []
 
     def run(self, links: tuple[Link, ...], how: How) -> Outcome:
         """One round."""
-        nodes = self._by_age()
+        nodes = self._cluster.by_age()
         began = time.monotonic()
         with self._cut(nodes, links, how):
             settled = self._looks(lambda: self._has_settled(nodes))
@@ -84,10 +83,6 @@ class Round:
             seconds = time.monotonic() - began
         self._bring_back(nodes)
         return Outcome(how, served, seconds, self._ended, self._why)
-
-    def _by_age(self) -> list[Node]:
-        hosts = {node.host: node for node in self._cluster.nodes}
-        return [hosts[member.address.host] for member in self._client.cluster_service.get_members()]
 
     @contextmanager
     def _cut(self, nodes: list[Node], links: tuple[Link, ...], how: How) -> Iterator[None]:

@@ -265,6 +265,13 @@ class Cluster:
         finally:
             client.shutdown()
 
+    def by_age(self) -> list[Node]:
+        """The nodes that serve, the oldest member first: it leads the others."""
+        nodes = {node.address: node for node in self.nodes}
+        with self.client() as client:
+            members = client.cluster_service.get_members()
+        return [nodes[f"{member.address.host}:{member.address.port}"] for member in members]
+
     def contents(self, name: str) -> dict[Any, Any]:
         """What a map holds."""
         with self.client() as client:
