@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import re
 import statistics
 from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from tests.repository.source import ROOT, committed
+from tests.repository.source import ROOT, committed, script
 
 SOURCES = "kvwal/node/java/src/"
 PATCHES = f"{SOURCES}patches/java/"
@@ -43,16 +41,6 @@ def uses() -> dict[str, set[str]]:
         code = FOREIGN_IMPORT.sub("", TEXT.sub('""', COMMENT.sub("", text)))
         found[name] = {simple[word] for word in words.findall(code)} - {name}
     return found
-
-
-def script(name: str) -> ModuleType:
-    """A script of deploy/ as a module."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "deploy" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_files_folders_and_lines_stay_small() -> None:
