@@ -9,18 +9,18 @@ from typing import Any
 THREADS = 8
 
 
-def at_once(call: Callable[[int], Any]) -> list[Any]:
-    """What `call` answers to each of THREADS threads that begin together."""
-    answers: list[Any] = [None] * THREADS
-    begin = threading.Barrier(THREADS)
+def at_once(call: Callable[[int], Any], threads: int = THREADS) -> list[Any]:
+    """The answers of `call` to each of so many threads, which begin together."""
+    answers: list[Any] = [None] * threads
+    begin = threading.Barrier(threads)
 
     def run(number: int) -> None:
         begin.wait()
         answers[number] = call(number)
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
+    running = [threading.Thread(target=run, args=(number,)) for number in range(threads)]
+    for thread in running:
         thread.start()
-    for thread in threads:
+    for thread in running:
         thread.join()
     return answers

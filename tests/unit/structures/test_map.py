@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, MutableMapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,32 +14,17 @@ import pytest
 import kvwal
 from kvwal.errors import CodecError, TooLarge
 from kvwal.structures.map import Map
+from tests.support import threads
 from tests.support.disk.faults import FakeDisk, open_store
 
 THREADS = 16
+at_once = partial(threads.at_once, threads=THREADS)
 
 
 @pytest.fixture
 def jobs(tmp_path: Path) -> Iterator[Map]:
     with kvwal.open(tmp_path, archive=None, flush="os") as store:
         yield store.map("jobs")
-
-
-def at_once(call: Callable[[int], Any]) -> list[Any]:
-    """What `call` answers to each of THREADS threads that begin together."""
-    answers: list[Any] = [None] * THREADS
-    begin = threading.Barrier(THREADS)
-
-    def run(number: int) -> None:
-        begin.wait()
-        answers[number] = call(number)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return answers
 
 
 def test_it_behaves_as_a_dict(jobs: Map) -> None:
