@@ -36,16 +36,12 @@ class ArchiveTarget(msgspec.Struct):
     """An archive, and one log in it. `options` may hold secrets, so they go through the pipe only."""
 
     url: str
-    place: tuple[str, str, str, str]
+    place: Place
     log_id: str
     options: dict[str, Any] = {}
 
-    def where(self) -> Place:
-        """The place of the log in the archive."""
-        return Place(*self.place)
-
     def __repr__(self) -> str:
-        return f"Target(url={self.url!r}, place={self.place!r})"
+        return f"ArchiveTarget(url={self.url!r}, place={self.place!r})"
 
 
 class Checkpoint(msgspec.Struct, tag=True):

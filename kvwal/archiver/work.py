@@ -104,7 +104,7 @@ def _tombstones(job: Checkpoint) -> Tombstones:
         return Tombstones(job.deletes_before)
     try:
         objects = open_target(job.shared)
-        others = others_of(objects, job.shared.where())
+        others = others_of(objects, job.shared.place)
     except (KvwalError, OSError):
         return Tombstones()
     before = min(job.deletes_before, others.passed)
@@ -123,7 +123,7 @@ def open_target(target: ArchiveTarget) -> Objects:
 
 def _archive(job: Archive, disk: Disk) -> Archived:
     objects = open_target(job.target)
-    place = job.target.where()
+    place = job.target.place
     registry.register(objects, place, job.target.log_id)
     covered = reader.coverage(objects, place, job.target.log_id)
     last, left_out = covered.last, 0
@@ -187,7 +187,7 @@ def _put(objects: Objects, target: ArchiveTarget, disk: Disk, decode: Decode, ba
     for ref in batch:
         numbered += enumerate(read_sealed(disk, ref.segment(), decode), ref.first)
     writer.put_segment(
-        objects, target.where(), Span(batch[0].first, batch[-1].last), to_table(numbered),
+        objects, target.place, Span(batch[0].first, batch[-1].last), to_table(numbered),
         log_id=target.log_id, previous_crc=batch[0].previous_crc, seal_crcs=[ref.crc for ref in batch],
     )  # fmt: skip
     return max(entry.timestamp for _, entry in numbered)
@@ -224,7 +224,7 @@ def _seed(job: Archive, disk: Disk, objects: Objects, decode: Decode, begins: in
     entries = [entry for block in snapshot.whole(decode) for entry in block]
     entries = entries or [time_mark(header.last_timestamp)]  # an object needs a row, and an empty snapshot has none
     writer.put_segment(
-        objects, job.target.where(), Span(1, header.last_sequence, header.last_timestamp),
+        objects, job.target.place, Span(1, header.last_sequence, header.last_timestamp),
         to_table([(header.last_sequence, entry) for entry in entries]),
         log_id=job.target.log_id, previous_crc=0, seal_crcs=[header.last_crc],
     )  # fmt: skip
@@ -233,12 +233,12 @@ def _seed(job: Archive, disk: Disk, objects: Objects, decode: Decode, begins: in
 
 def _forget(job: Forget) -> Forgotten:
     end = Ended(job.target.log_id, job.last_sequence, job.last_timestamp)
-    return Forgotten(forget(open_target(job.target), job.target.where(), end, DROPPED))
+    return Forgotten(forget(open_target(job.target), job.target.place, end, DROPPED))
 
 
 def _compact(job: Compact, clock: Clock) -> Kept:
     objects = open_target(job.target)
-    place = job.target.where()
+    place = job.target.place
     now = clock.wall_ms()
     written = compaction.rewrite(objects, place, now_ms=now, history_ms=job.history_ms)
     removed = compaction.gc(objects, place, now_ms=now, grace_ms=job.grace_ms)

@@ -92,7 +92,7 @@ class Maintenance:
             await self.log.rotate()
             async with self._turn:
                 self._check_open()
-                job = self._archive_job(ArchiveTarget(url, self._where(), self.log.log_id), self.log.sealed)
+                job = self._archive_job(ArchiveTarget(url, self.place, self.log.log_id), self.log.sealed)
                 return (await self._context.archiver.do(job, Archived)).left_out
 
     async def checkpoint(self) -> None:
@@ -283,7 +283,4 @@ class Maintenance:
         context = self._context
         if context.archive_url is None:
             return None
-        return ArchiveTarget(context.archive_url, self._where(), self.log.log_id, context.options)
-
-    def _where(self) -> tuple[str, str, str, str]:
-        return self.place.namespace, self.place.cluster, self.place.business, self.place.node
+        return ArchiveTarget(context.archive_url, self.place, self.log.log_id, context.options)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from archive.layout import Place
 from kvwal.archiver.jobs import (
     Archive,
     Archived,
@@ -30,7 +31,7 @@ from tests.support.disk.faults import make_options, open_store
 
 
 def job(name: str, size: int = 100) -> Archive:
-    target = ArchiveTarget("/nowhere", ("n", "c", name, "l"), "0" * 32)
+    target = ArchiveTarget("/nowhere", Place("n", "c", name, "l"), "0" * 32)
     return Archive(target, "/nowhere", [SegmentRef("/nowhere", 1, 2, 0, 0, size)], 2, 0)
 
 
