@@ -62,9 +62,8 @@ class Service:
         self._engine = Engine(
             self._store_options(metrics), own_loop=True, memory=self._memory,
             hybrid=lambda: BoundedClock(self._bounds), flush_of=self._flush_of,
+            patience=self._patience, may_forget=self._may_forget,
         )  # fmt: skip
-        self._engine.let_small_segments_wait(self._patience)
-        self._engine.forget_if(self._may_forget)
         self._lifecycle = Lifecycle()
         self._record: LocalMembership | None = None
         self._instance: Any = None

@@ -21,6 +21,11 @@ def embedded_memory(place: Place, now: Now) -> State:
     return State(now)
 
 
+def one_interval() -> int:
+    """The patience of a node without others: each segment is archived at the next interval."""
+    return 1
+
+
 class StoreContext(NamedTuple):
     """The ports, settings, archiver and archive of a store."""
 
@@ -37,5 +42,5 @@ class StoreContext(NamedTuple):
     """Makes the memory of a business. In a node the entries live in Hazelcast, and this memory passes them on."""
     hybrid: Callable[[], HybridClock] = HybridClock
     """Makes the hybrid clock of a log."""
-    patience: Callable[[], int] = lambda: 1
+    patience: Callable[[], int] = one_interval
     """The number of archive intervals that a small segment may wait: more than 1 where other nodes hold its entries too."""

@@ -26,10 +26,10 @@ from kvwal.ports.logger import get_logger
 from kvwal.ports.processes import tell_if_forked
 from kvwal.ports.space import space_stats
 from kvwal.ports.tasks import ThreadWorkers
-from kvwal.store.context import StoreContext, embedded_memory
+from kvwal.store.context import StoreContext, embedded_memory, one_interval
 from kvwal.store.open_business import OpenBusiness, open_business
 from kvwal.store.options import Options
-from kvwal.store.retirement import Forgetting, Retirement
+from kvwal.store.retirement import Forgetting, Retirement, always
 from kvwal.structures.state import Now, State
 
 T = TypeVar("T")
@@ -52,10 +52,13 @@ class Engine:
         memory: Callable[[Place, Now], State] = embedded_memory,
         hybrid: Callable[[], HybridClock] = HybridClock,
         flush_of: Callable[[str], Flush] | None = None,
+        patience: Callable[[], int] = one_interval,
+        may_forget: Callable[[], Awaitable[bool]] = always,
     ) -> None:
-        """`own_loop`: only kvwal runs on this event loop. `memory` and `hybrid` are those of `StoreContext`.
+        """`own_loop`: only kvwal runs on this event loop. `memory`, `hybrid` and `patience` are those of `StoreContext`.
 
         `flush_of` gives the flush policy of a business that is opened without one; its default is the store's policy.
+        `may_forget` is that of `Forgetting`.
         """
         self.options = options
         self.node = options.node()
@@ -75,11 +78,12 @@ class Engine:
             logger=self._logger,
             memory=memory,
             hybrid=hybrid,
+            patience=patience,
         )
         self._flush_of = flush_of or (lambda name: options.flush)
         self._opening: dict[str, asyncio.Task[OpenBusiness]] = {}
         self._retirement = Retirement(self.businesses, self._reopen, self._sweep, self._workers, self._logger)
-        self._forgetting = Forgetting(self._context, self._place("any"), self.has_log)
+        self._forgetting = Forgetting(self._context, self._place("any"), self.has_log, may_forget)
         self._at_once = asyncio.Semaphore(_OPENED_AT_ONCE)
         self._closed = False
         self._closing: asyncio.Task[None] | None = None
@@ -250,17 +254,6 @@ class Engine:
         self._context.archiver.let_go()
         for business in self.businesses.values():
             business.log.release()
-
-    def let_small_segments_wait(self, patience: Callable[[], int]) -> None:
-        """Let small segments wait `patience()` archive intervals, in businesses that are opened from now on.
-
-        See `StoreContext.patience`.
-        """
-        self._context = self._context._replace(patience=patience)
-
-    def forget_if(self, may: Callable[[], Awaitable[bool]]) -> None:
-        """Remove destroyed maps from the archive only while `may` returns True: see `Forgetting.may`."""
-        self._forgetting.may = may
 
     def forked(self) -> None:
         """Close the store in a child process; it goes on in the parent."""

@@ -107,13 +107,17 @@ class Retirement:
 class Forgetting:
     """Removes the objects of retired logs from the archive, one log after the other. Used on the store's event loop."""
 
-    def __init__(self, context: StoreContext, node_place: Place, has_log: Callable[[str], bool]) -> None:
-        """`node_place` names the node; its business does not count. `has_log(business)`: the business has a log again."""
+    def __init__(
+        self, context: StoreContext, node_place: Place, has_log: Callable[[str], bool], may_forget: Callable[[], Awaitable[bool]],
+    ) -> None:  # fmt: skip
+        """`node_place` names the node; its business does not count. `has_log(business)`: the business has a log again.
+
+        `may_forget()`: no other node can still archive an entry that is older than those in the archive now.
+        """
         self._context = context
         self._node_place = node_place
         self._has_log = has_log
-        self.may: Callable[[], Awaitable[bool]] = _always
-        """Whether no other node can still archive an entry that is older than those in the archive now."""
+        self._may_forget = may_forget
         self._due = context.ports.clock.elapsed() + MAINTENANCE_SECONDS
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -136,7 +140,7 @@ class Forgetting:
     async def _run(self) -> None:
         """Remove the retired logs that are due. The first failure ends the round; the next round begins anew."""
         due_logs = await self._context.ports.workers.run(self._logs_without_history)
-        if not due_logs or not await self.may():
+        if not due_logs or not await self._may_forget():
             return
         for place, end in due_logs:
             if self._closed:
@@ -155,8 +159,7 @@ class Forgetting:
 
     async def _forget(self, place: Place, end: SnapshotHeader) -> None:
         context = self._context
-        where = (place.namespace, place.cluster, place.business, place.node)
-        target = ArchiveTarget(context.archive_url or "", where, end.log_id, context.options)
+        target = ArchiveTarget(context.archive_url or "", place, end.log_id, context.options)
         job = Forget(target, end.last_sequence, end.last_timestamp)
         if (await context.archiver.do(job, Forgotten)).gone and not self._has_log(place.business):
             await context.ports.workers.run(partial(forget, context.ports.disk, context.root, place))
@@ -168,5 +171,6 @@ class Forgetting:
         )
 
 
-async def _always() -> bool:
+async def always() -> bool:
+    """No other node archives: what is in the archive may go."""
     return True

@@ -42,8 +42,7 @@ class Written:
             self.folder / "root", clock=clock, archive=self.folder / "archive", start_archiver=lambda: InProcess(""),
             settings=Settings(archive_seconds=EVERY),
         )  # fmt: skip
-        engine = Engine(options, own_loop=True)
-        engine.let_small_segments_wait(lambda: self.patience)
+        engine = Engine(options, own_loop=True, patience=lambda: self.patience)
         business = await engine.business("b")
         for number in range(INTERVALS):
             done: asyncio.Future[int] = asyncio.get_running_loop().create_future()

@@ -22,6 +22,7 @@ from kvwal.history.timeline import to_table
 from kvwal.node.adapters.destroyed_maps import Absence, may_let_go
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.engine import Engine
+from kvwal.store.retirement import always
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import FakeClock, make_options
 from tests.support.log.submissions import entry
@@ -102,7 +103,11 @@ def test_a_log_that_is_marked_holds_nothing_until_something_is_put(since: list[E
     assert state.was_dropped
 
 
-def member(folder: Path, work: Callable[[Engine, FakeClock], Awaitable[None]]) -> None:
+def member(
+    folder: Path,
+    work: Callable[[Engine, FakeClock], Awaitable[None]],
+    may_forget: Callable[[], Awaitable[bool]] = always,
+) -> None:
     """Do something at a member called `b`, whose log has one put, and whose clock goes on."""
     clock = FakeClock()
 
@@ -110,7 +115,9 @@ def member(folder: Path, work: Callable[[Engine, FakeClock], Awaitable[None]]) -
         options = make_options(
             folder / "root", archive=folder / "archive", node="b", clock=clock, start_archiver=lambda: InProcess("")
         )
-        engine = Engine(options, own_loop=True, memory=lambda place, now: RecoveryBuffer(now, collects=False))
+        engine = Engine(
+            options, own_loop=True, memory=lambda place, now: RecoveryBuffer(now, collects=False), may_forget=may_forget
+        )
         business = await engine.business("b")
         await _put(engine)
         await business.maintenance.archive()
@@ -196,11 +203,11 @@ def test_a_put_that_comes_before_the_mark_is_written_stays(tmp_path: Path) -> No
 def test_the_archive_forgets_nothing_while_a_member_may_bring_something_older(tmp_path: Path) -> None:
     asked: list[bool] = []
 
-    async def work(engine: Engine, clock: FakeClock) -> None:
-        async def may() -> bool:
-            asked.append(True)
-            return len(asked) > 1
+    async def may_forget() -> bool:
+        asked.append(True)
+        return len(asked) > 1
 
+    async def work(engine: Engine, clock: FakeClock) -> None:
         destroy(tmp_path, clock.ms + 60_000)
         clock.ms += 120_000
         await look(engine, tmp_path)
@@ -209,7 +216,6 @@ def test_the_archive_forgets_nothing_while_a_member_may_bring_something_older(tm
         assert engine._retirement._task is not None
         await engine._retirement._task
         pass_by(tmp_path, clock.ms)
-        engine.forget_if(may)
         clock.ms += int(engine.options.settings.history_seconds * 1000) + 1000
         for there in (True, False):
             clock.seconds += 3600
@@ -218,4 +224,4 @@ def test_the_archive_forgets_nothing_while_a_member_may_bring_something_older(tm
             await engine._forgetting._task
             assert bool(engine.retired()) is there
 
-    member(tmp_path, work)
+    member(tmp_path, work, may_forget)
