@@ -31,7 +31,7 @@ def is_seconds(value: object) -> bool:
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """Flush policy: acknowledge after the write, fdatasync after `ms` milliseconds or `bytes` bytes, whichever comes first.
+    """Flush policy: acknowledge after the write, fdatasync after `ms` milliseconds, or after `bytes` bytes if those come first.
 
     A crash of the machine loses at most the acknowledged writes of that time or size; a crash of the process loses nothing.
     """
