@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from kvwal.cluster.token import Token
 from kvwal.errors import ConfigError, NotRecovered
 from kvwal.node.adapters.membership import ADDRESS, AGREED, ARCHIVE, BACKUPS, NAMESPACE, NODE, STATUSES
 from kvwal.node.config import NodeOptions, Tls
-from kvwal.node.java_objects import JavaObjects
 from kvwal.node.jvm import java
 from kvwal.ports.disk import OS_DISK
 
@@ -23,6 +23,9 @@ _MAJORITY = "kvwal.majority"
 _GONE_SECONDS = 10
 _MASTER_SECONDS = 2
 """For this long, members that start at once ask each other which one is the oldest: see Hazelcast's TcpIpJoiner."""
+_LEASE_SECONDS = 2
+"""A member that takes over keys of a killed member waits this long before it changes one of them. A member without an answer from
+the others stops serving within this time."""
 _PROPERTIES = {
     "hazelcast.phone.home.enabled": "false",
     "hazelcast.socket.bind.any": "false",
@@ -37,6 +40,40 @@ _PROPERTIES = {
     "hazelcast.merge.first.run.delay.seconds": "5",
     "hazelcast.merge.next.run.delay.seconds": "10",
 }
+
+
+@dataclass(frozen=True)
+class JavaObjects:
+    """The Java objects of a node that exist before Hazelcast starts. Each is documented in its source."""
+
+    queues: Any
+    """BatchQueues.java"""
+    gate: Any
+    """ReadyGate.java"""
+    fence: Any
+    """OwnershipFence.java"""
+    leases: Any
+    """Leases.java"""
+    link_monitor: Any
+    """LinkMonitor.java"""
+    majority: Any
+    """Majority.java"""
+    history_requests: Any
+    """HistoryRequests.java, for clients"""
+    peer_requests: Any
+    """HistoryRequests.java, for other members"""
+
+    @staticmethod
+    def create() -> JavaObjects:
+        """All of them, of one node."""
+        gate, leases = java("kvwal.node.ReadyGate")(), java("kvwal.quorum.Leases")(_LEASE_SECONDS)
+        majority = java("kvwal.quorum.Majority")(gate, leases)
+        requests = java("kvwal.history.HistoryRequests")
+        return JavaObjects(
+            queues=java("kvwal.log.BatchQueues")(), gate=gate, fence=java("kvwal.clock.OwnershipFence")(), leases=leases,
+            link_monitor=java("kvwal.quorum.LinkMonitor")(), majority=majority,
+            history_requests=requests(gate, majority), peer_requests=requests.ofPeers(),
+        )  # fmt: skip
 
 
 def configuration(options: NodeOptions, archive: str | None, java_objects: JavaObjects) -> Any:

@@ -22,9 +22,9 @@ from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.adapters.serving_membership import ServingMembership
 from kvwal.node.adapters.status_exchange import StatusExchange
 from kvwal.node.config import NodeOptions
-from kvwal.node.java_objects import JavaObjects
 from kvwal.node.jvm import java
 from kvwal.node.lifecycle import Lifecycle
+from kvwal.node.member import JavaObjects
 from kvwal.node.requests.history_service import HistoryService
 from kvwal.node.requests.log_copies import Copies
 from kvwal.node.requests.peers import Peers

@@ -26,7 +26,6 @@ from kvwal.node.config import NodeOptions
 from kvwal.node.health.http import HttpAccess, HttpServer, application
 from kvwal.node.health.metrics import Metrics
 from kvwal.node.health.status import NodeStatus
-from kvwal.node.java_objects import JavaObjects
 from kvwal.node.lifecycle import Lifecycle, Phase
 from kvwal.node.local_logs import is_alone, open_logs
 from kvwal.node.log_bridge import LogBridge
@@ -56,7 +55,7 @@ class Service:
         self._logger = get_logger(__name__).bind(node=options.node)
         self._stop = asyncio.Event()
         self._pools = Pools.create()
-        self._java = JavaObjects.create()
+        self._java = member.JavaObjects.create()
         self._bounds = ClockBounds()
         metrics = Metrics(options.file.volatile)
         self._engine = Engine(

@@ -16,6 +16,7 @@ from kvwal.node.config import NodeOptions
 from kvwal.node.health.status import NodeStatus
 from kvwal.node.lifecycle import Lifecycle, Phase
 from kvwal.node.parts import ServingParts
+from kvwal.node.repetition import until_it_succeeds
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
@@ -67,15 +68,14 @@ class ServingLoop:
     async def adopt(self) -> None:
         """Adopt the keys of killed members until this is cancelled."""
         adoption = self._parts.adoption
+        errors = (KvwalError, jpype.JException)
         while True:
-            try:
-                await adoption.step()
-            except (KvwalError, jpype.JException) as error:
-                self._logger.warning(
-                    "what a killed member had could not be adopted", lost=adoption.lost, error=str(error)
-                )
-                await asyncio.sleep(_ADOPT_AGAIN_SECONDS)
+            await until_it_succeeds(adoption.step, errors, self._not_adopted, pause=_ADOPT_AGAIN_SECONDS)
             await asyncio.sleep(_ADOPT_SECONDS)
+
+    def _not_adopted(self, error: Exception) -> None:
+        lost = self._parts.adoption.lost
+        self._logger.warning("what a killed member had could not be adopted", lost=lost, error=str(error))
 
     async def _serve_when_copied(self) -> None:
         """Go from copying to serving once every key has all its copies in memory, and print that the node is ready."""

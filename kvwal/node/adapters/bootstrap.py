@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,7 +13,7 @@ from archive.objects import Objects
 from archive.registry import registered
 from kvwal.cluster.bootstrap import Recovered, Status, is_away, missing, strangers, unknown_to
 from kvwal.cluster.membership import LocalMembership
-from kvwal.errors import ArchiveError, ClusterUnreachable, ConfigError, Kind
+from kvwal.errors import ArchiveError, ClusterUnreachable, ConfigError, Kind, KvwalError
 from kvwal.node.adapters.archive_requests import cluster_archive
 from kvwal.node.adapters.membership import Membership
 from kvwal.node.adapters.memory_fill import MemoryFill, load_progress
@@ -23,6 +23,7 @@ from kvwal.node.config import NodeOptions
 from kvwal.node.lifecycle import Lifecycle, Phase
 from kvwal.node.local_logs import check_own, load_own
 from kvwal.node.member import check_whole
+from kvwal.node.repetition import until, until_it_succeeds
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
@@ -84,14 +85,12 @@ class Bootstrap:
         `NotRecovered` if memory loses a part meanwhile; `ConfigError` if --without names something that never was a member.
         """
         self._lifecycle.to(Phase.WAITING)
-        while not await self._patiently(self._check_without):
-            pass
-        while (recovered := await self._patiently(self._step)) is None:
-            await asyncio.sleep(0 if self._loaded else _POLL_SECONDS)
+        await self._patiently(self._check_without)
+        recovered = await self._patiently(self._recovered)
         was_away = await self._settle(recovered)
         return BootstrapResult(self._loaded, recovered.newest, was_away)
 
-    async def _check_without(self) -> bool:
+    async def _check_without(self) -> None:
         """`ConfigError` if --without has a typing error: the node would wait for the member that is meant."""
         known = [self._statuses.own(), *await self._statuses.all()]
         unknown = strangers(self._options.without, known)
@@ -105,14 +104,13 @@ class Bootstrap:
                 f"--without {', '.join(unknown)}: no member was ever called that, or had that address.",
                 hint=f"The members on record are {', '.join(f'{name} ({at})' for name, at in self._record.members.items())}.",
             )
-        return True
 
-    async def _step(self) -> Recovered | None:
-        """One step towards a whole memory. Returns what was published about the filled memory, None while it is not filled."""
-        recovered = await self._run(self._membership.recovered)
-        if recovered is None:
+    async def _recovered(self) -> Recovered:
+        """What was published about the filled memory, once it is filled: by this member or by another one."""
+        while (recovered := await self._run(self._membership.recovered)) is None:
             self._loaded = 0
             self._loaded = await self._advance()
+            await asyncio.sleep(0 if self._loaded else _POLL_SECONDS)
         return recovered
 
     async def _advance(self) -> int:
@@ -191,14 +189,14 @@ class Bootstrap:
         """Memory is whole: put all members on record, and wait until all have this member on theirs. Returns whether this member
         was away when memory was filled."""
         was_away = await self._run(partial(self._arm, recovered))
-        while not await self._patiently(partial(self._join, recovered)):
-            check_whole(self._gate)
-            await asyncio.sleep(_POLL_SECONDS)
+        await until(bool, partial(self._patiently, partial(self._join, recovered)), pause=_POLL_SECONDS)
         check_whole(self._gate)
         return was_away
 
     async def _join(self, recovered: Recovered) -> bool:
-        """One step towards the quorum of serving members; True when this member is in it."""
+        """One step towards the quorum of serving members; True when this member is in it. `NotRecovered` once memory has lost a
+        part."""
+        check_whole(self._gate)
         living = await self._run(self._membership.living)
         statuses = await self._statuses.all()
         members = self._record.members | {name: at for status in statuses for name, at in status.expected.items()}
@@ -235,16 +233,16 @@ class Bootstrap:
     async def _run(self, call: Callable[[], T]) -> T:
         return await self._workers.run(call)
 
-    async def _patiently(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
-        """The result of `work`; None, after a pause, if the archive or another member could not be asked: try again."""
-        try:
-            return await work()
-        except (ArchiveError, ClusterUnreachable) as error:
-            if error.kind is not Kind.RETRY:
-                raise
-            self._show("still recovering", self._lifecycle.phase, waiting_for=[str(error)])
-        except jpype.JException as error:
+    async def _patiently(self, step: Callable[[], Awaitable[T]]) -> T:
+        """The result of `step`, which is made again while the archive or another member cannot be asked."""
+        errors = (ArchiveError, ClusterUnreachable, jpype.JException)
+        return await until_it_succeeds(step, errors, self._wait_for, pause=_AGAIN_SECONDS)
+
+    def _wait_for(self, error: Exception) -> None:
+        """Show what this member waits for. Raises an error that would come again."""
+        reason = str(error)
+        if isinstance(error, jpype.JException):
             reason = f"memory could not be filled: {error}"
-            self._show("still recovering", self._lifecycle.phase, waiting_for=[reason])
-        await asyncio.sleep(_AGAIN_SECONDS)
-        return None
+        elif isinstance(error, KvwalError) and error.kind is not Kind.RETRY:
+            raise error
+        self._show("still recovering", self._lifecycle.phase, waiting_for=[reason])

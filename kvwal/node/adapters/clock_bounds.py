@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+import operator
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
 from kvwal.cluster.clock_bounds import ClockBounds, PublishedBound
 from kvwal.errors import ClockSkew, ClusterUnreachable
 from kvwal.node.adapters.membership import Membership, Peer
+from kvwal.node.repetition import until, until_it_succeeds
 from kvwal.ports.boundary import start_task, when_done
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
@@ -46,13 +48,11 @@ class ClockBoundsExchange:
         Returns when the clocks of all older members are compared with this one. `ClockSkew` if one of them differs by more than
         `most_seconds`.
         """
-        await self._patiently(partial(self._run, TAKEOVER, self._rise_at_start))
-        await self._patiently(partial(self._run, TIMER, partial(self._publish, TIMER)))
+        await self._patiently(TAKEOVER, self._rise_at_start)
+        await self._patiently(TIMER, partial(self._publish, TIMER))
         self._begin(self._keep_publishing())
-        while unknown := await self._patiently(partial(self._run, TIMER, self._unsure)):
-            self._logger.debug("waiting for the clocks of others", members=unknown)
-            await asyncio.sleep(PUBLISH_SECONDS)
-        for peer in await self._patiently(partial(self._run, TIMER, self._elder)):
+        await until(operator.not_, partial(self._patiently, TIMER, self._unsure), pause=PUBLISH_SECONDS)
+        for peer in await self._patiently(TIMER, self._elder):
             self._check(peer, most_seconds)
 
     def serve(self) -> None:
@@ -66,7 +66,7 @@ class ClockBoundsExchange:
 
     async def rise(self, timestamp: int) -> None:
         """Returns when all timestamps of this member are above `timestamp`. Not to be called after `serve`."""
-        await self._patiently(partial(self._run, TAKEOVER, partial(self._rise_above, timestamp)))
+        await self._patiently(TAKEOVER, partial(self._rise_above, timestamp))
 
     async def end(self) -> None:
         """Take part no more: pending writes are refused."""
@@ -92,17 +92,17 @@ class ClockBoundsExchange:
 
     async def _keep_publishing(self) -> None:
         while True:
-            await self._patiently(partial(self._run, TIMER, self._look))
+            await self._patiently(TIMER, self._look)
             await asyncio.sleep(PUBLISH_SECONDS)
 
     async def _keep_passing(self) -> None:
         while await self._run(TAKEOVER, self._fence.await_):
             if self._fence.isTakeOver():
                 await self._until_leases_end()
-            await self._patiently(partial(self._run, TAKEOVER, self._pass))
+            await self._patiently(TAKEOVER, self._pass)
 
     async def _until_leases_end(self) -> None:
-        while seconds := await self._patiently(partial(self._run, TAKEOVER, self._membership.lease_seconds)):
+        while seconds := await self._patiently(TAKEOVER, self._membership.lease_seconds):
             await asyncio.sleep(seconds)
 
     def _look(self) -> None:
@@ -159,15 +159,19 @@ class ClockBoundsExchange:
         return living[: [peer.member for peer in living].index(self._membership.own.member)]
 
     def _unsure(self) -> list[str]:
-        return [peer.name for peer in self._elder() if peer.member not in self._skews]
+        """The older members whose clocks were not measured yet."""
+        unsure = [peer.name for peer in self._elder() if peer.member not in self._skews]
+        self._logger.debug("waiting for the clocks of others", members=unsure)
+        return unsure
 
     async def _run(self, which: str, call: Callable[[], T]) -> T:
         return await self._workers[which].run(call)
 
-    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
-        while True:
-            try:
-                return await work()
-            except ClusterUnreachable as error:
-                self._logger.warning("the other members could not be asked", error=str(error))
-                await asyncio.sleep(PUBLISH_SECONDS)
+    async def _patiently(self, which: str, call: Callable[[], T]) -> T:
+        """The result of a call on one of the threads, which is made again while the other members cannot be asked."""
+        return await until_it_succeeds(
+            partial(self._workers[which].run, call), (ClusterUnreachable,), self._not_asked, pause=PUBLISH_SECONDS
+        )
+
+    def _not_asked(self, error: Exception) -> None:
+        self._logger.warning("the other members could not be asked", error=str(error))

@@ -25,6 +25,7 @@ from kvwal.entry import DROPPED, Ended, Entry, timestamps_within
 from kvwal.errors import KvwalError
 from kvwal.history.timeline import Timeline
 from kvwal.log.ring import Lookup, Submission, size_of
+from kvwal.node.repetition import until_it_succeeds
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
@@ -95,14 +96,10 @@ class Absence:
 
     async def run(self) -> None:
         """Search until it succeeds. Clients write meanwhile."""
-        while True:
-            try:
-                await self._look()
-            except (KvwalError, jpype.JException) as error:
-                self._logger.warning("whether maps were destroyed meanwhile cannot be seen yet", error=str(error))
-                await asyncio.sleep(_AGAIN_SECONDS)
-            else:
-                return
+        await until_it_succeeds(self._look, (KvwalError, jpype.JException), self._failed, pause=_AGAIN_SECONDS)
+
+    def _failed(self, error: Exception) -> None:
+        self._logger.warning("whether maps were destroyed meanwhile cannot be seen yet", error=str(error))
 
     async def _look(self) -> None:
         """Mark the logs whose last put is older than the others' mark by more than the clocks may differ."""

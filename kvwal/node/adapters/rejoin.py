@@ -20,6 +20,7 @@ from kvwal.node.adapters.membership import Membership
 from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.adapters.serving_membership import ServingMembership
 from kvwal.node.jvm import java
+from kvwal.node.repetition import until_it_succeeds
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import ThreadWorkers
@@ -114,22 +115,17 @@ class Rejoin:
     async def run(self) -> None:
         """Compare until it succeeds. Clients write meanwhile."""
         try:
-            while not await self._is_done():
-                await asyncio.sleep(_AGAIN_SECONDS)
+            errors = (KvwalError, jpype.JException)
+            counts = await until_it_succeeds(self._compare, errors, self._failed, pause=_AGAIN_SECONDS)
         finally:
             self._thread.close()
-
-    async def _is_done(self) -> bool:
-        try:
-            counts = await self._compare()
-        except (KvwalError, jpype.JException) as error:
-            self._logger.warning("could not be compared with the others after an absence", error=str(error))
-            return False
         self._serving.note_compared()
         self._logger.info(
             "compared with the others after an absence", written_again={to_map(name): counts[name] for name in counts}
         )
-        return True
+
+    def _failed(self, error: Exception) -> None:
+        self._logger.warning("could not be compared with the others after an absence", error=str(error))
 
     async def _compare(self) -> Counter[str]:
         await self._thread.run(self._memory.unlock)  # locks that the attempt before could not release

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
@@ -15,6 +15,7 @@ from kvwal.node.adapters.archive_requests import Archiving, not_archived
 from kvwal.node.adapters.membership import Membership
 from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.adapters.status_exchange import StatusExchange
+from kvwal.node.repetition import until
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
@@ -75,14 +76,14 @@ class ServingMembership:
 
         `ArchiveError`, which names the members that are not done, if that takes more than `within` seconds.
         """
-        until = self._clock.elapsed() + within
         number = self._archiving.ask(self._clock.wall_ms(), await self._statuses.all())
-        while lacking := self._archiving.lacking(
-            number, await self._statuses.all(), await self._run(self._membership.names)
-        ):
-            if self._clock.elapsed() > until:
-                raise not_archived(lacking, within)
-            await asyncio.sleep(_POLL_SECONDS)
+        lacking = await until(operator.not_, partial(self._lacking, number), pause=_POLL_SECONDS, within=within)
+        if lacking:
+            raise not_archived(lacking, within)
+
+    async def _lacking(self, number: int) -> list[str]:
+        """The members that have not archived yet what request `number` asks for."""
+        return self._archiving.lacking(number, await self._statuses.all(), await self._run(self._membership.names))
 
     async def nothing_is_missing(self, *, within: float) -> bool:
         """Whether every member on record is there, and the archive has everything that their logs held when this was called. No
@@ -99,20 +100,21 @@ class ServingMembership:
 
     async def withdraw(self) -> None:
         """Leave the quorum, if the others can be told in time."""
-        until = self._clock.elapsed() + _WITHDRAW_SECONDS
         try:
-            while not await self._run(partial(self._quorum_membership.leave, await self._statuses.all())):
-                if self._clock.elapsed() > until:
-                    break
-                await self._statuses.publish()
-                await asyncio.sleep(_POLL_SECONDS)
-            else:
+            if await until(bool, self._leave, pause=_POLL_SECONDS, within=_WITHDRAW_SECONDS):
                 return
         except ClusterUnreachable as error:
             self._logger.warning("the other members could not be asked", error=str(error))
         self._logger.warning(
             "the others were not told in time that this member leaves: they expect it, as if it was killed"
         )
+
+    async def _leave(self) -> bool:
+        """One step out of the quorum; True when this member has left it."""
+        if await self._run(partial(self._quorum_membership.leave, await self._statuses.all())):
+            return True
+        await self._statuses.publish()
+        return False
 
     async def _note_apart(self, *, apart: bool) -> None:
         """Put on record, durably, since when an expected member is out of sight. A member that ends meanwhile compares its log
