@@ -23,18 +23,19 @@ Progress = Callable[[int, int, str], None]
 
 
 class Notes(Protocol):
-    """The objects that an earlier, interrupted run found sound, by an object's key and a mark that only this object has."""
+    """The objects or files that an earlier, interrupted scrub found sound, by name and a mark that no other object or file of the
+    same name has."""
 
     def known(self, name: str, mark: str) -> list[Any] | None:
-        """The record of a sound object; None if the object has to be read."""
+        """The record of a sound object or file; None if it has to be read."""
         ...
 
     def add(self, name: str, mark: str, record: list[Any]) -> None:
-        """Record that an object was read whole and is sound."""
+        """Record that an object or file was read whole and is sound."""
         ...
 
 
-class Finding(NamedTuple):
+class Fault(NamedTuple):
     """One fault of the archive.
 
     `kind` is one of: damaged (the bytes are not what was put), newer (the format is unknown to this version), foreign (of a log
@@ -52,7 +53,7 @@ class Report(NamedTuple):
 
     objects_checked: int
     rows: int
-    findings: list[Finding]
+    findings: list[Fault]
 
 
 def verify(
@@ -65,7 +66,7 @@ def verify(
     `notes` know only the footer is read again; sound objects are added to `notes`.
     """
     listed = objects.list(f"{place.prefix}/" if place else "")
-    findings: list[Finding] = []
+    findings: list[Fault] = []
     by_place: dict[Place, list[ObjectInfo]] = {}
     rows = done = 0
     total = sum(item.size for item in listed)
@@ -87,13 +88,11 @@ def verify(
     return Report(checked, rows, sorted(findings, key=lambda finding: finding.key))
 
 
-def _check(
-    objects: Objects, item: Listed, folder: Path, notes: Notes | None
-) -> tuple[ObjectInfo | None, Finding | None]:
+def _check(objects: Objects, item: Listed, folder: Path, notes: Notes | None) -> tuple[ObjectInfo | None, Fault | None]:
     if parse_registration_key(item.key):
         return None, None
     if parse_object_key(item.key) is None:
-        return None, Finding("unknown", item.key, "This is no name of the archive, and nothing reads it.")
+        return None, Fault("unknown", item.key, "This is no name of the archive, and nothing reads it.")
     mark = f"{item.size} {item.etag or item.modified_ms}"
     try:
         info = read_info(objects, item.key, item.size, item.modified_ms)
@@ -103,12 +102,12 @@ def _check(
     except (ObjectMissing, ArchiveDamaged) as error:
         if isinstance(error, ObjectMissing) or not objects.list(item.key):
             return None, None  # gc removed it after the listing; the object that superseded it is checked instead
-        return None, Finding("damaged", item.key, str(error))
+        return None, Fault("damaged", item.key, str(error))
     except NewerFormat as error:
-        return None, Finding("newer", item.key, str(error))
+        return None, Fault("newer", item.key, str(error))
     if notes and not fault:
         notes.add(item.key, mark, [info.footer.rows])
-    return info, Finding("damaged", item.key, fault) if fault else None
+    return info, Fault("damaged", item.key, fault) if fault else None
 
 
 def _read_through(objects: Objects, info: ObjectInfo, folder: Path) -> str:
@@ -210,14 +209,14 @@ def _concat(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks()
 
 
-def _check_place(objects: Objects, place: Place, infos: Sequence[ObjectInfo]) -> list[Finding]:
+def _check_place(objects: Objects, place: Place, infos: Sequence[ObjectInfo]) -> list[Fault]:
     try:
         registration = owner(objects, place)
     except (ArchiveDamaged, NewerFormat) as error:
-        return [Finding("registration", place.prefix, str(error))]
+        return [Fault("registration", place.prefix, str(error))]
     if registration is None:
         return [
-            Finding(
+            Fault(
                 "registration", place.prefix, "It has objects, but no `_log` says which log they are of; none is read."
             )
         ]
@@ -226,26 +225,25 @@ def _check_place(objects: Objects, place: Place, infos: Sequence[ObjectInfo]) ->
     return [*_foreign(registration, infos), *_gaps(place, live), *_broken_seals(live)]
 
 
-def _foreign(registration: Registration, infos: Sequence[ObjectInfo]) -> list[Finding]:
+def _foreign(registration: Registration, infos: Sequence[ObjectInfo]) -> list[Fault]:
     text = "It is of the log {}, which does not count for this range here; nothing reads it."
     return [
-        Finding("foreign", info.key, text.format(info.footer.log_id))
+        Fault("foreign", info.key, text.format(info.footer.log_id))
         for info in infos
         if not belongs(registration, info.footer)
     ]
 
 
-def _gaps(place: Place, live: Sequence[ObjectInfo]) -> list[Finding]:
+def _gaps(place: Place, live: Sequence[ObjectInfo]) -> list[Fault]:
     return [
-        Finding("gap", place.prefix, f"Sequences {first}–{last} are in no object.")
-        for first, last in covered(live).gaps
+        Fault("gap", place.prefix, f"Sequences {first}–{last} are in no object.") for first, last in covered(live).gaps
     ]
 
 
-def _broken_seals(live: Sequence[ObjectInfo]) -> list[Finding]:
+def _broken_seals(live: Sequence[ObjectInfo]) -> list[Fault]:
     """Neighbouring objects of one log of which the later does not follow the seal of the earlier."""
     return [
-        Finding(
+        Fault(
             "chain",
             after.key,
             f"It follows the seal {after.footer.previous_crc:#010x}, and {before.key} does not end with it.",

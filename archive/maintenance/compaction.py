@@ -36,7 +36,7 @@ SMALL_BYTES = 64 << 10  # objects below it count as equal: what they cost is the
 GARBAGE_RATIO = 0.25
 
 
-class Job(NamedTuple):
+class Rewrite(NamedTuple):
     """One compaction: neighbouring live objects of one log, and the horizon below which their history is thinned out.
 
     `oldest`: they are the first objects of their log.
@@ -77,7 +77,9 @@ def rewrite(
     return listed_again(read)
 
 
-def plan(infos: Sequence[ObjectInfo], *, now_ms: int, history_ms: int = HISTORY_MS, force: bool = False) -> list[Job]:
+def plan(
+    infos: Sequence[ObjectInfo], *, now_ms: int, history_ms: int = HISTORY_MS, force: bool = False
+) -> list[Rewrite]:
     """The compactions to do for the live objects `infos`, which are in log order. Pure.
 
     At least MIN_INPUTS neighbours of similar size are merged. From the newest object back, an object joins a group while it
@@ -90,7 +92,7 @@ def plan(infos: Sequence[ObjectInfo], *, now_ms: int, history_ms: int = HISTORY_
         for neighbours in _neighbours(infos)
         for group in _grouped(neighbours, SIZE_RATIO if not force else None)
     ]
-    return [Job(tuple(group), horizon, oldest) for group, oldest in groups if _is_worth_it(group, horizon, force)]
+    return [Rewrite(tuple(group), horizon, oldest) for group, oldest in groups if _is_worth_it(group, horizon, force)]
 
 
 def _neighbours(infos: Sequence[ObjectInfo]) -> list[list[ObjectInfo]]:
@@ -141,7 +143,7 @@ def _garbage_rows(info: ObjectInfo, horizon: int) -> float:
     return (footer.rows - footer.identities) * part
 
 
-def run(objects: Objects, place: Place, job: Job) -> Stored | None:
+def run(objects: Objects, place: Place, job: Rewrite) -> Stored | None:
     """Make the output of one job, and return it when it is confirmed; None if it would equal its only input.
 
     The caller need not own the place, because the output holds no entry that its inputs did not hold. Raises ArchiveDamaged if
@@ -162,14 +164,14 @@ def run(objects: Objects, place: Place, job: Job) -> Stored | None:
     return put_object(objects, place, span, kept, _seals(job))
 
 
-def _other_objects(objects: Objects, place: Place, job: Job) -> Others:
+def _other_objects(objects: Objects, place: Place, job: Rewrite) -> Others:
     """All objects that may hold older rows than the job's inputs: those of other nodes, and of earlier logs of the place."""
     others = others_of(objects, place)
     before = [info for info in live_objects(objects, place) if info.span.last < job.inputs[0].span.first]
     return others._replace(infos=[*others.infos, *before])
 
 
-def _seals(job: Job) -> Seals:
+def _seals(job: Rewrite) -> Seals:
     """The output's part of the chain of seals: the crc before its first entry, and the crc of its last seal."""
     last = max(job.inputs, key=lambda info: info.span.last)
     return Seals(job.inputs[0].footer.log_id, job.inputs[0].footer.previous_crc, last.footer.seal_crcs[-1:])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Ended(NamedTuple):
+class LogEnd(NamedTuple):
     """The end of a log: its last sequence and timestamp."""
 
     log_id: str
@@ -34,7 +34,7 @@ class Ended(NamedTuple):
 TIME_CLASS = "time:none"
 
 
-def forget(objects: Objects, place: Place, end: Ended, mark_class: str) -> bool:
+def forget(objects: Objects, place: Place, end: LogEnd, mark_class: str) -> bool:
     """Remove a log that ended before the kept history, and return whether it was removed. Raises ArchiveError.
 
     Returns False, and changes nothing, if the log goes on, was taken over, or may hide rows of other logs. `mark_class` is the
@@ -59,7 +59,7 @@ def forget(objects: Objects, place: Place, end: Ended, mark_class: str) -> bool:
     return True
 
 
-def _hides_no_row(objects: Objects, place: Place, end: Ended, mark_class: str) -> bool:
+def _hides_no_row(objects: Objects, place: Place, end: LogEnd, mark_class: str) -> bool:
     """Whether no mark and no delete of this log hides a row that another node has archived, or may still archive.
 
     Such a row is a put that is not younger than the end of this log, and younger than the last mark of its own log.
@@ -103,7 +103,7 @@ def has_puts(objects: Objects, infos: Sequence[ObjectInfo], after: int, until: i
     return False
 
 
-def _thinned(objects: Objects, place: Place, end: Ended, live: Sequence[ObjectInfo]) -> str:
+def _thinned(objects: Objects, place: Place, end: LogEnd, live: Sequence[ObjectInfo]) -> str:
     """The key of an object that covers the whole log and holds one row. It is put unless it exists."""
     if len(live) == 1 and live[0].footer.rows == 1:
         return live[0].key
@@ -114,7 +114,7 @@ def _thinned(objects: Objects, place: Place, end: Ended, live: Sequence[ObjectIn
     return put_object(objects, place, span, _row(end), seals).key
 
 
-def _row(end: Ended) -> pa.Table:
+def _row(end: LogEnd) -> pa.Table:
     import pyarrow as pa
 
     row = {

@@ -93,7 +93,7 @@ class Several(msgspec.Struct, tag=True):
     jobs: list[Archive]
 
 
-Job = Checkpoint | Archive | Compact | Forget | Several
+ArchiverJob = Checkpoint | Archive | Compact | Forget | Several
 
 
 class Checkpointed(msgspec.Struct, tag=True):
@@ -162,5 +162,5 @@ def _all_errors(kind: type[KvwalError]) -> list[type[KvwalError]]:
 
 
 encode = msgspec.json.Encoder().encode
-decode_job = msgspec.json.Decoder(Job).decode
+decode_job = msgspec.json.Decoder(ArchiverJob).decode
 decode_answer = msgspec.json.Decoder(Answer).decode

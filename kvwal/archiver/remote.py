@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from kvwal.archiver.jobs import Answer, Archive, Failed, Job, Several, SeveralAnswers, decode_answer, encode
+from kvwal.archiver.jobs import Answer, Archive, ArchiverJob, Failed, Several, SeveralAnswers, decode_answer, encode
 from kvwal.errors import ArchiveError, KvwalError
 from kvwal.ports.processes import Child
 from kvwal.ports.tasks import Workers
@@ -37,7 +37,7 @@ class Archiver:
         self._turn = asyncio.Lock()
         self._small: deque[tuple[Archive, asyncio.Future[Answer]]] = deque()
 
-    async def do(self, job: Job, expected: type[T]) -> T:
+    async def do(self, job: ArchiverJob, expected: type[T]) -> T:
         """Send a job and return its answer. Raises the error of the job; `ArchiveError` if the process died during it."""
         if isinstance(job, Archive) and sum(segment.size for segment in job.segments) <= SMALL_BYTES:
             answer = await self._do_small(job)
@@ -49,7 +49,7 @@ class Archiver:
             raise ArchiveError(f"the archiver answered {type(answer).__name__} to {type(job).__name__}.")
         return answer
 
-    async def _do_alone(self, job: Job) -> Answer:
+    async def _do_alone(self, job: ArchiverJob) -> Answer:
         async with self._turn:
             return await self._workers.run(lambda: self._ask(job))
 
@@ -81,7 +81,7 @@ class Archiver:
         finally:  # if this task was cancelled, the other callers send their jobs again
             self._small.extendleft(reversed([waiting for waiting in batch if not waiting[1].done()]))
 
-    def _ask(self, job: Job) -> Answer:
+    def _ask(self, job: ArchiverJob) -> Answer:
         if self._child is None:
             self._child = self._start_child()
         try:

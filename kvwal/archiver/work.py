@@ -11,7 +11,7 @@ import msgspec
 from archive import reader, registry, writer
 from archive.layout import Span
 from archive.maintenance import compaction
-from archive.maintenance.forget import Ended, forget
+from archive.maintenance.forget import LogEnd, forget
 from archive.maintenance.tombstones import OlderRows, others_of
 from archive.objects import Objects, open_objects
 from archive.reader import Coverage
@@ -19,6 +19,7 @@ from kvwal.archiver.jobs import (
     Answer,
     Archive,
     Archived,
+    ArchiverJob,
     ArchiveTarget,
     Checkpoint,
     Checkpointed,
@@ -26,7 +27,6 @@ from kvwal.archiver.jobs import (
     Failed,
     Forget,
     Forgotten,
-    Job,
     Kept,
     SegmentRef,
     Several,
@@ -55,7 +55,7 @@ def _in_turn(calls: list[Callable[[], Archived | Failed]]) -> list[Archived | Fa
     return [call() for call in calls]
 
 
-def answer(job: Job, disk: Disk = OS_DISK, clock: Clock = SYSTEM, run: Run = _in_turn) -> Answer:
+def answer(job: ArchiverJob, disk: Disk = OS_DISK, clock: Clock = SYSTEM, run: Run = _in_turn) -> Answer:
     """Do the job. An error of kvwal or of the operating system is an answer too. `run` does the jobs of `Several`."""
     if isinstance(job, Several):
         return SeveralAnswers(run([partial(_archived, archive_job, disk) for archive_job in job.jobs]))
@@ -78,7 +78,7 @@ def _archived(job: Archive, disk: Disk) -> Archived | Failed:
         return _failed(job, error)
 
 
-def _failed(job: Job, error: KvwalError | OSError) -> Failed:
+def _failed(job: ArchiverJob, error: KvwalError | OSError) -> Failed:
     if isinstance(error, KvwalError):
         return Failed(type(error).__name__, error.what, error.hint)
     what = f"{type(job).__name__.lower()} failed: {error}."
@@ -232,7 +232,7 @@ def _seed(job: Archive, disk: Disk, objects: Objects, decode: Decode, begins: in
 
 
 def _forget(job: Forget) -> Forgotten:
-    end = Ended(job.target.log_id, job.last_sequence, job.last_timestamp)
+    end = LogEnd(job.target.log_id, job.last_sequence, job.last_timestamp)
     return Forgotten(forget(open_target(job.target), job.target.place, end, DROPPED))
 
 

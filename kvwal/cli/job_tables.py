@@ -78,11 +78,11 @@ def _totals(totals: Totals) -> tuple[str, str, str, str, str]:
     )
 
 
-def application_row(found: RecordedApplication) -> tuple[Cell, ...]:
+def application_row(recorded: RecordedApplication) -> tuple[Cell, ...]:
     """The row of one application in a table with the columns `JOBS`."""
-    app = found.app
+    app = recorded.app
     return (
-        found.prefix,
+        recorded.prefix,
         status_cell(app.status),
         time_text(app.started),
         duration_text(app.duration_ms),
@@ -108,12 +108,12 @@ def job_row(job: Job) -> tuple[Cell, ...]:
     )
 
 
-def application_sheet(found: RecordedApplication) -> Sheet:
+def application_sheet(recorded: RecordedApplication) -> Sheet:
     """The facts about one application, a row each."""
-    app: Application = found.app
+    app: Application = recorded.app
     sheet = Sheet(columns("", ""))
     facts: dict[str, Cell] = {
-        "application": f"{app.name} ({found.prefix})",
+        "application": f"{app.name} ({recorded.prefix})",
         "status": Text.assemble(status_cell(app.status), f", exit code {app.exit_code}" if app.exit_code else ""),
         "ran": f"{time_text(app.started)} for {duration_text(app.duration_ms)}, by {app.user}, Spark {app.spark_version}",
         "jobs": f"{app.jobs:,} ({app.jobs_failed} failed), {app.stages:,} stages ({app.stages_failed} failed), "

@@ -16,13 +16,14 @@ import typer
 import kvwal
 from archive.layout import Place
 from archive.objects import Objects, open_objects
+from archive.verify import Notes
 from kvwal.cli import show
 from kvwal.cli.text import parse_key
 from kvwal.config import MOST_SECONDS, is_seconds
 from kvwal.errors import ArchiveError, ConfigError
 from kvwal.log.files.names import find_places
 from kvwal.ports.disk import OS_DISK
-from kvwal.scrub.progress import Notes, NotesInMemory, notes_file
+from kvwal.scrub.progress import NotesInMemory, notes_file
 from kvwal.store.options import ARCHIVE_FOLDER
 from kvwal.store.sync import ReadOnlyStore
 

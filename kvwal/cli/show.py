@@ -26,7 +26,7 @@ from rich.text import Text
 from kvwal.cli.tables import print_table
 from kvwal.cli.text import line, visible
 
-Report = Callable[[int, int, str], None]
+OnProgress = Callable[[int, int, str], None]
 
 DAMAGED = 4
 """Exit code of a command that found damaged data and printed its findings."""
@@ -160,7 +160,7 @@ def new_bar() -> Progress:
 
 
 @contextmanager
-def progress() -> Iterator[Report]:
+def progress() -> Iterator[OnProgress]:
     """Yield a function that draws bars on a terminal; its arguments are done, total (0: unknown) and the task's name."""
     bars = Bars()
     try:

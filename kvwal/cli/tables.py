@@ -38,12 +38,12 @@ class Column(NamedTuple):
 
 def columns(*names: str) -> list[Column]:
     """Columns from short names: `>` marks numbers, `?` in front of it an optional column. The first and numbers do not fold."""
-    found = []
+    made = []
     for number, name in enumerate(names):
         head = name.removeprefix("?")
         numeric = head.startswith(">")
-        found.append(Column(head.removeprefix(">"), numeric, head != name, not numeric and number > 0))
-    return found
+        made.append(Column(head.removeprefix(">"), numeric, head != name, not numeric and number > 0))
+    return made
 
 
 class Sheet:

@@ -112,9 +112,9 @@ class ArchiveLoad:
         name = to_map(business)
         marks = marks_of(self._objects, (*self._where, business))
         intents = Unfinished(self._intents(business, marks))
-        found = restore_batches(self._objects, *self._where, business)
-        self.newest = max(self.newest, found.max_timestamp)
-        live = (self._live(intents.without(batch), marks) for batch in found.batches)
+        restored = restore_batches(self._objects, *self._where, business)
+        self.newest = max(self.newest, restored.max_timestamp)
+        live = (self._live(intents.without(batch), marks) for batch in restored.batches)
         for part in chain.from_iterable(map(_parts, _joined(live))):
             for columns in columns_of(part):
                 self._loader.load(name, *columns)
@@ -166,10 +166,10 @@ def dropped_rows(batch: pa.RecordBatch, marks: Marks, skew: int) -> pa.BooleanAr
     import pyarrow.compute as pc
 
     timestamp, node = batch.column("timestamp"), batch.column("node")
-    found = pc.less_equal(timestamp, marks.last - skew)
+    dropped = pc.less_equal(timestamp, marks.last - skew)
     for name, mark in marks.own.items():
-        found = pc.or_(found, pc.and_(pc.equal(node, name), pc.less_equal(timestamp, mark)))
-    return found
+        dropped = pc.or_(dropped, pc.and_(pc.equal(node, name), pc.less_equal(timestamp, mark)))
+    return dropped
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -209,7 +209,7 @@ def columns_of(batch: pa.RecordBatch) -> Iterator[tuple[str, str, bytes, bytes, 
     import pyarrow.compute as pc
 
     classes = [batch.column(name).dictionary_encode() for name in ("key_class", "value_class")]
-    for (number, key_class), (other, value_class) in product(*(enumerate(found.dictionary) for found in classes)):
+    for (number, key_class), (other, value_class) in product(*(enumerate(column.dictionary) for column in classes)):
         chosen = pc.and_(pc.equal(classes[0].indices, number), pc.equal(classes[1].indices, other))
         rows = batch.filter(chosen)
         if rows.num_rows:

@@ -46,7 +46,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     eta_seconds: int = 0
 
 
-class Recovered(msgspec.Struct, frozen=True, kw_only=True):
+class FilledMemory(msgspec.Struct, frozen=True, kw_only=True):
     """The message that memory is whole, from `by`, which filled it. The logs of the members in `without` do not count."""
 
     by: str
@@ -79,9 +79,11 @@ def absent(statuses: Collection[Status], living: Collection[str]) -> list[str]:
     wanted = {name: address for status in statuses for name, address in status.expected.items()}
     addresses = {status.address for status in statuses}
     of_names = {wanted[name] for name in wanted if name not in living}
-    found = {f"{name} ({wanted[name]})" for name in wanted if name not in living and not {name, wanted[name]} & without}
+    lacking = {
+        f"{name} ({wanted[name]})" for name in wanted if name not in living and not {name, wanted[name]} & without
+    }
     return sorted(
-        found
+        lacking
         | {address for status in statuses for address in status.listed if address not in addresses | without | of_names}
     )
 
@@ -109,18 +111,18 @@ def unproved(statuses: Collection[Status], living: Collection[str]) -> list[str]
     The disks hold them if each is the disk that its member always had, and no other node ever had a log: none that was left out,
     and none in the archive, as a member has seen. The `living` are all expected members.
     """
-    found = [f"what {name} wrote is in the archive only" for name in sorted(left_out(statuses))]
+    doubts = [f"what {name} wrote is in the archive only" for name in sorted(left_out(statuses))]
     gone = {name for status in statuses for name in status.left} - set(living) - left_out(statuses)
-    found += [f"what {name} wrote is in the archive only" for name in sorted(gone)]
-    found += [
+    doubts += [f"what {name} wrote is in the archive only" for name in sorted(gone)]
+    doubts += [
         f"the root of {status.name} has no record of it: what it wrote before may be in the archive only"
         for status in sorted(statuses, key=lambda status: status.name)
         if not status.was_there
     ]
-    found += [f"{name} recovers its logs" for name in sorted(set(living) - {status.name for status in statuses})]
+    doubts += [f"{name} recovers its logs" for name in sorted(set(living) - {status.name for status in statuses})]
     if not any(status.looked for status in statuses):
-        found.append("no member has seen yet which nodes have logs in the archive")
-    return found
+        doubts.append("no member has seen yet which nodes have logs in the archive")
+    return doubts
 
 
 def unknown_to(name: str, statuses: Collection[Status], living: Collection[str]) -> list[str]:

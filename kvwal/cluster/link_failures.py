@@ -27,7 +27,7 @@ _MOST_DOUBTFUL = 12
 """Members with a bad link. With more of them Hazelcast alone judges: each doubles the groups that would have to be tried."""
 
 
-class Report(NamedTuple):
+class LinkReport(NamedTuple):
     """One report: how long the member `by` has not heard the member `of`, and how old the report is."""
 
     by: str
@@ -42,7 +42,7 @@ class _Link(Enum):
     BAD = "bad"
 
 
-def victims(own: str, members: Sequence[str], quorum: Quorum, reports: Sequence[Report]) -> list[str]:
+def victims(own: str, members: Sequence[str], quorum: Quorum, reports: Sequence[LinkReport]) -> list[str]:
     """The `members` (the oldest first) that have to go, as `own` sees it.
 
     None if the links are not known, or if the members that stay could not serve. A member that no other member hears may only be
@@ -83,8 +83,8 @@ def _whole_groups(members: Sequence[str], links: Mapping[frozenset[str], _Link])
                 yield [name for name in members if name in some or name not in doubtful]
 
 
-def _links(members: Sequence[str], reports: Iterable[Report]) -> dict[frozenset[str], _Link]:
-    last: dict[tuple[str, str], Report] = {}
+def _links(members: Sequence[str], reports: Iterable[LinkReport]) -> dict[frozenset[str], _Link]:
+    last: dict[tuple[str, str], LinkReport] = {}
     for report in reports:
         before = last.get((report.by, report.of), report)
         last[report.by, report.of] = min(before, report, key=lambda one: one.age_seconds)
@@ -94,7 +94,7 @@ def _links(members: Sequence[str], reports: Iterable[Report]) -> dict[frozenset[
     }
 
 
-def _quality(reports: Sequence[Report]) -> _Link:
+def _quality(reports: Sequence[LinkReport]) -> _Link:
     """The quality of a link from the reports of both directions: a connection needs both."""
     recent = [report for report in reports if report.age_seconds <= _TOLD_SECONDS]
     if any(report.silent_seconds > _BAD_SECONDS for report in recent):
@@ -111,8 +111,8 @@ class Verdict:
         self._victims: list[str] = []
         self._since = 0.0
 
-    def look(self, found: list[str], now: float) -> list[str]:
-        """The members to act on: all of those `found` at this look, or none."""
-        if found != self._victims:
-            self._victims, self._since = found, now
-        return found if now - self._since >= _HOLD_SECONDS else []
+    def look(self, chosen: list[str], now: float) -> list[str]:
+        """The members to act on: all of those `chosen` at this look, or none."""
+        if chosen != self._victims:
+            self._victims, self._since = chosen, now
+        return chosen if now - self._since >= _HOLD_SECONDS else []

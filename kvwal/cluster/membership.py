@@ -54,15 +54,15 @@ class MembershipFile:
         if not self._disk.exists(self._path):
             return None
         try:
-            found = msgspec.json.decode(self._disk.read(self._path), type=MembershipRecord)
+            record = msgspec.json.decode(self._disk.read(self._path), type=MembershipRecord)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ConfigError(
                 f"{self._path}: who the members are cannot be read ({error}).",
                 hint="Put the file of another member in its place: every member has the same, but for its name.",
             ) from error
-        if found.format > FORMAT:
+        if record.format > FORMAT:
             raise NewerVersion(f"{self._path} was written by a newer version.", hint="Upgrade kvwal.")
-        return found
+        return record
 
     def write(self, record: MembershipRecord) -> None:
         """Returns when the record is durable; a crash leaves the old one or the new one."""

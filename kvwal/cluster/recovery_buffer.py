@@ -69,8 +69,8 @@ class RecoveryBuffer(State):
         return self._put_at <= self._dropped_at
 
     def _is_newer(self, change: Entry) -> bool:
-        found = self.tables.get(change.key_class, {}).get(change.key)
-        return found is not None and found.timestamp > change.timestamp
+        kept = self.tables.get(change.key_class, {}).get(change.key)
+        return kept is not None and kept.timestamp > change.timestamp
 
     @contextmanager
     def watching(self) -> Iterator[set[tuple[str, bytes]]]:
@@ -97,20 +97,20 @@ class RecoveryBuffer(State):
         mark = self.tables.get(DROPPED, {}).get(b"")
         if mark is None:
             return []
-        found = [e for table in self.tables.values() for e in table.values() if is_dropped(e, mark.timestamp)]
-        for entry in (*found, mark):
+        entries = [e for table in self.tables.values() for e in table.values() if is_dropped(e, mark.timestamp)]
+        for entry in (*entries, mark):
             del self.tables[entry.key_class][entry.key]
-        return [*found, mark]
+        return [*entries, mark]
 
     def unfinished(self) -> list[tuple[Entry, list[Entry]]]:
         """Intents that were collected, each with those of its changes that are still the latest of their keys; the intents
         are no longer kept."""
-        found = list(self.tables.pop(INTENT, {}).values())
-        return [(intent, [change for change in changes_of(intent) if self._is_latest(change)]) for intent in found]
+        intents = list(self.tables.pop(INTENT, {}).values())
+        return [(intent, [change for change in changes_of(intent) if self._is_latest(change)]) for intent in intents]
 
     def _is_latest(self, change: Entry) -> bool:
-        found = self.tables.get(change.key_class, {}).get(change.key)
-        return change.deleted if found is None else found.timestamp == change.timestamp
+        kept = self.tables.get(change.key_class, {}).get(change.key)
+        return change.deleted if kept is None else kept.timestamp == change.timestamp
 
     def hand_over(self, at_once: int) -> Iterator[list[Entry]]:
         """The collected live entries, in lists of at most `at_once`. They are no longer kept."""

@@ -60,7 +60,7 @@ class Locked(NamedTuple):
     held: Value | None
 
 
-class Memory(Protocol):
+class ClusterMemory(Protocol):
     """The cluster's memory of single keys. Every call may wait for other members. One thread makes all calls."""
 
     def read(self, business: str, key: Identity) -> Value | None:
@@ -94,7 +94,7 @@ class RejoinComparison:
         namespace: str,
         cluster: str,
         node: str,
-        memory: Memory,
+        memory: ClusterMemory,
         *,
         logged: Mapping[str, int],
         now_ms: int,
@@ -119,21 +119,21 @@ class RejoinComparison:
     def suspects(self, apart_ms: int) -> list[Suspect]:
         """What memory may lack. `apart_ms` is since when it may have been alone; what its log took last is looked at in any
         case."""
-        return [found for name in businesses(self._objects, *self._where) for found in self._of(name, apart_ms)]
+        return [suspect for name in businesses(self._objects, *self._where) for suspect in self._of(name, apart_ms)]
 
     def lock(self, suspects: Iterable[Suspect]) -> list[Locked]:
         """Lock these keys; those of which memory lacks the change still."""
-        found = []
+        locked_keys = []
         for suspect in suspects:
             self._memory.lock(suspect.business, suspect.mine.identity)
-            found.append(Locked(suspect, self._memory.read(suspect.business, suspect.mine.identity)))
-        return [locked for locked in found if _is_lacking(*locked)]
+            locked_keys.append(Locked(suspect, self._memory.read(suspect.business, suspect.mine.identity)))
+        return [locked for locked in locked_keys if _is_lacking(*locked)]
 
-    def again(self, found: Iterable[Locked]) -> Counter[str]:
+    def again(self, lacking: Iterable[Locked]) -> Counter[str]:
         """Make the changes that `lock` returned, if no log has a newer one by now; how many of each business those were."""
         counts: Counter[str] = Counter()
         of_business: dict[str, dict[Identity, Locked]] = {}
-        for locked in found:
+        for locked in lacking:
             of_business.setdefault(locked.suspect.business, {})[locked.suspect.mine.identity] = locked
         for business, among in of_business.items():
             changed = self._changed(business, [locked.suspect.mine for locked in among.values()])
@@ -168,10 +168,10 @@ class RejoinComparison:
         """What memory may hold of `wanted` keys: the last of the others, and all of this member's from shortly before `since`."""
         where = (self._objects, *self._where, business)
         keys = {key for _, key in wanted}
-        found = list(self._changes(restore_batches(*where, nodes={self._node: None}, at=since).batches, 0, keys))
+        changes = list(self._changes(restore_batches(*where, nodes={self._node: None}, at=since).batches, 0, keys))
         if others:
-            found += self._changes(restore_batches(*where, nodes=dict.fromkeys(others)).batches, 0, keys)
-        return found + self._after(business, {self._node: None}, since, keys)
+            changes += self._changes(restore_batches(*where, nodes=dict.fromkeys(others)).batches, 0, keys)
+        return changes + self._after(business, {self._node: None}, since, keys)
 
     def _suspect(self, business: str, mine: Change, before: list[Change], dropped: int) -> Suspect | None:
         if any(change.timestamp > mine.timestamp for change in before):

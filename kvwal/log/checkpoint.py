@@ -53,7 +53,7 @@ def _needed_nowhere(key_class: str, key: bytes, timestamp: int) -> bool:
     return False
 
 
-class Checkpointed(NamedTuple):
+class CheckpointResult(NamedTuple):
     """Result of a checkpoint: the new part's last sequence, its number of entries, and the bytes of all parts of the snapshot."""
 
     last_sequence: int
@@ -70,7 +70,7 @@ def checkpoint(
     decode: Decode,
     *,
     tombstones: Tombstones = Tombstones(),
-) -> Checkpointed | None:
+) -> CheckpointResult | None:
     """Bring the snapshot in `folder` up to the end of `segments`, which are sealed and in order.
 
     A base leaves out the deletes that `tombstones` says. An expired entry counts as a delete, and is written as one.
@@ -97,7 +97,7 @@ def _rounds(segments: Sequence[SealedSegment]) -> Iterator[list[SealedSegment]]:
 
 def _round(
     disk: Disk, clock: Clock, folder: Path, segments: list[SealedSegment], decode: Decode, tombstones: Tombstones
-) -> Checkpointed | None:
+) -> CheckpointResult | None:
     snapshots = log_files(disk, folder)[1]
     parts = snapshot_parts(snapshots)
     segments = _uncovered(folder, segments, parts)
@@ -119,7 +119,7 @@ def _round(
     path = write_snapshot(disk, clock, folder, made, blocks, left_out=lambda: counter.left_out)
     for file in superseded(snapshots, [parse_name(path.name), *plan.kept]):
         disk.unlink(folder / file.name)  # after a power cut it may be there again, which does no harm
-    return Checkpointed(made.last_sequence, counter.entries, disk.size(path) + plan.kept_bytes, bool(plan.kept))
+    return CheckpointResult(made.last_sequence, counter.entries, disk.size(path) + plan.kept_bytes, bool(plan.kept))
 
 
 def _uncovered(folder: Path, segments: list[SealedSegment], parts: list[LogFile]) -> list[SealedSegment]:

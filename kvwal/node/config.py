@@ -42,13 +42,13 @@ def parse_address(text: str, what: str) -> Address:
 def check_host(address: Address) -> None:
     """`ConfigError` if no IP address belongs to the host of a node's own address, or one that others cannot reach it by."""
     try:
-        found = socket.gethostbyname(address.host)
+        ip = socket.gethostbyname(address.host)
     except OSError as error:
         raise ConfigError(
             f"--address {address}: no IP address belongs to {address.host} ({error}).",
             hint="Give a name that this machine can look up, or its IP address.",
         ) from error
-    if ip_address(found).is_unspecified:
+    if ip_address(ip).is_unspecified:
         raise ConfigError(
             f"--address {address}: {address.host} stands for every address of this machine, and members and clients need one by"
             " which they reach it.",
@@ -62,10 +62,10 @@ def heap_bytes(text: str) -> int:
     match = _HEAP.fullmatch(text)
     if match is None:
         raise ConfigError(f"heap = {text!r} is no size.", hint='Write it as java takes it: "512m", "2g".')
-    found = int(match[1]) << 10 * " kmgt".index(match[2].lower() or " ")
-    if found < LEAST_HEAP:
+    size = int(match[1]) << 10 * " kmgt".index(match[2].lower() or " ")
+    if size < LEAST_HEAP:
         raise ConfigError(f"heap = {text!r} is below {LEAST_HEAP >> 20} MiB, and a member needs more than that.")
-    return found
+    return size
 
 
 def parse_flush(text: str) -> Flush:

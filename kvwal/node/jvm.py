@@ -57,10 +57,10 @@ def _user_cache() -> Path:
 
 def check_hazelcast(jar: Path) -> Path:
     """`jar`, if it is the very file that the glue was written for."""
-    found = hashlib.sha256(OS_DISK.read(jar)).hexdigest()
-    if found != SHA256:
+    digest = hashlib.sha256(OS_DISK.read(jar)).hexdigest()
+    if digest != SHA256:
         raise ConfigError(
-            f"{jar} has the SHA-256 {found}, but {SHA256} is pinned.",
+            f"{jar} has the SHA-256 {digest}, but {SHA256} is pinned.",
             hint="Use Hazelcast 5.7.0 as its makers published it: the glue reaches into it.",
         )
     return jar

@@ -60,13 +60,13 @@ def check_root(disk: Disk, root: Path, own: Owner) -> None:
 
 def find_owners(disk: Disk, root: Path) -> list[Owner]:
     """The nodes that have a log or a record of members under the root, sorted."""
-    found = {Owner(place.namespace, place.cluster, place.node) for place in find_places(disk, root)}
+    owners = {Owner(place.namespace, place.cluster, place.node) for place in find_places(disk, root)}
     for namespace in disk.names(root):
         for cluster in disk.names(root / namespace) if namespace[0] not in "_." else ():
             records = disk.names(root / namespace / cluster / FOLDER)
             names = (name.removesuffix(_RECORD) for name in records if name.endswith(_RECORD))
-            found |= {Owner(namespace, cluster, name) for name in names}
-    return sorted(found)
+            owners |= {Owner(namespace, cluster, name) for name in names}
+    return sorted(owners)
 
 
 def check_free(address: Address, what: str) -> None:

@@ -254,14 +254,14 @@ class Service:
         engine = self._engine
         if not engine.options.archive_named:
             return []
-        found = []
+        tails = []
         # A node that is stopped before it has opened all of its logs knows the others by their folders only.
         for name in sorted(engine.businesses) if self._parts is not None else engine.names():
             if name not in engine.businesses:
-                found.append(f"{name} (it was not opened)")
+                tails.append(f"{name} (it was not opened)")
             elif tail := engine.businesses[name].unarchived:
-                found.append(f"{name} (sequences {tail[0]}–{tail[-1]})")
-        return found
+                tails.append(f"{name} (sequences {tail[0]}–{tail[-1]})")
+        return tails
 
     def _check_archived(self) -> None:
         """`ArchiveError` if only this disk has a tail: no member waits for a node that left in order, or adopts its entries."""

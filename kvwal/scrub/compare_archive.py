@@ -10,12 +10,13 @@ from archive.layout import Place
 from archive.objects import Objects
 from archive.reader import Coverage, ObjectInfo, covered, live_objects
 from archive.registry import Registration, owner
+from archive.verify import Notes
 from kvwal.errors import ArchiveDamaged, ArchiveError
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import Progress
 from kvwal.ports.disk import Disk
 from kvwal.scrub.inspect import Inspection, examine, snapshot_of
-from kvwal.scrub.progress import Notes, NotesInMemory
+from kvwal.scrub.progress import NotesInMemory
 
 Range = tuple[int, int]
 BEHIND = "behind"

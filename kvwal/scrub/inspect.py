@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from archive.layout import Place
+from archive.verify import Notes
 from kvwal.entry import Entry
 from kvwal.errors import KvwalError
 from kvwal.log.files.chain import (
@@ -30,7 +31,7 @@ from kvwal.log.files.names import FileKind, LogFile, log_folder, parse_name
 from kvwal.log.files.segment import SEAL_ROOM
 from kvwal.log.reader import Progress, SegmentEnd, SegmentReader, SnapshotReader, entry_decoder, log_files
 from kvwal.ports.disk import Buffer, Disk
-from kvwal.scrub.progress import Notes, NotesInMemory
+from kvwal.scrub.progress import NotesInMemory
 
 _LOOKS = 5
 

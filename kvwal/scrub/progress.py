@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -18,18 +18,6 @@ from kvwal.errors import ConfigError
 from kvwal.ports.disk import Disk, File
 
 FORMAT = 1
-
-
-class Notes(Protocol):
-    """The sound files, by a name and a mark that no other file of the same name has."""
-
-    def known(self, name: str, mark: str) -> list[Any] | None:
-        """The record of a sound file; None if the file has to be read."""
-        ...
-
-    def add(self, name: str, mark: str, record: list[Any]) -> None:
-        """Record that a file was read whole and is sound."""
-        ...
 
 
 class Note(msgspec.Struct, array_like=True):
@@ -47,11 +35,11 @@ class NotesInMemory:
         self._known: dict[tuple[str, str], list[Any]] = {}
 
     def known(self, name: str, mark: str) -> list[Any] | None:
-        """See `Notes.known`."""
+        """See `archive.verify.Notes.known`."""
         return self._known.get((name, mark))
 
     def add(self, name: str, mark: str, record: list[Any]) -> None:
-        """See `Notes.add`."""
+        """See `archive.verify.Notes.add`."""
         self._known[name, mark] = record
 
 
@@ -75,7 +63,7 @@ class NotesFile(NotesInMemory):
         self._size = size
 
     def add(self, name: str, mark: str, record: list[Any]) -> None:
-        """See `Notes.add`."""
+        """See `archive.verify.Notes.add`."""
         super().add(name, mark, record)
         self.append(Note(name, mark, record))
 

@@ -85,7 +85,7 @@ def look(selection: LogSelection) -> tuple[list[Seen], list[Finding]]:
     return seen, [*findings, *glanced(seen)]
 
 
-def look_at(root: Path, place: Place, report: show.Report) -> Seen:
+def look_at(root: Path, place: Place, report: show.OnProgress) -> Seen:
     """The state of one log. Nothing is changed."""
     folder = log_folder(root, place)
     names = OS_DISK.names(folder)

@@ -91,38 +91,40 @@ def show_all(records: Records, since: int, json: bool) -> None:
     """Print applications, each with its jobs beneath it."""
     applications = queries.applications(records, since)
     if json:
-        for found in applications:
-            show.json_line({"key": f"{found.prefix}/app", **to_value(found.app)})
-            for job in queries.of_kind(records, found.prefix, "job", Job):
-                show.json_line({"key": f"{found.prefix}/job/{job.id:010d}", "app": found.prefix, **to_value(job)})
+        for recorded in applications:
+            show.json_line({"key": f"{recorded.prefix}/app", **to_value(recorded.app)})
+            for job in queries.of_kind(records, recorded.prefix, "job", Job):
+                show.json_line({"key": f"{recorded.prefix}/job/{job.id:010d}", "app": recorded.prefix, **to_value(job)})
         return
     sheet = Sheet(JOBS)
-    for found in applications:
-        sheet.add_row(*application_row(found), style="bold")
-        for job in queries.of_kind(records, found.prefix, "job", Job):
+    for recorded in applications:
+        sheet.add_row(*application_row(recorded), style="bold")
+        for job in queries.of_kind(records, recorded.prefix, "job", Job):
             sheet.add_row(*job_row(job))
     print_sheets(sheet)
 
 
-def show_application(records: Records, found: RecordedApplication, json: bool) -> None:
+def show_application(records: Records, recorded: RecordedApplication, json: bool) -> None:
     """Print one application: its figures, jobs, stages, reads and writes, streaming batches, and failures."""
-    detail = queries.detail(records, found)
+    detail = queries.detail(records, recorded)
     if json:
-        for key in records.under(f"{found.prefix}/"):
+        for key in records.under(f"{recorded.prefix}/"):
             show.json_line({"key": key, **cast(dict[str, Any], records[key])})
         return
-    print_sheets(application_sheet(found))
+    print_sheets(application_sheet(recorded))
     print_sheets(
         jobs_sheet(detail),
         stages_sheet(detail),
         reads_and_writes_sheet(detail),
         batches_sheet(detail),
     )
-    for failed in queries.failures({key: records[key] for key in records.under(f"{found.prefix}/")}):
+    for failed in queries.failures({key: records[key] for key in records.under(f"{recorded.prefix}/")}):
         show.say(f"\n{visible(failed.what)} failed at {time_text(failed.at)}: {visible(failed.title)}")
         show.say(indent(failed.error.message))
     if detail.damage:
-        show.say(f"\n{len(detail.damage)} damaged lines of the event log were kept aside: keys {found.prefix}/damage/…")
+        show.say(
+            f"\n{len(detail.damage)} damaged lines of the event log were kept aside: keys {recorded.prefix}/damage/…"
+        )
 
 
 def show_failures(records: Records, prefix: str | None, since: int, json: bool) -> None:

@@ -107,6 +107,6 @@ def part_problem(part: SnapshotPart, file: LogFile, below: SnapshotPart | None) 
     return BROKEN_DELTA if follows and part.previous_crc != below.last_crc else None
 
 
-def gap_problem(found: int, wanted: int) -> str:
-    """The problem of a log that continues with the sequence `found` where `wanted` is expected."""
-    return f"the log continues with sequence {found}, and sequence {wanted} is missing."
+def gap_problem(first: int, wanted: int) -> str:
+    """The problem of a log that continues with the sequence `first` where `wanted` is expected."""
+    return f"the log continues with sequence {first}, and sequence {wanted} is missing."

@@ -11,7 +11,7 @@ import jpype
 
 from archive.objects import Objects
 from archive.registry import registered
-from kvwal.cluster.bootstrap import Recovered, Status, is_away, missing, strangers, unknown_to
+from kvwal.cluster.bootstrap import FilledMemory, Status, is_away, missing, strangers, unknown_to
 from kvwal.cluster.membership import LocalMembership
 from kvwal.errors import ArchiveError, ClusterUnreachable, ConfigError, Kind, KvwalError
 from kvwal.node.adapters.archive_requests import cluster_archive
@@ -105,7 +105,7 @@ class Bootstrap:
                 hint=f"The members on record are {', '.join(f'{name} ({at})' for name, at in self._record.members.items())}.",
             )
 
-    async def _recovered(self) -> Recovered:
+    async def _recovered(self) -> FilledMemory:
         """What was published about the filled memory, once it is filled: by this member or by another one."""
         while (recovered := await self._run(self._membership.recovered)) is None:
             self._loaded = 0
@@ -141,7 +141,7 @@ class Bootstrap:
         self._lifecycle.to(Phase.LOADING)
         loaded = await load_own(self._engine, self._make_loader(), self._workers)
         await self._run(partial(self._quorum_membership.begin, [self._options.node]))
-        recovered = Recovered(by=self._options.node, living=[self._membership.own.member])
+        recovered = FilledMemory(by=self._options.node, living=[self._membership.own.member])
         await self._run(partial(self._membership.tell_recovered, recovered))
         return loaded
 
@@ -185,7 +185,7 @@ class Bootstrap:
         await self._record.note_registered(sorted({place.node for place in places}))
         self._statuses.archived = True
 
-    async def _settle(self, recovered: Recovered) -> bool:
+    async def _settle(self, recovered: FilledMemory) -> bool:
         """Memory is whole: put all members on record, and wait until all have this member on theirs. Returns whether this member
         was away when memory was filled."""
         was_away = await self._run(partial(self._arm, recovered))
@@ -193,7 +193,7 @@ class Bootstrap:
         check_whole(self._gate)
         return was_away
 
-    async def _join(self, recovered: Recovered) -> bool:
+    async def _join(self, recovered: FilledMemory) -> bool:
         """One step towards the quorum of serving members; True when this member is in it. `NotRecovered` once memory has lost a
         part."""
         check_whole(self._gate)
@@ -212,7 +212,7 @@ class Bootstrap:
         self._show("joining", self._lifecycle.phase, joining=joining)
         return False
 
-    def _arm(self, recovered: Recovered) -> bool:
+    def _arm(self, recovered: FilledMemory) -> bool:
         """From now on the gate notes every loss of memory. Returns whether this member was away when memory was filled.
 
         A member that saw memory being filled knows which members have gone since. A member that joined later knows what it lost

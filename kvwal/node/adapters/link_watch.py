@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvwal.cluster.link_failures import Report, Verdict, victims
+from kvwal.cluster.link_failures import LinkReport, Verdict, victims
 from kvwal.cluster.quorum import Quorum
 from kvwal.node.adapters.membership import Membership, Peer
 from kvwal.ports.clock import Clock
@@ -61,11 +61,11 @@ class LinkWatch:
             self._logger.warning("a member is given up: not all of those that stay hear it", member=peer.name)
             self._link_monitor.giveUp(peer.member)
 
-    def _reports(self, living: list[Peer]) -> list[Report]:
+    def _reports(self, living: list[Peer]) -> list[LinkReport]:
         names = {peer.member: peer.name for peer in living}
         fields = [str(field) for field in self._link_monitor.reports()]
         return [
-            Report(names[by], names[of], int(silent) / 1000, int(age) / 1000)
+            LinkReport(names[by], names[of], int(silent) / 1000, int(age) / 1000)
             for by, of, silent, age in zip(fields[::4], fields[1::4], fields[2::4], fields[3::4], strict=True)
             if by in names and of in names
         ]

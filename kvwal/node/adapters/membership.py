@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jpype
 import msgspec
 
-from kvwal.cluster.bootstrap import Recovered, Status
+from kvwal.cluster.bootstrap import FilledMemory, Status
 from kvwal.cluster.clock_bounds import PublishedBound
 from kvwal.cluster.quorum import Quorum
 from kvwal.errors import ClusterUnreachable, ConfigError
@@ -122,13 +122,13 @@ class Membership:
         statuses = [msgspec.json.decode(text, type=Status) for text in texts]
         return [status for status in statuses if status.member in living]
 
-    def recovered(self) -> Recovered | None:
+    def recovered(self) -> FilledMemory | None:
         """The agreement that memory is whole; None while it is not."""
         with _Asking():
-            found = self._map.get(_RECOVERED)
-        return None if found is None else msgspec.json.decode(str(found), type=Recovered)
+            text = self._map.get(_RECOVERED)
+        return None if text is None else msgspec.json.decode(str(text), type=FilledMemory)
 
-    def tell_recovered(self, recovered: Recovered) -> None:
+    def tell_recovered(self, recovered: FilledMemory) -> None:
         """Publish that memory is whole: all members may serve. Returns when every member knows."""
         with _Asking():
             self._map.set(_RECOVERED, msgspec.json.encode(recovered).decode())
@@ -173,8 +173,8 @@ class Membership:
     def orphans(self) -> dict[str, Orphan]:
         """The partitions that are still to be adopted, by the number that Hazelcast gave the lost member."""
         with _Asking():
-            found = {key[len(_ORPHAN) :]: text for key, text in self._items() if key.startswith(_ORPHAN)}
-        return {member: msgspec.json.decode(text, type=Orphan) for member, text in found.items()}
+            texts = {key[len(_ORPHAN) :]: text for key, text in self._items() if key.startswith(_ORPHAN)}
+        return {member: msgspec.json.decode(text, type=Orphan) for member, text in texts.items()}
 
     def unadopted(self, expected: Collection[str]) -> list[str]:
         """The `expected` members that were killed, are not back, and may have logged changes that no other log has."""
@@ -199,8 +199,8 @@ class Membership:
     def quorum(self) -> Quorum | None:
         """The quorum on which the members agreed; None while there is none."""
         with _Asking():
-            found = self._map.get(_QUORUM)
-        return None if found is None else msgspec.json.decode(str(found), type=Quorum)
+            text = self._map.get(_QUORUM)
+        return None if text is None else msgspec.json.decode(str(text), type=Quorum)
 
     def exchange(self, old: Quorum | None, new: Quorum) -> bool:
         """Replace the agreed quorum `old` by `new`; returns whether `old` was agreed on. Returns when every member knows."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from archive.objects import Objects
 from kvwal.cluster.archive_load import ArchiveLoad, LoadProgress
-from kvwal.cluster.bootstrap import Recovered, Status, left_out, unproved
+from kvwal.cluster.bootstrap import FilledMemory, Status, left_out, unproved
 from kvwal.cluster.transactions import finish
 from kvwal.errors import ArchiveError, ClusterUnreachable
 from kvwal.node.adapters.archive_requests import cluster_archive
@@ -97,7 +97,7 @@ class MemoryFill:
             self._logger.warning("a member went while memory was filled; once more")
             return 0
         await self._workers.run(partial(self._quorum_membership.begin, [peer.name for peer in living]))
-        recovered = Recovered(by=self._engine.node, without=without, living=members, newest=load.newest)
+        recovered = FilledMemory(by=self._engine.node, without=without, living=members, newest=load.newest)
         await self._workers.run(partial(self._membership.tell_recovered, recovered))
         return loaded
 

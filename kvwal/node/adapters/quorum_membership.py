@@ -36,14 +36,14 @@ class QuorumMembership:
 
     def look(self) -> Quorum | None:
         """Use the agreed quorum. If the agreement was lost with members that went, publish it again."""
-        found = self._membership.quorum()
-        if found is None and self._current is not None:
+        agreed = self._membership.quorum()
+        if agreed is None and self._current is not None:
             self._membership.exchange(None, self._current)
-            found = self._membership.quorum()
-        if found is not None and found != self._current:
-            self._current = found
-            self._expect(found.names)
-        return found
+            agreed = self._membership.quorum()
+        if agreed is not None and agreed != self._current:
+            self._current = agreed
+            self._expect(agreed.names)
+        return agreed
 
     def enter(self, statuses: list[Status], *, gone: Iterable[str] = ()) -> bool:
         """One step into the quorum; True when this member is in it, and all know. `gone`: members that --without names."""

@@ -36,7 +36,7 @@ _LEASE_SECONDS = 60
 
 
 class HazelcastMemory:
-    """Hazelcast as the `Memory` of `kvwal.cluster.rejoin`. A lock belongs to the thread that calls."""
+    """Hazelcast as the `ClusterMemory` of `kvwal.cluster.rejoin`. A lock belongs to the thread that calls."""
 
     def __init__(self, instance: Any, clock: Clock) -> None:
         self._instance = instance
@@ -46,12 +46,12 @@ class HazelcastMemory:
         self._logger = get_logger(__name__)
 
     def read(self, business: str, key: Identity) -> Value | None:
-        """See `Memory.read`. Hazelcast answers after all earlier changes of the key's partition."""
+        """See `ClusterMemory.read`. Hazelcast answers after all earlier changes of the key's partition."""
         held = java("kvwal.node.HazelcastInternals").held(self._instance, to_map(business), self._codec.toData(*key))
         return None if held is None else (str(held.name()), bytes(held.bytes()))
 
     def lock(self, business: str, key: Identity) -> None:
-        """See `Memory.lock`. The lock ends with this member, or after a minute."""
+        """See `ClusterMemory.lock`. The lock ends with this member, or after a minute."""
         name, seconds = to_map(business), java("java.util.concurrent.TimeUnit").SECONDS
         where = self._codec.toData(*key)
         self._locked.append((name, where))
@@ -62,7 +62,7 @@ class HazelcastMemory:
             )
 
     def unlock(self) -> None:
-        """See `Memory.unlock`. Locks that could not be released stay in the list for the next call."""
+        """See `ClusterMemory.unlock`. Locks that could not be released stay in the list for the next call."""
         left = []
         for name, where in self._locked:
             try:
@@ -77,7 +77,7 @@ class HazelcastMemory:
             raise ClusterUnreachable(f"{len(left)} keys could not be unlocked.", hint="It is tried again.")
 
     def exchange(self, business: str, key: Identity, held: Value | None, value: Value | None, expires: int) -> bool:
-        """See `Memory.exchange`. Hazelcast compares the bytes, since `put_all` of a client does not heed locks."""
+        """See `ClusterMemory.exchange`. Hazelcast compares the bytes, since `put_all` of a client does not heed locks."""
         map_, where = self._instance.getMap(to_map(business)), self._codec.toData(*key)
         old = None if held is None else self._codec.toData(*held)
         if value is None:

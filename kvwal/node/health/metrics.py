@@ -84,9 +84,9 @@ class Metrics:
             Gauge(f"kvwal_{name}", text, registry=now).set(value)
         for name, text in _PER_BUSINESS.items():
             family = Gauge(f"kvwal_{name}", text, ["business"], registry=now)
-            for business, found in businesses.items():
-                if found[name] is not None:
-                    family.labels(business).set(found[name])
+            for business, stats in businesses.items():
+                if stats[name] is not None:
+                    family.labels(business).set(stats[name])
         failed = Gauge("kvwal_failed", "1 if the log takes no more writes.", ["business"], registry=now)
         reached = Gauge("kvwal_archive_up", "1 unless the last try to archive failed.", ["business"], registry=now)
         failing = Gauge(
@@ -95,10 +95,10 @@ class Metrics:
             ["business"],
             registry=now,
         )
-        for business, found in businesses.items():
-            failing.labels(business).set(len(found["maintenance"]))
-            failed.labels(business).set(found["failed"] is not None)
-            reached.labels(business).set(found["archive_error"] is None)
+        for business, stats in businesses.items():
+            failing.labels(business).set(len(stats["maintenance"]))
+            failed.labels(business).set(stats["failed"] is not None)
+            reached.labels(business).set(stats["archive_error"] is None)
         now_open = Gauge("kvwal_maps", "Maps that have a log here.", registry=now)
         now_open.set(count)
         entries = Gauge("kvwal_map_entries", "Entries in memory, copies of others' included.", ["map"], registry=now)
@@ -121,20 +121,20 @@ def bounded(businesses: dict[str, dict[str, Any]], most: int = MOST) -> dict[str
     """
     if len(businesses) <= most:
         return businesses
-    sick = [name for name, found in businesses.items() if any(found[what] for what in _SICK)]
+    sick = [name for name, stats in businesses.items() if any(stats[what] for what in _SICK)]
     large = heapq.nlargest(most, businesses, key=lambda name: businesses[name]["log_bytes"])
     kept = dict.fromkeys([*large, *sick[:most]])
-    rest = [found for name, found in businesses.items() if name not in kept]
+    rest = [stats for name, stats in businesses.items() if name not in kept]
     single = {name: businesses[name] for name in sorted(kept)}
     return single | {REST: _together(rest)} if rest else single
 
 
 def _together(rest: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    total: dict[str, Any] = {}
     for name in _PER_BUSINESS:
         values = [each[name] for each in rest if each[name] is not None]
         fold: Callable[[list[Any]], Any] = max if name in _OLDEST else sum
-        found[name] = fold(values) if values else None
+        total[name] = fold(values) if values else None
     for name in _SICK:
-        found[name] = next((each[name] for each in rest if each[name]), rest[0][name])
-    return found
+        total[name] = next((each[name] for each in rest if each[name]), rest[0][name])
+    return total

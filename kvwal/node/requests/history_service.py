@@ -92,8 +92,8 @@ def _as_of(objects: Objects, where: tuple[str, str, str], timestamp: int, skew: 
     table = view.latest(objects, *where, at=timestamp, tails=tails)
     table = table.filter(pc.invert(table.column("deleted")))
     classes = table.column("key_class").combine_chunks()
-    found = [name for name in pc.unique(classes).to_pylist() if is_of_map(name)]
-    table = table.filter(pc.is_in(classes, value_set=pa.array(found, pa.string())))
+    of_map = [name for name in pc.unique(classes).to_pylist() if is_of_map(name)]
+    table = table.filter(pc.is_in(classes, value_set=pa.array(of_map, pa.string())))
     marks = marks_of(objects, where, at=timestamp, tails=tails)
     if marks.own:
         gone = [dropped_rows(batch, marks, skew) for batch in table.to_batches()]

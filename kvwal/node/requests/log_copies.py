@@ -143,11 +143,11 @@ class Copies:
 def may_lack(objects: Objects, where: tuple[str, str], left_out: Mapping[str, Mapping[str, int]]) -> list[str]:
     """Maps of which a member's snapshot left out a delete, while another member's log has puts that are older, and after its own
     mark: one of them may be what was deleted. `left_out` is by node and business; sorted sentences."""
-    found = []
+    deletes = []
     for node, businesses in left_out.items():
         for business, last in businesses.items():
             others = [place for place in registered(objects, *where, business) if place.node != node] if last else []
             own = marks_of(objects, (*where, business)).own if others else {}
             if any(has_puts(objects, live_objects(objects, o), own.get(o.node, 0), last) for o in others):
-                found.append(f"was deleted from the map {to_map(business)!r} up to {to_text(last)} ({node})")
-    return sorted(found)
+                deletes.append(f"was deleted from the map {to_map(business)!r} up to {to_text(last)} ({node})")
+    return sorted(deletes)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kvwal.errors import ConfigError
 from kvwal.spark.eventlog.lines import DamagedFile, Lines
-from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog, LogFile, find_logs, identify, settings_of
+from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog, EventLogFile, find_logs, identify, settings_of
 from kvwal.spark.events.parser import DamagedLine, parse_line
 from kvwal.spark.projection.projection import Projection
 from kvwal.spark.records import Damage, app_prefix, cut
@@ -71,7 +71,7 @@ class LogReader:
         self.problem = ""
         self._records = records
         self._log = log
-        self._file: LogFile | None = None
+        self._file: EventLogFile | None = None
         self._lines: Lines | None = None
         self._line_number = 0
         self._lines_to_skip = 0
@@ -109,7 +109,7 @@ class LogReader:
         if self._lines is not None:
             self._lines.close()
 
-    def _begin(self, files: list[LogFile]) -> bool:
+    def _begin(self, files: list[EventLogFile]) -> bool:
         """Open the file of the position. False if there is nothing to read yet."""
         position = self.projection.position
         if position.events:  # the event with the redaction rules stands before the position
@@ -125,7 +125,7 @@ class LogReader:
                 return True
         return False
 
-    def _open(self, file: LogFile, lines_to_skip: int) -> None:
+    def _open(self, file: EventLogFile, lines_to_skip: int) -> None:
         self._file, self._lines = file, Lines(file.path)
         self._line_number, self._lines_to_skip, self._damaged_file = 0, lines_to_skip, False
 
@@ -192,7 +192,7 @@ class LogReader:
         self._unsaved_bytes = self._unsaved_lines = 0
 
 
-def _compacted_since(file: LogFile, path: str) -> bool:
+def _compacted_since(file: EventLogFile, path: str) -> bool:
     """Whether the file is a compacted copy, and the position was taken in the file that the copy replaced."""
     return file.path.name.endswith(".compact") and not path.endswith(".compact")
 

@@ -21,7 +21,7 @@ _FOLDER_PREFIX = "eventlog_v2_"
 _FIRST_LINES = 2_000
 
 
-class LogFile(NamedTuple):
+class EventLogFile(NamedTuple):
     """One file of a log. `roll` is its number, 0 for a log of one file. `covers` is the lowest roll whose events it may hold."""
 
     roll: int
@@ -39,11 +39,11 @@ class EventLog(NamedTuple):
         """Whether the log is a folder of rolled files."""
         return self.path.name.startswith(_FOLDER_PREFIX)
 
-    def files(self) -> list[LogFile]:
+    def files(self) -> list[EventLogFile]:
         """The files of the log in order, without those that a compacted file replaces. Empty if the log is gone."""
         if not self.rolling:
             path = self._present_path()
-            return [LogFile(0, path, 0)] if path else []
+            return [EventLogFile(0, path, 0)] if path else []
         rolls = [
             (int(match[1]), bool(match[2]), path)
             for path in self._folder()
@@ -51,7 +51,7 @@ class EventLog(NamedTuple):
         ]
         compacted = max((roll for roll, compact, _ in rolls if compact), default=-1)
         return sorted(
-            LogFile(roll, path, 0 if compact else roll)
+            EventLogFile(roll, path, 0 if compact else roll)
             for roll, compact, path in rolls
             if roll > compacted or (roll == compacted and compact)
         )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
 
-from kvwal.archiver.jobs import Checkpoint, Compact, Failed, Job, SeveralAnswers, decode_job, encode
+from kvwal.archiver.jobs import ArchiverJob, Checkpoint, Compact, Failed, SeveralAnswers, decode_job, encode
 from kvwal.archiver.work import answer
 from kvwal.log.reader import log_files
 from kvwal.store.options import Options
@@ -68,7 +68,7 @@ class Child:
         answered: bytes = job.future.result()
         return answered
 
-    def _do(self, job: Job) -> bytes:
+    def _do(self, job: ArchiverJob) -> bytes:
         self._world.happened("job", type(job).__name__)
         self._world.rewrites += isinstance(job, Compact)
         self._world.checkpoints += isinstance(job, Checkpoint)

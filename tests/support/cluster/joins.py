@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from kvwal.cluster.bootstrap import Recovered, Status
+from kvwal.cluster.bootstrap import FilledMemory, Status
 from kvwal.cluster.membership import LocalMembership, MembershipFile
 from kvwal.cluster.quorum import Quorum, first
 from kvwal.errors import ClusterUnreachable, NotRecovered
@@ -40,7 +40,7 @@ class Others:
         self.own = self._peer(NEW)
         self.now: Quorum | None = first([OLD, NEW])
         self.asked = lambda: None
-        self._recovered = Recovered(by=OLD, living=there)
+        self._recovered = FilledMemory(by=OLD, living=there)
         self._living = living
         self._answers = answers
         self._told: dict[str, Status] = {}
@@ -51,7 +51,7 @@ class Others:
     def _peer(name: str) -> Peer:
         return Peer(name, name, name, "", "")
 
-    def recovered(self) -> Recovered:
+    def recovered(self) -> FilledMemory:
         if not self._answers:
             self._answers = True
             raise ClusterUnreachable("the other members could not be asked.", hint="It is asked again.")

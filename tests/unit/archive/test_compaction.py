@@ -54,7 +54,7 @@ def info(
     return ObjectInfo(f"{first}", Span(first, last, horizon), footer, data_bytes, 0)
 
 
-def spans(jobs: list[rewriting.Job]) -> list[tuple[int, int]]:
+def spans(jobs: list[rewriting.Rewrite]) -> list[tuple[int, int]]:
     return [(job.inputs[0].span.first, job.inputs[-1].span.last) for job in jobs]
 
 
@@ -183,7 +183,7 @@ def test_two_rewriters_make_the_same_object(objects: Objects) -> None:
 def test_a_job_that_would_drop_nothing_of_its_only_input_makes_nothing(objects: Objects) -> None:
     fill(objects, PLACE, [(1, 50)])
     (only,) = live_objects(objects, PLACE)
-    assert run(objects, PLACE, rewriting.Job((only,), 0)) is None
+    assert run(objects, PLACE, rewriting.Rewrite((only,), 0)) is None
 
 
 def test_a_damaged_input_stops_the_rewrite(objects: Objects) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from archive.errors import ArchiveError
 from archive.layout import Place, Span
-from archive.maintenance.forget import Ended, forget
+from archive.maintenance.forget import LogEnd, forget
 from archive.objects import LocalObjects, open_objects
 from archive.registry import register, registered, take_over
 from archive.verify import verify
@@ -37,7 +37,7 @@ def mark(timestamp: int) -> Entry:
     return Entry(b"", DROPPED, b"", "none", False, timestamp)
 
 
-def archived(objects: Any, node: str, *segments: list[Entry]) -> Ended:
+def archived(objects: Any, node: str, *segments: list[Entry]) -> LogEnd:
     """Put these segments of a node's log."""
     register(objects, place(node), f"log-{node}")
     first, crc = 1, 0
@@ -48,7 +48,7 @@ def archived(objects: Any, node: str, *segments: list[Entry]) -> Ended:
             objects, place(node), span, to_table(numbered), log_id=f"log-{node}", previous_crc=crc, seal_crcs=[crc + 1]
         )
         first, crc = first + len(segment), crc + 1
-    return Ended(f"log-{node}", first - 1, segments[-1][-1].timestamp)
+    return LogEnd(f"log-{node}", first - 1, segments[-1][-1].timestamp)
 
 
 def keys(objects: Any) -> list[str]:

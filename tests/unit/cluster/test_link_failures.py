@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 
 import pytest
 
-from kvwal.cluster.link_failures import Report, Verdict, victims
+from kvwal.cluster.link_failures import LinkReport, Verdict, victims
 from kvwal.cluster.quorum import first
 
 THREE = ["oldest", "middle", "youngest"]
@@ -15,7 +15,7 @@ FIVE = ["a", "b", "c", "d", "e"]
 LONG = 60.0
 
 
-def seen(by: str, members: Sequence[str], cut: Iterable[tuple[str, str]], *, silent: float = LONG) -> list[Report]:
+def seen(by: str, members: Sequence[str], cut: Iterable[tuple[str, str]], *, silent: float = LONG) -> list[LinkReport]:
     """The reports that one of them has when these links are cut, both ways, for so long: its own, and what those that it hears
     say of themselves and of those that they hear.
     """
@@ -26,7 +26,7 @@ def seen(by: str, members: Sequence[str], cut: Iterable[tuple[str, str]], *, sil
 
     known = {name for other in hears(by) for name in hears(other)}
     return [
-        Report(name, of, silent if frozenset((name, of)) in bad else 0.5, 0.0 if name == by else 0.8)
+        LinkReport(name, of, silent if frozenset((name, of)) in bad else 0.5, 0.0 if name == by else 0.8)
         for name in known
         for of in members
         if of != name
@@ -48,7 +48,9 @@ def test_of_two_that_do_not_hear_each_other_the_younger_goes(cut: tuple[str, str
 def test_it_is_enough_that_one_of_both_does_not_hear_the_other(cut: tuple[str, str]) -> None:
     deaf, unheard = cut
     (witness,) = set(THREE) - set(cut)
-    reports = [Report(by, of, LONG if (by, of) == (deaf, unheard) else 0.5, 0.5) for by, of in permutations(THREE, 2)]
+    reports = [
+        LinkReport(by, of, LONG if (by, of) == (deaf, unheard) else 0.5, 0.5) for by, of in permutations(THREE, 2)
+    ]
     younger = max(cut, key=THREE.index)
     assert victims(witness, THREE, first(THREE), reports) == [younger]
 
@@ -66,7 +68,7 @@ def test_a_younger_member_without_links_is_left_to_hazelcast() -> None:
 
 @pytest.mark.parametrize("deaf", ["middle", "youngest"])
 def test_one_that_says_that_it_hears_nobody_goes_although_all_hear_it(deaf: str) -> None:
-    reports = [Report(by, of, LONG if by == deaf else 0.5, 0.5) for by, of in permutations(THREE, 2)]
+    reports = [LinkReport(by, of, LONG if by == deaf else 0.5, 0.5) for by, of in permutations(THREE, 2)]
     assert {name: victims(name, THREE, first(THREE), reports) for name in THREE if name != deaf} == {
         name: [deaf] for name in THREE if name != deaf
     }
@@ -100,19 +102,19 @@ def test_no_member_leaves_while_a_link_may_be_slow(silent: float) -> None:
 def test_no_member_leaves_while_the_witness_may_be_cut_off_too() -> None:
     """The oldest one is cut off from both, and the other one has not noticed for as long."""
     reports = [
-        Report("youngest", "oldest", 5.2, 0.0),
-        Report("youngest", "middle", 0.5, 0.0),
-        Report("middle", "oldest", 4.6, 0.6),
-        Report("middle", "youngest", 0.5, 0.6),
+        LinkReport("youngest", "oldest", 5.2, 0.0),
+        LinkReport("youngest", "middle", 0.5, 0.0),
+        LinkReport("middle", "oldest", 4.6, 0.6),
+        LinkReport("middle", "youngest", 0.5, 0.6),
     ]
     assert victims("youngest", THREE, first(THREE), reports) == []
 
 
 def test_what_was_said_long_ago_is_no_witness() -> None:
-    reports = [Report("oldest", "middle", LONG, 0.0), Report("oldest", "youngest", 0.5, 0.0)]
-    old = [Report("youngest", "middle", 0.5, 4.0), Report("youngest", "oldest", 0.5, 4.0)]
+    reports = [LinkReport("oldest", "middle", LONG, 0.0), LinkReport("oldest", "youngest", 0.5, 0.0)]
+    old = [LinkReport("youngest", "middle", 0.5, 4.0), LinkReport("youngest", "oldest", 0.5, 4.0)]
     assert victims("oldest", THREE, first(THREE), [*reports, *old]) == []
-    new = [Report("youngest", "middle", 0.5, 1.0), Report("youngest", "oldest", 0.5, 1.0)]
+    new = [LinkReport("youngest", "middle", 0.5, 1.0), LinkReport("youngest", "oldest", 0.5, 1.0)]
     assert victims("oldest", THREE, first(THREE), [*reports, *old, *new]) == ["middle"]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import kvwal
 from archive.layout import Place
-from archive.maintenance.forget import Ended, forget
+from archive.maintenance.forget import LogEnd, forget
 from archive.objects import open_objects
 from archive.reader import coverage
 from archive.verify import verify
@@ -384,7 +384,7 @@ def test_a_map_that_is_made_again_while_it_is_forgotten_goes_on(tmp_path: Path) 
         await retired(engine)
         again = await engine.business("b")
         objects = open_objects(str(archive))
-        assert forget(objects, PLACE, Ended(log_id, 2, business.log.writer.timestamp), DROPPED)
+        assert forget(objects, PLACE, LogEnd(log_id, 2, business.log.writer.timestamp), DROPPED)
         await put(again, entry("again"))
 
     run(work, root, archive)
