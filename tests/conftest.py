@@ -63,7 +63,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = {item.nodeid for item in items if item.get_closest_marker("long")}
     left = left_out(long, part, config.option.sample_seed)
     if part == "rest":
-        left |= {item.nodeid for item in items if not item.get_closest_marker("loop")} - long
+        loops = {item.nodeid for item in items if item.get_closest_marker("loop")}
+        left = (left | {item.nodeid for item in items} - long) - loops
     if left:
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
         items[:] = [item for item in items if item.nodeid not in left]

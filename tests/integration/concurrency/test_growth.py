@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 import psutil
+import pytest
 
 import kvwal
 from tests.support.chance import new_seed
@@ -33,6 +34,7 @@ def long_enough(seed: int) -> list[Measured]:
     raise AssertionError("the rounds ended")
 
 
+@pytest.mark.long
 def test_thousands_of_groups_leave_nothing_behind() -> None:
     measured = long_enough(new_seed())
     grown = trend(measured)
@@ -52,6 +54,7 @@ def test_a_growth_is_seen() -> None:
     assert trend(list(islice(leaking, WARM_ROUNDS + 3))).objects == 240
 
 
+@pytest.mark.long
 def test_stores_that_are_opened_and_closed_leave_nothing_behind(tmp_path: Path) -> None:
     """With the archiver's real process in some of them."""
     me = psutil.Process()

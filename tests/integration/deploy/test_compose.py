@@ -130,6 +130,7 @@ def unit() -> tuple[list[str], dict[str, str]]:
     return shlex.split(read["Service"]["ExecStart"]), {**known, **own}
 
 
+@pytest.mark.long
 def test_the_systemd_unit_starts_a_node_that_archives_what_it_holds_when_it_is_told_to_stop(
     stack: Stack, tmp_path: Path
 ) -> None:
@@ -151,6 +152,7 @@ def test_the_systemd_unit_starts_a_node_that_archives_what_it_holds_when_it_is_t
     assert re.search(r"/jobs/node-1/\d{20}-\d{20}\.parquet", listed), listed
 
 
+@pytest.mark.long
 def test_three_nodes_form_a_cluster_and_one_of_them_may_go(stack: Stack) -> None:
     stack.start(*NODES)
     assert python(stack, WRITE, "node-1:5701").strip() == "100"
@@ -165,6 +167,7 @@ def test_three_nodes_form_a_cluster_and_one_of_them_may_go(stack: Stack) -> None
     assert [stack.stop(name) for name in NODES[1:]] == [0, 0]
 
 
+@pytest.mark.long
 def test_spark_has_a_master_and_two_workers_that_run_a_job(stack: Stack) -> None:
     stack.start("spark-master", *WORKERS)
     master = stack.services["spark-master"]

@@ -79,6 +79,7 @@ def shown(script: str) -> list[str]:
 
 
 @needs_hazelcast
+@pytest.mark.long
 def test_the_page_of_the_cluster_does_what_it_says(page: str, tmp_path: Path) -> None:
     start, *others = examples(page.replace(section(page, "Three nodes by hand"), ""))
     (script,) = SESSION.findall(section(page, "A node by hand"))
@@ -102,6 +103,7 @@ def test_the_page_of_the_cluster_does_what_it_says(page: str, tmp_path: Path) ->
 
 
 @needs_hazelcast
+@pytest.mark.long
 def test_three_nodes_by_hand_though_all_are_killed(page: str, tmp_path: Path) -> None:
     three = list(examples(section(page, "Three nodes by hand")))
     (script,) = SESSION.findall(section(page, "Three nodes by hand"))

@@ -68,6 +68,7 @@ def make_authority(folder: Path) -> Authority:
 
 @needs_hazelcast
 @needs_openssl
+@pytest.mark.long
 def test_two_members_and_their_clients_speak_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, other = make_authority(tmp_path / "own"), make_authority(tmp_path / "other")
     monkeypatch.setenv("KVWAL_TOKEN", TOKEN)

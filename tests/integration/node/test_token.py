@@ -107,6 +107,7 @@ def test_a_value_that_is_too_large_is_read_past(node: Node) -> None:
 
 
 @needs_hazelcast
+@pytest.mark.long
 def test_members_with_one_token_are_a_cluster_and_one_without_stays_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,7 @@ def _outcomes(client: Path, source: str) -> tuple[str | None, dict[str, str]]:
     return fault, {test.rsplit("::", 1)[1]: outcome for test, outcome, _ in table.outcomes(report)} if not fault else {}
 
 
+@pytest.mark.long
 def test_a_test_that_times_out_fails_alone(client: Path) -> None:
     source = "import threading\ndef test_waits():\n    threading.Event().wait()\ndef test_passes():\n    pass\n"
     assert _outcomes(client, source) == (None, {"test_waits": "failed", "test_passes": "passed"})

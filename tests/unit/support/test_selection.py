@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.selection import left_out
+from tests.support.selection import FILES, left_out
 
-LONG = [f"tests/integration/test_{file}.py::test_{number}" for file in "abc" for number in range(5)]
+FEW = [f"tests/integration/few/test_{file}.py::test_{number}" for file in "abc" for number in range(5)]
+MANY = [f"tests/integration/many/test_{file}.py::test_{number}" for file in "abcdefg" for number in range(3)]
+LONG = FEW + MANY
+
+
+def files(names: set[str]) -> list[str]:
+    return sorted(name.partition("::")[0] for name in names)
 
 
 def taken(part: str, seed: int) -> set[str]:
@@ -18,7 +24,8 @@ def test_sample_and_rest_are_all_and_share_nothing(seed: int) -> None:
     sample, rest = taken("sample", seed), taken("rest", seed)
     assert sample | rest == taken("all", seed) == set(LONG)
     assert not sample & rest
-    assert sorted(name.partition("::")[0] for name in sample) == sorted({name.partition("::")[0] for name in LONG})
+    assert files(sample & set(FEW)) == sorted(set(files(set(FEW)))), "one of each file"
+    assert len(set(files(sample & set(MANY)))) == len(sample & set(MANY)) == FILES
 
 
 def test_the_same_seed_takes_the_same_and_every_test_is_taken_by_some() -> None:
