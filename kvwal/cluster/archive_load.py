@@ -1,4 +1,4 @@
-"""From the archive into memory: the latest of every key over all registered nodes, when no member is left to ask.
+"""Archive load: loads the latest entry of every key, over all registered nodes, when no member has them in memory.
 
 It only reads the archive and only sets what memory lacks, so it may be killed at any time and done again, by any member.
 """
@@ -22,14 +22,14 @@ from kvwal.entry import AWAY, DROPPED, TIMESTAMP_SHIFT, Ended, Entry, encode_ent
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Of a long piece every partition of memory gets many entries at once, and each of them costs less.
+# A large batch gives each partition many entries at once, which costs less for each entry.
 _AT_ONCE = 1 << 17
 _BYTES_AT_ONCE = 32 << 20
 
 
 class Marks(NamedTuple):
-    """What the marks of a destroyed map say. `own`: by node, up to which timestamp what its log held ended. `last`: when the map
-    was destroyed last."""
+    """The marks of a destroyed map. `own`: by node, the timestamp up to which the mark in its log voids the log's entries.
+    `last`: the timestamp of the map's last destruction."""
 
     own: dict[str, int]
     last: int
@@ -40,7 +40,7 @@ class Marks(NamedTuple):
 
 
 class LoadProgress:
-    """How far it is. `entries` are in memory; `most` are in the logs, of which each key's latest counts."""
+    """Progress of a load. `entries` are in memory; `most` are in the logs, and only the latest of each key is loaded."""
 
     def __init__(self, elapsed: Callable[[], float]) -> None:
         self.entries = 0
@@ -80,7 +80,7 @@ class ArchiveLoad:
         skew_ms: int,
         progress: LoadProgress,
     ) -> None:
-        """`now_ms` is when what has expired is absent, `skew_ms` how far apart the members' clocks may have been."""
+        """Entries that have expired at `now_ms` are left out. `skew_ms` is the greatest difference of the members' clocks."""
         self._objects = objects
         self._where = (namespace, cluster)
         self._loader = loader
@@ -161,8 +161,9 @@ def marks_of(objects: Objects, where: tuple[str, str, str], at: int | None = Non
 
 
 def dropped_rows(batch: pa.RecordBatch, marks: Marks, skew: int) -> pa.BooleanArray:
-    """Which rows are from before their own node's mark; or, of a node that had nothing of the map and so made no mark, from long
-    before the last one: `skew` is how far apart the members' clocks may have been, as timestamps are."""
+    """Mask of the rows that a destruction of the map voids: rows up to the mark of their own node, and rows of every node up to
+    `skew` before the last mark, because a node that had nothing of the map made no mark. `skew` is the greatest difference
+    between the members' clocks, in units of timestamps."""
     import pyarrow.compute as pc
 
     timestamp, node = batch.column("timestamp"), batch.column("node")
@@ -173,7 +174,7 @@ def dropped_rows(batch: pa.RecordBatch, marks: Marks, skew: int) -> pa.BooleanAr
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in as few batches as can be without making one too long or too large."""
+    """Concatenate neighbouring batches as long as the result stays within the limits of rows and bytes."""
     import pyarrow as pa
 
     waiting: list[pa.RecordBatch] = []
@@ -205,7 +206,7 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def columns_of(batch: pa.RecordBatch) -> Iterator[tuple[str, str, bytes, bytes, bytes, bytes, bytes | None]]:
-    """The rows as the loader takes them: those of one key class and one value class together, columns as Arrow has them."""
+    """The rows as MemoryLoader.java takes them: grouped by key class and value class, each column as its Arrow buffers."""
     import pyarrow.compute as pc
 
     classes = [batch.column(name).dictionary_encode() for name in ("key_class", "value_class")]
@@ -225,7 +226,7 @@ def columns_of(batch: pa.RecordBatch) -> Iterator[tuple[str, str, bytes, bytes, 
 
 
 def _strings(column: pa.BinaryArray) -> tuple[bytes, bytes]:
-    """The bytes of a column's strings, one behind the other, and their offsets; from the first on that is in the column."""
+    """The concatenated strings of a column, and their offsets. Of a slice only its own strings; the offsets are not rebased."""
     _, offsets, data = column.buffers()
     own = memoryview(offsets)[4 * column.offset : 4 * (column.offset + len(column) + 1)]
     first, last = own[:4], own[-4:]

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """The status that a member publishes. `member` is the number that Hazelcast gave it at this start."""
+    """The status that a member publishes. `member` is the UUID that Hazelcast gave it at this start."""
 
     member: str
     name: str
@@ -52,20 +52,22 @@ class FilledMemory(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     without: list[str] = []
     living: list[str] = []
-    """The numbers of the members that were there until memory was whole."""
+    """The UUIDs of the members that were there until memory was whole."""
     newest: int = 0
     """The greatest timestamp that was loaded. Every later write gets a greater one."""
 
 
-def left_out(statuses: Collection[Status]) -> set[str]:
-    """Names and addresses of members for which not to wait: those of --without, and the address of each name or name of each
-    address among them."""
+def excluded_members(statuses: Collection[Status]) -> set[str]:
+    """Names and addresses of the members that --without leaves out. A member on record that is given by its name is included by
+    its address too, and the reverse."""
     said = {named for status in statuses for named in status.without}
     known = [pair for status in statuses for pair in status.expected.items()]
     return said | {either for pair in known if said & set(pair) for either in pair}
 
 
-def strangers(without: Collection[str], statuses: Collection[Status], registered: Collection[str] = ()) -> list[str]:
+def unknown_names(
+    without: Collection[str], statuses: Collection[Status], registered: Collection[str] = ()
+) -> list[str]:
     """The entries of `without` that no member knows, sorted. Known are the names and addresses on the members' records, the
     addresses of their --members, and the names of the logs that are `registered` in the archive."""
     known = {either for status in statuses for pair in (status.expected | status.left).items() for either in pair}
@@ -75,7 +77,7 @@ def strangers(without: Collection[str], statuses: Collection[Status], registered
 
 def absent(statuses: Collection[Status], living: Collection[str]) -> list[str]:
     """The members on record, or in a --members, that are not there; sorted. `living` as in `missing`."""
-    without = left_out(statuses)
+    without = excluded_members(statuses)
     wanted = {name: address for status in statuses for name, address in status.expected.items()}
     addresses = {status.address for status in statuses}
     of_names = {wanted[name] for name in wanted if name not in living}
@@ -98,21 +100,21 @@ def missing(statuses: Collection[Status], living: Collection[str]) -> list[str]:
     return sorted({*absent(statuses, living), *unready})
 
 
-def is_away(statuses: Collection[Status], living: Collection[str]) -> bool:
+def archive_is_unreachable(statuses: Collection[Status], living: Collection[str]) -> bool:
     """Whether all expected members are there with recovered logs, and the archive is away for some of them. For the others it may
     have taken their tails before."""
     done = {status.name for status in statuses if status.archived or status.away}
     return any(status.away for status in statuses) and set(living) <= done and not absent(statuses, living)
 
 
-def unproved(statuses: Collection[Status], living: Collection[str]) -> list[str]:
+def why_disks_may_lack_writes(statuses: Collection[Status], living: Collection[str]) -> list[str]:
     """The reasons why the disks of the `living` members may not hold all acknowledged writes; empty if they do.
 
     The disks hold them if each is the disk that its member always had, and no other node ever had a log: none that was left out,
     and none in the archive, as a member has seen. The `living` are all expected members.
     """
-    doubts = [f"what {name} wrote is in the archive only" for name in sorted(left_out(statuses))]
-    gone = {name for status in statuses for name in status.left} - set(living) - left_out(statuses)
+    doubts = [f"what {name} wrote is in the archive only" for name in sorted(excluded_members(statuses))]
+    gone = {name for status in statuses for name in status.left} - set(living) - excluded_members(statuses)
     doubts += [f"what {name} wrote is in the archive only" for name in sorted(gone)]
     doubts += [
         f"the root of {status.name} has no record of it: what it wrote before may be in the archive only"

@@ -15,11 +15,11 @@ from kvwal.hlc import HybridClock, to_text
 AHEAD_MS = 1000
 """How far ahead of its wall clock a member's limit is."""
 SPARE_MS = 2
-"""How far ahead of its last timestamp, if that is further: tens of thousands of transactions fit into each millisecond."""
+"""How far ahead of its last timestamp the limit is at least: a millisecond has room for tens of thousands of transactions."""
 
 
 class PublishedBound(msgspec.Struct, frozen=True, kw_only=True):
-    """The last message of a member about its clock. `member` is the number that Hazelcast gave it at this start."""
+    """The last message of a member about its clock. `member` is the UUID that Hazelcast gave it at this start."""
 
     member: str
     limit: int

@@ -17,7 +17,7 @@ from kvwal.cluster.quorum import Quorum
 _GOOD_SECONDS = 3.5
 """Heartbeats come every second, and reports almost as often, over one other member at most."""
 _BAD_SECONDS = 5.0
-"""Of silence. With `_HOLD_SECONDS` well below the ten after which Hazelcast gives a member up without asking anybody."""
+"""A link is bad after this silence. Together with `_HOLD_SECONDS` well below the 10 s after which Hazelcast drops a member."""
 _TOLD_SECONDS = 3.0
 """An older report is out of date: its member may be cut off."""
 _HOLD_SECONDS = 2.0
@@ -51,7 +51,7 @@ def victims(own: str, members: Sequence[str], quorum: Quorum, reports: Sequence[
     links = _links(members, reports)
     speaking = {report.by for report in reports if report.age_seconds <= _TOLD_SECONDS}
     if all(links[pair] is _Link.BAD for pair in links if own in pair):
-        # The oldest would give up one after the other, and send each a member list without the ones before: they would part.
+        # An oldest member that is cut off removes the others one by one, and sends each a list without those before: a split.
         return [own] if own == members[0] and quorum.has_majority(members[1:]) else []
     if _Link.BAD not in links.values() or _Link.UNSURE in links.values():
         return []
@@ -63,7 +63,7 @@ def victims(own: str, members: Sequence[str], quorum: Quorum, reports: Sequence[
 
 
 def _is_to_go(name: str, group: Sequence[str], links: Mapping[frozenset[str], _Link], speaking: set[str]) -> bool:
-    """Whether the group that stays hears this member, or the member, not in the group, reports that it hears nobody."""
+    """Whether a member outside the group that stays has to go: the group hears it, or it reports that it hears no member."""
     if any(links[frozenset((name, other))] is _Link.GOOD for other in group):
         return True
     return name in speaking and all(link is _Link.BAD for pair, link in links.items() if name in pair)
@@ -105,13 +105,13 @@ def _quality(reports: Sequence[LinkReport]) -> _Link:
 
 
 class Verdict:
-    """The verdict over time: it counts once it was the same for a while."""
+    """Debouncer of the verdict: a verdict takes effect once it has been the same for `_HOLD_SECONDS`."""
 
     def __init__(self) -> None:
         self._victims: list[str] = []
         self._since = 0.0
 
-    def look(self, chosen: list[str], now: float) -> list[str]:
+    def update(self, chosen: list[str], now: float) -> list[str]:
         """The members to act on: all of those `chosen` at this look, or none."""
         if chosen != self._victims:
             self._victims, self._since = chosen, now

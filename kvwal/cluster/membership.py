@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from archive.layout import check_name
-from kvwal.cluster.bootstrap import Status, left_out
+from kvwal.cluster.bootstrap import Status, excluded_members
 from kvwal.errors import ConfigError, NewerVersion
 from kvwal.log.files.atomic_file import write_file
 from kvwal.ports.disk import Disk
@@ -115,7 +115,7 @@ class LocalMembership:
         A member that an operator left out (--without) goes off the record, unless it is there: its entries are in the logs of
         others, or are given up.
         """
-        gone = left_out(statuses)
+        gone = excluded_members(statuses)
         members = {name: at for name, at in self.members.items() if not {name, at} & gone}
         members |= {status.name: status.address for status in statuses} | self._own
         alone = self.alone and len(members) == 1

@@ -37,7 +37,7 @@ def all_know(current: Quorum, known: dict[str, int], living: Collection[str]) ->
     return all(known.get(name) == current.version for name in set(living) & set(current.names))
 
 
-def may_go(current: Quorum | None, name: str, healthy: Collection[str]) -> bool:
+def may_leave(current: Quorum | None, name: str, healthy: Collection[str]) -> bool:
     """Whether the other members may serve after `name`, which has failed, leaves in order. `healthy` members have not failed."""
     if current is None:
         return False

@@ -86,12 +86,12 @@ class RecoveryBuffer(State):
         """Drops nothing: Hazelcast removes expired entries."""
         return 0
 
-    def stop(self) -> None:
+    def stop_collecting(self) -> None:
         """Keep nothing from now on."""
         self._collecting = False
         self.clear()
 
-    def dropped(self) -> list[Entry]:
+    def take_dropped(self) -> list[Entry]:
         """The collected entries before the mark of a destroyed map, and the mark last. They are no longer kept."""
         self.tables.get(DROPPED, {}).pop(AWAY, None)  # it ended what others' logs do not bring any more
         mark = self.tables.get(DROPPED, {}).get(b"")
@@ -102,7 +102,7 @@ class RecoveryBuffer(State):
             del self.tables[entry.key_class][entry.key]
         return [*entries, mark]
 
-    def unfinished(self) -> list[tuple[Entry, list[Entry]]]:
+    def take_unfinished(self) -> list[tuple[Entry, list[Entry]]]:
         """Intents that were collected, each with those of its changes that are still the latest of their keys; the intents
         are no longer kept."""
         intents = list(self.tables.pop(INTENT, {}).values())
@@ -124,8 +124,8 @@ class RecoveryBuffer(State):
         self.clear()
 
 
-def recovery_buffer(state: State) -> RecoveryBuffer:
-    """The memory of a node's business, which is of no other kind."""
+def as_recovery_buffer(state: State) -> RecoveryBuffer:
+    """`state` as a `RecoveryBuffer`, which the state of every business of a node is. `TypeError` for any other state."""
     if not isinstance(state, RecoveryBuffer):
         raise TypeError(f"a node's engine makes {type(state).__name__} for memory")
     return state

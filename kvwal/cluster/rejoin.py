@@ -44,11 +44,11 @@ class Change(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """A change that this member's log has, and memory seems not to have. It is to be as `live` says, None for absent; `before`
-    is what memory holds if nobody has changed the key since, None among it for nothing."""
+    """A change that this member's log has and memory seems to lack. `live` is the value that memory should hold, None for no
+    entry. `before` are the values that memory may hold if no later change was made; None among them stands for no entry."""
 
     business: str
-    mine: Change
+    change: Change
     live: Value | None
     before: frozenset[Value | None]
 
@@ -75,7 +75,9 @@ class ClusterMemory(Protocol):
         """Unlock all locked keys. `ClusterUnreachable` if one could not be unlocked: call it again."""
         ...
 
-    def exchange(self, business: str, key: Identity, held: Value | None, value: Value | None, expires: int) -> bool:
+    def compare_and_set(
+        self, business: str, key: Identity, held: Value | None, value: Value | None, expires: int
+    ) -> bool:
         """Replace `held` by `value`, as a client would. Returns whether memory still held `held`.
 
         None is nothing; `expires` is in unix ms, 0 for never.
@@ -117,32 +119,36 @@ class RejoinComparison:
         self._is_of_map = is_of_map
 
     def suspects(self, apart_ms: int) -> list[Suspect]:
-        """What memory may lack. `apart_ms` is since when it may have been alone; what its log took last is looked at in any
-        case."""
-        return [suspect for name in businesses(self._objects, *self._where) for suspect in self._of(name, apart_ms)]
+        """The changes that memory may lack. `apart_ms`: since when this member may have been alone. The last changes of its log
+        are checked in any case."""
+        return [
+            suspect for name in businesses(self._objects, *self._where) for suspect in self._suspects_of(name, apart_ms)
+        ]
 
     def lock(self, suspects: Iterable[Suspect]) -> list[Locked]:
-        """Lock these keys; those of which memory lacks the change still."""
+        """Lock the keys of `suspects`. Returns the suspects whose change memory still lacks."""
         locked_keys = []
         for suspect in suspects:
-            self._memory.lock(suspect.business, suspect.mine.identity)
-            locked_keys.append(Locked(suspect, self._memory.read(suspect.business, suspect.mine.identity)))
+            self._memory.lock(suspect.business, suspect.change.identity)
+            locked_keys.append(Locked(suspect, self._memory.read(suspect.business, suspect.change.identity)))
         return [locked for locked in locked_keys if _is_lacking(*locked)]
 
-    def again(self, lacking: Iterable[Locked]) -> Counter[str]:
-        """Make the changes that `lock` returned, if no log has a newer one by now; how many of each business those were."""
+    def write_again(self, lacking: Iterable[Locked]) -> Counter[str]:
+        """Write the changes that `lock` returned, unless a log has a newer one by now. Returns their number, by business."""
         counts: Counter[str] = Counter()
         of_business: dict[str, dict[Identity, Locked]] = {}
         for locked in lacking:
-            of_business.setdefault(locked.suspect.business, {})[locked.suspect.mine.identity] = locked
+            of_business.setdefault(locked.suspect.business, {})[locked.suspect.change.identity] = locked
         for business, among in of_business.items():
-            changed = self._changed(business, [locked.suspect.mine for locked in among.values()])
+            changed = self._changed(business, [locked.suspect.change for locked in among.values()])
             for identity in among.keys() - changed:
                 suspect, held = among[identity]
-                counts[business] += self._memory.exchange(business, identity, held, suspect.live, suspect.mine.expires)
+                counts[business] += self._memory.compare_and_set(
+                    business, identity, held, suspect.live, suspect.change.expires
+                )
         return +counts
 
-    def _of(self, business: str, apart_ms: int) -> Iterator[Suspect]:
+    def _suspects_of(self, business: str, apart_ms: int) -> Iterator[Suspect]:
         nodes = {place.node for place in registered(self._objects, *self._where, business)}
         end = self._logged.get(business, 0)
         if self._node not in nodes or not end:
@@ -185,7 +191,7 @@ class RejoinComparison:
         return Suspect(business, mine, live, frozenset(values or {None}))
 
     def _changed(self, business: str, changes: list[Change]) -> set[Identity]:
-        """Those of which any log has a newer change: all of them, if the map was destroyed since."""
+        """The identities of those `changes` for which a log has a newer change; all of them if the map was destroyed since."""
         wanted = {change.identity: change.timestamp for change in changes}
         newer = self._after(business, None, min(wanted.values()), {key for _, key in wanted})
         if any(self._is_mark(change) for change in newer):
@@ -195,7 +201,7 @@ class RejoinComparison:
     def _after(
         self, business: str, nodes: dict[str, int | None] | None, since: int, keys: Collection[bytes]
     ) -> list[Change]:
-        """All that the logs of `nodes`, or of all, took of these keys after `since`, not only what was the last of each."""
+        """All changes of these keys after `since` in the logs of `nodes` (None: all nodes), not only the last of each key."""
 
         def read() -> list[Change]:
             infos = (info for part in parts(self._objects, *self._where, business, nodes) for info in part.infos)
@@ -210,7 +216,7 @@ class RejoinComparison:
     def _changes(
         self, batches: Iterable[pa.RecordBatch], since: int, keys: Collection[bytes] | None = None
     ) -> Iterator[Change]:
-        """Those after `since`; if there are `keys`, of these, and the marks."""
+        """The changes after `since`. With `keys` only the changes of these keys, and the marks."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

@@ -9,7 +9,8 @@ import msgspec
 
 
 class Question(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """Of a map: with a `key_class` every change of that key, newest first; without, what was there at `timestamp`."""
+    """Request for a map's history. With a `key_class` every change of that key, newest first; without it all entries at
+    `timestamp`."""
 
     map: str
     key_class: str = ""
@@ -18,8 +19,8 @@ class Question(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
 
 
 class TailQuestion(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag=True):
-    """Of a member's log of a business: with a `key_class` the changes of that key, else all up to `timestamp`. Only those
-    count that the archive was not seen to hold. The answer is a stream of Arrow, with the columns of the archive.
+    """Request for the tail of a member's log of a business: the changes that the archive was not seen to hold. With a
+    `key_class` those of that key, else all up to `timestamp`. The answer is an Arrow stream with the columns of the archive.
     """
 
     business: str
@@ -29,14 +30,14 @@ class TailQuestion(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_
 
 
 class CopyQuestion(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag=True):
-    """Of a member's logs: what they hold, made into an archive beside them, whose objects the answer names. The answer to the
-    same `number` is the same."""
+    """Request for a copy of a member's logs. The member writes them as an archive beside its logs, and the answer lists the
+    objects. Requests with the same `number` get the same answer."""
 
     number: int
 
 
 class PartQuestion(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag=True):
-    """Of an object of such an archive: so many bytes from `offset` on."""
+    """Request for `size` bytes from `offset` on of one object of a `CopyQuestion`'s archive."""
 
     key: str
     offset: int

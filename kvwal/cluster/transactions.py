@@ -29,8 +29,8 @@ def changes_of(intent: Entry) -> list[Entry]:
 
 
 def with_changes(entries: list[Entry], is_newer: Callable[[Entry], bool]) -> Iterator[list[Entry]]:
-    """The entries in parts, to be applied one after the other: behind an intent come those of its changes that are not older
-    than what was applied until then.
+    """Split the entries into parts, to be applied one after the other. After each intent comes a part with its changes, without
+    those that are older than an applied entry of their key.
     """
     begin = 0
     for end, entry in enumerate(entries, 1):
@@ -42,7 +42,7 @@ def with_changes(entries: list[Entry], is_newer: Callable[[Entry], bool]) -> Ite
 
 
 class Unfinished:
-    """Intents that the merge of all logs left over, and what of them is the latest of its key, found as the merge goes by."""
+    """Unfinished intents of the merged logs. Finds which of their changes are the latest of their keys while the merge runs."""
 
     def __init__(self, intents: Iterable[Entry]) -> None:
         ordered = sorted(intents, key=lambda intent: intent.timestamp)
@@ -72,11 +72,11 @@ class Unfinished:
         return True
 
     def puts(self, now_ms: int) -> list[Entry]:
-        """When all rows went by: what has to be in memory besides."""
+        """After all rows: the live changes of the intents, which have to be loaded into memory besides the rows."""
         return [e for e in self._latest.values() if not e.deleted and not 0 < e.expires <= now_ms]
 
     def left(self) -> list[tuple[Entry, list[Entry]]]:
-        """When all rows went by: the intents, and what is to be logged of each before it goes."""
+        """After all rows: the intents, each with those of its changes that have to be logged before the intent is deleted."""
         latest = self._latest
         return [(i, [e for e in found if latest.get((e.key_class, e.key)) is e]) for i, found in self._changes]
 

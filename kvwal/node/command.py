@@ -1,4 +1,4 @@
-"""The command `kvwal node`, as typer takes it. Nothing of the cluster is loaded until it is known to be there."""
+"""The typer command `kvwal node`. It imports the service only after it has seen that the cluster's packages are installed."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def node(
 
 
 def log_as_json() -> None:
-    """One JSON object a line, on standard error: of kvwal, of what it is built on, and of an error that nobody foresaw."""
+    """Log to standard error, one JSON object a line: kvwal's lines, those of its libraries, warnings, and uncaught errors."""
     log_to(sys.stderr, JsonLines(), level=logging.WARNING, own_level=logging.INFO)
     logging.captureWarnings(True)
     sys.excepthook = report_bug
 
 
 def report_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """As the command line does it, but as a line of the log."""
+    """Excepthook: log an uncaught error as a bug of kvwal, and exit with the code of a bug."""
     get_logger(__name__).error(
         "this is a bug of kvwal; please report it with this line. What was acknowledged is safe.",
         exc_info=(kind, error, trace),

@@ -40,7 +40,7 @@ def parse_address(text: str, what: str) -> Address:
 
 
 def check_host(address: Address) -> None:
-    """`ConfigError` if no IP address belongs to the host of a node's own address, or one that others cannot reach it by."""
+    """`ConfigError` if the host of a node's own address resolves to no IP address, or to the wildcard address."""
     try:
         ip = socket.gethostbyname(address.host)
     except OSError as error:
@@ -95,7 +95,7 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     key: str
     """Its key: PKCS#8, without a password."""
     authority: str
-    """Whose certificates the other members must have."""
+    """The authority that must have signed the other members' certificates."""
 
 
 VolatileService = Literal[
@@ -115,13 +115,13 @@ class NodeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     hazelcast_jar: str | None = None
     """Where the pinned Hazelcast jar is, if not in the cache that set-up fills."""
     backups: int = 1
-    """Members that hold a copy of each entry besides its owner, as far as there are so many."""
+    """Copies of each entry besides the owner's, each at another member; fewer if there are fewer members."""
     majority: bool = True
-    """Whether a half of a cut cluster serves only if it has more than half of the members that are expected."""
+    """Whether one side of a partitioned cluster serves only if it has more than half of the expected members."""
     token_file: str | None = None
     """The file that holds the token of the cluster; without it KVWAL_TOKEN_FILE or KVWAL_TOKEN of the environment, or none."""
     http_token_file: str | None = None
-    """The file that holds what readers of /metrics on other machines must show, where the cluster has a token."""
+    """The file of the token that readers of /metrics on other machines must present, if the cluster has a token."""
     tls: Tls | None = None
     """With it members and clients speak TLS, and nothing else; it needs a token."""
     volatile: list[VolatileService] = []
@@ -147,8 +147,8 @@ class NodeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def read_file(path: Path | None) -> NodeFile:
-    """The file, or the defaults without one. A key that nobody knows is a `ConfigError`, as is a value that cannot be; both name
-    the file.
+    """Read the node's file; without a path, return the defaults. `ConfigError`, which names the file, for an unknown key or an
+    invalid value.
     """
     if path is None:
         return NodeFile()
@@ -189,7 +189,7 @@ class NodeOptions(NamedTuple):
     flush: Flush
     file: NodeFile
     without: tuple[str, ...] = ()
-    """Members for whose logs not to wait: names or addresses."""
+    """Names or addresses of members: the start does not wait for their logs."""
     token: Token | None = None
     """What members and clients must show; None lets everyone in."""
     http_token: Token | None = None
@@ -197,7 +197,7 @@ class NodeOptions(NamedTuple):
 
 
 def check(options: NodeOptions) -> NodeOptions:
-    """`options`, if the members include the node itself, once each, its own host is known here, and several can be a cluster."""
+    """Return `options` if they are consistent, else raise `ConfigError`. Checks host, list of members, --without and TLS."""
     check_host(options.address)
     if len(set(options.members)) != len(options.members):
         raise ConfigError("--members names an address twice.", hint="List every member once.")

@@ -19,11 +19,11 @@ GLUE = Path(__file__).parent / "glue.jar"
 _OPTIONS = [
     # No handlers of its own: signals are for Python, which shuts the member down in order.
     "-Xrs",
-    # What runs short of memory loses threads and answers, one does not know which: better an end, with exit code 3, and a start.
+    # A JVM that runs out of memory loses threads and answers unnoticed: end it with exit code 3, so that it is started again.
     "-XX:+ExitOnOutOfMemoryError",
-    # What it then says goes where everything else goes that a node has to say.
+    # The JVM's last messages go to standard error, like the log of the node.
     "-XX:+DisplayVMOutputToStderr",
-    # JPype asks for a collection whenever this process has grown, and holds the interpreter meanwhile: a second a GB of memory.
+    # JPype requests a garbage collection whenever this process has grown, and holds the GIL meanwhile: about 1 s for each GB.
     "-XX:+DisableExplicitGC",
     # With fewer than three cores Hazelcast would start a thread for each callback.
     "-Djava.util.concurrent.ForkJoinPool.common.parallelism=4",
@@ -39,7 +39,7 @@ _OPTIONS = [
 
 
 def find_hazelcast(named: str | None) -> Path:
-    """The jar that was named, or the one in a cache of set-up: a checkout's own, then the user's."""
+    """The path of the Hazelcast jar: `named`, else the jar that set-up has cached in this checkout or for this user."""
     caches = [Path(__file__).parent.parent.parent / ".cache" / "jars", _user_cache()]
     places = [Path(named)] if named is not None else [cache / HAZELCAST for cache in caches]
     for place in places:
@@ -56,7 +56,7 @@ def _user_cache() -> Path:
 
 
 def check_hazelcast(jar: Path) -> Path:
-    """`jar`, if it is the very file that the glue was written for."""
+    """Return `jar` if its SHA-256 is the pinned one. The glue jar depends on Hazelcast's internals."""
     digest = hashlib.sha256(OS_DISK.read(jar)).hexdigest()
     if digest != SHA256:
         raise ConfigError(
@@ -85,7 +85,7 @@ def start(heap: str, hazelcast_jar: str | None, more: list[str]) -> None:
             f"the Java of {path} did not start with heap = {heap!r} and java_options = {more} ({error}).",
             hint="See whether it is Java 17 or newer and takes these options, and whether this machine has so much memory.",
         ) from error
-    # Hazelcast logs what people must know, and no more; what else Java has to say is one JSON object a line too.
+    # From now on Java's warnings, errors, printed lines and uncaught exceptions are logged, one JSON object a line.
     java("kvwal.member.JsonLogFormatter").begin()
 
 

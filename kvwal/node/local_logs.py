@@ -10,7 +10,7 @@ from archive.objects import Objects, open_objects
 from archive.registry import owner, registered
 from kvwal.cluster.map_names import to_map
 from kvwal.cluster.membership import MembershipRecord
-from kvwal.cluster.recovery_buffer import RecoveryBuffer, recovery_buffer
+from kvwal.cluster.recovery_buffer import RecoveryBuffer, as_recovery_buffer
 from kvwal.cluster.transactions import finish
 from kvwal.entry import encode_entries
 from kvwal.errors import ConfigError
@@ -24,7 +24,7 @@ _AT_ONCE = 50_000
 
 
 async def open_logs(engine: Engine) -> None:
-    """Open every log of this node: one that cannot be opened must not leave half a memory, or a member that cannot write."""
+    """Open every log of this node. If one cannot be opened the start fails: memory would be incomplete, or writes fail."""
     for name in engine.names():
         await engine.business(name)
 
@@ -32,14 +32,14 @@ async def open_logs(engine: Engine) -> None:
 async def load_own(engine: Engine, loader: Any, workers: Workers) -> int:
     """Load all entries of this node's logs, when no other node has any. Returns how many those were."""
     logger = get_logger(__name__)
-    gc.freeze()  # JPype collects Python's garbage whenever Java's is: it need not look through what is only waiting to be loaded
+    gc.freeze()  # JPype runs Python's GC with each GC of Java: keep it from scanning the entries that wait to be loaded
     loaded = 0
     for name in engine.names():
         business = await engine.business(name)
-        state = recovery_buffer(business.state)
-        if dropped := state.dropped():
+        state = as_recovery_buffer(business.state)
+        if dropped := state.take_dropped():
             await delete(business, dropped[:-1], lambda entry: True)
-        for intent, changes in state.unfinished():
+        for intent, changes in state.take_unfinished():
             await finish(business, intent, changes)
         count = await workers.run(partial(load, loader, to_map(name), state))
         logger.info("loaded", map=to_map(name), entries=count)
@@ -58,7 +58,7 @@ def load(loader: Any, name: str, state: RecoveryBuffer) -> int:
 
 
 def is_alone(options: NodeOptions, engine: Engine, record: MembershipRecord | None) -> bool:
-    """Whether this node's own logs are all there ever was of its cluster. Asks the archive if no record says so."""
+    """Whether no other node ever had a log of this cluster. Asks the archive if this node has no membership record."""
     if options.members != [options.address]:
         return False
     if record is not None:
@@ -71,7 +71,7 @@ def is_alone(options: NodeOptions, engine: Engine, record: MembershipRecord | No
 
 
 def _log_id(engine: Engine, business: str) -> str | None:
-    """That of this node's log, which may be retired."""
+    """The log id of this node's log of a business, which may be retired; None without a log."""
     if (here := engine.businesses.get(business)) is not None:
         return here.log.log_id
     end = engine.end_of(business)

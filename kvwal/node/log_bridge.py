@@ -9,11 +9,11 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from kvwal.cluster.map_names import to_business
-from kvwal.cluster.recovery_buffer import recovery_buffer
+from kvwal.cluster.recovery_buffer import as_recovery_buffer
 from kvwal.entry import DROPPED, Decode, Entry, make_decoder
 from kvwal.errors import KvwalError
 from kvwal.log.ring import Submission, size_of
-from kvwal.node.adapters.destroyed_maps import drop, may_let_go
+from kvwal.node.adapters.destroyed_maps import drop, may_retire_log
 from kvwal.ports.boundary import start_task, when_done
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import ThreadWorkers
@@ -29,7 +29,7 @@ _NOTHING, _END = -1, -2
 
 
 class _Batch:
-    """The answer to a batch. It is given in the writer's own turn of the event loop: a future would take another turn."""
+    """The answer to a batch, with the methods of a future. It is sent at once: a future would wait for the next loop tick."""
 
     def __init__(self, tell: Callable[[BaseException | None], None]) -> None:
         self._tell = tell
@@ -131,9 +131,9 @@ class LogBridge:
                 return
             business = await self._open(name)
             business.maintenance.held += (
-                1  # an error leaves it so: what is to be deleted is in the log until the next start
+                1  # not undone after an error: the entries to delete stay in the log until the next start
             )
-            with recovery_buffer(business.state).watching() as written:
+            with as_recovery_buffer(business.state).watching() as written:
                 await business.submit_soon(submission)
                 timestamp = await future
                 # A delete now could come behind a put in another member's log: the mark stays, in the archive when the log has
@@ -142,7 +142,7 @@ class LogBridge:
                 if alone := self._alone():
                     count = await drop(self._engine, business, timestamp, written, self._droppers)
             business.maintenance.held -= 1
-            business.maintenance.retires = may_let_go(self._engine, business, alone=alone)
+            business.maintenance.retires = may_retire_log(self._engine, business, alone=alone)
             if not alone:
                 return
             self._logger.info("dropped", map=name, entries=count)
@@ -152,7 +152,7 @@ class LogBridge:
 
     async def _open(self, name: str) -> OpenBusiness:
         business = await self._engine.business(to_business(name))
-        recovery_buffer(business.state).stop()
+        as_recovery_buffer(business.state).stop_collecting()
         return business
 
     def _answer(self, number: int, error: BaseException | None) -> None:

@@ -117,7 +117,7 @@ def configuration(options: NodeOptions, archive: str | None, java_objects: JavaO
 
 
 def _attributes(attributes: Any, options: NodeOptions, archive: str | None) -> None:
-    """By which clients know a node of kvwal, and members each other. The archive's address may hold what nobody should see."""
+    """Set the attributes that identify a node to clients and members. The archive's URL is hashed: it may hold secrets."""
     attributes.setAttribute(NAMESPACE, options.namespace)
     attributes.setAttribute(NODE, options.node)
     attributes.setAttribute(ADDRESS, str(options.address))
@@ -137,7 +137,7 @@ def _network(network: Any, options: NodeOptions) -> None:
 
 
 def _serialization(config: Any) -> None:
-    """What Python's client pickled has a negative type, which Hazelcast allows to a serializer for everything else only.
+    """Values pickled by Python's client have a negative type id, which Hazelcast allows only for the global serializer.
 
     Java deserialization is for errors between members: see AllowedClasses.java."""
     config.setJavaSerializationFilterConfig(java("kvwal.security.AllowedClasses").filter())
@@ -160,7 +160,7 @@ def _store(factory: Any) -> Any:
 
 
 def make_tls(files: Tls | None) -> Any:
-    """What TlsChannel.java encrypts with; None for nothing. `ConfigError` if the files are no certificate and its key."""
+    """The TLS context (Tls.java); None without TLS. `ConfigError` if the files do not hold a certificate and its key."""
     if files is None:
         return None
     try:
@@ -199,8 +199,8 @@ def check_whole(gate: Any) -> None:
 
 
 def check_running(instance: Any) -> None:
-    """`NotRecovered` if the member has ended. For as long as nobody here told it to: Hazelcast ends a member by itself when
-    memory is used up, and a client may tell it to."""
+    """`NotRecovered` if Hazelcast has ended in this process. Not to be called once kvwal itself has ended Hazelcast, which also
+    ends by itself when memory is used up, or when a client shuts it down."""
     if not instance.getLifecycleService().isRunning():
         raise NotRecovered(
             "Hazelcast has ended in this node, which nobody told to leave; what it said before says why. Nothing is lost that was"

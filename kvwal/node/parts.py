@@ -11,7 +11,7 @@ from kvwal.cluster.clock_bounds import ClockBounds
 from kvwal.cluster.membership import LocalMembership
 from kvwal.cluster.quorum import Quorum
 from kvwal.entry import timestamps_within
-from kvwal.node.adapters.archive_requests import Archiving, cluster_archive
+from kvwal.node.adapters.archive_requests import ArchiveRequests, cluster_archive
 from kvwal.node.adapters.bootstrap import Bootstrap
 from kvwal.node.adapters.clock_bounds import ClockBoundsExchange
 from kvwal.node.adapters.failover import Adoption
@@ -101,7 +101,7 @@ def build_parts(
         return quorum_membership.current if options.file.majority else None
 
     archive = partial(cluster_archive, engine)
-    archiving = Archiving(options.node, engine.archive)
+    archiving = ArchiveRequests(options.node, engine.archive)
     statuses = StatusExchange(options, membership, quorum_membership, record, archiving, workers)
     serving = ServingMembership(
         membership, quorum_membership, record, statuses, archiving, context.clock, workers

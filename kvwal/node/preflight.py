@@ -19,7 +19,7 @@ _RECORD = ".json"
 
 
 class Owner(NamedTuple):
-    """To which node something under a root belongs."""
+    """The identity of a node that has files under a root."""
 
     namespace: str
     cluster: str
@@ -38,7 +38,7 @@ def check(options: NodeOptions, disk: Disk = OS_DISK) -> None:
 
 
 def warn(options: NodeOptions) -> None:
-    """Say what may well not be meant, and can be."""
+    """Log a warning for options that are valid, but probably a mistake."""
     if options.http is not None and options.http.host in ANYWHERE:
         get_logger(__name__).warning(
             f"--http {options.http}: everyone who reaches this machine is told health, figures and the names of maps. Give a"

@@ -20,7 +20,7 @@ from kvwal.config import Flush
 from kvwal.errors import ArchiveError, LogFailed, StorageFull
 from kvwal.node import jvm, member
 from kvwal.node.adapters.archive_requests import cluster_archive
-from kvwal.node.adapters.destroyed_maps import Absence, may_let_go
+from kvwal.node.adapters.destroyed_maps import MissedDestroySearch, may_retire_log
 from kvwal.node.adapters.rejoin import Rejoin
 from kvwal.node.config import NodeOptions
 from kvwal.node.health.http import HttpAccess, HttpServer, application
@@ -129,7 +129,7 @@ class Service:
             self._check_running()
             self._status.measure_queries()
             if self._parts is not None and self._lifecycle.serves:
-                await self._parts.link_watch.look()
+                await self._parts.link_watch.check_links()
             await asyncio.sleep(LOOK_SECONDS)
 
     def _check_running(self) -> None:
@@ -180,13 +180,15 @@ class Service:
         self._let_logs_retire(alone=record.alone)
         await parts.clock_bounds.rise(filled.newest)
         parts.clock_bounds.serve()
-        gc.freeze()  # the objects of now stay; see `load_own`
+        gc.freeze()  # the objects that exist now live as long as the process; see `load_own`
         self._java.gate.open()
         self._lifecycle.to(Phase.COPYING)
         self._logger.info("serving", address=str(options.address), entries=filled.entries)
         if not record.alone:
             archive = partial(cluster_archive, self._engine)
-            self._begin(Absence(self._engine, parts.serving.all_archive, archive, self._pools.readers).run())
+            self._begin(
+                MissedDestroySearch(self._engine, parts.serving.all_archive, archive, self._pools.readers).run()
+            )
         if filled.was_away:
             rejoin = Rejoin(
                 instance, self._engine, parts.serving, parts.membership, parts.quorum_membership, parts.logged
@@ -195,9 +197,9 @@ class Service:
         return parts
 
     def _let_logs_retire(self, *, alone: bool) -> None:
-        """Let the logs go that hold nothing: of destroyed maps. A node alone makes such a log again when it is written to."""
+        """Allow empty logs, those of destroyed maps, to be retired. On a node alone the next write creates the log again."""
         for business in self._engine.businesses.values():
-            business.maintenance.retires = may_let_go(self._engine, business, alone=alone)
+            business.maintenance.retires = may_retire_log(self._engine, business, alone=alone)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run `work` in the background until the node leaves."""

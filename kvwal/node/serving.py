@@ -16,7 +16,7 @@ from kvwal.node.config import NodeOptions
 from kvwal.node.health.status import NodeStatus
 from kvwal.node.lifecycle import Lifecycle, Phase
 from kvwal.node.parts import ServingParts
-from kvwal.node.repetition import until_it_succeeds
+from kvwal.node.retries import retry_on
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
@@ -58,7 +58,7 @@ class ServingLoop:
         while True:
             member.check_whole(self._gate)
             try:
-                await self._parts.serving.look()
+                await self._parts.serving.keep_up()
                 await self._serve_when_copied()
                 await self._leave_if_failing()
             except ClusterUnreachable as error:
@@ -70,7 +70,7 @@ class ServingLoop:
         adoption = self._parts.adoption
         errors = (KvwalError, jpype.JException)
         while True:
-            await until_it_succeeds(adoption.step, errors, self._not_adopted, pause=_ADOPT_AGAIN_SECONDS)
+            await retry_on(adoption.step, errors, self._not_adopted, pause=_ADOPT_AGAIN_SECONDS)
             await asyncio.sleep(_ADOPT_SECONDS)
 
     def _not_adopted(self, error: Exception) -> None:
@@ -94,14 +94,14 @@ class ServingLoop:
         now = self._clock.elapsed()
         self._full_since = min(self._full_since, now) if full else math.inf
         self._parts.statuses.failing = bool(failed or full)
-        if failed and await self._parts.serving.may_go():
+        if failed and await self._parts.serving.may_leave():
             raise LogFailed(
                 f"the log of {', '.join(failed)} has failed ({next(iter(failed.values()))}); this node has left, and the others"
                 " serve its keys.",
                 hint="Look at its disk, then start it again: it recovers every acknowledged write.",
             )
         lasts = now - self._full_since >= _FULL_SECONDS
-        if full and lasts and await self._parts.serving.may_go(at_least=self._options.file.backups + 1):
+        if full and lasts and await self._parts.serving.may_leave(at_least=self._options.file.backups + 1):
             raise StorageFull(
                 f"the disk has been full for {_FULL_SECONDS:g} s ({next(iter(full.values()))}); this node has left, and the"
                 " others serve its keys.",

@@ -48,6 +48,6 @@ MUTANTS = [
     ),
     Mutant(
         "what came into memory between the two looks is overwritten", 6, "kvwal/cluster/rejoin.py",
-        "        return [locked for locked in found if _is_lacking(*locked)]\n", "        return found\n", RETURNING,
+        "        return [locked for locked in locked_keys if _is_lacking(*locked)]\n", "        return locked_keys\n", RETURNING,
     ),
 ]  # fmt: skip

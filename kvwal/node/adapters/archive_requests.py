@@ -13,7 +13,7 @@ from kvwal.ports.logger import get_logger
 from kvwal.store.engine import Engine
 
 
-class Archiving:
+class ArchiveRequests:
     """The archive requests of one member, and its answers to those of others. Used on the node's event loop."""
 
     def __init__(self, name: str, archive: Callable[[], Awaitable[object]]) -> None:
@@ -75,7 +75,7 @@ def not_archived(lacking: list[str], seconds: float) -> ArchiveError:
     )
 
 
-def not_told(lacking: list[str], seconds: float) -> ArchiveError:
+def tails_not_answered(lacking: list[str], seconds: float) -> ArchiveError:
     """The error for members that were asked for their unarchived entries, and have not answered in that time."""
     return ArchiveError(
         f"{', '.join(lacking)} did not say within {seconds:g} s what its log holds, and without that the past is not told.",

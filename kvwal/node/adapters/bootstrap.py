@@ -11,7 +11,7 @@ import jpype
 
 from archive.objects import Objects
 from archive.registry import registered
-from kvwal.cluster.bootstrap import FilledMemory, Status, is_away, missing, strangers, unknown_to
+from kvwal.cluster.bootstrap import FilledMemory, Status, archive_is_unreachable, missing, unknown_names, unknown_to
 from kvwal.cluster.membership import LocalMembership
 from kvwal.errors import ArchiveError, ClusterUnreachable, ConfigError, Kind, KvwalError
 from kvwal.node.adapters.archive_requests import cluster_archive
@@ -23,7 +23,7 @@ from kvwal.node.config import NodeOptions
 from kvwal.node.lifecycle import Lifecycle, Phase
 from kvwal.node.local_logs import check_own, load_own
 from kvwal.node.member import check_whole
-from kvwal.node.repetition import until, until_it_succeeds
+from kvwal.node.retries import poll_until, retry_on
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
@@ -93,12 +93,12 @@ class Bootstrap:
     async def _check_without(self) -> None:
         """`ConfigError` if --without has a typing error: the node would wait for the member that is meant."""
         known = [self._statuses.own(), *await self._statuses.all()]
-        unknown = strangers(self._options.without, known)
+        unknown = unknown_names(self._options.without, known)
         context = self._engine.options
         if unknown and context.archive_url is not None:
             objects = await self._run(partial(cluster_archive, self._engine))
             places = await self._run(lambda: registered(objects, context.namespace, context.cluster))
-            unknown = strangers(unknown, known, {place.node for place in places})
+            unknown = unknown_names(unknown, known, {place.node for place in places})
         if unknown:
             raise ConfigError(
                 f"--without {', '.join(unknown)}: no member was ever called that, or had that address.",
@@ -106,7 +106,7 @@ class Bootstrap:
             )
 
     async def _recovered(self) -> FilledMemory:
-        """What was published about the filled memory, once it is filled: by this member or by another one."""
+        """Repeat `_advance` until this or another member has filled memory. Returns the message published about that."""
         while (recovered := await self._run(self._membership.recovered)) is None:
             self._loaded = 0
             self._loaded = await self._advance()
@@ -126,7 +126,7 @@ class Bootstrap:
         names = [peer.name for peer in living]
         leads = living[0].name == self._options.node
         if lacking := missing(statuses, names):
-            if leads and is_away(statuses, names):
+            if leads and archive_is_unreachable(statuses, names):
                 return await self._fill.from_disks(living, statuses, self._archive_error)
             waiting_for = [*lacking, *filter(None, [self._archive_error])]
             self._show("waiting for members", Phase.WAITING, waiting_for=waiting_for)
@@ -189,7 +189,7 @@ class Bootstrap:
         """Memory is whole: put all members on record, and wait until all have this member on theirs. Returns whether this member
         was away when memory was filled."""
         was_away = await self._run(partial(self._arm, recovered))
-        await until(bool, partial(self._patiently, partial(self._join, recovered)), pause=_POLL_SECONDS)
+        await poll_until(bool, partial(self._patiently, partial(self._join, recovered)), pause=_POLL_SECONDS)
         check_whole(self._gate)
         return was_away
 
@@ -236,7 +236,7 @@ class Bootstrap:
     async def _patiently(self, step: Callable[[], Awaitable[T]]) -> T:
         """The result of `step`, which is made again while the archive or another member cannot be asked."""
         errors = (ArchiveError, ClusterUnreachable, jpype.JException)
-        return await until_it_succeeds(step, errors, self._wait_for, pause=_AGAIN_SECONDS)
+        return await retry_on(step, errors, self._wait_for, pause=_AGAIN_SECONDS)
 
     def _wait_for(self, error: Exception) -> None:
         """Show what this member waits for. Raises an error that would come again."""

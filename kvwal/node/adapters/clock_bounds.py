@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from kvwal.cluster.clock_bounds import ClockBounds, PublishedBound
 from kvwal.errors import ClockSkew, ClusterUnreachable
 from kvwal.node.adapters.membership import Membership, Peer
-from kvwal.node.repetition import until, until_it_succeeds
+from kvwal.node.retries import poll_until, retry_on
 from kvwal.ports.boundary import start_task, when_done
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
@@ -26,7 +26,7 @@ TIMER, TAKEOVER = "timer", "takeover"
 class ClockBoundsExchange:
     """The exchange of one member. Used on the node's event loop.
 
-    `skew_seconds` is how far ahead of this clock the clock is that differs most.
+    `skew_seconds`: of the other members' clocks, the one that differs most; positive if it is ahead of this one.
     """
 
     def __init__(self, membership: Membership, bounds: ClockBounds, fence: Any, clock: Clock) -> None:
@@ -51,7 +51,7 @@ class ClockBoundsExchange:
         await self._patiently(TAKEOVER, self._rise_at_start)
         await self._patiently(TIMER, partial(self._publish, TIMER))
         self._begin(self._keep_publishing())
-        await until(operator.not_, partial(self._patiently, TIMER, self._unsure), pause=PUBLISH_SECONDS)
+        await poll_until(operator.not_, partial(self._patiently, TIMER, self._unsure), pause=PUBLISH_SECONDS)
         for peer in await self._patiently(TIMER, self._elder):
             self._check(peer, most_seconds)
 
@@ -169,7 +169,7 @@ class ClockBoundsExchange:
 
     async def _patiently(self, which: str, call: Callable[[], T]) -> T:
         """The result of a call on one of the threads, which is made again while the other members cannot be asked."""
-        return await until_it_succeeds(
+        return await retry_on(
             partial(self._workers[which].run, call), (ClusterUnreachable,), self._not_asked, pause=PUBLISH_SECONDS
         )
 

@@ -20,12 +20,12 @@ from archive.layout import Place
 from archive.objects import Objects
 from kvwal.cluster.archive_load import marks_of
 from kvwal.cluster.map_names import to_map
-from kvwal.cluster.recovery_buffer import is_dropped, recovery_buffer
+from kvwal.cluster.recovery_buffer import as_recovery_buffer, is_dropped
 from kvwal.entry import DROPPED, Ended, Entry, timestamps_within
 from kvwal.errors import KvwalError
 from kvwal.history.timeline import Timeline
 from kvwal.log.ring import Lookup, Submission, size_of
-from kvwal.node.repetition import until_it_succeeds
+from kvwal.node.retries import retry_on
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
@@ -34,7 +34,7 @@ from kvwal.store.open_business import OpenBusiness
 _AGAIN_SECONDS = 10.0
 _AT_ONCE = 5_000
 _BYTES_AT_ONCE = 1 << 20
-"""The size of a transaction of deletes, in entries or about so many bytes: keys may be long, and a block has a limit."""
+"""A transaction of deletes has at most `_AT_ONCE` entries and about `_BYTES_AT_ONCE` bytes: the size of a block is limited."""
 _MARK = Entry(b"", DROPPED, b"", "", True, 0)
 
 
@@ -61,24 +61,24 @@ async def delete(business: OpenBusiness, entries: Iterable[Entry], still: Callab
     return count
 
 
-def may_let_go(engine: Engine, business: OpenBusiness, *, alone: bool) -> bool:
+def may_retire_log(engine: Engine, business: OpenBusiness, *, alone: bool) -> bool:
     """Whether the log may be retired once it holds nothing.
 
     On a node alone every log may. With several members a log needs a mark, and an archive that keeps it: a delete in this log may
     hold down puts in other logs.
     """
-    return alone or (engine.options.archive_url is not None and recovery_buffer(business.state).was_dropped)
+    return alone or (engine.options.archive_url is not None and as_recovery_buffer(business.state).was_dropped)
 
 
-async def obey(business: OpenBusiness, ended: Ended) -> None:
+async def mark_log(business: OpenBusiness, ended: Ended) -> None:
     """Mark the log of a member that was away when others destroyed the map. Entries that clients put meanwhile are newer, and
     stay."""
     await _submit(business, [ended.mark()], lambda entry: True)
     business.maintenance.retires = True
 
 
-class Absence:
-    """The search of a member that was away for maps that the others destroyed meanwhile. Used on the node's event loop."""
+class MissedDestroySearch:
+    """Search for maps that other members destroyed while this member was away. Used on the node's event loop."""
 
     def __init__(
         self,
@@ -96,14 +96,16 @@ class Absence:
 
     async def run(self) -> None:
         """Search until it succeeds. Clients write meanwhile."""
-        await until_it_succeeds(self._look, (KvwalError, jpype.JException), self._failed, pause=_AGAIN_SECONDS)
+        await retry_on(self._look, (KvwalError, jpype.JException), self._failed, pause=_AGAIN_SECONDS)
 
     def _failed(self, error: Exception) -> None:
         self._logger.warning("whether maps were destroyed meanwhile cannot be seen yet", error=str(error))
 
     async def _look(self) -> None:
         """Mark the logs whose last put is older than the others' mark by more than the clocks may differ."""
-        candidates = [one for one in self._engine.businesses.values() if not recovery_buffer(one.state).holds_nothing()]
+        candidates = [
+            one for one in self._engine.businesses.values() if not as_recovery_buffer(one.state).holds_nothing()
+        ]
         if not candidates:
             return
         await self._all_archive()
@@ -111,9 +113,9 @@ class Absence:
         for business in candidates:
             destroyed = await self._readers.run(partial(self._destroyed, business.place))
             ended = Ended(destroyed - skew, destroyed)
-            state = recovery_buffer(business.state)
+            state = as_recovery_buffer(business.state)
             if not business.closed and not state.holds_nothing() and state.put_at <= ended.until:
-                await obey(business, ended)
+                await mark_log(business, ended)
                 self._logger.info("destroyed while this member was away", map=to_map(business.name))
 
     def _destroyed(self, place: Place) -> int:

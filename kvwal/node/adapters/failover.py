@@ -45,8 +45,8 @@ class Adoption:
         workers: Workers,
     ) -> None:
         """`quorum` has the members that did not leave in order; `make` makes FailoverAppend.java of partitions, as
-        hexadecimal digits; after `all_archive` the archive has what the logs of the living hold; `where` is namespace, cluster;
-        `skew` is how far apart the members' clocks may have been, as timestamps are.
+        hexadecimal digits; after `all_archive` the archive has everything that the logs of the living members hold; `where` is
+        (namespace, cluster); `skew` is the greatest difference between the members' clocks, in units of timestamps.
         """
         self.partitions = 0
         self.lost = ""

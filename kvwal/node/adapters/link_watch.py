@@ -37,17 +37,17 @@ class LinkWatch:
         self._verdict = Verdict()
         self._logger = get_logger(__name__).bind(node=membership.own.name)
 
-    async def look(self) -> None:
+    async def check_links(self) -> None:
         """End Hazelcast in this node if this member has to go. The oldest member gives up the others that have to go."""
         quorum, living = self._quorum(), self._membership.living()
         if quorum is None or len(living) < 2:
             return
         own, names = self._membership.own.name, [peer.name for peer in living]
-        going = self._verdict.look(victims(own, names, quorum, self._reports(living)), self._clock.elapsed())
+        going = self._verdict.update(victims(own, names, quorum, self._reports(living)), self._clock.elapsed())
         if own in going:
             others = ", ".join(name for name in names if name not in going)
             self._gate.lose(f"the network between {own} and other members is cut, and {others} go on without it")
-            # At once: the oldest member would send the others member lists without each other, and they would part.
+            # Terminate at once: the oldest member would send the others member lists that lack some of them, and so split them.
             await self._workers.run(self._instance.getLifecycleService().terminate)
         elif own == names[0]:
             self._give_up([peer for peer in living if peer.name in going])

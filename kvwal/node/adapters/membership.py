@@ -33,7 +33,7 @@ _ORPHAN = "orphan:"
 
 
 class Peer(NamedTuple):
-    """A living member: the number that Hazelcast gave it at this start, and its attributes."""
+    """A living member: the UUID that Hazelcast gave it at this start, and its attributes."""
 
     member: str
     name: str
@@ -70,7 +70,7 @@ class Membership:
 
     @property
     def own(self) -> Peer:
-        """This member. Hazelcast gives it another number after a merge of two halves of the cluster."""
+        """This member. Hazelcast gives it another UUID after a merge of two halves of the cluster."""
         self._own = _peer(self._cluster.getLocalMember())
         return self._own
 
@@ -171,7 +171,7 @@ class Membership:
                 self._map.putIfAbsent(_ORPHAN + member, msgspec.json.encode(orphan).decode())
 
     def orphans(self) -> dict[str, Orphan]:
-        """The partitions that are still to be adopted, by the number that Hazelcast gave the lost member."""
+        """The partitions that are still to be adopted, by the UUID that Hazelcast gave the lost member."""
         with _Asking():
             texts = {key[len(_ORPHAN) :]: text for key, text in self._items() if key.startswith(_ORPHAN)}
         return {member: msgspec.json.decode(text, type=Orphan) for member, text in texts.items()}
@@ -202,7 +202,7 @@ class Membership:
             text = self._map.get(_QUORUM)
         return None if text is None else msgspec.json.decode(str(text), type=Quorum)
 
-    def exchange(self, old: Quorum | None, new: Quorum) -> bool:
+    def compare_and_set_quorum(self, old: Quorum | None, new: Quorum) -> bool:
         """Replace the agreed quorum `old` by `new`; returns whether `old` was agreed on. Returns when every member knows."""
         after = msgspec.json.encode(new).decode()
         with _Asking():

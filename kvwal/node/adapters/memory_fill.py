@@ -9,7 +9,7 @@ from typing import Any
 
 from archive.objects import Objects
 from kvwal.cluster.archive_load import ArchiveLoad, LoadProgress
-from kvwal.cluster.bootstrap import FilledMemory, Status, left_out, unproved
+from kvwal.cluster.bootstrap import FilledMemory, Status, excluded_members, why_disks_may_lack_writes
 from kvwal.cluster.transactions import finish
 from kvwal.errors import ArchiveError, ClusterUnreachable
 from kvwal.node.adapters.archive_requests import cluster_archive
@@ -64,7 +64,7 @@ class MemoryFill:
 
     async def from_disks(self, living: list[Peer], statuses: list[Status], archive_error: str) -> int:
         """Fill memory from the disks of all members, while the archive is away: if the disks hold all acknowledged writes."""
-        if reasons := unproved(statuses, [peer.name for peer in living]) or self._unproved:
+        if reasons := why_disks_may_lack_writes(statuses, [peer.name for peer in living]) or self._unproved:
             waiting_for = [*reasons, *filter(None, [archive_error])]
             if self._lifecycle.to(Phase.WAITING, waiting_for=waiting_for):
                 self._logger.info("waiting for the archive", waiting_for=waiting_for)
@@ -85,7 +85,7 @@ class MemoryFill:
             objects, context.namespace, context.cluster, self._make_loader(), now_ms=context.clock.wall_ms(),
             skew_ms=int(context.settings.max_skew_seconds * 1000), progress=progress,
         )  # fmt: skip
-        without = sorted(left_out(statuses))
+        without = sorted(excluded_members(statuses))
         self._logger.info("filling memory", members=[peer.name for peer in living], without=without)
         loaded = await self._run_load(load, progress)
         for name, intent, changes in load.unfinished:

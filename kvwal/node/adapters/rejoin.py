@@ -20,7 +20,7 @@ from kvwal.node.adapters.membership import Membership
 from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.adapters.serving_membership import ServingMembership
 from kvwal.node.jvm import java
-from kvwal.node.repetition import until_it_succeeds
+from kvwal.node.retries import retry_on
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import ThreadWorkers
@@ -76,8 +76,10 @@ class HazelcastMemory:
         if left:
             raise ClusterUnreachable(f"{len(left)} keys could not be unlocked.", hint="It is tried again.")
 
-    def exchange(self, business: str, key: Identity, held: Value | None, value: Value | None, expires: int) -> bool:
-        """See `ClusterMemory.exchange`. Hazelcast compares the bytes, since `put_all` of a client does not heed locks."""
+    def compare_and_set(
+        self, business: str, key: Identity, held: Value | None, value: Value | None, expires: int
+    ) -> bool:
+        """See `ClusterMemory.compare_and_set`. Hazelcast compares the bytes, since `put_all` of a client does not heed locks."""
         map_, where = self._instance.getMap(to_map(business)), self._codec.toData(*key)
         old = None if held is None else self._codec.toData(*held)
         if value is None:
@@ -116,7 +118,7 @@ class Rejoin:
         """Compare until it succeeds. Clients write meanwhile."""
         try:
             errors = (KvwalError, jpype.JException)
-            counts = await until_it_succeeds(self._compare, errors, self._failed, pause=_AGAIN_SECONDS)
+            counts = await retry_on(self._compare, errors, self._failed, pause=_AGAIN_SECONDS)
         finally:
             self._thread.close()
         self._serving.note_compared()
@@ -158,7 +160,7 @@ class Rejoin:
                 return Counter()
             await self._archive_soon()
             await self._thread.run(partial(self._check, before))
-            return await self._thread.run(partial(comparison.again, left))
+            return await self._thread.run(partial(comparison.write_again, left))
         finally:
             await self._thread.run(self._memory.unlock)
 

@@ -11,11 +11,11 @@ from typing import TypeVar
 from kvwal.cluster.membership import LocalMembership
 from kvwal.cluster.rejoin import WINDOW_MS
 from kvwal.errors import ClusterUnreachable
-from kvwal.node.adapters.archive_requests import Archiving, not_archived
+from kvwal.node.adapters.archive_requests import ArchiveRequests, not_archived
 from kvwal.node.adapters.membership import Membership
 from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.adapters.status_exchange import StatusExchange
-from kvwal.node.repetition import until
+from kvwal.node.retries import poll_until
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
@@ -28,7 +28,7 @@ _WITHDRAW_SECONDS = 3.0
 
 class ServingMembership:
     """One serving member among the others. Used on the node's event loop. `living` is how many members there were at the last
-    `look`, 0 before."""
+    `keep_up`, 0 before."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ServingMembership:
         quorum_membership: QuorumMembership,
         record: LocalMembership,
         statuses: StatusExchange,
-        archiving: Archiving,
+        archiving: ArchiveRequests,
         clock: Clock,
         workers: Workers,
     ) -> None:
@@ -51,13 +51,13 @@ class ServingMembership:
         self._apart_since = record.apart
         self._logger = get_logger(__name__).bind(node=membership.own.name)
 
-    async def look(self) -> None:
+    async def keep_up(self) -> None:
         """Put members that joined on record, archive if another member asks for it, and publish the own status. To be called
         every moment."""
         statuses = await self._statuses.all()
         await self._record.keep(statuses)
         await self._note_apart(apart=self._quorum_membership.lacks(statuses))
-        await self._run(self._quorum_membership.look)
+        await self._run(self._quorum_membership.refresh)
         self._archiving.answer(statuses)
         self.living = len(statuses)
         await self._statuses.publish()
@@ -77,7 +77,7 @@ class ServingMembership:
         `ArchiveError`, which names the members that are not done, if that takes more than `within` seconds.
         """
         number = self._archiving.ask(self._clock.wall_ms(), await self._statuses.all())
-        lacking = await until(operator.not_, partial(self._lacking, number), pause=_POLL_SECONDS, within=within)
+        lacking = await poll_until(operator.not_, partial(self._lacking, number), pause=_POLL_SECONDS, within=within)
         if lacking:
             raise not_archived(lacking, within)
 
@@ -94,14 +94,14 @@ class ServingMembership:
             await self.all_archive(within=within)
         return True
 
-    async def may_go(self, *, at_least: int = 1) -> bool:
-        """See `QuorumMembership.may_go`."""
-        return self._quorum_membership.may_go(await self._statuses.all(), at_least=at_least)
+    async def may_leave(self, *, at_least: int = 1) -> bool:
+        """See `QuorumMembership.may_leave`."""
+        return self._quorum_membership.may_leave(await self._statuses.all(), at_least=at_least)
 
     async def withdraw(self) -> None:
         """Leave the quorum, if the others can be told in time."""
         try:
-            if await until(bool, self._leave, pause=_POLL_SECONDS, within=_WITHDRAW_SECONDS):
+            if await poll_until(bool, self._leave, pause=_POLL_SECONDS, within=_WITHDRAW_SECONDS):
                 return
         except ClusterUnreachable as error:
             self._logger.warning("the other members could not be asked", error=str(error))

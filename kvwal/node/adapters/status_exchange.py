@@ -9,7 +9,7 @@ import msgspec
 from kvwal.cluster.archive_load import LoadProgress
 from kvwal.cluster.bootstrap import Status
 from kvwal.cluster.membership import LocalMembership
-from kvwal.node.adapters.archive_requests import Archiving
+from kvwal.node.adapters.archive_requests import ArchiveRequests
 from kvwal.node.adapters.membership import Membership
 from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.config import NodeOptions
@@ -29,7 +29,7 @@ class StatusExchange:
         membership: Membership,
         quorum_membership: QuorumMembership,
         record: LocalMembership,
-        archiving: Archiving,
+        archiving: ArchiveRequests,
         workers: Workers,
     ) -> None:
         self.archived = False

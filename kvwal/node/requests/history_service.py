@@ -45,8 +45,8 @@ class HistoryService:
         *,
         within: float = _WITHIN_SECONDS,
     ) -> None:
-        """`objects` opens the archive of the cluster. On `readers` logs and archive are read. A question that a member does not
-        answer `within` so many seconds is refused."""
+        """`objects` opens the archive of the cluster. `readers` read logs and archive. A request is refused if a member has not
+        answered after `within` seconds."""
         self._engine = engine
         self._objects = objects
         self._peers = peers

@@ -49,7 +49,7 @@ class OwnCopy:
         return await self._readers.run(partial(self._read, question))
 
     async def made(self, number: int) -> Copied:
-        """The copy with this number, made if it is another one than the last."""
+        """The copy with this number. A new copy is made unless the last one has the same number."""
         if self._copying is None or number != self._number:
             if self._copying is not None:
                 await asyncio.wait({self._copying})
@@ -72,7 +72,7 @@ class OwnCopy:
         return Copied([(item.key, item.size) for item in listed], left_out)
 
     def _retired(self) -> dict[str, int]:
-        """Of logs of which only the end is left: nothing that they deleted is here."""
+        """The last timestamp of each retired log, by business. The deletes of these logs are not on this disk."""
         ends = {name: self._engine.end_of(name) for name in self._engine.retired()}
         return {name: end.last_timestamp for name, end in ends.items() if end is not None}
 
@@ -98,8 +98,8 @@ class Copies:
         self._readers = readers
 
     async def gather(self, own: str, living: Iterable[Peer]) -> Objects:
-        """An archive of all that the logs of the `living` hold; `own` is the name of this one. `ArchiveError` says where a log
-        may lack a delete that only the cluster's archive has."""
+        """Gather an archive of everything that the logs of the `living` members hold; `own` is the name of this member.
+        `ArchiveError`, which names the maps, if a log may lack a delete that only the cluster's archive has."""
         number = self._engine.options.clock.random_bits(63)
         asking = {
             peer: start_task(self._copy(peer, number, is_own=peer.name == own), raised_to_awaiter) for peer in living
@@ -141,8 +141,11 @@ class Copies:
 
 
 def may_lack(objects: Objects, where: tuple[str, str], left_out: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Maps of which a member's snapshot left out a delete, while another member's log has puts that are older, and after its own
-    mark: one of them may be what was deleted. `left_out` is by node and business; sorted sentences."""
+    """The deletes that the disks may lack: sorted phrases, each with a map, a time and a member.
+
+    A member's snapshot left out a delete of the map, and another member's log has an older put, newer than that log's own mark.
+    The delete may have been of that put. `left_out`: node and business to the greatest timestamp of a delete left out.
+    """
     deletes = []
     for node, businesses in left_out.items():
         for business, last in businesses.items():

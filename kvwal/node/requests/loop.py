@@ -20,15 +20,15 @@ class RequestLoop:
     """Used on the node's event loop."""
 
     def __init__(self, asked: Any, takers: Workers, answer: Answer) -> None:
-        """`asked` is HistoryRequests.java; a thread of `takers` waits for it. `answer` takes the bytes of a question;
-        what it raises of kvwal's errors is the answer."""
+        """`asked` is HistoryRequests.java; a thread of `takers` waits for its requests. `answer` turns the bytes of a
+        request into those of its answer. If it raises an error of kvwal, the request is refused with that error."""
         self._asked = asked
         self._takers = takers
         self._find = answer
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Until the questions are closed."""
+        """Take requests and answer them, until their queue is closed."""
         try:
             while (question := await self._takers.run(self._asked.take)) is not None:
                 task = start_task(self._answer(question), _not_answered)

@@ -10,7 +10,7 @@ from kvwal.cluster import requests as questions
 from kvwal.cluster.requests import PeerQuestion, TailQuestion
 from kvwal.errors import ClusterUnreachable
 from kvwal.history.timeline import from_bytes, to_bytes, to_table
-from kvwal.node.adapters.archive_requests import not_told
+from kvwal.node.adapters.archive_requests import tails_not_answered
 from kvwal.node.adapters.membership import Membership, Peer
 from kvwal.node.jvm import java
 from kvwal.node.requests.log_copies import OwnCopy
@@ -27,12 +27,12 @@ MOST_BYTES = 64 << 20
 
 
 class Peers:
-    """The other members, to be asked; and this one, as it answers them. Used on the node's event loop."""
+    """Requests to the other members, and this member's answers to theirs. Used on the node's event loop."""
 
     def __init__(
         self, instance: Any, membership: Membership, engine: Engine, workers: Workers, readers: Workers
     ) -> None:
-        """On `workers` others are waited for, on `readers` logs are read."""
+        """`workers` wait for other members, `readers` read logs."""
         self._instance = instance
         self._membership = membership
         self._engine = engine
@@ -59,8 +59,8 @@ class Peers:
         return bytes(said)
 
     async def tails(self, question: TailQuestion, within: float) -> list[tuple[str, pa.Table]]:
-        """By the name of each living member the rows that only its log holds, if it has any. What the archive holds is to be read
-        afterwards.
+        """The rows of each living member's log that the archive may lack, by the member's name, if it has any. Read the
+        archive after this call: members may archive rows meanwhile.
 
         `ArchiveError`, which names the members that have not answered, after `within` seconds; `ClusterUnreachable` if one has
         gone meanwhile.
@@ -77,7 +77,7 @@ class Peers:
         try:
             done, _ = await asyncio.wait(asking.values(), timeout=within)
             if lacking := sorted(name for name, task in asking.items() if task not in done):
-                raise not_told(lacking, within)
+                raise tails_not_answered(lacking, within)
             found = [(name, task.result()) for name, task in asking.items()]
         finally:
             for task in asking.values():

@@ -18,7 +18,7 @@ from kvwal.cluster.membership import LocalMembership, MembershipFile
 from kvwal.cluster.quorum import Quorum, first
 from kvwal.errors import ClusterUnreachable, NotRecovered
 from kvwal.node import jvm
-from kvwal.node.adapters.archive_requests import Archiving
+from kvwal.node.adapters.archive_requests import ArchiveRequests
 from kvwal.node.adapters.bootstrap import Bootstrap
 from kvwal.node.adapters.membership import Peer
 from kvwal.node.adapters.quorum_membership import QuorumMembership
@@ -73,7 +73,7 @@ class Others:
     def quorum(self) -> Quorum | None:
         return self.now
 
-    def exchange(self, old: Quorum | None, new: Quorum) -> bool:
+    def compare_and_set_quorum(self, old: Quorum | None, new: Quorum) -> bool:
         return False
 
 
@@ -97,7 +97,7 @@ async def joined(members: Others, gate: Any) -> str:
         file = MembershipFile(OS_DISK, Path(folder), "default", "default", NEW)
         quorum_membership = QuorumMembership(others, NEW, lambda names: None)
         record = LocalMembership(file, workers, NEW, NEW, alone=False)
-        statuses = StatusExchange(options, others, quorum_membership, record, Archiving(NEW, archive), workers)
+        statuses = StatusExchange(options, others, quorum_membership, record, ArchiveRequests(NEW, archive), workers)
         lifecycle = Lifecycle()
         lifecycle.to(Phase.RECOVERING)
         fill: Any = None

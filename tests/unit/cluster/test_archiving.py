@@ -6,7 +6,7 @@ import asyncio
 
 from kvwal.cluster.bootstrap import Status
 from kvwal.errors import ArchiveError
-from kvwal.node.adapters.archive_requests import Archiving
+from kvwal.node.adapters.archive_requests import ArchiveRequests
 
 
 class Archive:
@@ -23,11 +23,11 @@ class Archive:
         self.runs += 1
 
 
-def status(name: str, archiving: Archiving) -> Status:
+def status(name: str, archiving: ArchiveRequests) -> Status:
     return Status(member=name, name=name, address=name, asks=archiving.asks, answered=archiving.answered)
 
 
-async def settle(archiving: Archiving, statuses: list[Status]) -> None:
+async def settle(archiving: ArchiveRequests, statuses: list[Status]) -> None:
     archiving.answer(statuses)
     if archiving._task is not None:
         await archiving._task
@@ -36,7 +36,7 @@ async def settle(archiving: Archiving, statuses: list[Status]) -> None:
 def test_a_request_is_answered_once_all_members_have_archived_since() -> None:
     async def run() -> None:
         archive = Archive()
-        a, b = Archiving("a", archive), Archiving("b", archive)
+        a, b = ArchiveRequests("a", archive), ArchiveRequests("b", archive)
         number = a.ask(1000, [])
         assert a.lacking(number, [status("a", a), status("b", b)], "ab")
         statuses = [status("a", a), status("b", b)]
@@ -54,7 +54,7 @@ def test_a_request_is_answered_once_all_members_have_archived_since() -> None:
 
 def test_two_that_ask_at_once_are_both_answered_however_their_clocks_differ() -> None:
     async def run() -> None:
-        a, b, c = (Archiving(name, Archive()) for name in "abc")
+        a, b, c = (ArchiveRequests(name, Archive()) for name in "abc")
         late, early = a.ask(9_000_000, []), b.ask(1000, [])
         await settle(c, [status("a", a)])
         assert b.lacking(early, [status("c", c)], "c"), "it archived for another one, and before b asked"
@@ -67,11 +67,11 @@ def test_two_that_ask_at_once_are_both_answered_however_their_clocks_differ() ->
 
 def test_a_restarted_member_asks_by_a_new_number() -> None:
     async def run() -> None:
-        b = Archiving("b", Archive())
-        a = Archiving("a", Archive())
+        b = ArchiveRequests("b", Archive())
+        a = ArchiveRequests("a", Archive())
         a.ask(9000, [])
         await settle(b, [status("a", a)])
-        again = Archiving("a", Archive())
+        again = ArchiveRequests("a", Archive())
         number = again.ask(5, [status("b", b)])
         assert again.lacking(number, [status("b", b)], "b")
 
@@ -81,7 +81,7 @@ def test_a_restarted_member_asks_by_a_new_number() -> None:
 def test_an_archive_that_refuses_is_no_answer_and_is_asked_again() -> None:
     async def run() -> None:
         archive = Archive(refuses=1)
-        a, b = Archiving("a", archive), Archiving("b", archive)
+        a, b = ArchiveRequests("a", archive), ArchiveRequests("b", archive)
         number = a.ask(1000, [])
         await settle(b, [status("a", a)])
         assert a.lacking(number, [status("b", b)], "b")

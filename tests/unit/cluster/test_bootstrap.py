@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kvwal.cluster.bootstrap import Status, left_out, missing, unknown_to
+from kvwal.cluster.bootstrap import Status, excluded_members, missing, unknown_to
 from kvwal.cluster.membership import MembershipFile, MembershipRecord
 from kvwal.errors import ConfigError, NewerVersion
 from kvwal.ports.disk import OS_DISK
@@ -42,7 +42,7 @@ def test_a_member_that_has_not_archived_is_waited_for() -> None:
 def test_without_takes_a_name_or_an_address_for_the_same(word: str) -> None:
     told = [status("a", expected=("a", "b", "c")), status("b", without=(word,))]
     assert missing(told, ["a", "b"]) == []
-    assert left_out(told) == {"c", "h:3"}
+    assert excluded_members(told) == {"c", "h:3"}
 
 
 def test_without_a_record_an_address_has_to_be_said() -> None:

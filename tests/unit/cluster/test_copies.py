@@ -12,7 +12,7 @@ import pytest
 
 from archive.objects import Objects
 from archive.restore import restore_batches
-from kvwal.cluster.bootstrap import Status, is_away, unproved
+from kvwal.cluster.bootstrap import Status, archive_is_unreachable, why_disks_may_lack_writes
 from kvwal.cluster.requests import CopyQuestion, PartQuestion
 from kvwal.entry import DROPPED, Entry
 from kvwal.errors import ArchiveError
@@ -40,8 +40,8 @@ def all_told(**of_the_last: Any) -> list[Status]:
 
 
 def test_the_disks_are_enough_when_every_writer_is_there() -> None:
-    assert is_away(all_told(), NAMES)
-    assert unproved(all_told(), NAMES) == []
+    assert archive_is_unreachable(all_told(), NAMES)
+    assert why_disks_may_lack_writes(all_told(), NAMES) == []
 
 
 @pytest.mark.parametrize(
@@ -53,21 +53,21 @@ def test_the_disks_are_enough_when_every_writer_is_there() -> None:
     ],
 )
 def test_a_log_that_is_not_on_these_disks_is_waited_for(differs: dict[str, Any], why: str) -> None:
-    [said] = unproved(all_told(**differs), NAMES)
+    [said] = why_disks_may_lack_writes(all_told(**differs), NAMES)
     assert why in said
 
 
 def test_somebody_must_have_looked_into_the_archive_once() -> None:
     statuses = [told(name, looked=False) for name in NAMES]
-    assert unproved(statuses, NAMES) == ["no member has seen yet which nodes have logs in the archive"]
-    assert not unproved([*statuses[:2], told(NAMES[2])], NAMES)
+    assert why_disks_may_lack_writes(statuses, NAMES) == ["no member has seen yet which nodes have logs in the archive"]
+    assert not why_disks_may_lack_writes([*statuses[:2], told(NAMES[2])], NAMES)
 
 
 def test_the_archive_is_not_away_while_a_member_is_missing_or_still_archives() -> None:
-    assert not is_away(all_told()[:2], NAMES[:2])
-    assert not is_away(all_told(away=False), NAMES)
-    assert is_away(all_told(away=False, archived=True), NAMES)
-    assert not is_away([told(name, away=False, archived=True) for name in NAMES], NAMES)
+    assert not archive_is_unreachable(all_told()[:2], NAMES[:2])
+    assert not archive_is_unreachable(all_told(away=False), NAMES)
+    assert archive_is_unreachable(all_told(away=False, archived=True), NAMES)
+    assert not archive_is_unreachable([told(name, away=False, archived=True) for name in NAMES], NAMES)
 
 
 class Members:

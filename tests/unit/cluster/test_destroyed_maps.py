@@ -16,10 +16,10 @@ from archive.registry import register
 from archive.view import latest
 from archive.writer import put_segment
 from kvwal.cluster.archive_load import Marks, dropped_rows, marks_of
-from kvwal.cluster.recovery_buffer import RecoveryBuffer, recovery_buffer
+from kvwal.cluster.recovery_buffer import RecoveryBuffer, as_recovery_buffer
 from kvwal.entry import DROPPED, TIMESTAMP_SHIFT, Ended, Entry, time_mark
 from kvwal.history.timeline import to_table
-from kvwal.node.adapters.destroyed_maps import Absence, may_let_go
+from kvwal.node.adapters.destroyed_maps import MissedDestroySearch, may_retire_log
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.engine import Engine
 from kvwal.store.retirement import always
@@ -138,7 +138,7 @@ async def look(engine: Engine, folder: Path) -> None:
     async def all_archive() -> None:
         await engine.archive()
 
-    await Absence(engine, all_archive, lambda: open_objects(str(folder / "archive")), workers).run()
+    await MissedDestroySearch(engine, all_archive, lambda: open_objects(str(folder / "archive")), workers).run()
     workers.close()
 
 
@@ -172,11 +172,11 @@ def test_a_log_is_marked_that_is_older_than_the_mark_by_more_than_clocks_differ(
         await look(engine, tmp_path)
         last = business.log.appender.next_sequence
         assert business.maintenance.retires is marked
-        assert recovery_buffer(business.state).holds_nothing() is marked
+        assert as_recovery_buffer(business.state).holds_nothing() is marked
         await look(engine, tmp_path)
         assert business.log.appender.next_sequence == last
         if marked:
-            assert may_let_go(engine, business, alone=False)
+            assert may_retire_log(engine, business, alone=False)
             await business.maintenance.archive()
             engine._retirement.tick()
             assert engine._retirement._task is not None
@@ -195,7 +195,7 @@ def test_a_put_that_comes_before_the_mark_is_written_stays(tmp_path: Path) -> No
         looking = asyncio.create_task(look(engine, tmp_path))
         await _put(engine)
         await looking
-        assert not recovery_buffer(engine.businesses["b"].state).holds_nothing()
+        assert not as_recovery_buffer(engine.businesses["b"].state).holds_nothing()
 
     member(tmp_path, work)
 

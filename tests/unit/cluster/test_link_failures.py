@@ -137,8 +137,8 @@ def test_all_members_choose_alike_for_every_cut_among_five() -> None:
 
 def test_a_verdict_counts_once_it_has_lasted() -> None:
     verdict = Verdict()
-    assert verdict.look(["a"], 10.0) == []
-    assert verdict.look(["a"], 11.9) == []
-    assert verdict.look(["b"], 12.0) == []
-    assert verdict.look(["b"], 14.0) == ["b"]
-    assert verdict.look([], 14.1) == []
+    assert verdict.update(["a"], 10.0) == []
+    assert verdict.update(["a"], 11.9) == []
+    assert verdict.update(["b"], 12.0) == []
+    assert verdict.update(["b"], 14.0) == ["b"]
+    assert verdict.update([], 14.1) == []

@@ -38,7 +38,7 @@ class Agreed:
     def quorum(self) -> Quorum | None:
         return self.now
 
-    def exchange(self, old: Quorum | None, new: Quorum) -> bool:
+    def compare_and_set_quorum(self, old: Quorum | None, new: Quorum) -> bool:
         if self.now != old:
             return False
         self.now = new
@@ -83,7 +83,7 @@ def settle(members: dict[str, Member]) -> None:
     """Everybody looks, tells, and enters."""
     for _ in range(4 * len(members)):
         for member in members.values():
-            member.quorum_membership.look()
+            member.quorum_membership.refresh()
             member.tell()
             member.enter()
 
@@ -112,7 +112,7 @@ def leave(agreed: Agreed, members: dict[str, Member], name: str) -> None:
     """In order: it goes when all know."""
     while not members[name].leave():
         for member in members.values():
-            member.quorum_membership.look()
+            member.quorum_membership.refresh()
             member.tell()
     gone(agreed, members, name)
 
@@ -144,7 +144,7 @@ def step(agreed: Agreed, members: dict[str, Member], leaving: set[str], chance: 
     else:
         what = chance.choices(["look", "tell", "enter", "leave", "kill", "lose"], [6, 6, 6, 3, 0.5, 6])[0]
         if what == "look":
-            member.quorum_membership.look()
+            member.quorum_membership.refresh()
         elif what == "tell":
             member.tell()
         elif what == "enter":
@@ -165,7 +165,7 @@ def test_no_two_halves_may_serve(seed: int) -> None:
     for number in range(STEPS):
         step(agreed, members, leaving, chance)
         for name in leaving & members.keys():
-            members[name].quorum_membership.look()
+            members[name].quorum_membership.refresh()
             members[name].tell()
         for one, other in halves(sorted(members)):
             assert not (may_serve(members, one) and may_serve(members, other)), (seed, number, one, other)
@@ -248,10 +248,10 @@ def test_what_was_lost_with_lost_members_is_told_again(agreed: Agreed) -> None:
 def test_a_failed_member_leaves_only_if_the_others_may_serve(agreed: Agreed) -> None:
     members = started(agreed, 3)
     one = members["node-1"]
-    assert one.quorum_membership.may_go(one.statuses(), at_least=2)
+    assert one.quorum_membership.may_leave(one.statuses(), at_least=2)
     members["node-2"].tell(failing=True)
-    assert not one.quorum_membership.may_go(one.statuses()), "of the two that stay one has failed too"
+    assert not one.quorum_membership.may_leave(one.statuses()), "of the two that stay one has failed too"
     gone(agreed, members, "node-2")
-    assert not one.quorum_membership.may_go(one.statuses()), "of the two that are expected one is not there"
+    assert not one.quorum_membership.may_leave(one.statuses()), "of the two that are expected one is not there"
     leave(agreed, members, "node-3")
-    assert not one.quorum_membership.may_go(one.statuses()), "nobody is there to serve"
+    assert not one.quorum_membership.may_leave(one.statuses()), "nobody is there to serve"

@@ -62,7 +62,9 @@ class HeldEntries:
     def unlock(self) -> None:
         self.locked.clear()
 
-    def exchange(self, business: str, key: Identity, held: Value | None, value: Value | None, expires: int) -> bool:
+    def compare_and_set(
+        self, business: str, key: Identity, held: Value | None, value: Value | None, expires: int
+    ) -> bool:
         assert key in self.locked
         if self.held.get(key) != held:
             return False
@@ -92,7 +94,7 @@ def returning(logs: Logs, memory: HeldEntries, *, logged_ago: int = 0) -> Rejoin
 def compare(logs: Logs, memory: HeldEntries) -> int:
     """All of it, with nobody else about; how many changes were made."""
     found = returning(logs, memory)
-    made = found.again(found.lock(found.suspects(NOW)))
+    made = found.write_again(found.lock(found.suspects(NOW)))
     memory.unlock()
     return made["jobs"]
 
@@ -133,9 +135,9 @@ def test_what_a_log_shows_when_the_key_is_locked_counts(logs: Logs, after: str |
     found = returning(logs, memory)
     suspects = found.suspects(NOW)
     left = found.lock(suspects)
-    assert {locked.suspect.mine.key for locked in left} == {b"key", b"lacking"}
+    assert {locked.suspect.change.key for locked in left} == {b"key", b"lacking"}
     logs.took(OTHER, 50, "key", after)
-    assert found.again(left) == {"jobs": 1}
+    assert found.write_again(left) == {"jobs": 1}
     assert memory.text() == {"lacking": "alone"}
 
 
@@ -154,7 +156,7 @@ def test_what_a_call_that_heeds_no_lock_put_meanwhile_stays(logs: Logs) -> None:
     found = returning(logs, memory)
     left = found.lock(found.suspects(NOW))
     memory.held["str", b"key"] = ("str", b"by put_all")
-    assert found.again(left) == {}
+    assert found.write_again(left) == {}
     assert memory.text() == {"key": "by put_all"}
 
 
@@ -184,7 +186,7 @@ def test_a_map_that_is_destroyed_between_the_two_looks_gets_nothing(logs: Logs) 
     found = returning(logs, memory)
     left = found.lock(found.suspects(NOW))
     logs.took(OTHER, 50, "", "", key_class=DROPPED)
-    assert not found.again(left)
+    assert not found.write_again(left)
 
 
 def test_what_it_logged_since_it_is_back_moves_nothing(logs: Logs) -> None:
@@ -192,7 +194,7 @@ def test_what_it_logged_since_it_is_back_moves_nothing(logs: Logs) -> None:
     logs.took(BACK, 2 * WINDOW_MS, "alone", "alone")
     logs.took(BACK, 100, "since", "of a client that deleted it elsewhere")
     found = returning(logs, HeldEntries(), logged_ago=2 * WINDOW_MS)
-    assert [suspect.mine.key for suspect in found.suspects(NOW)] == [b"alone"]
+    assert [suspect.change.key for suspect in found.suspects(NOW)] == [b"alone"]
 
 
 @pytest.mark.parametrize("held", [{"key": "old"}, {}])
@@ -220,9 +222,9 @@ def test_how_far_back_it_looks(logs: Logs) -> None:
     logs.took(BACK, 3 * WINDOW_MS, "before", "alone")
     logs.took(BACK, 2 * WINDOW_MS, "long ago", "alone")
     logs.took(BACK, 100, "last", "alone")
-    assert [found.mine.key for found in returning(logs, HeldEntries()).suspects(NOW)] == [b"last"]
+    assert [found.change.key for found in returning(logs, HeldEntries()).suspects(NOW)] == [b"last"]
     apart = NOW - 2 * WINDOW_MS - 1
-    assert {found.mine.key for found in returning(logs, HeldEntries()).suspects(apart)} == {b"long ago", b"last"}
+    assert {found.change.key for found in returning(logs, HeldEntries()).suspects(apart)} == {b"long ago", b"last"}
 
 
 def test_a_key_that_a_client_keeps_locked_lets_the_others_go(logs: Logs) -> None:

@@ -44,7 +44,7 @@ def test_a_log_is_read_as_if_each_change_stood_where_the_intent_does(size: int) 
     memory = RecoveryBuffer(lambda: 0)
     for start in range(0, len(LOG), size):
         memory.apply(LOG[start : start + size])
-    assert names(memory.unfinished()) == LEFT
+    assert names(memory.take_unfinished()) == LEFT
     assert {e.key: e.value for batch in memory.hand_over(10) for e in batch} == LIVE
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from kvwal.cluster.bootstrap import Status, strangers
+from kvwal.cluster.bootstrap import Status, unknown_names
 from kvwal.cluster.membership import LocalMembership, MembershipFile, MembershipRecord
 from kvwal.errors import ConfigError
 from kvwal.node.config import heap_bytes
@@ -100,8 +100,8 @@ def told(name: str, **more: dict[str, str]) -> Status:
 
 def test_only_who_was_a_member_can_be_left_out() -> None:
     statuses = [told("a", expected={"c": "h:3"}), told("b", left={"d": "h:4"})]
-    assert strangers(["zzz", "c", "h:3", "d", "h:4", "h:b"], statuses) == ["zzz"]
-    assert strangers(["e", "zzz"], statuses, ["e"]) == ["zzz"]
+    assert unknown_names(["zzz", "c", "h:3", "d", "h:4", "h:b"], statuses) == ["zzz"]
+    assert unknown_names(["e", "zzz"], statuses, ["e"]) == ["zzz"]
 
 
 def test_a_member_that_was_left_out_stays_on_record_as_left(tmp_path: Path) -> None:
@@ -114,8 +114,8 @@ def test_a_member_that_was_left_out_stays_on_record_as_left(tmp_path: Path) -> N
         record.expect({"a": "h:a", "b": "h:b", "c": "h:c"})
         await record.keep([told("a"), told("b", left={"d": "h:d"})])
         assert record.left == {"d": "h:d"}
-        left_out = Status(member="a", name="a", address="h:a", without=["c"])
-        await record.keep([left_out, told("b")])
+        excluded_members = Status(member="a", name="a", address="h:a", without=["c"])
+        await record.keep([excluded_members, told("b")])
         again = LocalMembership(file, workers, "a", "h:a", alone=False)
         assert (again.members, again.left) == ({"a": "h:a", "b": "h:b"}, {"c": "h:c", "d": "h:d"})
         await again.keep([told("a"), told("b"), told("d")])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kvwal.cluster.recovery_buffer import RecoveryBuffer, recovery_buffer
+from kvwal.cluster.recovery_buffer import RecoveryBuffer, as_recovery_buffer
 from kvwal.entry import DROPPED, Entry
 from kvwal.errors import TooLarge
 from kvwal.log.files.format import MAX_PAYLOAD
@@ -60,8 +60,8 @@ def test_a_destroyed_map_is_deleted_in_transactions_that_the_log_takes(tmp_path:
     async def start() -> tuple[int, int]:
         engine = Engine(make_options(tmp_path), own_loop=True, memory=lambda place, now: RecoveryBuffer(now))
         business = await engine.business("jobs")
-        state = recovery_buffer(business.state)
-        dropped = state.dropped()
+        state = as_recovery_buffer(business.state)
+        dropped = state.take_dropped()
         deleted = await delete(business, dropped[:-1], lambda entry: True) if dropped else 0
         left = state.count()
         await engine.close(archive=False)

@@ -9,7 +9,7 @@ import java.util.Collection;
 import kvwal.node.NotWritten;
 import kvwal.quorum.Majority;
 
-/** Guard of every read and write of a map with a log: this member has to be in the majority, and what it changes is followed. */
+/** Guard of every read and write of a map with a log: checks that this member is in the majority, and tracks the changes. */
 public final class OperationGuard implements SplitBrainProtectionFunction {
     private final Majority majority;
     private final PendingChanges pending;

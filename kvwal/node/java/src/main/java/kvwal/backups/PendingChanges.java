@@ -88,7 +88,7 @@ public final class PendingChanges {
         }
     }
 
-    /** This thread is about to send these changes to the log; null without a backup, or outside an operation of a client. */
+    /** Called before this thread sends changes to the log. Null without a backup, or outside an operation of a client. */
     public PendingChange begin(String map, int partition, List<Data> keys) {
         Operation operation = CURRENT.get();
         boolean isOf = operation instanceof NamedOperation named && named.getName().equals(map)
@@ -109,7 +109,7 @@ public final class PendingChanges {
         table.ofMap(map).forEach(table::settle);
     }
 
-    /** The operation has its response: the changes that it made. */
+    /** Called when the operation has its response. Returns the pending changes that the operation made. */
     List<PendingChange> end(Operation operation) {
         if (CURRENT.get() == operation) {
             CURRENT.remove();

@@ -72,7 +72,7 @@ final class PendingTable {
         });
     }
 
-    /** Whether changes were made since the backups were asked last, of which no acknowledgement will be heard. */
+    /** Whether the backups of this partition have to be asked about a change. */
     boolean isDue(MapPartition place) {
         return isDue(at(place), System.nanoTime());
     }

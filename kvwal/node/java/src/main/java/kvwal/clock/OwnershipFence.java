@@ -22,7 +22,7 @@ public final class OwnershipFence {
 
     private Node node;
     private volatile int[] cleared = {};
-    /** A version of the member list that lacks no member of the time when the clock was last advanced. */
+    /** A version of the member list with every member that was there when the clock was last advanced. */
     private volatile int complete = NONE;
     private Set<Member> there = Set.of();
     private int[] seen = {};

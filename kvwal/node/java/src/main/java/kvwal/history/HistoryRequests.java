@@ -29,7 +29,7 @@ import kvwal.quorum.Majority;
  */
 public final class HistoryRequests {
     private static final String SERVICE = "kvwal.questions";
-    /** Executor of members' requests. It waits for no client, so members that ask each other never wait in a circle. */
+    /** Executor for requests of members. No client's request uses it, so members that ask each other cannot deadlock. */
     private static final String PEERS = "kvwal.peers";
     private static final long PATIENCE_MILLIS = 10_000;
     private static final int AT_ONCE = 64;

@@ -18,7 +18,7 @@ from tenacity import (
 T = TypeVar("T")
 
 
-async def until(
+async def poll_until(
     is_enough: Callable[[T], bool], call: Callable[[], Awaitable[T]], *, pause: float, within: float = math.inf
 ) -> T:
     """The first result of `call` for which `is_enough` is true. `call` is made again `pause` seconds after every other one.
@@ -37,7 +37,7 @@ def _result(state: RetryCallState) -> object:
     return state.outcome.result()
 
 
-async def until_it_succeeds(
+async def retry_on(
     call: Callable[[], Awaitable[T]],
     errors: tuple[type[Exception], ...],
     failed: Callable[[Exception], object],

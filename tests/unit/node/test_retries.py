@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from kvwal.node.repetition import until, until_it_succeeds
+from kvwal.node.retries import poll_until, retry_on
 
 
 def answers(*outcomes: int | BaseException) -> Callable[[], Awaitable[int]]:
@@ -24,30 +24,30 @@ def answers(*outcomes: int | BaseException) -> Callable[[], Awaitable[int]]:
 
 
 def test_a_call_is_repeated_until_its_result_will_do() -> None:
-    assert asyncio.run(until(bool, answers(0, 0, 7, 8), pause=0)) == 7
+    assert asyncio.run(poll_until(bool, answers(0, 0, 7, 8), pause=0)) == 7
 
 
 def test_after_its_time_the_last_result_is_returned() -> None:
-    assert asyncio.run(until(bool, answers(0, 5), pause=0, within=0)) == 0
+    assert asyncio.run(poll_until(bool, answers(0, 5), pause=0, within=0)) == 0
 
 
 def test_an_error_is_not_a_result_to_wait_for() -> None:
     with pytest.raises(ConnectionError):
-        asyncio.run(until(bool, answers(0, ConnectionError(), 7), pause=0))
+        asyncio.run(poll_until(bool, answers(0, ConnectionError(), 7), pause=0))
 
 
 def test_a_call_is_repeated_until_it_succeeds() -> None:
     first, second = ConnectionError(), TimeoutError()
     failures: list[Exception] = []
     errors = (ConnectionError, TimeoutError)
-    assert asyncio.run(until_it_succeeds(answers(first, second, 7), errors, failures.append, pause=0)) == 7
+    assert asyncio.run(retry_on(answers(first, second, 7), errors, failures.append, pause=0)) == 7
     assert failures == [first, second]
 
 
 def test_every_other_error_is_raised_at_once() -> None:
     failures: list[Exception] = []
     with pytest.raises(ValueError, match="a bug"):
-        asyncio.run(until_it_succeeds(answers(ValueError("a bug"), 7), (ConnectionError,), failures.append, pause=0))
+        asyncio.run(retry_on(answers(ValueError("a bug"), 7), (ConnectionError,), failures.append, pause=0))
     assert not failures
 
 
@@ -57,7 +57,7 @@ def test_who_hears_of_the_failure_may_end_the_repetition() -> None:
 
     refusal = ConnectionError("for good")
     with pytest.raises(ConnectionError) as raised:
-        asyncio.run(until_it_succeeds(answers(refusal, 7), (ConnectionError,), failed, pause=0))
+        asyncio.run(retry_on(answers(refusal, 7), (ConnectionError,), failed, pause=0))
     assert raised.value is refusal
 
 
@@ -70,7 +70,7 @@ def test_a_cancelled_repetition_ends() -> None:
             await asyncio.Event().wait()
             return 1
 
-        for repeated in (until(bool, call, pause=0), until_it_succeeds(call, errors, lambda error: None, pause=0)):
+        for repeated in (poll_until(bool, call, pause=0), retry_on(call, errors, lambda error: None, pause=0)):
             waiting.clear()
             task = asyncio.ensure_future(repeated)
             await waiting.wait()
