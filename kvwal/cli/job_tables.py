@@ -83,13 +83,17 @@ def application_row(recorded: RecordedApplication) -> tuple[Cell, ...]:
     app = recorded.app
     return (
         recorded.prefix,
-        status_cell(app.status),
+        Text.assemble(status_cell(app.status), _failed_jobs(app.jobs_failed)),
         time_text(app.started),
         duration_text(app.duration_ms),
         f"{app.stages:,}",
         *_totals(app),
         app.name,
     )
+
+
+def _failed_jobs(count: int) -> str:
+    return f" ({count:,} job{'' if count == 1 else 's'} failed)" if count else ""
 
 
 def job_row(job: Job) -> tuple[Cell, ...]:
@@ -114,7 +118,11 @@ def application_sheet(recorded: RecordedApplication) -> Sheet:
     sheet = Sheet(columns("", ""))
     facts: dict[str, Cell] = {
         "application": f"{app.name} ({recorded.prefix})",
-        "status": Text.assemble(status_cell(app.status), f", exit code {app.exit_code}" if app.exit_code else ""),
+        "status": Text.assemble(
+            status_cell(app.status),
+            f", exit code {app.exit_code}" if app.exit_code else "",
+            ", as Spark says: it stopped in order" if app.status_from == "spark" and app.status == "SUCCEEDED" else "",
+        ),
         "ran": f"{time_text(app.started)} for {duration_text(app.duration_ms)}, by {app.user}, Spark {app.spark_version}",
         "jobs": f"{app.jobs:,} ({app.jobs_failed} failed), {app.stages:,} stages ({app.stages_failed} failed), "
         f"{app.tasks:,} tasks ({app.failed} failed), {app.sql:,} SQL executions",

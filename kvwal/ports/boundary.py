@@ -210,9 +210,11 @@ def begin_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> F
     return asyncio.run_coroutine_threadsafe(work, loop)
 
 
-def at_exit(call: Callable[[], Any], on_error: OnError) -> None:
-    """Call `call` when the interpreter ends."""
-    atexit.register(contain, call, on_error)
+def at_exit(call: Callable[[], Any], on_error: OnError) -> Callable[[], None]:
+    """Call `call` when the interpreter ends, unless the function that this returns is called before."""
+    contained = partial(contain, call, on_error)
+    atexit.register(contained)
+    return partial(atexit.unregister, contained)
 
 
 def on_readable(loop: asyncio.AbstractEventLoop, descriptor: int, call: Callable[[], Any], on_error: OnError) -> None:

@@ -110,8 +110,10 @@ class Error(msgspec.Struct):
 class Application(Totals, tag_field="kind", tag="app"):
     """One application, or one attempt of it.
 
-    `status`: RUNNING, SUCCEEDED, FAILED, KILLED (its driver died without an end event), or DETACHED (the recorder was closed
-    before the application ended). `error` is the Python exception that ended it, `last_event` the time of its latest event.
+    `status`: RUNNING, SUCCEEDED, FAILED, KILLED (its driver was killed or interrupted), or DETACHED (the recorder was closed
+    before the application ended). `status_from` says whose word that is: `python` (a recorder saw how the driver's Python
+    ended: see `endings`) or `spark` (an event log: SUCCEEDED says only that Spark stopped in order). `error` is the Python
+    exception that ended it, `last_event` the time of its latest event.
     """
 
     id: str = ""
@@ -120,6 +122,7 @@ class Application(Totals, tag_field="kind", tag="app"):
     user: str = ""
     spark_version: str = ""
     status: str = "RUNNING"
+    status_from: str = ""
     started: int = 0
     ended: int = 0
     duration_ms: int = 0

@@ -164,6 +164,16 @@ def work(spark: SparkSession, data: Path) -> None:
     query.trigger(availableNow=True).start().awaitTermination()
 
 
+ENDING_DRIVER = """
+import os, signal, sys
+from tests.support.spark import session
+from kvwal.spark import JobRecorder, record
+root = sys.argv[1]
+spark = session("ending", **{"spark.kvwal.root": root})
+def work():
+    spark.range(0, 10, 1, 2).collect()
+"""
+"""Begins an application; what follows says how its Python ends."""
 KILLED_DRIVER = """
 import os, signal, sys, threading
 from tests.support.spark import drain, session

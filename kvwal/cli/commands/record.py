@@ -86,5 +86,8 @@ def _print_reads(reads: list[log_reader.LogResult], json: bool) -> None:
     print_table(names, [
         (read.path.name, read.app, read.name, read.events, read.damaged,
          "stopped early" if read.problem else "complete" if read.complete else "still written")
-        for read in reads
+        for read in reads if not read.skipped
     ])  # fmt: skip
+    for read in reads:
+        if read.skipped:
+            show.note(f"Skipped {read.path.name}: {read.skipped}")

@@ -13,7 +13,15 @@ from typing import Any, NamedTuple, Protocol
 
 from kvwal.errors import ConfigError
 from kvwal.spark.eventlog.lines import DamagedFile, Lines
-from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog, EventLogFile, find_logs, identify, settings_of
+from kvwal.spark.eventlog.logs import (
+    ApplicationIdentity,
+    EventLog,
+    EventLogFile,
+    NotAnEventLog,
+    find_logs,
+    identify,
+    settings_of,
+)
 from kvwal.spark.events.parser import DamagedLine, parse_line
 from kvwal.spark.projection.projection import Projection
 from kvwal.spark.records import Damage, app_prefix, cut
@@ -48,7 +56,11 @@ class MapStore(Protocol):
 
 
 class LogResult(NamedTuple):
-    """The result of reading one log. `events` and `damaged` count the lines of this run; `problem` says why it stopped early."""
+    """The result of reading one log. `events` and `damaged` count the lines of this run.
+
+    `problem` says why it stopped early. `skipped` says why nothing was read although nothing is wrong: the log has just begun,
+    or a folder holds a file that is no event log.
+    """
 
     path: Path
     app: str
@@ -57,6 +69,7 @@ class LogResult(NamedTuple):
     damaged: int
     complete: bool
     problem: str = ""
+    skipped: str = ""
 
 
 class LogReader:
@@ -204,7 +217,8 @@ def record_event_logs(
 
     Logs of finished and running applications are read as far as they are written. A second run reads on; it does not open a
     log again that was read to its end. A damaged line is recorded under the application's `damage` keys. A log that cannot be
-    read to its end has a `problem`, and the other logs are read all the same.
+    read to its end has a `problem`, and the other logs are read all the same. A log that has just begun, and a file in a folder
+    that is no event log, are `skipped`.
     """
     records: RecordMap = store.map(BUSINESS)
     logs = find_logs(paths)
@@ -226,10 +240,13 @@ def record_event_logs(
 def _record_log(records: RecordMap, log: EventLog, report: Callable[[int], None]) -> LogResult:
     try:
         identity = identify(log)
+    except NotAnEventLog as error:
+        reason = str(error)
+        return LogResult(log.path, "", "", 0, 0, False, *(("", reason) if log.listed else (reason, "")))
     except ConfigError as error:
         return LogResult(log.path, "", "", 0, 0, False, str(error))
     if identity is None:
-        return LogResult(log.path, "", "", 0, 0, False, "the log does not name its application yet")
+        return LogResult(log.path, "", "", 0, 0, False, skipped="the log does not name its application yet")
     reader = LogReader(records, log, identity)
     try:
         if not reader.projection.position.complete or log.in_progress():

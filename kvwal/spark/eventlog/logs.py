@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ from kvwal.spark.events.parser import DamagedLine, parse_line
 _ROLLED_FILE = re.compile(r"events_([0-9]+)_.*?(\.compact)?")
 _FOLDER_PREFIX = "eventlog_v2_"
 _FIRST_LINES = 2_000
+_EVENT = b'{"Event"'
+"""The beginning of every line that Spark writes."""
 
 
 class EventLogFile(NamedTuple):
@@ -29,10 +32,15 @@ class EventLogFile(NamedTuple):
     covers: int
 
 
+class NotAnEventLog(ConfigError):
+    """A file is no event log of Spark."""
+
+
 class EventLog(NamedTuple):
-    """An application's event log: a file or a folder of rolled files."""
+    """An application's event log: a file or a folder of rolled files. `listed`: it was found in a folder, not named."""
 
     path: Path
+    listed: bool = False
 
     @property
     def rolling(self) -> bool:
@@ -112,26 +120,24 @@ def _in_folder(folder: Path) -> Iterator[EventLog]:
     for path in sorted(folder.iterdir()):
         hidden = path.name.startswith((".", "_", "appstatus_"))
         if (path.is_dir() and path.name.startswith(_FOLDER_PREFIX)) or (path.is_file() and not hidden):
-            yield EventLog(path)
+            yield EventLog(path, listed=True)
 
 
 def identify(log: EventLog) -> ApplicationIdentity | None:
-    """The application of a log; None if the log does not say it yet. Raises `ConfigError` for a file that is no event log."""
+    """The application of a log; None if the log does not say it yet.
+
+    `NotAnEventLog` for a file that is none, `ConfigError` for one that is damaged before it names its application.
+    """
     read = 0
-    for file in log.files():
-        lines = Lines(file.path)
-        try:
-            while (batch := lines.more()) is not None and read < _FIRST_LINES:
-                read += len(batch)
-                identity = _identity_in(file.path, batch)
-                if identity:
-                    return identity
-        except DamagedFile as error:
-            raise ConfigError(f"{file.path}: {error}") from error
-        finally:
-            lines.close()
+    try:
+        for path, batch in _first_lines(log):
+            read += len(batch)
+            if identity := _identity_in(path, batch):
+                return identity
+    except DamagedFile as error:
+        raise ConfigError(f"{log.path}: {error}") from error
     if read >= _FIRST_LINES:
-        raise ConfigError(
+        raise NotAnEventLog(
             f"{log.path} names no application in its first {_FIRST_LINES} lines.", hint="Is it an event log of Spark?"
         )
     return None
@@ -139,20 +145,24 @@ def identify(log: EventLog) -> ApplicationIdentity | None:
 
 def settings_of(log: EventLog) -> dict[str, str]:
     """Spark's settings from the first lines of the log; empty if they are not there, or cannot be read."""
+    with suppress(DamagedFile):
+        for _, batch in _first_lines(log):
+            for line in batch:
+                if b'"SparkListenerEnvironmentUpdate"' in line and (settings := _settings_in(line)) is not None:
+                    return settings
+    return {}
+
+
+def _first_lines(log: EventLog) -> Iterator[tuple[Path, list[bytes]]]:
+    """The first lines of a log, about `_FIRST_LINES`, each batch with its file. A line without an end counts, too."""
     read = 0
     for file in log.files():
-        lines = Lines(file.path)
-        try:
-            while (batch := lines.more()) is not None and read < _FIRST_LINES:
+        with closing(Lines(file.path)) as lines:
+            while read < _FIRST_LINES and (batch := lines.more()) is not None:
                 read += len(batch)
-                for line in batch:
-                    if b'"SparkListenerEnvironmentUpdate"' in line and (settings := _settings_in(line)) is not None:
-                        return settings
-        except DamagedFile:
-            return {}
-        finally:
-            lines.close()
-    return {}
+                yield file.path, batch
+            if read < _FIRST_LINES and (rest := lines.unfinished()):
+                yield file.path, [rest]
 
 
 def _settings_in(line: bytes) -> dict[str, str] | None:
@@ -169,8 +179,9 @@ def _identity_in(path: Path, batch: list[bytes]) -> ApplicationIdentity | None:
         try:
             event = parse_line(line)
         except DamagedLine:
-            if not is_event_log and not line.startswith(b'{"Event"'):
-                raise ConfigError(f"{path} is no event log of Spark: it begins with {line[:60]!r}.") from None
+            # A log that has just begun may have a part of its first line only.
+            if not is_event_log and line[: len(_EVENT)] != _EVENT[: len(line)]:
+                raise NotAnEventLog(f"{path} is no event log of Spark: it begins with {line[:60]!r}.") from None
             continue
         is_event_log = is_event_log or isinstance(event, LogStart)
         if isinstance(event, ApplicationStart):

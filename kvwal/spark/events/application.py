@@ -30,15 +30,22 @@ class ApplicationEnd(EventStruct, rename=spark_names(exit_code="ExitCode")):
     exit_code: Int | None = None
 
 
+class Attached(EventStruct, rename=spark_names()):
+    """An event of kvwal, not of Spark: a recorder began to listen."""
+
+
 class Detached(EventStruct, rename=spark_names()):
     """An event of kvwal, not of Spark: a recorder stopped listening.
 
-    `error` and `stack` are those of the exception that ended the application; empty if none did. `killed`: the driver had
-    been killed. `dropped` counts the events that Spark dropped because its queue was full.
+    `status` and `exit_code` say how the driver's Python ended (see `endings`). `error` and `stack` are those of the exception
+    that ended it; empty if none did. `killed`: Python was gone without a word. `dropped` counts the events that Spark dropped
+    because its queue was full.
     """
 
     timestamp: Int = 0
     killed: bool = False
+    status: str = ""
+    exit_code: Int | None = None
     error: str = ""
     stack: str = ""
     dropped: Int = 0

@@ -14,6 +14,7 @@ from kvwal.errors import KvwalError
 from kvwal.spark.events.application import (
     ApplicationEnd,
     ApplicationStart,
+    Attached,
     Detached,
     EnvironmentUpdate,
     ExecutorAdded,
@@ -35,7 +36,7 @@ class DamagedLine(KvwalError):
 
 
 Event = (
-    LogStart | ApplicationStart | ApplicationEnd | Detached | EnvironmentUpdate | ExecutorAdded | ExecutorRemoved
+    LogStart | ApplicationStart | ApplicationEnd | Attached | Detached | EnvironmentUpdate | ExecutorAdded | ExecutorRemoved
     | JobStart | JobEnd | StageSubmitted | StageCompleted | TaskEnd
     | SqlStart | SqlPlanUpdate | SqlMetricsAdded | SqlDriverMetrics | SqlEnd
     | StreamStarted | StreamProgress | StreamTerminated
@@ -45,6 +46,7 @@ _TYPES: dict[str, type[Any]] = {
     "SparkListenerLogStart": LogStart,
     "SparkListenerApplicationStart": ApplicationStart,
     "SparkListenerApplicationEnd": ApplicationEnd,
+    "kvwal.Attached": Attached,
     "kvwal.Detached": Detached,
     "SparkListenerEnvironmentUpdate": EnvironmentUpdate,
     "SparkListenerExecutorAdded": ExecutorAdded,

@@ -19,25 +19,43 @@ def _application_start(state: ProjectionState, event: events.ApplicationStart) -
     app = state.app_seen_at(event.timestamp)
     app.id, app.attempt, app.name = event.app_id or "", event.attempt or "", event.app_name
     app.user, app.started = event.user, event.timestamp
-    if app.status == "DETACHED":  # a new recorder was started for the same application
-        app.status, app.ended, app.duration_ms = "RUNNING", 0, 0
+    if app.status == "DETACHED":
+        _run_again(app)
+
+
+def _run_again(app: rec.Application) -> None:
+    app.status, app.status_from, app.ended, app.duration_ms = "RUNNING", "", 0, 0
+    app.error = app.exit_code = None
+
+
+def _attached(state: ProjectionState, event: events.Attached) -> None:
+    """A recorder begins: if another one recorded this application before, the application goes on."""
+    app = state.app()
+    if app.ended:
+        _run_again(app)
 
 
 def _application_end(state: ProjectionState, event: events.ApplicationEnd) -> None:
     app = state.app_seen_at(event.timestamp)
-    app.exit_code = event.exit_code
-    app.status = "FAILED" if event.exit_code or app.error else "SUCCEEDED"
+    if app.status_from != "python":
+        app.exit_code = event.exit_code
+        app.status, app.status_from = "FAILED" if event.exit_code else "SUCCEEDED", "spark"
+    elif event.exit_code and app.status == "SUCCEEDED":
+        app.status, app.exit_code = "FAILED", event.exit_code
     set_end(app, event.timestamp)
 
 
 def _detached(state: ProjectionState, event: events.Detached) -> None:
     app = state.app()
     app.dropped = max(app.dropped, event.dropped)
+    status = "KILLED" if event.killed else event.status or ("FAILED" if event.error else "DETACHED")
+    if status == "DETACHED":
+        app.status = status if app.status == "RUNNING" else app.status
+    elif not (status == "SUCCEEDED" and app.exit_code):
+        # The JVM of a Python that was killed ends with 0.
+        app.status, app.status_from, app.exit_code = status, "python", event.exit_code
     if event.error:
         app.error = rec.Error(cut(event.error, rec.MAX_MESSAGE), cut(event.stack, rec.MAX_STACK))
-        app.status = "FAILED"
-    elif app.status == "RUNNING":
-        app.status = "KILLED" if event.killed else "DETACHED"
     if not app.ended:
         set_end(app, event.timestamp or app.last_event)
     if app.status == "KILLED":
@@ -93,6 +111,7 @@ HANDLERS: dict[type, Handler] = {
     events.LogStart: _log_start,
     events.ApplicationStart: _application_start,
     events.ApplicationEnd: _application_end,
+    events.Attached: _attached,
     events.Detached: _detached,
     events.EnvironmentUpdate: _environment,
     events.ExecutorAdded: _executor_added,

@@ -288,10 +288,41 @@ def test_what_is_no_event_log_is_named(store: kvwal.Store, tmp_path: Path) -> No
     empty.mkdir()
     with pytest.raises(ConfigError, match="holds no event log"):
         record_event_logs(store, [empty])
-    (empty / "notes").write_text("hello, this is no event log\n")
-    assert "is no event log of Spark" in record_event_logs(store, [empty])[0].problem
-    (empty / "notes").write_text("")
-    assert "does not name its application yet" in record_event_logs(store, [empty])[0].problem
+    notes = empty / "notes"
+    notes.write_text("hello, this is no event log\n")
+    assert "is no event log of Spark" in record_event_logs(store, [notes])[0].problem
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("readme.txt", "Logs of our jobs.\n", "is no event log of Spark"),
+        ("picture.png", "no line end", "is no event log of Spark"),
+        ("figures.jsonl", '{"a": 1}\n', "is no event log of Spark"),
+        ("local-1", "", "does not name its application yet"),
+        ("local-2", '{"Ev', "does not name its application yet"),
+        ("local-3.inprogress", '{"Event":"SparkListenerLogStart","Spark', "does not name its application yet"),
+        (
+            "local-4.inprogress",
+            '{"Event":"SparkListenerLogStart","Spark Version":"4"}\n',
+            "does not name its application yet",
+        ),
+    ],
+)
+def test_in_a_folder_what_is_no_event_log_or_has_just_begun_is_skipped(
+    store: kvwal.Store, tmp_path: Path, written: Written, name: str, text: str, why: str
+) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / name).write_text(text)
+    shutil.copy(written.plain, logs)
+    reads = {read.path.name: read for read in record_event_logs(store, [logs])}
+    assert why in reads[name].skipped
+    assert not any(read.problem for read in reads.values())
+    assert reads[written.plain.name].complete
+    ran = command("record", tmp_path / "root", logs)
+    assert ran.code == 0, ran.err
+    assert f"Skipped {name}: " in ran.err
 
 
 def test_hostile_numbers_and_names_are_damage_or_kept_as_they_are(

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 import kvwal
-from kvwal.errors import ConfigError, LogFailed
+from kvwal.errors import ConfigError, KvwalError, LogFailed
 from kvwal.spark import JobRecorder, queries, record, record_event_logs
 from tests.support.cli import kvwal as command
-from tests.support.spark import KILLED_DRIVER, LARGE_JOBS, Written, comparable, environment
+from tests.support.spark import ENDING_DRIVER, KILLED_DRIVER, LARGE_JOBS, Written, comparable, environment
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 
@@ -63,7 +63,7 @@ def test_several_drivers_record_into_one_root_at_once(written: Written) -> None:
     apps = {one.app.name: one.app for one in queries.applications(recorded(written.root))}
     assert set(apps) == {"first", "second"}
     assert apps["second"].jobs == LARGE_JOBS
-    assert apps["second"].status == "DETACHED"
+    assert (apps["second"].status, apps["second"].status_from) == ("SUCCEEDED", "python")
     assert not (written.root / "_spark").exists()
 
 
@@ -73,7 +73,7 @@ def test_an_application_is_seen_while_it_runs_and_a_recorder_may_come_back(spark
         with JobRecorder(spark, tmp_path):
             run_jobs(spark, 2)
         found = recorded(tmp_path)[f"{app}/app"]
-        assert (found["jobs"], found["status"], found["dropped"]) == (2 * times, "DETACHED", 0)
+        assert (found["jobs"], found["status"], found["dropped"]) == (2 * times, "SUCCEEDED", 0)
 
 
 def test_the_exception_that_ends_an_application_is_recorded(spark: Any, tmp_path: Path) -> None:
@@ -151,6 +151,63 @@ def test_a_driver_that_is_killed_leaves_what_it_had_seen(tmp_path: Path) -> None
     assert (found.app.name, found.app.status, found.app.jobs) == ("killed", "KILLED", 6)
     assert "RUNNING" not in {value.get("status") for value in recorded(tmp_path).values()}
     assert found.app.tasks == sum(value["tasks"] for value in recorded(tmp_path).values() if value["kind"] == "stage")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("ends", "code", "status"),
+    [
+        ("with JobRecorder(spark, root):\n    work()\nspark.stop()", 0, "SUCCEEDED"),
+        ("with JobRecorder(spark, root):\n    work()\n    spark.stop()", 0, "SUCCEEDED"),
+        ("with JobRecorder(spark, root):\n    work()\n    sys.exit(0)", 0, "SUCCEEDED"),
+        ("with JobRecorder(spark, root):\n    work()\n    raise ValueError('wrong')", 1, "FAILED"),
+        ("recorder = JobRecorder(spark, root).start()\nwork()\nrecorder.close()\nwork()", 0, "DETACHED"),
+        ("record(spark)\nwork()", 0, "SUCCEEDED"),
+        ("record(spark)\nwork()\nraise ValueError('wrong')", 1, "FAILED"),
+        ("record(spark)\nwork()\nsys.exit(3)", 3, "FAILED"),
+        ("record(spark)\nwork()\nsignal.raise_signal(signal.SIGINT)", -2, "KILLED"),
+        ("record(spark)\nwork()\nos._exit(0)", 0, "KILLED"),
+        # The JVM lives, and stops Spark in order.
+        ("record(spark)\nwork()\nos.kill(os.getpid(), signal.SIGKILL)", -9, "KILLED"),
+    ],
+)
+def test_the_status_says_how_python_ended(ends: str, code: int, status: str, tmp_path: Path) -> None:
+    program = f"{ENDING_DRIVER}\n{ends}"
+    driver = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        env=environment(ROOT),
+        check=False,
+        capture_output=True,
+        cwd=tmp_path,
+    )
+    assert driver.returncode == code, driver.stderr.decode()
+    if (tmp_path / "_spark").exists():
+        ran = command("record", tmp_path)
+        assert ran.code == 0, ran.err
+    (ended,) = queries.applications(recorded(tmp_path))
+    assert (ended.app.status, ended.app.jobs) == (status, 1)
+    assert ended.app.exit_code == {"SUCCEEDED": 0, "FAILED": code, "KILLED": 130 if code == -2 else None}.get(status)
+    assert (ended.app.error is not None) is (code == 1)
+
+
+def test_trouble_with_the_store_at_the_start_is_the_recorders_own(spark: Any, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("this is no folder")
+    with JobRecorder(spark, file) as recorder:
+        run_jobs(spark, 1)
+    assert recorder.failure is not None
+    with pytest.raises((KvwalError, OSError)):
+        JobRecorder(spark, file, strict=True).start()
+
+
+def test_a_recorder_that_is_started_twice_records_once(spark: Any, tmp_path: Path) -> None:
+    for times in (1, 2):
+        recorder = JobRecorder(spark, tmp_path, strict=True).start()
+        assert recorder.start() is recorder
+        run_jobs(spark, 1)
+        recorder.close()
+        recorder.close()
+        assert recorded(tmp_path)[f"{spark.sparkContext.applicationId}/app"]["jobs"] == times
 
 
 def test_one_setting_says_where_to_record(spark: Any, written: Written) -> None:

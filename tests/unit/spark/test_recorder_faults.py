@@ -43,7 +43,7 @@ class Driver:
 
 @pytest.fixture(autouse=True)
 def stood_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "_Driver", Driver)
+    monkeypatch.setattr(recorder, "Driver", Driver)
 
 
 class Gone(BaseException):

@@ -1,0 +1,111 @@
+"""The driver of a Spark session, as the recorder needs it: who it is, its settings, and an event log that it writes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kvwal.errors import ConfigError
+from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog
+from kvwal.spark.redaction import Redaction, rules_of
+from kvwal.spark.spool import add_roll
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DRAIN_MS = 30_000
+_EVENT_LOG = {
+    "spark.eventLog.compress": "false",
+    "spark.eventLog.rolling.enabled": "true",
+    "spark.eventLog.rolling.maxFileSize": "10m",
+    "spark.eventLog.overwrite": "true",
+    "spark.eventLog.includeTaskMetricsAccumulators": "false",
+    "spark.eventLog.logBlockUpdates.enabled": "false",
+    "spark.eventLog.logStageExecutorMetrics": "false",
+}
+_log = logging.getLogger("kvwal.spark")
+
+
+class Driver:
+    """The driver of a Spark session: its identity, its settings and its JVM."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        context = getattr(spark, "_sc", None)
+        if context is None or context._jsc is None:
+            raise ConfigError(
+                "This session has no driver in this process: it is a client of Spark Connect, or it was stopped.",
+                hint="Record on the driver, or let Spark write event logs and read them with `kvwal record`.",
+            )
+        self._jvm, self._context = context._jvm, context._jsc.sc()
+        attempt = self._context.applicationAttemptId()
+        self.identity = ApplicationIdentity(
+            self._context.applicationId(), attempt.get() if attempt.isDefined() else "", context.appName
+        )
+        self._start_event = {
+            "Event": "SparkListenerApplicationStart",
+            "App Name": context.appName,
+            "App ID": self.identity.app,
+            "Timestamp": context.startTime,
+            "User": context.sparkUser(),
+            "App Attempt ID": self.identity.attempt or None,
+        }
+        settings = dict(context.getConf().getAll())
+        # A later reader needs the redaction rules. They stand in the spool, which only this user can read, and are not stored.
+        self._settings = Redaction(settings).settings(settings) | rules_of(settings)
+
+    def attach(self, folder: Path) -> Listener:
+        """Let Spark write an event log into `folder`."""
+        conf = self._context.conf().clone()
+        for name, value in _EVENT_LOG.items():
+            conf.set(name, value)
+        uri = self._jvm.java.io.File(str(folder.absolute())).toURI()
+        listener = self._jvm.org.apache.spark.scheduler.EventLoggingListener(
+            self.identity.app, self._context.applicationAttemptId(), uri, conf, self._context.hadoopConfiguration()
+        )
+        before = set(folder.iterdir())
+        listener.start()
+        (path,) = set(folder.iterdir()) - before
+        log, java = EventLog(path), self._jvm.java.lang.System
+        runtime = {"Java Version": java.getProperty("java.version"), "Java Home": java.getProperty("java.home")}
+        add_roll(log, 0, [
+            self._start_event,
+            {"Event": "kvwal.Attached"},
+            {"Event": "SparkListenerEnvironmentUpdate", "JVM Information": runtime, "Spark Properties": self._settings},
+        ])  # fmt: skip
+        self._context.listenerBus().addToEventLogQueue(listener)
+        return Listener(log, self._context, listener)
+
+
+class Listener:
+    """A listener on Spark's event log queue, and the event log that it writes."""
+
+    def __init__(self, log: EventLog, context: Any, listener: Any) -> None:
+        self.log = log
+        self._context = context
+        self._listener = listener
+
+    def detach(self) -> int:
+        """Let Spark write the events queued so far, then stop the listener. Returns how many events Spark dropped."""
+        bus = _call_jvm(self._context.listenerBus)
+        if bus is None:
+            return 0
+        _call_jvm(lambda: bus.waitUntilEmpty(DRAIN_MS))
+        _call_jvm(lambda: bus.removeListener(self._listener))
+        _call_jvm(self._listener.stop)
+        dropped = _call_jvm(
+            lambda: bus.metrics().metricRegistry().counter("queue.eventLog.numDroppedEvents").getCount()
+        )
+        return int(dropped or 0)
+
+
+def _call_jvm(call: Callable[[], Any]) -> Any:
+    """The result of a call to the JVM; None if the JVM fails or is gone, since the log on the disk is enough to go on."""
+    from py4j.protocol import Py4JError
+
+    try:
+        return call()
+    except (Py4JError, OSError) as error:
+        _log.warning("Spark did not answer the recorder: %s", error)
+        return None
