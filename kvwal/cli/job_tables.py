@@ -85,11 +85,16 @@ def application_row(recorded: RecordedApplication) -> tuple[Cell, ...]:
         recorded.prefix,
         Text.assemble(status_cell(app.status), _failed_jobs(app.jobs_failed)),
         time_text(app.started),
-        duration_text(app.duration_ms),
+        duration_text(_duration_ms(app)),
         f"{app.stages:,}",
         *_totals(app),
         app.name,
     )
+
+
+def _duration_ms(app: Application) -> int:
+    """The duration of an application, of one that runs up to its last event."""
+    return app.duration_ms if app.ended or not app.started else max(0, app.last_event - app.started)
 
 
 def _failed_jobs(count: int) -> str:
@@ -123,7 +128,7 @@ def application_sheet(recorded: RecordedApplication) -> Sheet:
             f", exit code {app.exit_code}" if app.exit_code else "",
             ", as Spark says: it stopped in order" if app.status_from == "spark" and app.status == "SUCCEEDED" else "",
         ),
-        "ran": f"{time_text(app.started)} for {duration_text(app.duration_ms)}, by {app.user}, Spark {app.spark_version}",
+        "ran": f"{time_text(app.started)} for {duration_text(_duration_ms(app))}, by {app.user}, Spark {app.spark_version}",
         "jobs": f"{app.jobs:,} ({app.jobs_failed} failed), {app.stages:,} stages ({app.stages_failed} failed), "
         f"{app.tasks:,} tasks ({app.failed} failed), {app.sql:,} SQL executions",
         "cost": f"{duration_text(app.run_ms)} in tasks, {duration_text(app.gc_ms)} in garbage collection, "

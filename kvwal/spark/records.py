@@ -203,13 +203,15 @@ class TaskFailure(msgspec.Struct):
 class Stage(Totals, tag_field="kind", tag="stage"):
     """One attempt of a stage. `status`: RUNNING, SUCCEEDED, FAILED, KILLED. The quantiles are of successful tasks, within 1 %.
 
-    `skew` is the slowest task over the median. A reader that goes on needs `buckets`, the histogram behind the quantiles, and
-    `seen`, the ranges of tasks already counted.
+    `jobs` are the running jobs that needed it, `job` is the first of them. `skew` is the slowest task over the median. A reader
+    that goes on needs `buckets`, the histogram behind the quantiles, and the ranges of tasks already counted: `seen` when they
+    ended, `resubmitted` when they were lost afterwards.
     """
 
     id: int = 0
     attempt: int = 0
     job: int | None = None
+    jobs: list[int] = []
     name: str = ""
     status: str = "RUNNING"
     started: int = 0
@@ -229,6 +231,11 @@ class Stage(Totals, tag_field="kind", tag="stage"):
     error: Error | None = None
     buckets: dict[str, int] = {}
     seen: list[list[int]] = []
+    resubmitted: list[list[int]] = []
+
+    def __post_init__(self) -> None:
+        if self.job is not None and not self.jobs:  # as earlier versions stored it
+            self.jobs = [self.job]
 
 
 class Access(msgspec.Struct):

@@ -18,7 +18,7 @@ def _job_start(state: ProjectionState, event: events.JobStart) -> None:
     job = state.cache.add(rec.job_key(state.prefix, event.job_id), _new_job(event))
     state.position.running.append(job.id)
     for stage in job.stages:
-        state.job_of_stage.setdefault(stage, job.id)
+        state.jobs_of_stage.setdefault(stage, []).append(job.id)
     state.app_seen_at(job.started).jobs += 1
     execution = state.sql(job.sql) if job.sql is not None else None
     if execution is not None:
@@ -50,13 +50,20 @@ def _begun_stage(state: ProjectionState, info: events.StageInfo) -> rec.Stage:
         return stage
     stage.id, stage.attempt, stage.name = info.stage_id, info.attempt, cut(info.stage_name)
     stage.started, stage.planned, stage.parents = info.submission_time or 0, info.number_of_tasks, info.parent_ids
-    stage.job = state.job_of_stage.get(stage.id, stage.job)
+    _add_jobs(state, stage)
     state.app_seen_at(stage.started).stages += 1
-    if stage.job is not None:
-        job = state.edit_job(stage.job)
-        if stage.id not in job.ran:
-            job.ran.append(stage.id)
     return stage
+
+
+def _add_jobs(state: ProjectionState, stage: rec.Stage) -> None:
+    """Add the running jobs that need a stage to its jobs. As in Spark, a stage that several jobs share counts in each."""
+    for number in state.jobs_of_stage.get(stage.id, ()):
+        if number not in stage.jobs:
+            stage.jobs.append(number)
+            job = state.edit_job(number)
+            if stage.id not in job.ran:
+                job.ran.append(stage.id)
+    stage.job = stage.jobs[0] if stage.jobs else stage.job
 
 
 def _stage_submitted(state: ProjectionState, event: events.StageSubmitted) -> None:
@@ -72,31 +79,31 @@ def _stage_completed(state: ProjectionState, event: events.StageCompleted) -> No
     stage.error = None if info.failure_reason is None else rec.Error(cut(info.failure_reason, rec.MAX_MESSAGE))
     set_end(stage, info.completion_time or 0)
     state.app_seen_at(stage.ended).stages_failed += stage.status == "FAILED"
-    job = state.job(stage.job) if stage.job is not None else None
-    if job is not None and job.sql is not None:
-        totals = {item.id: int(item.value) for item in info.accumulables if _is_plan_metric(item)}
-        sql.set_metrics(state, job.sql, totals)
+    totals = {item.id: int(item.value) for item in info.accumulables if _is_plan_metric(item)}
+    for number in stage.jobs:
+        job = state.job(number)
+        if job is not None and job.sql is not None:
+            sql.set_metrics(state, job.sql, totals)
 
 
 def _task_end(state: ProjectionState, event: TaskEnd) -> None:
-    if event.reason.reason == "Resubmitted":
-        return  # the task succeeded, then its executor was lost: Spark runs the task again as another attempt
     stage = state.edit_stage(event.stage_id, event.attempt)
     if not task_statistics.first_time(stage, event):
         return
     if not stage.started and not stage.tasks:
-        stage.id, stage.attempt, stage.job = event.stage_id, event.attempt, state.job_of_stage.get(event.stage_id)
+        stage.id, stage.attempt = event.stage_id, event.attempt
+    _add_jobs(state, stage)
     if event.reason.reason == "Success":
         task_statistics.add_duration(stage, event)
-    elif event.reason.reason != "TaskKilled":
+    elif event.reason.reason not in task_statistics.KILLED:
         state.cache.pending += task_statistics.add_failure(stage, event)
     executor = state.edit_executor(event.task_info.executor_id)
     executor.host = executor.host or event.task_info.host
     app = state.app_seen_at(event.task_info.finish_time)
     for totals in (stage, executor, app):
         task_statistics.add_task(totals, event)
-    if stage.job is not None:
-        task_statistics.add_task(state.edit_job(stage.job), event)
+    for number in stage.jobs:
+        task_statistics.add_task(state.edit_job(number), event)
 
 
 HANDLERS: dict[type, Handler] = {

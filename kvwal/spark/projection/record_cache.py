@@ -82,7 +82,7 @@ def _approximate_size(record: rec.Record) -> int:
         return 2_000 + len(record.plan) + 150 * len(record.metrics) + 8 * len(record.jobs)
     if isinstance(record, rec.Stage):
         failures = sum(len(failure.stack) + len(failure.message) + 200 for failure in record.failures)
-        return 2_000 + 12 * len(record.buckets) + 30 * len(record.seen) + failures
+        return 2_000 + 12 * len(record.buckets) + 30 * (len(record.seen) + len(record.resubmitted)) + failures
     if isinstance(record, rec.Job):
         return 2_000 + 8 * (len(record.stages) + len(record.ran)) + (rec.MAX_STACK if record.error else 0)
     return 2_000

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping
 
 from kvwal.spark import records as rec
 from kvwal.spark.events import sql as events
@@ -15,7 +17,7 @@ _BATCH = re.compile(
 )
 
 
-def set_metrics(state: ProjectionState, execution: int, totals: dict[int, int]) -> None:
+def set_metrics(state: ProjectionState, execution: int, totals: Mapping[int, int]) -> None:
     """Set metrics of an execution's plan, by accumulator id, to their totals. An id that the plan lacks is ignored."""
     sql = state.sql(execution)
     if sql is not None and plans.set_metrics(sql, totals):
@@ -52,7 +54,11 @@ def _metrics_added(state: ProjectionState, event: events.SqlMetricsAdded) -> Non
 
 
 def _driver_metrics(state: ProjectionState, event: events.SqlDriverMetrics) -> None:
-    set_metrics(state, event.execution_id, dict(event.accum_updates))
+    # A metric may come several times in one event, once for each partition: its total is their sum.
+    totals: Counter[int] = Counter()
+    for accumulator, value in event.accum_updates:
+        totals[accumulator] += value
+    set_metrics(state, event.execution_id, totals)
 
 
 def _end(state: ProjectionState, event: events.SqlEnd) -> None:

@@ -24,8 +24,8 @@ class ProjectionState:
         self.cache = RecordCache(load)
         self.position_key = f"{prefix}/{log}"
         self.position = self.cache.fetch(self.position_key, rec.Position) or rec.Position()
-        self.job_of_stage: dict[int, int] = {}
-        """The running job that each stage belongs to. Of several jobs, the first."""
+        self.jobs_of_stage: dict[int, list[int]] = {}
+        """The running jobs that need a stage, the first one first."""
         self.assign_stages()
 
     def app(self) -> rec.Application:
@@ -65,12 +65,12 @@ class ProjectionState:
         self.cache.touch(rec.sql_key(self.prefix, execution))
 
     def assign_stages(self) -> None:
-        """Compute `job_of_stage` from the running jobs."""
-        self.job_of_stage.clear()
+        """Compute `jobs_of_stage` from the running jobs."""
+        self.jobs_of_stage.clear()
         for running in self.position.running:
             job = self.job(running)
             for stage in job.stages if job else ():
-                self.job_of_stage.setdefault(stage, running)
+                self.jobs_of_stage.setdefault(stage, []).append(running)
 
 
 Handler = Callable[[ProjectionState, Any], None]

@@ -13,18 +13,22 @@ from kvwal.spark.records import MAX_MESSAGE, MAX_STACK, Slowest, Stage, TaskFail
 
 MAX_FAILURES = 10
 _ATTEMPT_SHIFT = 32
+KILLED = ("TaskKilled", "TaskCommitDenied")
+"""The reasons for which Spark counts a task as killed. It counts every other one, but success, as a failure."""
+_RESUBMITTED = "Resubmitted"
+"""The task had succeeded, and counts as that; then its executor was lost with what it had written, and that is a failure."""
 _EXACT = 64
 _GROWTH = math.log(1.02)
 
 
 def first_time(stage: Stage, task: TaskEnd) -> bool:
-    """Add an attempt of a task to `stage.seen`. False if the attempt is there already.
+    """Add an attempt of a task to `stage.seen`, or to `stage.resubmitted`. False if the attempt is there already.
 
-    `seen` holds ranges of `attempt << 32 | index`. Tasks finish nearly in order, so it has at most about as many ranges as
+    Both hold ranges of `attempt << 32 | index`. Tasks finish nearly in order, so they have at most about as many ranges as
     the cluster runs tasks at once.
     """
     number = task.task_info.attempt << _ATTEMPT_SHIFT | task.task_info.index
-    seen = stage.seen
+    seen = stage.resubmitted if task.reason.reason == _RESUBMITTED else stage.seen
     if seen and seen[-1][1] + 1 == number:
         seen[-1][1] = number
         return True
@@ -49,12 +53,12 @@ def add_task(totals: Totals, task: TaskEnd) -> None:
     totals.tasks += 1
     reason = task.reason.reason
     if reason != "Success":
-        if reason == "TaskKilled":
+        if reason in KILLED:
             totals.killed += 1
         else:
             totals.failed += 1
     metrics = task.task_metrics
-    if metrics is None:
+    if metrics is None or reason == _RESUBMITTED:
         return
     totals.run_ms += metrics.executor_run_time
     totals.cpu_ms = round(totals.cpu_ms + metrics.cpu_ns / 1e6, 3)
@@ -128,8 +132,9 @@ def summarise(stage: Stage) -> None:
 
 
 def _quantile(counts: list[tuple[int, int]], share: float) -> int:
-    """The duration that `share` of the tasks did not exceed, as the middle of its bucket."""
-    left = math.ceil(share * sum(count for _, count in counts))
+    """The duration of the task at `share` of all in order, as the middle of its bucket. The rank is that of Spark's REST API."""
+    tasks = sum(count for _, count in counts)
+    left = min(int(share * tasks), tasks - 1) + 1
     for bucket, count in counts:
         left -= count
         if left <= 0:
