@@ -73,9 +73,23 @@ class Driver:
             self._start_event,
             {"Event": "kvwal.Attached"},
             {"Event": "SparkListenerEnvironmentUpdate", "JVM Information": runtime, "Spark Properties": self._settings},
+            *(_call_jvm(self._executors) or []),
         ])  # fmt: skip
         self._context.listenerBus().addToEventLogQueue(listener)
         return Listener(log, self._context, listener)
+
+    def _executors(self) -> list[dict[str, Any]]:
+        """The events of the executors that are there already."""
+        executors = self._context.statusStore().executorList(True)
+        return [
+            {
+                "Event": "SparkListenerExecutorAdded",
+                "Timestamp": executor.addTime().getTime(),
+                "Executor ID": executor.id(),
+                "Executor Info": {"Host": executor.hostPort().rpartition(":")[0], "Total Cores": executor.totalCores()},
+            }
+            for executor in map(executors.apply, range(executors.size()))
+        ]
 
 
 class Listener:

@@ -87,12 +87,12 @@ class JobRecorder:
                 contain(self._begin, self._refuse)
         return self
 
-    def close(self) -> None:
+    def close(self, error: BaseException | None = None) -> None:
         """Record the events up to now, and stop. Returns when they are durable.
 
-        `close` and `spark.stop()` may come in either order.
+        `error` is the exception that ends the application. `close` and `spark.stop()` may come in either order.
         """
-        self._close(DETACHED)
+        self._close(DETACHED if error is None else Ending.of(error))
 
     def _begin(self) -> None:
         identity = self._driver.identity

@@ -84,6 +84,7 @@ class Totals(msgspec.Struct, kw_only=True):
     failed: int = 0
     killed: int = 0
     run_ms: int = 0
+    scheduler_delay_ms: int = 0
     cpu_ms: float = 0.0
     gc_ms: int = 0
     input_bytes: int = 0
@@ -158,12 +159,17 @@ class Executor(Totals, tag_field="kind", tag="executor"):
 
 
 class Job(Totals, tag_field="kind", tag="job"):
-    """A job. `status`: RUNNING, SUCCEEDED, FAILED, KILLED. `stages` are the stages it needs, `ran` those that ran for it."""
+    """A job. `status`: RUNNING, SUCCEEDED, FAILED, KILLED. `stages` are the stages it needs, `ran` those that ran for it.
+
+    The other stages were skipped, because their result was there. `planned` is the number of tasks of all stages it needs.
+    """
 
     id: int = 0
     name: str = ""
     description: str = ""
     group: str = ""
+    tags: list[str] = []
+    pool: str = ""
     sql: int | None = None
     stream: str = ""
     batch: int | None = None
@@ -171,6 +177,7 @@ class Job(Totals, tag_field="kind", tag="job"):
     started: int = 0
     ended: int = 0
     duration_ms: int = 0
+    planned: int = 0
     stages: list[int] = []
     ran: list[int] = []
     error: Error | None = None

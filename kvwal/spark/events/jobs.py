@@ -18,6 +18,8 @@ class JobProperties(
         "call_site": "callSite.short",
         "batch": "streaming.sql.batchId",
         "query": "sql.streaming.queryId",
+        "tags": "spark.job.tags",
+        "pool": "spark.scheduler.pool",
     },
 ):
     """The local properties of the thread that started a job."""
@@ -28,6 +30,8 @@ class JobProperties(
     call_site: str = ""
     batch: str = ""
     query: str = ""
+    tags: str = ""
+    pool: str = ""
 
 
 class StackFrame(EventStruct, rename=spark_names()):
@@ -72,11 +76,12 @@ class StageInfo(EventStruct, rename=spark_names(attempt="Stage Attempt ID", deta
     accumulables: list[Accumulable] = msgspec.field(default_factory=list)
 
 
-class StageName(EventStruct, rename=spark_names()):
-    """Id and name of a stage, as the start of its job lists it."""
+class PlannedStage(EventStruct, rename=spark_names()):
+    """Id, name and number of tasks of a stage, as the start of its job lists it."""
 
     stage_id: Int
     stage_name: str = ""
+    number_of_tasks: Int = 0
 
 
 class JobStart(EventStruct, rename=spark_names(stage_ids="Stage IDs")):
@@ -84,7 +89,7 @@ class JobStart(EventStruct, rename=spark_names(stage_ids="Stage IDs")):
 
     job_id: Int
     submission_time: Int = 0
-    stage_infos: list[StageName] = msgspec.field(default_factory=list)
+    stage_infos: list[PlannedStage] = msgspec.field(default_factory=list)
     stage_ids: list[Int] = msgspec.field(default_factory=list)
     properties: JobProperties | None = None
 

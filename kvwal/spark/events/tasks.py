@@ -29,6 +29,7 @@ class TaskInfo(EventStruct, rename=spark_names()):
     partition_id: Int = -1
     launch_time: Int = 0
     finish_time: Int = 0
+    getting_result_time: Int = 0
     executor_id: str = ""
     host: str = ""
     failed: bool = False
@@ -69,6 +70,8 @@ class TaskMetrics(EventStruct, rename=spark_names(cpu_ns="Executor CPU Time", gc
     """Time, memory and data of one task. Times are milliseconds unless the name says otherwise."""
 
     executor_run_time: Int = 0
+    executor_deserialize_time: Int = 0
+    result_serialization_time: Int = 0
     cpu_ns: Int = 0
     gc_ms: Int = 0
     peak_execution_memory: Int = 0

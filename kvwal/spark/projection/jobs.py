@@ -123,10 +123,13 @@ def _new_job(event: events.JobStart) -> rec.Job:
         name=cut(properties.call_site or (last.stage_name if last else "")),
         description=sql.title(properties.description),
         group=cut(properties.group),
+        tags=sorted(cut(tag) for tag in properties.tags.split(",") if tag),
+        pool=cut(properties.pool),
         sql=int(properties.sql) if properties.sql.isdecimal() else None,
         stream=cut(properties.query),
         batch=int(properties.batch) if properties.batch.isdecimal() else None,
         started=event.submission_time,
+        planned=sum(stage.number_of_tasks for stage in event.stage_infos),
         stages=event.stage_ids,
     )
 

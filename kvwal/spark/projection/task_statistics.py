@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 
-from kvwal.spark.events.tasks import TaskEnd, TaskEndReason
+from kvwal.spark.events.tasks import TaskEnd, TaskEndReason, TaskInfo, TaskMetrics
 from kvwal.spark.records import MAX_MESSAGE, MAX_STACK, Slowest, Stage, TaskFailure, Totals, cut
 
 MAX_FAILURES = 10
@@ -61,6 +61,7 @@ def add_task(totals: Totals, task: TaskEnd) -> None:
     if metrics is None or reason == _RESUBMITTED:
         return
     totals.run_ms += metrics.executor_run_time
+    totals.scheduler_delay_ms += _scheduler_delay_ms(task.task_info, metrics)
     totals.cpu_ms = round(totals.cpu_ms + metrics.cpu_ns / 1e6, 3)
     totals.gc_ms += metrics.gc_ms
     totals.input_bytes += metrics.input_metrics.bytes_read
@@ -76,6 +77,13 @@ def add_task(totals: Totals, task: TaskEnd) -> None:
     totals.spill_memory_bytes += metrics.memory_bytes_spilled
     totals.spill_disk_bytes += metrics.disk_bytes_spilled
     totals.peak_memory_bytes = max(totals.peak_memory_bytes, metrics.peak_execution_memory)
+
+
+def _scheduler_delay_ms(info: TaskInfo, metrics: TaskMetrics) -> int:
+    """The part of a task's time that it did not run, as Spark computes it (`AppStatusUtils.schedulerDelay`)."""
+    fetching_ms = max(0, info.finish_time - info.getting_result_time) if info.getting_result_time else 0
+    worked_ms = metrics.executor_run_time + metrics.executor_deserialize_time + metrics.result_serialization_time
+    return max(0, info.finish_time - info.launch_time - worked_ms - fetching_ms)
 
 
 def add_duration(stage: Stage, task: TaskEnd) -> None:

@@ -41,6 +41,11 @@ def test_the_recorder_tells_what_the_event_log_tells(written: Written, tmp_path:
     live = recorded(written.root, node=written.app)
     for kind in ("job", "stage", "sql", "stream", "batch"):
         assert comparable(live, kind) == comparable(log, kind)
+    executors, in_log = comparable(live, "executor"), comparable(log, "executor")
+    assert all(executor["cores"] and executor["added"] for executor in executors.values())
+    for executor in (*executors.values(), *in_log.values()):
+        del executor["host"]  # the address of its blocks; in local mode the event has the name of the machine
+    assert executors == in_log
     for fact in (
         "id",
         "name",

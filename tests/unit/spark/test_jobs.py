@@ -14,8 +14,9 @@ from kvwal.spark.projection.projection import Projection
 def begun(*jobs: int, stage: int = 0) -> list[Any]:
     """Jobs that need one stage, which begins after the first of them."""
     info = events.StageInfo(stage_id=stage, stage_name="s", submission_time=2)
+    planned = [events.PlannedStage(stage_id=stage, stage_name="s")]
     first, *others = (
-        events.JobStart(job_id=job, submission_time=1, stage_ids=[stage], stage_infos=[info]) for job in jobs
+        events.JobStart(job_id=job, submission_time=1, stage_ids=[stage], stage_infos=planned) for job in jobs
     )
     return [first, events.StageSubmitted(info), *others]
 
@@ -47,6 +48,14 @@ def test_a_task_whose_executor_is_lost_afterwards_succeeded_and_failed() -> None
     stage = found["app/stage/0000000000/0000"]
     assert (stage.tasks, stage.failed, stage.run_ms) == (3, 1, 20)
     assert [failure.message for failure in stage.failures] == ["Resubmitted"]
+
+
+def test_a_job_has_its_tags_its_pool_and_its_planned_tasks() -> None:
+    stages = [events.PlannedStage(stage_id=stage, stage_name="s", number_of_tasks=5) for stage in (0, 1)]
+    properties = events.JobProperties(tags="b,a", pool="nightly")
+    start = events.JobStart(job_id=0, submission_time=1, stage_ids=[0, 1], stage_infos=stages, properties=properties)
+    job = recorded(start)["app/job/0000000000"]
+    assert (job.tags, job.pool, job.planned) == (["a", "b"], "nightly", 10)
 
 
 def test_a_stage_that_two_jobs_share_counts_in_both() -> None:

@@ -79,6 +79,15 @@ def test_of_two_tasks_the_median_is_the_longer_one_as_spark_has_it() -> None:
     assert (stage.task_p25_ms, stage.task_median_ms, stage.skew) == (10, 20, 1.0)
 
 
+def test_the_delay_of_a_task_is_what_it_did_not_run() -> None:
+    info = TaskInfo(task_id=1, index=1, launch_time=1_000, finish_time=1_500, getting_result_time=1_450)
+    metrics = TaskMetrics(executor_run_time=300, executor_deserialize_time=40, result_serialization_time=10)
+    task = TaskEnd(stage_id=0, reason=TaskEndReason(reason="Success"), task_info=info, task_metrics=metrics)
+    totals = Stage()
+    task_statistics.add_task(totals, task)
+    assert totals.scheduler_delay_ms == 500 - 300 - 40 - 10 - 50
+
+
 def test_ways_of_failing_are_few_however_many_tasks_fail() -> None:
     stage = Stage()
     for index in range(1_000):
