@@ -162,8 +162,9 @@ def failures(records: Mapping[str, object], since: int = 0) -> list[RecordedFail
 
 def _failures_of(records: Mapping[str, object], application: RecordedApplication) -> Iterator[RecordedFailure]:
     prefix, app = application
-    if app.error is not None:
-        yield RecordedFailure(prefix, app, "application", app.ended or app.last_event, app.name, app.error)
+    if app.error is not None or app.status in ("FAILED", "KILLED"):
+        error = app.error or Error(_reason(app))
+        yield RecordedFailure(prefix, app, "application", app.ended or app.last_event, app.name, error)
     reported_jobs = set()
     if app.sql_failed:
         failed = [sql for sql in of_kind(records, prefix, "sql", Sql) if sql.error is not None]
@@ -187,6 +188,13 @@ def _failures_of(records: Mapping[str, object], application: RecordedApplication
             yield RecordedFailure(
                 prefix, app, f"stream {stream.name or stream.id}", app.last_event, stream.name, stream.error
             )
+
+
+def _reason(app: Application) -> str:
+    """Why an application without an exception counts as failed."""
+    if app.status == "KILLED":
+        return "It was interrupted." if app.exit_code else "Its driver was killed."
+    return f"It ended with exit code {app.exit_code}."
 
 
 def _job(records: Mapping[str, object], prefix: str, number: int) -> Record | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kvwal.spark import queries
 from kvwal.spark import records as rec
 from kvwal.spark.endings import DETACHED, Ending
 from kvwal.spark.events import application as events
@@ -126,3 +127,27 @@ def test_python_says_how_the_application_ended_and_spark_only_that_it_stopped(
     assert (app.status, app.status_from, app.exit_code) == (status, status_from, code)
     assert bool(app.ended) is (status != "RUNNING")
     assert (app.error is not None) is (status == "FAILED" and status_from == "python" and code != 3)
+
+
+INTERRUPTED = events.Detached(9, status="KILLED", exit_code=130)
+EXIT_3 = events.Detached(9, status="FAILED", exit_code=3)
+
+
+@pytest.mark.parametrize(
+    ("ending", "messages"),
+    [
+        (SUCCEEDED, []),
+        (LEFT, []),
+        (SPARK_STOPPED, []),
+        (FAILED, ["ValueError: wrong"]),
+        (EXIT_3, ["It ended with exit code 3."]),
+        (SPARK_FAILED, ["It ended with exit code 3."]),
+        (INTERRUPTED, ["It was interrupted."]),
+        (GONE, ["Its driver was killed."]),
+    ],
+)
+def test_an_application_that_failed_is_among_the_failures(ending: Any, messages: list[str]) -> None:
+    projection = Projection("app", lambda key: None)
+    projection.apply(START, 1)
+    projection.apply(ending, 1)
+    assert [failure.error.message for failure in queries.failures(projection.take())] == messages
