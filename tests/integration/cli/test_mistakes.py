@@ -163,7 +163,7 @@ def test_times_of_spark_jobs_are_utc_wherever_one_is(tmp_path: Path, monkeypatch
     time.tzset()
     try:
         assert kvwal("record", tmp_path / "spark", ROOT / "tests" / "golden" / "event-log").code == 0
-        assert "SUCCEEDED  2026-11-21 05:02:48Z" in kvwal("jobs", tmp_path / "spark").out
+        assert "SUCCEEDED (1 job failed)  2026-11-21 05:02:48Z" in kvwal("jobs", tmp_path / "spark").out
         assert "at 2026-11-21 05:03:06Z" in kvwal("jobs", tmp_path / "spark", "report").out
     finally:
         monkeypatch.undo()
