@@ -77,10 +77,12 @@ class ExitWatch:
         self._error: BaseException | None = None
         self._exit: SystemExit | None = None
         self._program: FrameType | None = None
+        self._begun = False
 
     def begin(self) -> None:
         """Begin to watch. A second call does nothing."""
-        if self._program is None:
+        if not self._begun:
+            self._begun = True
             self._program = _program()
             sys.excepthook = self._note_error(sys.excepthook)
             sys.exit = self._note_exit(sys.exit)
@@ -113,10 +115,10 @@ class ExitWatch:
         return noted
 
 
-def _program() -> FrameType:
-    """The outermost frame of the main thread."""
-    frame = sys._current_frames()[threading.main_thread().ident or 0]
-    while frame.f_back is not None:
+def _program() -> FrameType | None:
+    """The outermost frame of the main thread; None where that runs no Python, as in a program that embeds it."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    while frame is not None and frame.f_back is not None:
         frame = frame.f_back
     return frame
 
