@@ -61,6 +61,16 @@ def test_what_is_written_last_has_the_greatest_timestamp(aheads: list[int], step
                 last = stamp
 
 
+def test_a_member_whose_clock_is_behind_stamps_after_the_one_it_takes_a_key_over_from() -> None:
+    old, new = Member(5_000), Member(-5_000)
+    for member in (old, new):
+        member.tell(WALL)
+    last = old.logs[0].stamp(WALL + old.ahead)
+    new.tell(WALL, old.told)
+    new.bounds.rise(old.told)
+    assert new.logs[0].stamp(WALL + new.ahead) > last
+
+
 def test_a_clock_that_could_not_be_told_writes_nothing_and_goes_on_when_it_could() -> None:
     member = Member(0)
     member.tell(WALL)
