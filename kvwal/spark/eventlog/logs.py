@@ -129,13 +129,10 @@ def identify(log: EventLog) -> ApplicationIdentity | None:
     `NotAnEventLog` for a file that is none, `ConfigError` for one that is damaged before it names its application.
     """
     read = 0
-    try:
-        for path, batch in _first_lines(log):
-            read += len(batch)
-            if identity := _identity_in(path, batch):
-                return identity
-    except DamagedFile as error:
-        raise ConfigError(f"{log.path}: {error}") from error
+    for path, batch in _first_lines(log):
+        read += len(batch)
+        if identity := _identity_in(path, batch):
+            return identity
     if read >= _FIRST_LINES:
         raise NotAnEventLog(
             f"{log.path} names no application in its first {_FIRST_LINES} lines.", hint="Is it an event log of Spark?"
@@ -145,7 +142,7 @@ def identify(log: EventLog) -> ApplicationIdentity | None:
 
 def settings_of(log: EventLog) -> dict[str, str]:
     """Spark's settings from the first lines of the log; empty if they are not there, or cannot be read."""
-    with suppress(DamagedFile):
+    with suppress(ConfigError):
         for _, batch in _first_lines(log):
             for line in batch:
                 if b'"SparkListenerEnvironmentUpdate"' in line and (settings := _settings_in(line)) is not None:
@@ -154,13 +151,19 @@ def settings_of(log: EventLog) -> dict[str, str]:
 
 
 def _first_lines(log: EventLog) -> Iterator[tuple[Path, list[bytes]]]:
-    """The first lines of a log, about `_FIRST_LINES`, each batch with its file. A line without an end counts, too."""
+    """The first lines of a log, about `_FIRST_LINES`, each batch with its file. A line without an end counts, too.
+
+    `ConfigError`, which names the file, for compressed bytes that are damaged.
+    """
     read = 0
     for file in log.files():
         with closing(Lines(file.path)) as lines:
-            while read < _FIRST_LINES and (batch := lines.more()) is not None:
-                read += len(batch)
-                yield file.path, batch
+            try:
+                while read < _FIRST_LINES and (batch := lines.more()) is not None:
+                    read += len(batch)
+                    yield file.path, batch
+            except DamagedFile as error:
+                raise ConfigError(f"{file.path}: {error}") from error
             if read < _FIRST_LINES and (rest := lines.unfinished()):
                 yield file.path, [rest]
 

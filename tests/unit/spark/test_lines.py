@@ -12,8 +12,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvwal.errors import ConfigError
 from kvwal.spark.eventlog import lines
 from kvwal.spark.eventlog.lines import DamagedFile, Lines
+from kvwal.spark.eventlog.logs import EventLog, identify, settings_of
 from kvwal.spark.events.jobs import JobStart
 from kvwal.spark.events.parser import DamagedLine, parse_line
 
@@ -141,3 +143,12 @@ def test_events_are_read_however_they_are_written() -> None:
 def test_any_bytes_are_an_event_or_damage(line: bytes) -> None:
     with suppress(DamagedLine):
         assert parse_line(line) is None
+
+
+def test_a_damaged_file_of_a_rolling_log_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "eventlog_v2_app-1"
+    folder.mkdir()
+    (folder / "events_1_app-1.zstd").write_bytes(bytes.fromhex("28b52ffd") + b"no frame of zstd")
+    with pytest.raises(ConfigError, match=r"events_1_app-1\.zstd: the zstd stream is damaged"):
+        identify(EventLog(folder))
+    assert settings_of(EventLog(folder)) == {}
