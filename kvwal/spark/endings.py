@@ -1,4 +1,4 @@
-"""How a recorded application ended: told by how its Python ended, because Spark's own end event says only that Spark stopped.
+"""The ending of a recorded application: how its Python ended, because Spark's own end event says only that Spark stopped.
 
 | its Python | status | exit code |
 |---|---|---|
@@ -39,18 +39,12 @@ class Ending(NamedTuple):
         if error is None:
             return cls("SUCCEEDED", 0)
         if isinstance(error, SystemExit):
-            return cls.of_exit(error.code)
+            # As Python has it, None is 0, and a code that is no number is printed and ends with 1.
+            code = (error.code or 0) & 0xFF if isinstance(error.code, int | None) else 1
+            return cls("FAILED" if code else "SUCCEEDED", code)
         if isinstance(error, KeyboardInterrupt):
             return DETACHED if _is_interactive() else cls("KILLED", INTERRUPTED)
         return cls("FAILED", 1, error)
-
-    @classmethod
-    def of_exit(cls, code: object) -> Ending:
-        """The ending by `sys.exit(code)`. As Python has it, None is 0, and what is no number is printed and ends with 1."""
-        if code is None:
-            return cls("SUCCEEDED", 0)
-        number = code & 0xFF if isinstance(code, int) else 1
-        return cls("FAILED" if number else "SUCCEEDED", number)
 
     def message(self) -> str:
         """The exception as one line; empty if there is none."""
@@ -134,9 +128,4 @@ EXIT_WATCH = ExitWatch()
 
 def _is_interactive() -> bool:
     """Whether Python runs a shell or a notebook, which goes on after an exception."""
-    return hasattr(sys, "ps1") or ("IPython" in sys.modules and _has_ipython())
-
-
-def _has_ipython() -> bool:
-    shell = sys.modules["IPython"].get_ipython()
-    return shell is not None
+    return hasattr(sys, "ps1") or ("IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None)
