@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -26,7 +26,8 @@ from rich.text import Text
 from kvwal.cli.tables import print_table
 from kvwal.cli.text import line, visible
 
-OnProgress = Callable[[int, int, str], None]
+if TYPE_CHECKING:
+    from kvwal.log.reader import Progress as ReadProgress
 
 DAMAGED = 4
 """Exit code of a command that found damaged data and printed its findings."""
@@ -160,7 +161,7 @@ def new_bar() -> Progress:
 
 
 @contextmanager
-def progress() -> Iterator[OnProgress]:
+def progress() -> Iterator[ReadProgress]:
     """Yield a function that draws bars on a terminal; its arguments are done, total (0: unknown) and the task's name."""
     bars = Bars()
     try:

@@ -18,6 +18,7 @@ from kvwal.cli.options import ALL, Json, LogSelection, WholeRootSelection
 from kvwal.cli.survey import check_disk, check_owners, lock_holder, survey
 from kvwal.errors import ArchiveError, ConfigError
 from kvwal.log.files.names import log_folder
+from kvwal.log.reader import Progress
 from kvwal.ports.disk import OS_DISK
 from kvwal.scrub.diagnose import NOTE, PROBLEM, Finding, Seen, check_archived, check_log
 from kvwal.scrub.inspect import examine
@@ -85,7 +86,7 @@ def look(selection: LogSelection) -> tuple[list[Seen], list[Finding]]:
     return seen, [*findings, *glanced(seen)]
 
 
-def look_at(root: Path, place: Place, report: show.OnProgress) -> Seen:
+def look_at(root: Path, place: Place, report: Progress) -> Seen:
     """The state of one log. Nothing is changed."""
     folder = log_folder(root, place)
     names = OS_DISK.names(folder)

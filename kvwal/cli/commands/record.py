@@ -56,7 +56,9 @@ def record(
         )
 
 
-def _read_spools(selection: LogSelection, accept_clock: bool, progress: show.OnProgress) -> list[log_reader.LogResult]:
+def _read_spools(
+    selection: LogSelection, accept_clock: bool, progress: log_reader.ReportProgress
+) -> list[log_reader.LogResult]:
     """Read the spools of drivers that ended without closing their recorder, each into the node that it recorded as."""
     wanted = (selection.namespace, selection.cluster)
     spools = [left for left in spool.spools(selection.root) if (left.namespace, left.cluster) == wanted]
