@@ -1,4 +1,4 @@
-"""Repetition: a call is made again after a pause, until its result will do, or until it no longer fails for now."""
+"""Retries: a call is repeated after a pause, until its result is enough, or until it no longer raises a passing error."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ T = TypeVar("T")
 async def poll_until(
     is_enough: Callable[[T], bool], call: Callable[[], Awaitable[T]], *, pause: float, within: float = math.inf
 ) -> T:
-    """The first result of `call` for which `is_enough` is true. `call` is made again `pause` seconds after every other one.
+    """The first result of `call` for which `is_enough` is true. After every other result it calls again, `pause` seconds later.
 
-    After `within` seconds it returns the last result although that is not enough. An error of `call` is raised.
+    After `within` seconds it returns the last result, which is not enough. An error of `call` is raised.
     """
     attempts = AsyncRetrying(
         retry=retry_if_result(lambda result: not is_enough(result)), wait=wait_fixed(pause), stop=stop_after_delay(within),
@@ -44,9 +44,9 @@ async def retry_on(
     *,
     pause: float,
 ) -> T:
-    """The result of `call`, which is made again `pause` seconds after each of these `errors`.
+    """The result of `call`. After each of these `errors` it calls again, `pause` seconds later.
 
-    `failed` gets each of them. It may raise one: then that ends the repetition.
+    `failed` gets each error. If it raises one, that error ends the retries.
     """
 
     def note(state: RetryCallState) -> None:

@@ -161,7 +161,8 @@ class ClockBoundsExchange:
     def _unsure(self) -> list[str]:
         """The older members whose clocks were not measured yet."""
         unsure = [peer.name for peer in self._elder() if peer.member not in self._skews]
-        self._logger.debug("waiting for the clocks of others", members=unsure)
+        if unsure:
+            self._logger.debug("waiting for the clocks of others", members=unsure)
         return unsure
 
     async def _run(self, which: str, call: Callable[[], T]) -> T:
