@@ -44,8 +44,8 @@ class Change(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """A change that this member's log has and memory seems to lack. `live` is the value that memory should hold, None for no
-    entry. `before` are the values that memory may hold if no later change was made; None among them stands for no entry."""
+    """A change that this member's log has and memory seems to lack. `live` is the value that memory should hold, `before` has the
+    values that memory may hold while no member has written the key since. In both, None means that memory has no entry."""
 
     business: str
     change: Change
