@@ -151,19 +151,6 @@ class LogSelection:
                 raise TypeError(f"{store!r} was opened to be read only")
             yield store
 
-    @contextmanager
-    def open_all(self, *, accept_clock: bool = False) -> Iterator[tuple[kvwal.Store, int]]:
-        """Open the store and every business in it; yield the store and the number of businesses.
-
-        Raises `ConfigError` if there is none.
-        """
-        self.logs()
-        with self.open(accept_clock=accept_clock) as store:
-            names = store.businesses()
-            for business in names:
-                store.map(business)
-            yield store, len(names)
-
     def check_archived(self, store: kvwal.Store) -> None:
         """Raise `ArchiveError` if an archive was named and the closed store could not archive the tail of its logs."""
         if self.archive in (None, "none"):

@@ -23,6 +23,7 @@ from kvwal.ports.boundary import at_exit, contain, contain_each, logged, start_t
 from kvwal.spark.driver import Driver
 from kvwal.spark.endings import DETACHED, EXIT_WATCH, Ending
 from kvwal.spark.eventlog.log_reader import BUSINESS, LogReader
+from kvwal.spark.nodes import application_node
 from kvwal.spark.records import Position, app_prefix, to_value
 from kvwal.spark.spool import LAST_ROLL, POSITION, Spool, add_roll, delete_read_rolls
 from kvwal.store.sync import Store, open_store
@@ -97,7 +98,7 @@ class JobRecorder:
     def _begin(self) -> None:
         identity = self._driver.identity
         if owns_store := isinstance(self._store, str | Path):
-            node = "-".join(filter(None, (identity.app, identity.attempt)))
+            node = application_node(identity.app, identity.attempt)
             store = open_store(self._store, node=node, **self._options)
         else:
             store = self._store

@@ -17,6 +17,7 @@ from archive.objects import Objects, open_objects
 from archive.reader import live_objects
 from archive.verify import verify
 from kvwal.cli import show
+from kvwal.cli.nodes import answer_for_nodes, run_on_nodes
 from kvwal.cli.options import (
     ALL,
     AcceptClock,
@@ -90,12 +91,9 @@ def now_ms() -> int:
 
 
 def archive_run(selection: LogSelection, accept_clock: AcceptClock = False, json: Json = False) -> None:
-    """Seal the log up to now, archive it, and return when the archive has confirmed it."""
-    with selection.open_all(accept_clock=accept_clock) as (store, count):
-        store.archive()
-        stats = store.stats()
-    archived = "1 business is" if count == 1 else f"{count:,} businesses are"
-    show.answer(stats, f"{selection.root}: {archived} archived.", json)
+    """Seal the log up to now, archive it, and return when the archive has confirmed it. Without --node: on every node."""
+    outcomes = run_on_nodes(selection, accept_clock, lambda store: store.archive())
+    answer_for_nodes(selection, outcomes, ("is archived", "are archived"), "archived", json)
 
 
 def archive_list(selection: ArchiveSelection, json: Json = False) -> None:

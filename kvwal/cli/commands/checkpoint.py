@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from kvwal.cli import show
+from kvwal.cli.nodes import answer_for_nodes, run_on_nodes
 from kvwal.cli.options import AcceptClock, Json, LogSelection
 
 
 def checkpoint(selection: LogSelection, accept_clock: AcceptClock = False, json: Json = False) -> None:
-    """Write a snapshot of every business, so that opening reads less log."""
-    with selection.open_all(accept_clock=accept_clock) as (store, count):
-        store.checkpoint()
-        stats = store.stats()
-    saved = "1 business has" if count == 1 else f"{count:,} businesses have"
-    show.answer(stats, f"{selection.root}: {saved} a snapshot.", json)
+    """Write a snapshot of every business, so that opening reads less log. Without --node: of every node, one after the other."""
+    outcomes = run_on_nodes(selection, accept_clock, lambda store: store.checkpoint())
+    answer_for_nodes(selection, outcomes, ("has a snapshot", "have a snapshot"), "saved", json)

@@ -12,8 +12,10 @@ from kvwal.cli import show
 from kvwal.cli.options import AcceptClock, Json, LogSelection
 from kvwal.cli.tables import print_table
 from kvwal.errors import ConfigError, Kind, KvwalError, StoreLocked
+from kvwal.ports.disk import OS_DISK
 from kvwal.spark import spool
 from kvwal.spark.eventlog import log_reader
+from kvwal.spark.nodes import shared_node
 
 Logs = Annotated[
     list[Path] | None,
@@ -42,7 +44,7 @@ def record(
     """
     with show.progress() as progress:
         if logs:
-            with selection.open(accept_clock=accept_clock) as store:
+            with replace(selection, node=_node_for_logs(selection)).open(accept_clock=accept_clock) as store:
                 reads = log_reader.record_event_logs(store, logs, progress)
         else:
             reads = _read_spools(selection, accept_clock, progress)
@@ -54,6 +56,13 @@ def record(
             + (f" (and {len(problems) - 1} more)" if problems[1:] else ""),
             hint="What could be read was recorded.",
         )
+
+
+def _node_for_logs(selection: LogSelection) -> str | None:
+    """The node that event logs are read into; None leaves the choice to the store, which knows of one node at most."""
+    if selection.node is not None:
+        return selection.node
+    return shared_node(OS_DISK, selection.root, selection.namespace, selection.cluster)
 
 
 def _read_spools(

@@ -21,6 +21,8 @@ LOCKS = "_locks"
 RETIRED = "_retired"
 """Name, under a cluster, of the folder for retired logs of destroyed maps, with a folder for each node (see `retired`)."""
 DIGITS = 20
+_SHOWN = 10
+"""Names of nodes that an error lists."""
 
 _NUMBERED = re.compile(rf"(?:([0-9]{{{DIGITS}}})-)?([0-9]{{{DIGITS}}})\.(wal|snapshot)")
 
@@ -133,7 +135,12 @@ def choose_node(disk: Disk, root: Path, namespace: str, cluster: str, node: str 
     nodes = sorted({place.node for place in find_places(disk, root, namespace, cluster)} | retired)
     if len(nodes) > 1:
         raise ConfigError(
-            f"{root}: {namespace}/{cluster} has several nodes: {', '.join(nodes)}.",
+            f"{root}: {namespace}/{cluster} has several nodes: {_some(nodes)}.",
             hint="Say which one with node=… (--node). Reading (kvwal get, read_only=True) needs none, and merges them.",
         )
     return nodes[0] if nodes else "local"
+
+
+def _some(names: list[str]) -> str:
+    """The names, or the first of very many."""
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN:,} more" if names[_SHOWN:] else "")

@@ -1,0 +1,1 @@
+"""The nodes of one root: commands that work on each of them, one after the other."""
