@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -216,6 +217,13 @@ def archive_of(root: str, option: str | None) -> Objects | None:
         return None if option == "none" else open_objects(option)
     default = Path(root) / ARCHIVE_FOLDER
     return open_objects(str(default)) if "://" not in root and default.is_dir() else None
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder for the temporary files of a command, in the folder that TMPDIR names."""
+    with TemporaryDirectory(prefix="kvwal-") as folder:
+        yield Path(folder)
 
 
 @contextmanager

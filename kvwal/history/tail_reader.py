@@ -16,6 +16,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from archive.layout import Place
 from kvwal.entry import Decode, Entry
 from kvwal.errors import ArchiveGap, CorruptLog
+from kvwal.history.moving import read_settled
 from kvwal.log.files.chain import check_belongs, link_problem
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import LogFile, find_places, log_folder
@@ -223,8 +224,12 @@ def live_entry(
     now_ms: int,
 ) -> Entry | None:
     """The latest entry of one identity over the nodes (or of one node), None if it is absent."""
-    places = [place for place in find_places(disk, root, namespace, cluster, business) if node in (None, place.node)]
-    return latest_of(disk, root, places, identity, now_ms)
+
+    def find() -> list[Place]:
+        places = find_places(disk, root, namespace, cluster, business)
+        return [place for place in places if node in (None, place.node)]
+
+    return read_settled(disk, root, find, lambda places: latest_of(disk, root, places, identity, now_ms))
 
 
 def latest_of(disk: Disk, root: Path, places: Iterable[Place], identity: Identity, now_ms: int) -> Entry | None:

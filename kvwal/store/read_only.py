@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from archive.layout import Place
 from archive.objects import open_objects
@@ -11,7 +13,9 @@ from kvwal.codecs import registry
 from kvwal.config import Settings
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
-from kvwal.history.tail_reader import Uncounted, latest_of, merged_entries, read_log
+from kvwal.history.merged import merged_in_order
+from kvwal.history.moving import read_settled
+from kvwal.history.tail_reader import Identity, Uncounted, latest_of, merged_entries, read_log
 from kvwal.history.timeline import Timeline
 from kvwal.log.files.names import find_places
 from kvwal.log.files.retired import retired_places
@@ -20,27 +24,43 @@ from kvwal.ports.space import space_stats
 from kvwal.store.options import Options
 from kvwal.structures.state import State, to_state
 
+T = TypeVar("T")
+
 
 class ReadOnlyBusiness:
     """A business as its files were when this object was made."""
 
-    def __init__(self, name: str, places: list[Place], options: Options) -> None:
+    def __init__(self, name: str, options: Options) -> None:
+        """Raises `ConfigError`, which lists the known names, if there is no such business."""
         self.name = name
         self.codecs = registry
         self.overflow_bytes = Settings().overflow_bytes
-        self._places = places
         self._options = options
+        self._find()
 
     @cached_property
     def state(self) -> State:
         """The memory, loaded from the files at first use. `find` and `history` do not load it."""
         options = self._options
-        return to_state(merged_entries(options.disk, options.root, self._places).values(), self.now_ms)
+        entries = self._read(lambda places: merged_entries(options.disk, options.root, places))
+        return to_state(entries.values(), self.now_ms)
 
     def find(self, key_class: str, key: bytes) -> DataEntry | None:
         """The latest entry of one key, None if it is absent. No other entry is loaded."""
-        entry = latest_of(self._options.disk, self._options.root, self._places, (key_class, key), self.now_ms())
+        disk, root = self._options.disk, self._options.root
+        entry = self._read(lambda places: latest_of(disk, root, places, (key_class, key), self.now_ms()))
         return None if entry is None else entry.public()
+
+    def in_order(self, prefix: Identity | None, scratch: Path) -> Iterator[DataEntry]:
+        """Live entries in the order of identity, read with bounded memory; temporary files are made in `scratch`.
+
+        With `prefix`, a key class and bytes, only the entries of that class whose keys begin with these bytes.
+        """
+        options, now_ms = self._options, self.now_ms()
+        for entry in merged_in_order(options.disk, options.root, self._find, scratch):
+            is_live = not entry.deleted and not 0 < entry.expires <= now_ms
+            if is_live and (prefix is None or (entry.key_class == prefix[0] and entry.key.startswith(prefix[1]))):
+                yield entry.public()
 
     def now_ms(self) -> int:
         """The wall clock: a reader has no log of its own."""
@@ -60,31 +80,34 @@ class ReadOnlyBusiness:
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """See `structures.business.Business.history`."""
-        return self._timeline().history(key_class, key)
+        return self._read(lambda places: self._timeline(places).history(key_class, key))
 
     def as_of(self, timestamp: int) -> State:
         """See `structures.business.Business.as_of`."""
-        return self._timeline().as_of(timestamp)
+        return self._read(lambda places: self._timeline(places).as_of(timestamp))
 
-    def _timeline(self) -> Timeline:
+    def _timeline(self, places: Sequence[Place]) -> Timeline:
         options = self._options
         objects = None
         if options.archive_url is not None:
             objects = open_objects(options.archive_url, options.storage_options)
         all_nodes = options.named_node is None
-        return Timeline(options.disk, options.root, self._places, objects, all_nodes=all_nodes)
+        return Timeline(options.disk, options.root, places, objects, all_nodes=all_nodes)
+
+    def _find(self) -> list[Place]:
+        """The logs to read, those of destroyed maps if there is no other."""
+        name, options = self.name, self._options
+        places = [place for place in options.places() if place.business == name] or _retired_places(name, options)
+        if not places:
+            raise _not_there(name, options)
+        return places
+
+    def _read(self, read: Callable[[Sequence[Place]], T]) -> T:
+        return read_settled(self._options.disk, self._options.root, self._find, read)
 
 
 def _refusal() -> ConfigError:
     return ConfigError("the store was opened with read_only=True; nothing was written.", hint="Open it for writing.")
-
-
-def open_read_only(name: str, options: Options) -> ReadOnlyBusiness:
-    """The business `name`, read from the named node, or from all. Raises `ConfigError`, which lists the known names."""
-    places = [place for place in options.places() if place.business == name] or _retired_places(name, options)
-    if not places:
-        raise _not_there(name, options)
-    return ReadOnlyBusiness(name, places, options)
 
 
 def _retired_places(name: str, options: Options) -> list[Place]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,7 @@ from kvwal.ports.processes import tell_if_forked
 from kvwal.ports.tasks import LoopEnded, LoopThread
 from kvwal.store.engine import Engine
 from kvwal.store.options import Default, Options
-from kvwal.store.read_only import open_read_only, read_only_stats
+from kvwal.store.read_only import ReadOnlyBusiness, read_only_stats
 from kvwal.structures.map import Map
 
 T = TypeVar("T")
@@ -191,18 +191,27 @@ class ReadOnlyStore(Store):
 
     def map(self, name: str, flush: Flush | None = None) -> Map:
         """The map as its files are now, merged over all nodes unless one was named."""
-        business = open_read_only(name, self._options)
+        business = ReadOnlyBusiness(name, self._options)
         return self._options.reach(lambda: Map(business))
 
     def find(self, name: str, key: Any) -> DataEntry | None:
         """The latest entry of one key of a map, None if it is absent. The map itself is not loaded."""
-        business = open_read_only(name, self._options)
+        business = ReadOnlyBusiness(name, self._options)
         data, key_class = business.codecs.encode_key(key)
         return self._options.reach(lambda: business.find(key_class, data))
 
+    def in_order(self, name: str, prefix: str | None, scratch: Path) -> Iterator[DataEntry]:
+        """Live entries of a map in the order of keys: all of them, or those whose str key begins with `prefix`.
+
+        The map itself is not loaded: memory stays bounded, and temporary files are made in the folder `scratch`.
+        """
+        business = ReadOnlyBusiness(name, self._options)
+        data, key_class = business.codecs.encode_key(prefix or "")
+        return business.in_order((key_class, data) if prefix else None, scratch)
+
     def history(self, name: str, key: Any) -> list[DataEntry]:
         """As `Map.history`. The map itself is not loaded."""
-        business = open_read_only(name, self._options)
+        business = ReadOnlyBusiness(name, self._options)
         data, key_class = business.codecs.encode_key(key)
         return self._options.reach(lambda: business.history(key_class, data))
 

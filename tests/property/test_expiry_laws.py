@@ -23,7 +23,7 @@ from archive.restore import restore_batches
 from kvwal import aio
 from kvwal.codecs import registry
 from kvwal.history.timeline import entries_of
-from kvwal.store.read_only import open_read_only
+from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.structures.map import Map
 from kvwal.structures.state import to_state
 from tests.support.archive.archiver import InProcess
@@ -107,7 +107,7 @@ class Nodes:
     async def check(self) -> None:
         now = self.moments[-1]
         options = make_options(self.folder / "root", clock=self.clock, archive=self.folder / "archive")
-        merged = Map(open_read_only("b", options))
+        merged = Map(ReadOnlyBusiness("b", options))
         assert dict(merged) == self.wanted(now)
         for node, store in self.stores.items():
             own = {key: value async for key, value in store.map("b").scan()}

@@ -19,6 +19,7 @@ from kvwal.cli.options import (
     KeyClass,
     LogSelection,
     WideLogSelection,
+    scratch_folder,
 )
 from kvwal.cli.show import Format
 from kvwal.cli.tables import print_table
@@ -118,8 +119,8 @@ def scan(
 def scanned(selection: LogSelection, business: str, prefix: str) -> Iterator[tuple[str, DataEntry]]:
     """Each entry with its namespace: keys of every class without a prefix, text keys only with a prefix."""
     for namespace in selection.namespaces(business):
-        with replace(selection, namespace=namespace).open(read_only=True) as store:
-            for entry in store.map(business).entries(prefix or None):
+        with replace(selection, namespace=namespace).reader() as store, scratch_folder() as scratch:
+            for entry in store.in_order(business, prefix or None, scratch):
                 yield namespace, entry
 
 

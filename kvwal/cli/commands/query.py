@@ -19,11 +19,11 @@ from archive.merge import all_rows
 from archive.reader import listed_again, read_rows
 from archive.view import parts
 from kvwal.cli import show
-from kvwal.cli.options import ALL, Json, LogSelection, WideLogSelection
+from kvwal.cli.options import ALL, Json, LogSelection, WideLogSelection, scratch_folder
 from kvwal.cli.show import Format
 from kvwal.cli.tables import SAMPLE
 from kvwal.cli.text import check_text, decoded, label, line
-from kvwal.entry import TIME_MARK
+from kvwal.entry import TIME_MARK, DataEntry
 from kvwal.errors import ConfigError
 from kvwal.history.tail_reader import read_local
 from kvwal.history.timeline import to_table
@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 HISTORY = "_history"
+MEMORY_LIMIT = "512MiB"
+"""DuckDB's memory for tables and answers. What does not fit goes to temporary files."""
+PIECE_BYTES = 16 << 20
+ENTRY_BYTES = 100
+"""About the bytes of an entry beside its key and value."""
+PART = "part of a table"
+ENTRY_COLUMNS = ("key", "key_class", "value", "value_class", "timestamp", "expires")
 _COLUMNS = """
     key, value::JSON AS value, key_class, value_class, timestamp, make_timestamp((timestamp >> 16) * 1000) AS time,
     CASE WHEN expires > 0 THEN make_timestamp(expires * 1000) END AS expires, raw"""
@@ -62,9 +69,9 @@ def query(
     businesses = sorted({place.business for place in selection.logs()})
     check_text("the SQL", sql)
     try:
-        with duckdb.connect() as connection:
+        with scratch_folder() as scratch, connected(scratch) as connection:
             check_one(connection, sql)
-            load_tables(connection, selection, businesses, sql)
+            load_tables(connection, selection, businesses, sql, scratch)
             answer = connection.sql(sql)
             if answer is not None:
                 form = Format.json if json else format
@@ -72,6 +79,13 @@ def query(
     except duckdb.Error as error:
         tables = ", ".join(businesses) or "none"
         raise ConfigError(f"{str(error).splitlines()[0]}", hint=f"The businesses here: {tables}.") from error
+
+
+def connected(scratch: Path) -> duckdb.DuckDBPyConnection:
+    """A connection to an empty database in memory, which puts into `scratch` what exceeds `MEMORY_LIMIT`."""
+    import duckdb
+
+    return duckdb.connect(config={"temp_directory": str(scratch), "memory_limit": MEMORY_LIMIT})
 
 
 def check_one(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
@@ -88,12 +102,12 @@ def fetched(answer: duckdb.DuckDBPyConnection) -> Iterator[list[Any]]:
 
 
 def load_tables(
-    connection: duckdb.DuckDBPyConnection, selection: LogSelection, businesses: list[str], sql: str
+    connection: duckdb.DuckDBPyConnection, selection: LogSelection, businesses: list[str], sql: str, scratch: Path
 ) -> None:
     """Load the tables that the SQL names."""
     for business in businesses:
         if mentions(sql, business):
-            make_table(connection, business, LATEST, latest(selection, business))
+            make_table(connection, business, LATEST, latest(selection, business, scratch))
         history = business + HISTORY
         if history not in businesses and mentions(sql, history):
             make_table(connection, history, CHANGES, history_of(selection, business))
@@ -107,24 +121,36 @@ def mentions(sql: str, name: str) -> bool:
 def make_table(
     connection: duckdb.DuckDBPyConnection, name: str, columns: str, parts: Iterable[tuple[str, pa.Table]]
 ) -> None:
-    """Make one table of DuckDB from the rows of each namespace."""
-    selects = []
-    for number, (namespace, rows) in enumerate(parts):
-        connection.register(f"part {number} of {name}", rows)
+    """Make one table of DuckDB from its parts, each with its namespace. There is at least one part."""
+    create = f'CREATE TABLE "{name}" AS'
+    for namespace, rows in parts:
+        connection.register(PART, rows)
         prefix = f"'{namespace}' AS namespace, " if namespace else ""
-        selects.append(f"SELECT {prefix}{columns.format(rows=f'part {number} of {name}')}")
-    connection.execute(f'CREATE TABLE "{name}" AS {" UNION ALL ".join(selects)}')
+        connection.execute(f"{create} SELECT {prefix}{columns.format(rows=PART)}")
+        connection.unregister(PART)
+        create = f'INSERT INTO "{name}"'
 
 
-def latest(selection: LogSelection, business: str) -> Iterator[tuple[str, pa.Table]]:
-    """The live entries of a business, for each namespace; the namespace is empty unless all were selected."""
+def latest(selection: LogSelection, business: str, scratch: Path) -> Iterator[tuple[str, pa.Table]]:
+    """The live entries of a business, in pieces, for each namespace; the namespace is empty unless all were selected."""
     for namespace in selection.namespaces(business):
-        with replace(selection, namespace=namespace).open(read_only=True) as store:
-            entries = store.map(business).entries()
-            names = ("key", "key_class", "value", "value_class", "timestamp", "expires")
-            columns = zip(*([getattr(entry, name) for name in names] for entry in entries), strict=True)
-            lists = dict(zip(names, map(list, columns), strict=False)) or {name: [] for name in names}
-        yield namespace if selection.namespace == ALL else "", readable(lists)
+        with replace(selection, namespace=namespace).reader() as store:
+            for entries in pieces(store.in_order(business, None, scratch)):
+                lists = {name: [getattr(entry, name) for entry in entries] for name in ENTRY_COLUMNS}
+                yield namespace if selection.namespace == ALL else "", readable(lists)
+
+
+def pieces(entries: Iterable[DataEntry]) -> Iterator[list[DataEntry]]:
+    """The entries in lists of about `PIECE_BYTES`; one empty list if there are none."""
+    piece: list[DataEntry] = []
+    size = 0
+    for entry in entries:
+        piece.append(entry)
+        size += ENTRY_BYTES + len(entry.key) + len(entry.value)
+        if size >= PIECE_BYTES:
+            yield piece
+            piece, size = [], 0
+    yield piece
 
 
 def history_of(selection: LogSelection, business: str) -> Iterator[tuple[str, pa.Table]]:

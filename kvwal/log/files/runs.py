@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +20,26 @@ _PIECE_BYTES = 128 << 10
 _TIMESTAMP = 5
 
 Row = Any
-"""The values of a stored entry, in the order of its fields."""
+"""The values of a stored entry, in the order of its fields. More values may follow."""
+
+
+def timestamp_of(row: Row) -> int:
+    """The timestamp of a row."""
+    timestamp: int = row[_TIMESTAMP]
+    return timestamp
 
 
 class Runs:
-    """Sorts rows by timestamp. Rows that do not fit into memory are written to temporary files in `folder`.
+    """Sorts rows by `key`, by default their timestamp.
 
-    The files are not part of the log: if the process is killed, recovery deletes them.
+    Rows that do not fit into memory are written to temporary files in `folder`. The files are not part of a log there: if the
+    process is killed, recovery deletes them.
     """
 
-    def __init__(self, disk: Disk, folder: Path) -> None:
+    def __init__(self, disk: Disk, folder: Path, key: Callable[[Row], Any] = timestamp_of) -> None:
         self._disk = disk
         self._folder = folder
+        self._key = key
         self._held: list[Row] = []
         self._bytes = 0
         self._runs: list[tuple[Path, list[tuple[int, int]]]] = []
@@ -46,14 +54,14 @@ class Runs:
             self._write()
 
     def in_order(self) -> Iterator[Row]:
-        """All rows by timestamp. The files are deleted after the last row."""
-        self._held.sort(key=_timestamp)
-        yield from heapq.merge(*(self._read(*run) for run in self._runs), self._held, key=_timestamp)
+        """All rows in order. The files are deleted after the last row."""
+        self._held.sort(key=self._key)
+        yield from heapq.merge(*(self._read(*run) for run in self._runs), self._held, key=self._key)
         for path, _ in self._runs:
             self._disk.unlink(path)
 
     def _write(self) -> None:
-        self._held.sort(key=_timestamp)
+        self._held.sort(key=self._key)
         path = self._folder / partial_name(f"run-{len(self._runs)}")
         pieces: list[tuple[int, int]] = []
         file = self._disk.create(path)
@@ -85,8 +93,3 @@ def _pieces(rows: list[Row]) -> Iterator[list[Row]]:
             piece, size = [], 0
     if piece:
         yield piece
-
-
-def _timestamp(row: Row) -> int:
-    timestamp: int = row[_TIMESTAMP]
-    return timestamp

@@ -1,0 +1,136 @@
+"""The merge of several logs in the order of keys: the same entries as the state, in bounded memory, while checkpoints go on."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tracemalloc
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+import kvwal
+from archive.layout import Place
+from kvwal.entry import Entry
+from kvwal.errors import CorruptLog
+from kvwal.history import merged
+from kvwal.history.merged import merged_in_order, open_in_order
+from kvwal.history.tail_reader import merged_entries
+from kvwal.log.files import runs
+from kvwal.log.files.names import find_places
+from kvwal.ports.clock import SystemClock
+from kvwal.ports.disk import OS_DISK
+from kvwal.store.options import Options
+from kvwal.store.sync import WritableStore
+
+
+def fill(root: Path, node: str, seed: int, *, keys: int = 60) -> None:
+    """A log with puts, deletes and checkpoints by chance; many keys are those of other nodes."""
+    chance = random.Random(seed)
+    with kvwal.open(root, node=node, archive=None) as store:
+        numbers = store.map("numbers")
+        for step in range(4):
+            numbers.update({f"k{chance.randrange(keys)}": step for _ in range(20)})
+            numbers.update({chance.randrange(keys): "int key" for _ in range(3)})
+            for key in chance.sample(sorted(key for key in numbers if isinstance(key, str)), 3):
+                del numbers[key]
+            if chance.random() < 0.6:
+                store.checkpoint()
+
+
+def places(root: Path) -> list[Place]:
+    return find_places(OS_DISK, root, "default", "local", "numbers")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root with five nodes."""
+    root = tmp_path_factory.mktemp("root")
+    for seed, node in enumerate("abcde"):
+        fill(root, node, seed)
+    return root
+
+
+@pytest.mark.parametrize("run_bytes", [runs.RUN_BYTES, 200])
+def test_the_merge_has_the_entries_of_the_state_in_order(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_bytes: int
+) -> None:
+    monkeypatch.setattr(runs, "RUN_BYTES", run_bytes)
+    monkeypatch.setattr(merged, "READ_BYTES", 1)
+    expected = merged_entries(OS_DISK, root, places(root))
+    assert any(entry.deleted for entry in expected.values())
+    shown = [entry.public() for entry in merged_in_order(OS_DISK, root, lambda: places(root), tmp_path)]
+    assert shown == [expected[key].public() for key in sorted(expected)]
+    assert not list(tmp_path.iterdir()), "no temporary file is left"
+
+
+class StoppedClock(SystemClock):
+    """A wall clock that stands still: two logs give their entries the same timestamps."""
+
+    def wall_ms(self) -> int:
+        """See `Clock.wall_ms`."""
+        return 1_790_000_000_000
+
+
+@pytest.mark.parametrize("larger", ["a", "b"])
+def test_of_equal_timestamps_the_last_nodes_entry_counts(tmp_path: Path, larger: str) -> None:
+    for node in ("b", "a"):
+        options = Options(
+            tmp_path / "data", namespace="default", cluster="local", node=node, archive=None, flush="sync",
+            storage_options=None, settings=None, accept_clock=True, progress=None, clock=StoppedClock(),
+        )  # fmt: skip
+        with WritableStore(options) as store:
+            store.map("numbers")["key"] = node
+            store.map("numbers")["size"] = node * (1_000 if node == larger else 1)
+    shown = {e.key: e for e in merged_in_order(OS_DISK, tmp_path / "data", lambda: places(tmp_path / "data"), tmp_path)}
+    assert shown[b"key"].value == b"b"
+    with kvwal.open(tmp_path / "data", read_only=True) as reader:
+        assert reader.map("numbers")["key"] == "b", "as in the state"
+
+
+def test_an_opened_log_is_shown_as_it_was_though_a_checkpoint_replaces_its_snapshot(tmp_path: Path) -> None:
+    with kvwal.open(tmp_path, node="a", archive=None) as store:
+        numbers = store.map("numbers")
+        numbers.update({f"k{number}": 1 for number in range(50)})
+        store.checkpoint()
+        numbers["k1"] = 2
+        [place] = places(tmp_path)
+        with open_in_order(OS_DISK, tmp_path, place) as entries:
+            first = next(entries)
+            numbers.update({f"k{number}": 3 for number in range(50)})
+            store.checkpoint()
+            shown = [first, *entries]
+    values = {entry.key: entry.value for entry in shown}
+    assert len(values) == 50
+    assert (values.pop(b"k1"), set(values.values())) == (b"\x81\x02", {b"\x81\x01"})
+
+
+def test_damage_is_an_error(root: Path, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(root, tmp_path / "copy"))
+    segment = max((root / "default/local/numbers/c").glob("*.wal"), key=lambda path: path.stat().st_size)
+    data = bytearray(segment.read_bytes())
+    data[300] ^= 1
+    segment.write_bytes(data)
+    with pytest.raises(CorruptLog):
+        list(merged_in_order(OS_DISK, root, lambda: places(root), tmp_path))
+
+
+def test_many_logs_are_merged_in_the_memory_of_a_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes, size = 20, 1 << 20
+    for number in range(nodes):
+        with kvwal.open(tmp_path / "data", node=f"n{number:02}", archive=None, flush="os") as store:
+            store.map("numbers").update({f"{number}/{part}": bytes([part]) * (size // 8) for part in range(8)})
+    monkeypatch.setattr(runs, "RUN_BYTES", size)
+    found = places(tmp_path / "data")
+
+    def peak(read: Callable[[], Iterable[Entry]]) -> int:
+        tracemalloc.start()
+        try:
+            assert sum(len(entry.value) for entry in read()) == nodes * size
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak(lambda: merged_entries(OS_DISK, tmp_path / "data", found).values()) > nodes * size
+    assert peak(lambda: merged_in_order(OS_DISK, tmp_path / "data", lambda: found, tmp_path)) < nodes * size // 2
