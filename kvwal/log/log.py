@@ -212,15 +212,15 @@ async def open_log(
     folder = log_folder(root, place)
     held: list[Lock] = []
     try:
-        await ports.workers.run(lambda: held.append(_take_lock(ports, root, folder)))
+        await ports.workers.run(lambda: held.append(take_lock(ports.disk, root, folder)))
         await ports.workers.run(partial(bring_back, ports.disk, root, place))
         recovered = await ports.workers.run(lambda: recover(ports.disk, folder, target, entry_decoder(), progress))
         if recovered.header is not None:
             check_belongs(recovered.header, place, folder)
         if not accept_clock:
-            _check_clock(folder, recovered, ports.clock.wall_ms(), settings)
+            check_clock(folder, recovered.last_timestamp, ports.clock.wall_ms(), settings)
         hybrid.advance(recovered.last_timestamp)
-        header = _next_header(ports.clock, place, recovered)
+        header = next_header(ports.clock, place, recovered)
         begin = partial(
             Appender, ports.disk, ports.clock, folder, header, settings, recovered.sealed,
             ports.metrics, ports.descriptors,
@@ -240,10 +240,11 @@ async def open_log(
         raise
 
 
-def _take_lock(ports: Ports, root: Path, folder: Path) -> Lock:
+def take_lock(disk: Disk, root: Path, folder: Path) -> Lock:
+    """Lock the log in `folder`, which is created if it does not exist. `StoreLocked` names the holder of the lock."""
     try:
-        ports.disk.make_folders(folder)
-        lock = ports.disk.lock(folder / LOCK, whoami(), root / LOCKS)
+        disk.make_folders(folder)
+        lock = disk.lock(folder / LOCK, whoami(), root / LOCKS)
     except (FileExistsError, NotADirectoryError) as error:
         raise ConfigError(
             f"{root}: a part of the path {folder} is a file, not a folder.", hint="Choose another root."
@@ -291,16 +292,18 @@ def _not_dropped(path: Path, error: OSError) -> KvwalError:
     )
 
 
-def _check_clock(folder: Path, recovered: Recovered, wall_ms: int, settings: Settings) -> None:
-    ahead_ms = (recovered.last_timestamp >> TIMESTAMP_SHIFT) - wall_ms
+def check_clock(folder: Path, last_timestamp: int, wall_ms: int, settings: Settings) -> None:
+    """Raise `ClockSkew` if the last timestamp of a log lies too far ahead of the wall clock."""
+    ahead_ms = (last_timestamp >> TIMESTAMP_SHIFT) - wall_ms
     if ahead_ms > settings.max_skew_seconds * 1000:
         raise ClockSkew(
-            f"{folder}: the last entry is from {to_text(recovered.last_timestamp)}, {ahead_ms / 1000:.1f} s ahead of this clock.",
+            f"{folder}: the last entry is from {to_text(last_timestamp)}, {ahead_ms / 1000:.1f} s ahead of this clock.",
             hint="Mend the clock, or accept it (accept_clock=True, --accept-clock): new entries then go on from that time.",
         )
 
 
-def _next_header(clock: Clock, place: Place, recovered: Recovered) -> Header:
+def next_header(clock: Clock, place: Place, recovered: Recovered) -> Header:
+    """The header of the segment with which a recovered log goes on, or of the first one of a new log."""
     log_id = recovered.header.log_id if recovered.header else f"{clock.random_bits(128):032x}"
     return Header(
         log_id=log_id, namespace=place.namespace, cluster=place.cluster, business=place.business, node=place.node,

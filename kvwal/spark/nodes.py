@@ -1,19 +1,47 @@
-"""The nodes of a root that recorders share: one for each application that is being recorded, and one for all the others."""
+"""The nodes of a root that recorders share: one for each application that is being recorded, and one for all the others.
+
+A recorder that was given a root opens a node of its own, so that drivers never wait for each other. When the application has
+ended, the records move into the shared node, and the application's node goes (`kvwal.store.nodes.merge`).
+"""
 
 from __future__ import annotations
 
+import re
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 from archive.layout import Place
 from kvwal.codecs import registry
-from kvwal.history.tail_reader import find_entry
+from kvwal.history.tail_reader import Uncounted, find_entry, live_entry, read_log
 from kvwal.log.files.names import find_places
-from kvwal.ports.disk import Disk
+from kvwal.ports.clock import SYSTEM
+from kvwal.ports.disk import OS_DISK, Disk
 from kvwal.spark.eventlog.log_reader import BUSINESS
 from kvwal.spark.records import app_prefix
+from kvwal.spark.spool import POSITION, spools
+from kvwal.store.nodes.merge import MergePorts, MergeResult, has_leftovers, merge_nodes
+from kvwal.store.sync import ReadOnlyStore, Store, open_store
 
 SHARED = "shared"
 """The node for the records of all finished applications, in a root where no other node is theirs."""
+_AGAIN = re.compile(r"\.[0-9]+$")
+_COPIED = 500
+"""Records that are copied in one transaction."""
+
+
+class RecorderRoot(NamedTuple):
+    """The root into which recorders record, and the namespace and the cluster there."""
+
+    root: Path
+    namespace: str
+    cluster: str
+
+    def places(self, disk: Disk = OS_DISK, business: str | None = None) -> list[Place]:
+        """The logs of all nodes, or those of one business."""
+        return find_places(disk, self.root, self.namespace, self.cluster, business)
 
 
 def application_node(app: str, attempt: str) -> str:
@@ -22,27 +50,112 @@ def application_node(app: str, attempt: str) -> str:
 
 
 def is_application_node(disk: Disk, root: Path, place: Place) -> bool:
-    """Whether a recorder made this log: it has the record of the application that the node is named after."""
-    app, _, attempt = place.node.rpartition("-")
-    for prefix in (app_prefix(place.node), app_prefix(app, attempt)):
-        key, key_class = registry.encode_key(f"{prefix}/app")
-        if find_entry(disk, root, place, (key_class, key)) is not None:
-            return True
+    """Whether a recorder made this log: it has the record, or the position, of the application that the node is named after."""
+    for name in dict.fromkeys((place.node, _AGAIN.sub("", place.node))):
+        app, _, attempt = name.rpartition("-")
+        for prefix in (app_prefix(name), app_prefix(app, attempt)):
+            for record in ("app", POSITION):
+                if find_entry(disk, root, place, _identity(f"{prefix}/{record}")) is not None:
+                    return True
     return False
 
 
-def shared_node(disk: Disk, root: Path, namespace: str, cluster: str) -> str | None:
+def _is_empty(disk: Disk, root: Path, place: Place) -> bool:
+    """Whether a log has no entry: a recorder may have opened it just now."""
+    return read_log(disk, root, place, Uncounted).following <= 1
+
+
+def _identity(key: str) -> tuple[str, bytes]:
+    data, key_class = registry.encode_key(key)
+    return key_class, data
+
+
+def shared_node(where: RecorderRoot, disk: Disk = OS_DISK) -> str | None:
     """The node that the records of finished applications and of event logs belong to, in a root with several nodes.
 
     It is `SHARED` if there is such a node, else the only node that no recorder made, else `SHARED`. None for a root with at
     most one node, where `choose_node` chooses.
     """
-    places = find_places(disk, root, namespace, cluster)
+    places = where.places(disk)
     nodes = {place.node for place in places}
     if len(nodes) <= 1:
         return None
     if SHARED in nodes:
         return SHARED
-    recorded = {place.node for place in places if place.business == BUSINESS and is_application_node(disk, root, place)}
+    recorded = {
+        place.node
+        for place in places
+        if place.business == BUSINESS
+        and (is_application_node(disk, where.root, place) or _is_empty(disk, where.root, place))
+    }
     others = nodes - recorded
     return min(others) if len(others) == 1 else SHARED
+
+
+def finished_nodes(where: RecorderRoot, shared: str, disk: Disk = OS_DISK) -> list[str]:
+    """The nodes of applications whose recorder was closed, or was killed and whose spool was read since."""
+    recording = {
+        spool.node for spool in spools(where.root) if spool[1:3] == (where.namespace, where.cluster) and spool.logs()
+    }
+    places = where.places(disk)
+    others = {place.node for place in places if place.business != BUSINESS}
+    return [
+        place.node
+        for place in places
+        if place.business == BUSINESS and place.node not in {shared, *recording, *others}
+        and is_application_node(disk, where.root, place)
+    ]  # fmt: skip
+
+
+def merge_finished(
+    where: RecorderRoot, progress: Callable[[int, int, str], None], nodes: Sequence[str] | None = None
+) -> MergeResult | None:
+    """Move the records of finished applications into the shared node; of these `nodes`, or of all. None if there are none.
+
+    Errors are those of `merge_nodes`.
+    """
+    shared = shared_node(where)
+    if shared is None:
+        return None
+    finished = finished_nodes(where, shared) if nodes is None else nodes
+    target = Place(where.namespace, where.cluster, BUSINESS, shared)
+    if not finished and not has_leftovers(OS_DISK, where.root, target):
+        return None
+    return merge_nodes(MergePorts(OS_DISK, SYSTEM), where.root, target, finished, progress)
+
+
+def open_recording(root: str | Path, app: str, attempt: str, options: dict[str, Any]) -> Store:
+    """Open the node that the records of an application go to.
+
+    It is a new node if the application was recorded before, and the records have moved to the shared node: then they are
+    copied into it, because a recorder goes on with what was counted. Errors are those of `kvwal.open`.
+    """
+    where = RecorderRoot(Path(root), options.get("namespace", "default"), options.get("cluster", "local"))
+    name, prefix = application_node(app, attempt), app_prefix(app, attempt)
+    nodes = [place.node for place in where.places(business=BUSINESS)]
+    own = sorted(node for node in nodes if node == name or _AGAIN.sub("", node) == name)
+    if own:
+        return open_store(root, node=own[-1], **options)
+    position = _identity(f"{prefix}/{POSITION}")
+    if live_entry(OS_DISK, *where, BUSINESS, None, position, SYSTEM.wall_ms()) is None:
+        return open_store(root, node=name, **options)
+    store = open_store(root, node=f"{name}.{time.time_ns() // 1_000_000_000}", **options)
+    _copy_records(where, f"{prefix}/", store)
+    return store
+
+
+def _copy_records(where: RecorderRoot, prefix: str, store: Store) -> None:
+    records = store.map(BUSINESS)
+    decode = registry.decode
+    copied: dict[Any, Any] = {}
+    reader = open_store(where.root, namespace=where.namespace, cluster=where.cluster, archive=None, read_only=True)
+    if not isinstance(reader, ReadOnlyStore):
+        raise TypeError(f"{reader!r} was opened to be read only")
+    with TemporaryDirectory(prefix="kvwal-") as scratch:
+        for entry in reader.in_order(BUSINESS, prefix, Path(scratch)):
+            copied[decode(entry.key, entry.key_class)] = decode(entry.value, entry.value_class)
+            if len(copied) >= _COPIED:
+                records.put_many(copied)
+                copied = {}
+    if copied:
+        records.put_many(copied)

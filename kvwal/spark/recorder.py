@@ -12,27 +12,30 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kvwal.errors import ConfigError, KvwalError
+from kvwal.errors import ConfigError, KvwalError, StoreLocked
 from kvwal.ports.boundary import at_exit, contain, contain_each, logged, start_thread
 from kvwal.spark.driver import Driver
 from kvwal.spark.endings import DETACHED, EXIT_WATCH, Ending
 from kvwal.spark.eventlog.log_reader import BUSINESS, LogReader
-from kvwal.spark.nodes import application_node
+from kvwal.spark.nodes import RecorderRoot, finished_nodes, merge_finished, open_recording, shared_node
 from kvwal.spark.records import Position, app_prefix, to_value
 from kvwal.spark.spool import LAST_ROLL, POSITION, Spool, add_roll, delete_read_rolls
-from kvwal.store.sync import Store, open_store
+from kvwal.store.sync import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 POLL_SECONDS = 0.25
+MANY_NODES = 32
+"""Nodes of finished applications that a recorder merges into the shared node when it is closed."""
 _log = logging.getLogger("kvwal.spark")
+_not_merged = logged("the nodes of finished applications could not be merged; `kvwal record ROOT` tries again")
 _not_closed = logged("the recording of the application could not be closed")
 
 
@@ -41,7 +44,7 @@ class JobRecorder:
 
     `store` is an open store, or a root. The recorder opens a root as a node named after the application, with `options` as
     `kvwal.open` takes them, so that many drivers record into one root at once. The records can be read while the application
-    runs; they are about a quarter of a second behind it.
+    runs; they are about a quarter of a second behind it. Later they move to a node that finished applications share.
 
     No trouble of the recorder reaches the application. If the store cannot be opened, that is logged as an error, `failure` has
     it, and the application runs on without being recorded; with `strict`, `start` raises it instead. `close` does not raise an
@@ -98,8 +101,7 @@ class JobRecorder:
     def _begin(self) -> None:
         identity = self._driver.identity
         if owns_store := isinstance(self._store, str | Path):
-            node = application_node(identity.app, identity.attempt)
-            store = open_store(self._store, node=node, **self._options)
+            store = open_recording(self._store, identity.app, identity.attempt, self._options)
         else:
             store = self._store
         with ExitStack() as undo:
@@ -171,6 +173,8 @@ class _Recording:
             self._clear_spool,
         ]
         contain_each(steps, self.stopped)
+        if self._owns_store:
+            contain(self._merge_finished, _not_merged)
 
     def _end_log(self, ending: Ending) -> None:
         """Let Spark write its queued events, then write how the recording ended."""
@@ -180,6 +184,20 @@ class _Recording:
     def _close_store(self) -> None:
         if self._owns_store:
             self.store.close()
+
+    def _merge_finished(self) -> None:
+        """Move the records of finished applications to the shared node, if there are many of their nodes.
+
+        One driver in many does so, and for a limited number of nodes, so that the end of a driver is never long. Another driver
+        that does the same holds the lock of the shared node meanwhile.
+        """
+        where = RecorderRoot(Path(self.store.root), self.store.namespace, self.store.cluster)
+        if len(where.places(business=BUSINESS)) < MANY_NODES:
+            return
+        finished = finished_nodes(where, shared_node(where) or "")
+        if len(finished) >= MANY_NODES:
+            with suppress(StoreLocked):
+                merge_finished(where, lambda done, total, what: None, finished[:MANY_NODES])
 
     def _clear_spool(self) -> None:
         """Delete the log if all its events are durable. Otherwise the log stays, and a message names it."""

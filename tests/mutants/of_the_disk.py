@@ -9,6 +9,7 @@ KILL = "tests/crash/power/test_kill.py::test_killed_anywhere_then_cut_anywhere"
 RECOVERY = "tests/crash/power/test_kill.py::test_the_recovery_fails_anywhere_then_cut_anywhere"
 RESTORE = "tests/crash/power/test_restore.py"
 FOLDER = "tests/crash/power/test_folder.py"
+MERGE = "tests/crash/power/test_merge.py"
 
 RETIRED = "tests/unit/store/test_retirement.py::test_every_cut_of_a_log_that_goes_and_comes_back"
 REST = "tests/unit/log/test_descriptors.py::test_an_fdatasync_that_fails_when_a_log_goes_to_rest_poisons_it"
@@ -53,6 +54,16 @@ MUTANTS = [
         "a folder that goes may have no new name yet", 4, "kvwal/log/files/retired.py",
         "    disk.sync_folder(gone.parent)  # the new name first: see tests/support/disk/power.py\n", "",
         RETIRED,
+    ),
+    Mutant(
+        "a merged log that goes has its old name on the disk, and half its files", 4, "kvwal/store/nodes/merge.py",
+        "        self._disk.sync_folder(folder.parent)\n", "",
+        MERGE,
+    ),
+    Mutant(
+        "a merged log that goes may have no new name yet", 4, "kvwal/store/nodes/merge.py",
+        "        self._disk.sync_folder(gone.parent)  # the new name first: see tests/support/disk/power.py\n", "",
+        MERGE,
     ),
     Mutant(
         "a group is acknowledged without an fdatasync", 1, "kvwal/log/appender.py",

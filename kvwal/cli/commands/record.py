@@ -12,10 +12,9 @@ from kvwal.cli import show
 from kvwal.cli.options import AcceptClock, Json, LogSelection
 from kvwal.cli.tables import print_table
 from kvwal.errors import ConfigError, Kind, KvwalError, StoreLocked
-from kvwal.ports.disk import OS_DISK
 from kvwal.spark import spool
 from kvwal.spark.eventlog import log_reader
-from kvwal.spark.nodes import shared_node
+from kvwal.spark.nodes import RecorderRoot, merge_finished, shared_node
 
 Logs = Annotated[
     list[Path] | None,
@@ -44,10 +43,13 @@ def record(
     """
     with show.progress() as progress:
         if logs:
+            _merge_finished(selection, progress)
             with replace(selection, node=_node_for_logs(selection)).open(accept_clock=accept_clock) as store:
                 reads = log_reader.record_event_logs(store, logs, progress)
         else:
             reads = _read_spools(selection, accept_clock, progress)
+            if not _merge_finished(selection, progress) and not reads:
+                _check_left(selection)
     _print_reads(reads, json)
     problems = [read for read in reads if read.problem]
     if problems:
@@ -62,7 +64,25 @@ def _node_for_logs(selection: LogSelection) -> str | None:
     """The node that event logs are read into; None leaves the choice to the store, which knows of one node at most."""
     if selection.node is not None:
         return selection.node
-    return shared_node(OS_DISK, selection.root, selection.namespace, selection.cluster)
+    return shared_node(RecorderRoot(selection.root, selection.namespace, selection.cluster))
+
+
+def _merge_finished(selection: LogSelection, progress: log_reader.ReportProgress) -> bool:
+    """Move the records of finished applications to the shared node, unless a node was named. Returns whether some moved."""
+    if selection.node is not None:
+        return False
+    try:
+        merged = merge_finished(RecorderRoot(selection.root, selection.namespace, selection.cluster), progress)
+    except StoreLocked as locked:
+        show.note(f"The records of finished applications stay in nodes of their own: {locked}")
+        return True
+    if merged is None:
+        return False
+    for node, error in merged.left.items():
+        show.note(f"{node} stays a node of its own: {error}")
+    if merged.nodes:
+        show.note(f"The records of {len(merged.nodes):,} finished applications are in one node now.")
+    return bool(merged.nodes)
 
 
 def _read_spools(
@@ -80,12 +100,17 @@ def _read_spools(
                 reads += left.read_rest(store.map(log_reader.BUSINESS), progress)
         except StoreLocked:
             show.note(f"{left.node} is still recording.")
-    if not spools:
+    return reads
+
+
+def _check_left(selection: LogSelection) -> None:
+    """Raise `ConfigError` if no driver left anything: a mistyped root must not look like one where all is done."""
+    wanted = (selection.namespace, selection.cluster)
+    if not any((left.namespace, left.cluster) == wanted for left in spool.spools(selection.root)):
         raise ConfigError(
             f"No driver left anything under {selection.root}.",
             hint="Name event logs: kvwal record ROOT EVENTLOG_OR_DIR…",
         )
-    return reads
 
 
 def _print_reads(reads: list[log_reader.LogResult], json: bool) -> None:

@@ -1,1 +1,1 @@
-"""The nodes of one root: commands that work on each of them, one after the other."""
+"""The nodes of one root: commands that work on each of them, and the merge of finished nodes into one."""
