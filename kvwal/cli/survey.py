@@ -18,6 +18,7 @@ from kvwal.ports.space import space_stats
 from kvwal.scrub.diagnose import NOTE, OK, PROBLEM, Finding
 from kvwal.scrub.repair import STAGE as SAVING
 from kvwal.scrub.units import size
+from kvwal.store.nodes.merge import MERGED
 
 BENCH_PREFIX = ".bench-"
 """Start of the name of the folder in which `bench` measures."""
@@ -82,6 +83,8 @@ def _at_root(path: Path) -> Finding | None:
 def _misplaced(path: Path) -> Finding | None:
     if not path.is_dir():
         return Finding(NOTE, str(path), "it is no folder of a log; nothing reads it.", "Move it elsewhere.")
+    if path.name == MERGED:
+        return Finding(NOTE, str(path), "a merge of nodes was not finished here, or is under way.", "kvwal record")
     try:
         check_name("folder", path.name)
     except InvalidName:

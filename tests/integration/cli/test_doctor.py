@@ -200,6 +200,7 @@ def test_what_a_crash_left(root: Path) -> None:
         ("_restoring", "a restore was not finished"), ("_saving", "a repair was not finished"),
         (".bench-x", "a bench was not finished"), ("notes.txt", "no folder of a log"),
         ("default/local/notes.txt", "no folder of a log"), ("default/a b/", "no name that kvwal gives"),
+        ("default/local/b/_merged", "a merge of nodes was not finished"),
     ],
 )  # fmt: skip
 def test_what_has_no_business_under_a_root(root: Path, path: str, says: str) -> None:
