@@ -40,7 +40,7 @@ MERGED = "_merged"
 """Folder beside the nodes of a business, for the logs that are being removed. Readers skip it."""
 BATCH = 64
 """Nodes that are merged at a time: so many locks are held, and the target's log is recovered once for them."""
-CHECKPOINT_BYTES = 64 << 20
+CHECKPOINT_BYTES = 16 << 20
 """Bytes of segments behind the snapshot of the target's log from which a merge makes a checkpoint."""
 
 

@@ -164,3 +164,22 @@ def test_an_application_that_is_recorded_again_goes_on_with_its_records(tmp_path
     assert (again["jobs"], again["status"]) == (1, before["status"]), "the job was counted before, and counts once"
     assert run("record", tmp_path).code == 0
     assert nodes(tmp_path) == [SHARED]
+
+
+def test_what_was_merged_is_archived_checked_and_restored_like_any_other(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    for app in ("app-0", "app-1", "app-2"):
+        with recording(root, app):
+            pass
+    assert run("archive", "run", root, "--node", "app-1").code == 0, "this node stays registered in the archive"
+    before = records(root)
+    history = run("history", root, "spark", "app-1/recorder", "--json").out
+    assert run("record", root).code == 0
+    assert run("history", root, "spark", "app-1/recorder", "--json").out == history
+    for command in (("archive", "run"), ("checkpoint",), ("log", "verify"), ("archive", "verify")):
+        assert run(*command, root).code == 0, command
+    assert nodes(root) == [SHARED]
+    assert records(root) == before
+    assert run("history", root, "spark", "app-1/recorder", "--json").out == history
+    kvwal.restore(root / "_archive", tmp_path / "restored")
+    assert {key: entry for key, entry in records(tmp_path / "restored").items() if not entry.deleted} == before
