@@ -114,6 +114,18 @@ def find_places(
     return [Place(*path) for path in paths]
 
 
+def first_place(disk: Disk, root: Path) -> Place | None:
+    """A place under `root`: the first that `find_places` has. None if there is none. Few folders are looked at."""
+    paths: list[tuple[str, ...]] = [()]
+    while paths:
+        path = paths.pop()
+        if len(path) == len(Place._fields):
+            return Place(*path)
+        names = sorted(_folders(disk, root.joinpath(*path), None), reverse=True)
+        paths += [(*path, name) for name in names]
+    return None
+
+
 def _folders(disk: Disk, folder: Path, wanted: str | None) -> list[str]:
     """Names of the folders in `folder`, or only `wanted`: the others, which may be thousands, are not looked at then."""
     names = disk.names(folder) if wanted is None else [wanted]
