@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kvwal.errors import ConfigError, KvwalError
 from kvwal.ports.boundary import at_exit, contain, contain_each, logged, start_thread
-from kvwal.spark.driver import Driver
+from kvwal.spark.driver import Driver, context_of, no_driver
 from kvwal.spark.endings import DETACHED, EXIT_WATCH, Ending
 from kvwal.spark.eventlog.log_reader import LogReader
 from kvwal.spark.records import Position, app_prefix, to_value
@@ -28,6 +28,7 @@ from kvwal.spark.spool import LAST_ROLL, POSITION, add_roll, delete_read_rolls
 from kvwal.spark.target import Target, default_spool, open_target
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from kvwal.client.store import ClusterStore
@@ -57,7 +58,7 @@ class JobRecorder:
 
     def __init__(
         self,
-        spark: SparkSession,
+        spark: SparkSession | SparkContext,
         store: Store | ClusterStore | str | Path,
         *,
         strict: bool = False,
@@ -74,6 +75,11 @@ class JobRecorder:
         self._thread: threading.Thread | None = None
         self._refusal: BaseException | None = None
         self._not_at_exit: Callable[[], None] = lambda: None
+
+    @property
+    def recording(self) -> bool:
+        """Whether the recording has begun and was not closed."""
+        return self._thread is not None
 
     @property
     def failure(self) -> BaseException | None:
@@ -197,14 +203,28 @@ class _Recording:
             )  # fmt: skip
 
 
-def record(spark: SparkSession) -> JobRecorder:
+_RECORDERS: dict[str, JobRecorder] = {}
+"""The recorders that `record` began, by application."""
+
+
+def record(spark: SparkSession | SparkContext) -> JobRecorder:
     """Record the application from now to its end, into the store whose location its setting `spark.kvwal.root` is.
 
-    The settings `spark.kvwal.namespace`, `.cluster`, `.archive` and `.spool` are used if they are set. The recording ends when
-    Python ends. `ConfigError` without a location, or for an unknown `spark.kvwal` setting.
+    The settings `spark.kvwal.namespace`, `.cluster`, `.spool` and `.archive` (`none`: without an archive) are used if they are
+    set. The recording ends when Python ends. A second call while it records returns the same recorder. `ConfigError` without a
+    location, or for an unknown `spark.kvwal` setting.
     """
-    settings: dict[str, Any] = {name.removeprefix("spark.kvwal."): value for name, value in spark.sparkContext.getConf().getAll()
-                if name.startswith("spark.kvwal.")}  # fmt: skip
+    context = context_of(spark)
+    if context is None:
+        raise no_driver()
+    known = _RECORDERS.get(context.applicationId)
+    if known is not None and known.recording:
+        return known
+    settings: dict[str, Any] = {
+        name.removeprefix("spark.kvwal."): value
+        for name, value in context.getConf().getAll()
+        if name.startswith("spark.kvwal.")
+    }
     unknown = settings.keys() - {"root", "namespace", "cluster", "archive", "spool"}
     if unknown or "root" not in settings:
         raise ConfigError(
@@ -213,7 +233,11 @@ def record(spark: SparkSession) -> JobRecorder:
             else "spark.kvwal.root is not set, so there is no store to record into.",
             hint="Set it to a folder or to kvwal://host:port; .namespace, .cluster, .archive and .spool are optional.",
         )
-    return JobRecorder(spark, settings.pop("root"), **settings).start()
+    if settings.get("archive") == "none":  # as on the command line
+        settings["archive"] = None
+    recorder = JobRecorder(spark, settings.pop("root"), **settings).start()
+    _RECORDERS[context.applicationId] = recorder
+    return recorder
 
 
 def _detached(ending: Ending, dropped: int) -> dict[str, Any]:

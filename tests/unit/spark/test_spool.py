@@ -29,7 +29,7 @@ def test_a_spool_in_use_is_left_alone_and_goes_with_its_last_log(tmp_path: Path)
     spool.lock().release()
 
 
-def test_the_spool_is_in_the_users_folder_for_state(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_spool_is_in_the_users_folder_for_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_spool({"XDG_STATE_HOME": "/state"}) == Path("/state/kvwal")
-    monkeypatch.setenv("HOME", "/home/ada")
-    assert default_spool({}) == Path("/home/ada/.local/state/kvwal")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_spool({}) == tmp_path / ".local" / "state" / "kvwal"
