@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from hazelcast.errors import ClassCastError, HazelcastSerializationError
+from hazelcast.errors import ClientOfflineError, HazelcastError, OperationTimeoutError
 from hazelcast.predicate import like
 from hazelcast.serialization.data import Data
 
+from kvwal.client.failures import UNKNOWN
 from kvwal.client.key_pages import fetch_keys
 from kvwal.client.link import Link
 from kvwal.client.wire import Encoded, from_wire, to_wire
 from kvwal.entry import Entry
-from kvwal.errors import KvwalError
+from kvwal.errors import ClusterUnreachable
 
 KEYS_AT_ONCE = 10_000
 """A map of more keys is listed in pages."""
@@ -23,8 +24,8 @@ _FIRST_VALUES, _MOST_VALUES = 64, 1000
 """Values of the first request and of any request."""
 _ANSWER_BYTES = 1 << 20
 """Bytes of values that an answer should have. A single value may be larger."""
-_NO_TEXT = (ClassCastError, HazelcastSerializationError)
-"""The errors of a predicate on text that met a key of another class."""
+_NO_ANSWER = (*UNKNOWN, ClientOfflineError, OperationTimeoutError)
+"""Errors after which the members have said nothing about a predicate."""
 
 
 class ClusterMemory:
@@ -89,10 +90,10 @@ class ClusterMemory:
         pattern = re.sub("[%_]", r"\\\g<0>", stem) + "%"
         try:
             keys = self._link.result(lambda: self._proxy.key_set(like("__key", pattern)), self._label)
-        except KvwalError as error:
-            if isinstance(error.__cause__, _NO_TEXT):
-                return self._keys()
-            raise
+        except ClusterUnreachable as error:
+            if not isinstance(error.__cause__, HazelcastError) or isinstance(error.__cause__, _NO_ANSWER):
+                raise
+            return self._keys()
         return (from_wire(key.buffer) for key in keys)
 
     def _entries(self, keys: list[Encoded]) -> Iterator[Entry]:

@@ -55,7 +55,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
             write(store)
         assert run("record", cluster, ROOT / "tests" / "golden" / "event-log", *NAMES).code == 0
         archive = root / "_archive"
-        until(lambda: archived(root) == archived(archive))
+        until(lambda: True if archived(root) == archived(archive) else None)
         yield Written(
             {"cluster": cluster, "folder": str(root), "archive": str(archive), "file URL": f"file://{archive}"}, node
         )
@@ -77,7 +77,7 @@ def write(store: Any) -> None:
     with jobs.transaction() as together:
         together["one"], together["two"] = 1, 2.5
     store.map("words").put_many({f"key-{number:04}": number for number in range(3000)})
-    until(lambda: "soon" not in jobs)
+    until(lambda: None if "soon" in jobs else True)
 
 
 def archived(location: Path) -> dict[str, int]:

@@ -114,15 +114,18 @@ def find_places(
     return [Place(*path) for path in paths]
 
 
-def first_place(disk: Disk, root: Path) -> Place | None:
-    """A place under `root`: the first that `find_places` has. None if there is none. Few folders are looked at."""
-    paths: list[tuple[str, ...]] = [()]
-    while paths:
-        path = paths.pop()
-        if len(path) == len(Place._fields):
-            return Place(*path)
-        names = sorted(_folders(disk, root.joinpath(*path), None), reverse=True)
-        paths += [(*path, name) for name in names]
+def first_place(disk: Disk, root: Path, above: tuple[str, ...] = ()) -> Place | None:
+    """The first of the places that `find_places` has, None if there is none. Other folders are not looked at.
+
+    `above` is the part of the path that is found already.
+    """
+    if len(above) == len(Place._fields):
+        return Place(*above)
+    for name in disk.names(root.joinpath(*above)):
+        if _may_be_one(name) and disk.is_folder(root.joinpath(*above, name)):
+            place = first_place(disk, root, (*above, name))
+            if place is not None:
+                return place
     return None
 
 
