@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kvwal.client.store import ClusterMap, ClusterStore
 
 _MOST_KEYS = 32
-"""Keys that the logs are asked for one by one. A question for one key takes some ten milliseconds."""
+"""Keys that the logs are asked for one by one. For more of them a member reads all entries once."""
 
 
 class ClusterWriter:
