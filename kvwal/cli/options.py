@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -26,7 +25,6 @@ from kvwal.log.files.names import find_places
 from kvwal.ports.disk import OS_DISK
 from kvwal.scrub.progress import NotesInMemory, notes_file
 from kvwal.store.options import ARCHIVE_FOLDER
-from kvwal.store.sync import ReadOnlyStore
 
 ALL = "*"
 """The value of --namespace and --cluster that selects all of them."""
@@ -34,8 +32,8 @@ _LOOK = "See what is there with `kvwal doctor`."
 
 
 def complete_business(context: typer.Context, incomplete: str) -> list[str]:
-    """Completion of BUSINESS for the shell: the businesses under the ROOT that was typed."""
-    root = context.params.get("root")
+    """Completion of BUSINESS for the shell: the businesses under the folder that was typed."""
+    root = context.params.get("root") or context.params.get("location")
     if root is None:
         return []
     return [
@@ -144,14 +142,6 @@ class LogSelection:
         ):
             yield store
 
-    @contextmanager
-    def reader(self) -> Iterator[ReadOnlyStore]:
-        """Open the store read-only for one command."""
-        with self.open(read_only=True) as store:
-            if not isinstance(store, ReadOnlyStore):
-                raise TypeError(f"{store!r} was opened to be read only")
-            yield store
-
     def check_archived(self, store: kvwal.Store) -> None:
         """Raise `ArchiveError` if an archive was named and the closed store could not archive the tail of its logs."""
         if self.archive in (None, "none"):
@@ -201,14 +191,6 @@ class WideLogSelection(LogSelection):
     namespace: AnyNamespace = "default"
 
 
-@dataclass(frozen=True)
-class WholeRootSelection(LogSelection):
-    """Bundle: a selection of logs whose default is all namespaces and all clusters under the root."""
-
-    namespace: AnyNamespace = ALL
-    cluster: AnyCluster = ALL
-
-
 def archive_of(root: str, option: str | None) -> Objects | None:
     """The archive that `--archive` names, else the folder _archive of the root. None for 'none', and if that folder does not
     exist.
@@ -217,13 +199,6 @@ def archive_of(root: str, option: str | None) -> Objects | None:
         return None if option == "none" else open_objects(option)
     default = Path(root) / ARCHIVE_FOLDER
     return open_objects(str(default)) if "://" not in root and default.is_dir() else None
-
-
-@contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """A folder for the temporary files of a command, in the folder that TMPDIR names."""
-    with TemporaryDirectory(prefix="kvwal-") as folder:
-        yield Path(folder)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple, Protocol
 
 from kvwal.ports import range_locks
@@ -340,6 +341,13 @@ class OsDisk:
     def lock(self, path: Path, note: str, table: Path) -> Lock | str:
         """See `Disk.lock`."""
         return range_locks.take(path, note, table)
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder for temporary files, in the folder that TMPDIR names. It is deleted at the end of the `with` block."""
+    with TemporaryDirectory(prefix="kvwal-") as folder:
+        yield Path(folder)
 
 
 def _is_in_use(disk: Disk, folder: Path) -> bool:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from archive.layout import Place
 from kvwal.codecs import registry
+from kvwal.errors import StoreLocked
 from kvwal.history.tail_reader import Uncounted, find_entry, live_entry, read_log
 from kvwal.log.files.names import find_places
 from kvwal.ports.clock import SYSTEM
@@ -27,6 +28,8 @@ from kvwal.store.sync import ReadOnlyStore, Store, open_store
 
 SHARED = "shared"
 """The node for the records of all finished applications, in a root where no other node is theirs."""
+MANY_NODES = 32
+"""Nodes of finished applications that a recorder merges into the shared node when it is closed."""
 _AGAIN = re.compile(r"\.[0-9]+$")
 _COPIED = 500
 """Records that are copied in one transaction."""
@@ -124,7 +127,21 @@ def merge_finished(
     return merge_nodes(MergePorts(OS_DISK, SYSTEM), where.root, target, finished, progress)
 
 
-def open_recording(root: str | Path, app: str, attempt: str, options: dict[str, Any]) -> Store:
+def merge_many(where: RecorderRoot) -> None:
+    """Move the records of finished applications to the shared node, if there are many of their nodes.
+
+    One driver in many does so, and for a limited number of nodes, so that the end of a driver is never long. Another driver
+    that does the same holds the lock of the shared node meanwhile.
+    """
+    if len(where.places(business=BUSINESS)) < MANY_NODES:
+        return
+    finished = finished_nodes(where, shared_node(where) or "")
+    if len(finished) >= MANY_NODES:
+        with suppress(StoreLocked):
+            merge_finished(where, lambda done, total, what: None, finished[:MANY_NODES])
+
+
+def open_recording(root: str | Path, app: str, attempt: str, options: Mapping[str, Any]) -> Store:
     """Open the node that the records of an application go to.
 
     It is a new node if the application was recorded before, and the records have moved to the shared node: then they are
@@ -151,11 +168,10 @@ def _copy_records(where: RecorderRoot, prefix: str, store: Store) -> None:
     reader = open_store(where.root, namespace=where.namespace, cluster=where.cluster, archive=None, read_only=True)
     if not isinstance(reader, ReadOnlyStore):
         raise TypeError(f"{reader!r} was opened to be read only")
-    with TemporaryDirectory(prefix="kvwal-") as scratch:
-        for entry in reader.in_order(BUSINESS, prefix, Path(scratch)):
-            copied[decode(entry.key, entry.key_class)] = decode(entry.value, entry.value_class)
-            if len(copied) >= _COPIED:
-                records.put_many(copied)
-                copied = {}
+    for entry in reader.in_order(BUSINESS, prefix):
+        copied[decode(entry.key, entry.key_class)] = decode(entry.value, entry.value_class)
+        if len(copied) >= _COPIED:
+            records.put_many(copied)
+            copied = {}
     if copied:
         records.put_many(copied)

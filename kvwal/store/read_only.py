@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeVar
 
 from archive.layout import Place
@@ -20,6 +19,7 @@ from kvwal.history.timeline import Timeline
 from kvwal.log.files.names import find_places
 from kvwal.log.files.retired import retired_places
 from kvwal.log.ring import Submission
+from kvwal.ports.disk import scratch_folder
 from kvwal.ports.space import space_stats
 from kvwal.store.options import Options
 from kvwal.structures.state import State, to_state
@@ -51,16 +51,17 @@ class ReadOnlyBusiness:
         entry = self._read(lambda places: latest_of(disk, root, places, (key_class, key), self.now_ms()))
         return None if entry is None else entry.public()
 
-    def in_order(self, prefix: Identity | None, scratch: Path) -> Iterator[DataEntry]:
-        """Live entries in the order of identity, read with bounded memory; temporary files are made in `scratch`.
+    def in_order(self, prefix: Identity | None) -> Iterator[DataEntry]:
+        """Live entries in the order of identity, read with bounded memory and temporary files.
 
         With `prefix`, a key class and bytes, only the entries of that class whose keys begin with these bytes.
         """
         options, now_ms = self._options, self.now_ms()
-        for entry in merged_in_order(options.disk, options.root, self._find, scratch):
-            is_live = not entry.deleted and not 0 < entry.expires <= now_ms
-            if is_live and (prefix is None or (entry.key_class == prefix[0] and entry.key.startswith(prefix[1]))):
-                yield entry.public()
+        with scratch_folder() as scratch:
+            for entry in merged_in_order(options.disk, options.root, self._find, scratch):
+                is_live = not entry.deleted and not 0 < entry.expires <= now_ms
+                if is_live and (prefix is None or (entry.key_class == prefix[0] and entry.key.startswith(prefix[1]))):
+                    yield entry.public()
 
     def now_ms(self) -> int:
         """The wall clock: a reader has no log of its own."""

@@ -200,14 +200,14 @@ class ReadOnlyStore(Store):
         data, key_class = business.codecs.encode_key(key)
         return self._options.reach(lambda: business.find(key_class, data))
 
-    def in_order(self, name: str, prefix: str | None, scratch: Path) -> Iterator[DataEntry]:
+    def in_order(self, name: str, prefix: str | None = None) -> Iterator[DataEntry]:
         """Live entries of a map in the order of keys: all of them, or those whose str key begins with `prefix`.
 
-        The map itself is not loaded: memory stays bounded, and temporary files are made in the folder `scratch`.
+        The map itself is not loaded: memory stays bounded, with temporary files in the folder that TMPDIR names.
         """
         business = ReadOnlyBusiness(name, self._options)
         data, key_class = business.codecs.encode_key(prefix or "")
-        return business.in_order((key_class, data) if prefix else None, scratch)
+        return business.in_order((key_class, data) if prefix else None)
 
     def history(self, name: str, key: Any) -> list[DataEntry]:
         """As `Map.history`. The map itself is not loaded."""

@@ -11,6 +11,7 @@ import kvwal
 from kvwal.history.tail_reader import merged_entries
 from kvwal.log.files.names import find_places
 from kvwal.ports.disk import OS_DISK
+from kvwal.spark import nodes as spark_nodes
 from kvwal.spark import recorder
 from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog
 from kvwal.spark.nodes import SHARED, RecorderRoot, finished_nodes, merge_finished, shared_node
@@ -134,7 +135,7 @@ def test_what_a_killed_driver_left_is_read_before_its_node_is_merged(tmp_path: P
 
 
 def test_a_recorder_that_is_closed_merges_when_there_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "MANY_NODES", 3)
+    monkeypatch.setattr(spark_nodes, "MANY_NODES", 3)
     for number in range(3):
         with recording(tmp_path, f"app-{number}"):
             pass
