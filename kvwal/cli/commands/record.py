@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kvwal.cli import show
-from kvwal.cli.commands.follow import follow
+from kvwal.cli.follow import follow
 from kvwal.cli.options import AcceptClock, Json, LogSelection, check_time
 from kvwal.cli.tables import print_table
 from kvwal.errors import ConfigError, Kind, KvwalError, StoreLocked
