@@ -28,7 +28,7 @@ def follow(open_store: OpenStore, places: Sequence[str], every: float, http: str
     """Follow the event logs at these places until SIGTERM or SIGINT."""
     if not places:
         raise ConfigError(
-            "--follow needs folders of event logs.", hint="Name them: kvwal record ROOT DIR_OR_URL… --follow"
+            "--follow needs folders of event logs.", hint="Name them: kvwal record LOCATION DIR_OR_URL… --follow"
         )
     address = parse_address(http, "--http") if http is not None else None
     missing = [name for name in _FOR_HTTP if find_spec(name) is None] if address is not None else []
