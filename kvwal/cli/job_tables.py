@@ -97,6 +97,10 @@ def _duration_ms(app: Application) -> int:
     return app.duration_ms if app.ended or not app.started else max(0, app.last_event - app.started)
 
 
+def _core_time(app: Application) -> str:
+    return f"{app.core_ms / 3_600_000:.2f} core-hours, " if app.core_ms else ""
+
+
 def _failed_jobs(count: int) -> str:
     return f" ({count:,} job{'' if count == 1 else 's'} failed)" if count else ""
 
@@ -131,7 +135,7 @@ def application_sheet(recorded: RecordedApplication) -> Sheet:
         "ran": f"{time_text(app.started)} for {duration_text(_duration_ms(app))}, by {app.user}, Spark {app.spark_version}",
         "jobs": f"{app.jobs:,} ({app.jobs_failed} failed), {app.stages:,} stages ({app.stages_failed} failed), "
         f"{app.tasks:,} tasks ({app.failed} failed), {app.sql:,} SQL executions",
-        "cost": f"{duration_text(app.run_ms)} in tasks, {duration_text(app.gc_ms)} in garbage collection, "
+        "cost": f"{_core_time(app)}{duration_text(app.run_ms)} in tasks, {duration_text(app.gc_ms)} in garbage collection, "
         f"{size(app.spill_disk_bytes)} spilled, {size(app.shuffle_write_bytes)} shuffled",
         "missing": " and ".join(
             part for part, count in ((f"{app.dropped:,} events that Spark dropped", app.dropped),
@@ -212,7 +216,7 @@ def batches_sheet(detail: ApplicationDetail) -> Sheet:
     for batch in detail.batches:
         offsets = ", ".join(f"{source['start'] or '-'} → {source['end']}" for source in batch.sources)
         sheet.add_row(
-            batch.name or batch.query, str(batch.batch), batch.at, duration_text(batch.duration_ms), f"{batch.input_rows:,}",
-            f"{batch.processed_rows_per_second:,.0f}", f"{batch.state_rows:,}", batch.watermark, offsets,
+            batch.name or batch.query, str(batch.batch), time_text(batch.at), duration_text(batch.duration_ms),
+            f"{batch.input_rows:,}", f"{batch.processed_rows_per_second:,.0f}", f"{batch.state_rows:,}", batch.watermark, offsets,
         )  # fmt: skip
     return sheet

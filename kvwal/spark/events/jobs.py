@@ -77,11 +77,15 @@ class StageInfo(EventStruct, rename=spark_names(attempt="Stage Attempt ID", deta
 
 
 class PlannedStage(EventStruct, rename=spark_names()):
-    """Id, name and number of tasks of a stage, as the start of its job lists it."""
+    """Id, name and number of tasks of a stage, as the start of its job lists it.
+
+    `completion_time` is missing where the stage has not ended, in an earlier job.
+    """
 
     stage_id: Int
     stage_name: str = ""
     number_of_tasks: Int = 0
+    completion_time: Int | None = None
 
 
 class JobStart(EventStruct, rename=spark_names(stage_ids="Stage IDs")):

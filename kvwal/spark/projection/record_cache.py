@@ -69,6 +69,8 @@ class RecordCache:
                 task_statistics.summarise(record)
             elif isinstance(record, rec.Sql):
                 plans.total_accesses(record)
+            elif isinstance(record, rec.Application):
+                record.core_ms = record.cores * (record.ended or record.last_event) - record.core_offset_ms
         self._changed.clear()
         self.pending = 0
         for key in list(self._records)[: max(0, len(self._records) - MAX_CACHED)]:
