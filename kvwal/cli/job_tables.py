@@ -186,24 +186,31 @@ def _stage_row(stage: Stage) -> tuple[Cell, ...]:
 
 
 def reads_and_writes_sheet(detail: ApplicationDetail) -> Sheet:
-    """The tables and files that the SQL executions of one application read and wrote."""
+    """The tables and files that the SQL executions and the RDDs of one application read and wrote."""
     sheet = Sheet(_ACCESSES, "Read and written")
-    parents = {sql.root for sql in detail.sql if sql.root != sql.id}  # their parts have the counters
+    roots = {sql.root for sql in detail.sql if sql.root != sql.id}  # their parts have the counters
+    written = {sql.root for sql in detail.sql if sql.root != sql.id and sql.writes}
     for sql in detail.sql:
-        if sql.id in parents:
-            continue
-        jobs = ",".join(map(str, sql.jobs))
-        for direction, accesses in (("reads", sql.reads), ("writes", sql.writes)):
-            for access in accesses:
-                sheet.add_row(str(sql.id), jobs, direction, *_access_row(access), _first_line(sql.description))
+        jobs, reads = ",".join(map(str, sql.jobs)), [] if sql.id in roots else sql.reads
+        writes = [] if sql.id in roots & written else sql.writes
+        for direction, access in _directed(reads, writes):
+            sheet.add_row(str(sql.id), jobs, direction, *_access_row(access), _first_line(sql.description))
+    for job in detail.jobs:
+        for direction, access in _directed(job.reads, job.writes):
+            title = _first_line(job.description or job.name)
+            sheet.add_row("", str(job.id), direction, *_access_row(access), title)
     return sheet
+
+
+def _directed(reads: list[Access], writes: list[Access]) -> list[tuple[str, Access]]:
+    return [*(("reads", access) for access in reads), *(("writes", access) for access in writes)]
 
 
 def _access_row(access: Access) -> tuple[str, ...]:
     rows, files = [f"{number:,}" if number >= 0 else "" for number in (access.rows, access.files)]
     return (
         access.what,
-        _first_line(access.where),
+        ", ".join(filter(None, (access.table, _first_line(access.where)))),
         rows,
         size(access.bytes) if access.bytes >= 0 else "",
         files,

@@ -173,11 +173,26 @@ class Executor(Totals, tag_field="kind", tag="executor"):
     reason: str = ""
 
 
+class Access(msgspec.Struct):
+    """A source or target of data: its format, its path, and its table in a catalog (`catalog.database.table`).
+
+    `node` is the plan's node. -1: there is no metric for it.
+    """
+
+    what: str
+    where: str = ""
+    node: str = ""
+    rows: int = -1
+    bytes: int = -1
+    files: int = -1
+    table: str = ""
+
+
 class Job(Totals, tag_field="kind", tag="job"):
     """A job. `status`: RUNNING, SUCCEEDED, FAILED, KILLED. `stages` are the stages it needs, `ran` those that ran for it.
 
     `skipped` are the others, once it has ended: their result was there, or it failed before them. `planned` is the number of
-    tasks of all stages that had not completed before it began.
+    tasks of all stages that had not completed before it began. `reads` and `writes` are those of its RDDs, not of its SQL.
     """
 
     id: int = 0
@@ -197,6 +212,8 @@ class Job(Totals, tag_field="kind", tag="job"):
     stages: list[int] = []
     ran: list[int] = []
     skipped: list[int] = []
+    reads: list[Access] = []
+    writes: list[Access] = []
     error: Error | None = None
 
 
@@ -260,17 +277,6 @@ class Stage(Totals, tag_field="kind", tag="stage"):
     def __post_init__(self) -> None:
         if self.job is not None and not self.jobs:  # as earlier versions stored it
             self.jobs = [self.job]
-
-
-class Access(msgspec.Struct):
-    """A source or target of data at the plan's `node`. -1: the node has no metric for it."""
-
-    what: str
-    where: str = ""
-    node: str = ""
-    rows: int = -1
-    bytes: int = -1
-    files: int = -1
 
 
 class Metric(msgspec.Struct):

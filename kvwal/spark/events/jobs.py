@@ -62,6 +62,29 @@ class Accumulable(EventStruct, rename=spark_names()):
     metadata: str | None = None
 
 
+class Scope(EventStruct):
+    """The operation of the program that made an RDD. `id` is that of the call, so two calls have two."""
+
+    id: str = ""
+    name: str = ""
+
+
+class StorageLevel(EventStruct, rename=spark_names()):
+    """Where an RDD is kept once it was computed: nowhere, if neither is set."""
+
+    use_disk: bool = False
+    use_memory: bool = False
+
+
+class RddInfo(EventStruct, rename=spark_names(rdd_id="RDD ID")):
+    """An RDD that a stage computes, or has from a cache. `scope` is JSON text."""
+
+    rdd_id: Int
+    name: str | None = None
+    scope: str | None = None
+    storage_level: StorageLevel = msgspec.field(default_factory=StorageLevel)
+
+
 class StageInfo(EventStruct, rename=spark_names(attempt="Stage Attempt ID", details="Details")):
     """One attempt of a stage. After the stage has ended it holds the result too."""
 
@@ -74,6 +97,7 @@ class StageInfo(EventStruct, rename=spark_names(attempt="Stage Attempt ID", deta
     completion_time: Int | None = None
     failure_reason: str | None = None
     accumulables: list[Accumulable] = msgspec.field(default_factory=list)
+    rdds: list[RddInfo] = msgspec.field(name="RDD Info", default_factory=list)
 
 
 class PlannedStage(EventStruct, rename=spark_names()):

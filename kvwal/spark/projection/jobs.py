@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from kvwal.spark import records as rec
 from kvwal.spark.events import jobs as events
 from kvwal.spark.events.tasks import TaskEnd
+from kvwal.spark.lineage import rdds
 from kvwal.spark.projection import sql, stopped, task_statistics
 from kvwal.spark.projection.state import Handler, ProjectionState, set_end
 from kvwal.spark.records import cut
@@ -84,8 +85,9 @@ def _stage_completed(state: ProjectionState, event: events.StageCompleted) -> No
     state.app_seen_at(stage.ended).stages_failed += stage.status == "FAILED"
     totals = {item.id: int(item.value) for item in info.accumulables if _is_plan_metric(item)}
     for number in stage.jobs:
-        job = state.job(number)
-        if job is not None and job.sql is not None:
+        job = state.edit_job(number)
+        rdds.add_accesses(job, stage, info)
+        if job.sql is not None:
             sql.set_metrics(state, job.sql, totals)
 
 
