@@ -62,13 +62,6 @@ class Accumulable(EventStruct, rename=spark_names()):
     metadata: str | None = None
 
 
-class Scope(EventStruct):
-    """The operation of the program that made an RDD. `id` is that of the call, so two calls have two."""
-
-    id: str = ""
-    name: str = ""
-
-
 class StorageLevel(EventStruct, rename=spark_names()):
     """Where an RDD is kept once it was computed: nowhere, if neither is set."""
 
@@ -77,7 +70,10 @@ class StorageLevel(EventStruct, rename=spark_names()):
 
 
 class RddInfo(EventStruct, rename=spark_names(rdd_id="RDD ID")):
-    """An RDD that a stage computes, or has from a cache. `scope` is JSON text."""
+    """An RDD that a stage computes, or has from a cache.
+
+    `scope` is the operation of the program that made it, as JSON text: RDDs of one call have the same.
+    """
 
     rdd_id: Int
     name: str | None = None

@@ -5,9 +5,9 @@ Spark names an RDD of files by its path. It does not say where an RDD is written
 
 from __future__ import annotations
 
-import msgspec
+import re
 
-from kvwal.spark.events.jobs import RddInfo, Scope, StageInfo
+from kvwal.spark.events.jobs import RddInfo, StageInfo
 from kvwal.spark.records import Access, Job, Stage, cut
 
 MAX_ACCESSES = 100
@@ -15,7 +15,7 @@ _SOURCES = frozenset((
     "textFile", "wholeTextFiles", "binaryFiles", "binaryRecords", "objectFile", "sequenceFile",
     "hadoopFile", "hadoopRDD", "newAPIHadoopFile", "newAPIHadoopRDD",
 ))  # fmt: skip
-_scope = msgspec.json.Decoder(Scope).decode
+_SCOPE = re.compile(r'\{"id":"[^"]*","name":"(?P<operation>[^"]*)"')
 
 
 def add_accesses(job: Job, stage: Stage, info: StageInfo) -> None:
@@ -24,22 +24,26 @@ def add_accesses(job: Job, stage: Stage, info: StageInfo) -> None:
     Rows and bytes are those of the stage. They are left out (-1) if several RDDs read files, or if one is cached: then the
     stage's input is of all of them.
     """
-    scopes = {rdd.rdd_id: _scope_of(rdd) for rdd in info.rdds}
-    places: dict[tuple[str, str], str] = {}
-    for rdd in sorted(info.rdds, key=lambda rdd: rdd.rdd_id):
-        scope = scopes[rdd.rdd_id]
-        if scope.name in _SOURCES:
-            places[scope.id, scope.name] = places.get((scope.id, scope.name)) or _place(rdd)
-    counted = len(places) == 1 and not any(
-        rdd.storage_level.use_memory or rdd.storage_level.use_disk for rdd in info.rdds
-    )
-    for (_, source), place in places.items():
-        _add(job.reads, source, place, (stage.input_rows, stage.input_bytes) if counted else (-1, -1))
+    calls = _calls(info.rdds)
+    cached = any(rdd.storage_level.use_memory or rdd.storage_level.use_disk for rdd in info.rdds)
+    counts = (stage.input_rows, stage.input_bytes) if len(calls) == 1 and not cached else (-1, -1)
+    for rdds in calls.values():
+        place = next(filter(None, map(_place, rdds)), "")
+        _add(job.reads, _operation(rdds[0]), place, counts)
     if job.sql is None and (stage.output_rows or stage.output_bytes):
-        last = max(scopes, default=-1)
-        operation = scopes[last].name if last in scopes else ""
+        last = max(info.rdds, key=lambda rdd: rdd.rdd_id, default=None)
+        operation = _operation(last) if last is not None else ""
         target = operation if operation.startswith("save") else "files"
         _add(job.writes, target, "", (stage.output_rows, stage.output_bytes))
+
+
+def _calls(rdds: list[RddInfo]) -> dict[str, list[RddInfo]]:
+    """The RDDs of files, by the call that made them, in the order in which the program made them."""
+    calls: dict[str, list[RddInfo]] = {}
+    for rdd in sorted(rdds, key=lambda rdd: rdd.rdd_id):
+        if rdd.scope and _operation(rdd) in _SOURCES:
+            calls.setdefault(rdd.scope, []).append(rdd)
+    return calls
 
 
 def _add(accesses: list[Access], what: str, where: str, counts: tuple[int, int]) -> None:
@@ -60,8 +64,7 @@ def _place(rdd: RddInfo) -> str:
     return "" if name.endswith("RDD") and "/" not in name else cut(name)
 
 
-def _scope_of(rdd: RddInfo) -> Scope:
-    try:
-        return _scope(rdd.scope) if rdd.scope else Scope()
-    except msgspec.DecodeError:
-        return Scope()
+def _operation(rdd: RddInfo) -> str:
+    """The name of the program's operation, as `textFile`; empty if it is not known."""
+    scope = _SCOPE.match(rdd.scope or "")
+    return scope["operation"] if scope else ""
