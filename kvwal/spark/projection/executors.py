@@ -63,7 +63,7 @@ def _removed(state: ProjectionState, event: events.ExecutorRemoved) -> None:
     app = state.app()
     if executor.added and not executor.removed:
         # An earlier version did not count the cores of the executors that it recorded.
-        _count_cores(app, -min(executor.cores, app.cores), event.timestamp)
+        _count_cores(app, -min(executor.cores, app.cores), min(event.timestamp, app.ended or event.timestamp))
     executor.removed, executor.reason = event.timestamp, cut(event.reason)
     state.app_seen_at(event.timestamp)
 

@@ -59,6 +59,10 @@ def test_a_running_application_counts_up_to_its_last_event() -> None:
     assert recorded(START, added("1", 2_000), memory("2", 6_000), gone("2", 6_500))[APP].core_ms == 2 * 4_500
 
 
+def test_an_executor_that_goes_after_the_end_counts_up_to_the_end() -> None:
+    assert recorded(START, added("1", 2_000), END, gone("1", 9_500))[APP].core_ms == 2 * 7_000
+
+
 def test_an_executor_that_registers_again_is_there_again() -> None:
     found = recorded(START, added("1", 2_000), gone("1", 3_000), added("1", 5_000, cores=3), END)
     executor = found["app/executor/000001"]
