@@ -49,7 +49,8 @@ class Driver:
             "User": context.sparkUser(),
             "App Attempt ID": self.identity.attempt or None,
         }
-        settings = dict(context.getConf().getAll())
+        # Spark adds this default, and no other, to the settings in its own event.
+        settings = {"spark.scheduler.mode": "FIFO"} | dict(context.getConf().getAll())
         # A later reader needs the redaction rules. They stand in the spool, which only this user can read, and are not stored.
         self._settings = Redaction(settings).settings(settings) | rules_of(settings)
 
