@@ -97,6 +97,10 @@ def _duration_ms(app: Application) -> int:
     return app.duration_ms if app.ended or not app.started else max(0, app.last_event - app.started)
 
 
+def _core_time(app: Application) -> str:
+    return f"{app.core_ms / 3_600_000:.2f} core-hours, " if app.core_ms else ""
+
+
 def _failed_jobs(count: int) -> str:
     return f" ({count:,} job{'' if count == 1 else 's'} failed)" if count else ""
 
@@ -131,7 +135,7 @@ def application_sheet(recorded: RecordedApplication) -> Sheet:
         "ran": f"{time_text(app.started)} for {duration_text(_duration_ms(app))}, by {app.user}, Spark {app.spark_version}",
         "jobs": f"{app.jobs:,} ({app.jobs_failed} failed), {app.stages:,} stages ({app.stages_failed} failed), "
         f"{app.tasks:,} tasks ({app.failed} failed), {app.sql:,} SQL executions",
-        "cost": f"{duration_text(app.run_ms)} in tasks, {duration_text(app.gc_ms)} in garbage collection, "
+        "cost": f"{_core_time(app)}{duration_text(app.run_ms)} in tasks, {duration_text(app.gc_ms)} in garbage collection, "
         f"{size(app.spill_disk_bytes)} spilled, {size(app.shuffle_write_bytes)} shuffled",
         "missing": " and ".join(
             part for part, count in ((f"{app.dropped:,} events that Spark dropped", app.dropped),
@@ -182,24 +186,31 @@ def _stage_row(stage: Stage) -> tuple[Cell, ...]:
 
 
 def reads_and_writes_sheet(detail: ApplicationDetail) -> Sheet:
-    """The tables and files that the SQL executions of one application read and wrote."""
+    """The tables and files that the SQL executions and the RDDs of one application read and wrote."""
     sheet = Sheet(_ACCESSES, "Read and written")
-    parents = {sql.root for sql in detail.sql if sql.root != sql.id}  # their parts have the counters
+    roots = {sql.root for sql in detail.sql if sql.root != sql.id}  # their parts have the counters
+    written = {sql.root for sql in detail.sql if sql.root != sql.id and sql.writes}
     for sql in detail.sql:
-        if sql.id in parents:
-            continue
-        jobs = ",".join(map(str, sql.jobs))
-        for direction, accesses in (("reads", sql.reads), ("writes", sql.writes)):
-            for access in accesses:
-                sheet.add_row(str(sql.id), jobs, direction, *_access_row(access), _first_line(sql.description))
+        jobs, reads = ",".join(map(str, sql.jobs)), [] if sql.id in roots else sql.reads
+        writes = [] if sql.id in roots & written else sql.writes
+        for direction, access in _directed(reads, writes):
+            sheet.add_row(str(sql.id), jobs, direction, *_access_row(access), _first_line(sql.description))
+    for job in detail.jobs:
+        for direction, access in _directed(job.reads, job.writes):
+            title = _first_line(job.description or job.name)
+            sheet.add_row("", str(job.id), direction, *_access_row(access), title)
     return sheet
+
+
+def _directed(reads: list[Access], writes: list[Access]) -> list[tuple[str, Access]]:
+    return [*(("reads", access) for access in reads), *(("writes", access) for access in writes)]
 
 
 def _access_row(access: Access) -> tuple[str, ...]:
     rows, files = [f"{number:,}" if number >= 0 else "" for number in (access.rows, access.files)]
     return (
         access.what,
-        _first_line(access.where),
+        ", ".join(filter(None, (access.table, _first_line(access.where)))),
         rows,
         size(access.bytes) if access.bytes >= 0 else "",
         files,
@@ -212,7 +223,7 @@ def batches_sheet(detail: ApplicationDetail) -> Sheet:
     for batch in detail.batches:
         offsets = ", ".join(f"{source['start'] or '-'} → {source['end']}" for source in batch.sources)
         sheet.add_row(
-            batch.name or batch.query, str(batch.batch), batch.at, duration_text(batch.duration_ms), f"{batch.input_rows:,}",
-            f"{batch.processed_rows_per_second:,.0f}", f"{batch.state_rows:,}", batch.watermark, offsets,
+            batch.name or batch.query, str(batch.batch), time_text(batch.at), duration_text(batch.duration_ms),
+            f"{batch.input_rows:,}", f"{batch.processed_rows_per_second:,.0f}", f"{batch.state_rows:,}", batch.watermark, offsets,
         )  # fmt: skip
     return sheet

@@ -49,7 +49,8 @@ class Driver:
             "User": context.sparkUser(),
             "App Attempt ID": self.identity.attempt or None,
         }
-        settings = dict(context.getConf().getAll())
+        # Spark adds this default, and no other, to the settings in its own event.
+        settings = {"spark.scheduler.mode": "FIFO"} | dict(context.getConf().getAll())
         # A later reader needs the redaction rules. They stand in the spool, which only this user can read, and are not stored.
         self._settings = Redaction(settings).settings(settings) | rules_of(settings)
 
@@ -71,23 +72,50 @@ class Driver:
             self._start_event,
             {"Event": "kvwal.Attached"},
             {"Event": "SparkListenerEnvironmentUpdate", "JVM Information": runtime, "Spark Properties": self._settings},
+            *(_call_jvm(self._profiles) or []),
             *(_call_jvm(self._executors) or []),
         ])  # fmt: skip
         self._context.listenerBus().addToEventLogQueue(listener)
         return Listener(log, self._context, listener)
 
-    def _executors(self) -> list[dict[str, Any]]:
-        """The events of the executors that are there already."""
-        executors = self._context.statusStore().executorList(True)
+    def _profiles(self) -> list[dict[str, Any]]:
+        """The events of the resource profiles that are there already."""
+        profiles = self._context.statusStore().resourceProfileInfo()
         return [
             {
-                "Event": "SparkListenerExecutorAdded",
-                "Timestamp": executor.addTime().getTime(),
-                "Executor ID": executor.id(),
-                "Executor Info": {"Host": executor.hostPort().rpartition(":")[0], "Total Cores": executor.totalCores()},
+                "Event": "SparkListenerResourceProfileAdded",
+                "Resource Profile Id": profile.id(),
+                "Executor Resource Requests": {"memory": {"Amount": memory.get().amount()}}
+                if memory.isDefined()
+                else {},
             }
-            for executor in map(executors.apply, range(executors.size()))
+            for profile in map(profiles.apply, range(profiles.size()))
+            for memory in [profile.executorResources().get("memory")]
         ]
+
+    def _executors(self) -> list[dict[str, Any]]:
+        """The events of the executors that are there already, and of the driver, which has no cores unless it is an executor."""
+        executors = self._context.statusStore().executorList(True)
+        return [event for executor in map(executors.apply, range(executors.size())) for event in _presence_of(executor)]
+
+
+def _presence_of(executor: Any) -> list[dict[str, Any]]:
+    """The events with which an executor appeared, from Spark's summary of it."""
+    added, host = executor.addTime().getTime(), executor.hostPort().rpartition(":")[0]
+    memory = {
+        "Event": "SparkListenerBlockManagerAdded",
+        "Block Manager ID": {"Executor ID": executor.id(), "Host": host},
+        "Timestamp": added,
+        "Maximum Memory": executor.maxMemory(),
+    }
+    info = {"Host": host, "Total Cores": executor.totalCores(), "Resource Profile Id": executor.resourceProfileId()}
+    start = {
+        "Event": "SparkListenerExecutorAdded",
+        "Timestamp": added,
+        "Executor ID": executor.id(),
+        "Executor Info": info,
+    }
+    return [start, memory] if executor.totalCores() else [memory]
 
 
 def no_driver() -> ConfigError:

@@ -167,7 +167,9 @@ def _failures_of(records: Mapping[str, object], application: RecordedApplication
         yield RecordedFailure(prefix, app, "application", app.ended or app.last_event, app.name, error)
     reported_jobs = set()
     if app.sql_failed:
-        failed = [sql for sql in of_kind(records, prefix, "sql", Sql) if sql.error is not None]
+        failed = [
+            sql for sql in of_kind(records, prefix, "sql", Sql) if sql.error is not None and sql.status != "KILLED"
+        ]
         roots = {sql.root for sql in failed if sql.root != sql.id}
         for sql in failed:
             if (
@@ -181,7 +183,7 @@ def _failures_of(records: Mapping[str, object], application: RecordedApplication
                 yield RecordedFailure(prefix, app, f"sql {sql.id}", sql.ended, sql.description, error)
     if app.jobs_failed:
         for job in of_kind(records, prefix, "job", Job):
-            if job.error is not None and job.id not in reported_jobs:
+            if job.error is not None and job.status != "KILLED" and job.id not in reported_jobs:
                 yield RecordedFailure(prefix, app, f"job {job.id}", job.ended, job.description or job.name, job.error)
     for stream in of_kind(records, prefix, "stream", Stream):
         if stream.error is not None:

@@ -20,6 +20,7 @@ from urllib.parse import quote
 import msgspec
 
 from kvwal.spark.redaction import redacted
+from kvwal.spark.versions import current
 
 MAX_MESSAGE = 4_000
 MAX_STACK = 8_000
@@ -114,7 +115,9 @@ class Application(Totals, tag_field="kind", tag="app"):
     `status`: RUNNING, SUCCEEDED, FAILED, KILLED (its driver was killed or interrupted), or DETACHED (the recorder was closed
     before the application ended). `status_from` says whose word that is: `python` (a recorder saw how the driver's Python
     ended: see `endings`) or `spark` (an event log: SUCCEEDED says only that Spark stopped in order). `error` is the Python
-    exception that ended it, `last_event` the time of its latest event.
+    exception that ended it, `last_event` the time of its latest event. `cores` are those of the executors that are there, or
+    were at its end, and `core_ms` is the sum over all executors of cores times the time that the executor was there. A reader
+    that goes on needs `core_offset_ms`: the sum over executors of cores times `added`, less that of cores times `removed`.
     """
 
     id: str = ""
@@ -136,32 +139,60 @@ class Application(Totals, tag_field="kind", tag="app"):
     stages_failed: int = 0
     sql: int = 0
     sql_failed: int = 0
+    cores: int = 0
+    core_ms: int = 0
+    core_offset_ms: int = 0
     damaged: int = 0
     dropped: int = 0
 
 
 class Environment(msgspec.Struct, kw_only=True, tag_field="kind", tag="env"):
-    """The settings of an application. Values that look like secrets are redacted."""
+    """The settings of an application. Values that look like secrets are redacted.
+
+    `executor_memory_bytes` is the heap of an executor, by the number of its resource profile.
+    """
 
     jvm: dict[str, str] = {}
     spark: dict[str, str] = {}
+    executor_memory_bytes: dict[str, int] = {}
 
 
 class Executor(Totals, tag_field="kind", tag="executor"):
-    """A process that ran tasks. `removed` is 0 until it leaves."""
+    """A process that runs tasks, or the driver. `removed` is 0 until it leaves.
+
+    `memory_bytes` is its heap as it was asked for, `storage_bytes` the part of its memory that Spark has for blocks.
+    """
 
     id: str = ""
     host: str = ""
     cores: int = 0
+    memory_bytes: int = 0
+    storage_bytes: int = 0
     added: int = 0
     removed: int = 0
     reason: str = ""
 
 
+class Access(msgspec.Struct):
+    """A source or target of data: its format, its path, and its table in a catalog (`catalog.database.table`).
+
+    `node` is the plan's node. -1: there is no metric for it.
+    """
+
+    what: str
+    where: str = ""
+    node: str = ""
+    rows: int = -1
+    bytes: int = -1
+    files: int = -1
+    table: str = ""
+
+
 class Job(Totals, tag_field="kind", tag="job"):
     """A job. `status`: RUNNING, SUCCEEDED, FAILED, KILLED. `stages` are the stages it needs, `ran` those that ran for it.
 
-    The other stages were skipped, because their result was there. `planned` is the number of tasks of all stages it needs.
+    `skipped` are the others, once it has ended: their result was there, or it failed before them. `planned` is the number of
+    tasks of all stages that had not completed before it began. `reads` and `writes` are those of its RDDs, not of its SQL.
     """
 
     id: int = 0
@@ -180,6 +211,9 @@ class Job(Totals, tag_field="kind", tag="job"):
     planned: int = 0
     stages: list[int] = []
     ran: list[int] = []
+    skipped: list[int] = []
+    reads: list[Access] = []
+    writes: list[Access] = []
     error: Error | None = None
 
 
@@ -245,17 +279,6 @@ class Stage(Totals, tag_field="kind", tag="stage"):
             self.jobs = [self.job]
 
 
-class Access(msgspec.Struct):
-    """A source or target of data at the plan's `node`. -1: the node has no metric for it."""
-
-    what: str
-    where: str = ""
-    node: str = ""
-    rows: int = -1
-    bytes: int = -1
-    files: int = -1
-
-
 class Metric(msgspec.Struct):
     """A metric of a plan's node (its number in the plan, and its name). `value` is None until Spark reports one."""
 
@@ -291,18 +314,22 @@ class Sql(msgspec.Struct, kw_only=True, tag_field="kind", tag="sql"):
 
 
 class Stream(msgspec.Struct, kw_only=True, tag_field="kind", tag="stream"):
-    """A streaming query. `status`: RUNNING, SUCCEEDED (stopped), FAILED. Sums are over the batches recorded."""
+    """A streaming query. `status`: RUNNING, SUCCEEDED (stopped), FAILED. Sums are over the batches recorded.
+
+    `broken_sql` are the SQL executions of its last batch that ended with an error: a reader that goes on needs them when it ends.
+    """
 
     id: str = ""
     run: str = ""
     name: str = ""
     status: str = "RUNNING"
-    started: str = ""
+    started: int = 0
     last_batch: int = -1
     batches: int = 0
     input_rows: int = 0
     watermark: str = ""
     error: Error | None = None
+    broken_sql: list[int] = []
 
 
 class Batch(msgspec.Struct, kw_only=True, tag_field="kind", tag="batch"):
@@ -312,7 +339,7 @@ class Batch(msgspec.Struct, kw_only=True, tag_field="kind", tag="batch"):
     run: str = ""
     name: str = ""
     batch: int = 0
-    at: str = ""
+    at: int = 0
     duration_ms: int = 0
     steps_ms: dict[str, int] = {}
     input_rows: int = 0
@@ -369,6 +396,6 @@ def to_value(record: Record) -> dict[str, Any]:
 
 
 def from_value(value: Any) -> Record:
-    """The record of a stored object. Raises `msgspec.ValidationError` on anything else."""
-    record: Record = msgspec.convert(value, Record)
+    """The record of a stored object, of any version. Raises `msgspec.ValidationError` on anything else."""
+    record: Record = msgspec.convert(current(value), Record)
     return record

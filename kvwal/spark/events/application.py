@@ -58,11 +58,27 @@ class EnvironmentUpdate(EventStruct, rename=spark_names(jvm="JVM Information")):
     spark_properties: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class ExecutorInfo(EventStruct, rename=spark_names()):
-    """Host and cores of an executor."""
+class ResourceRequest(EventStruct, rename=spark_names()):
+    """The amount of one resource. Spark counts memory in MiB."""
+
+    amount: Int = 0
+
+
+class ResourceProfileAdded(
+    EventStruct, rename=spark_names(profile="Resource Profile Id", executor="Executor Resource Requests")
+):
+    """The resources that executors of a profile have, by name. Profile 0 is that of the settings."""
+
+    profile: Int
+    executor: dict[str, ResourceRequest] = msgspec.field(default_factory=dict)
+
+
+class ExecutorInfo(EventStruct, rename=spark_names(profile="Resource Profile Id")):
+    """Host and cores of an executor, and its resource profile."""
 
     host: str = ""
     total_cores: Int = 0
+    profile: Int = 0
 
 
 class ExecutorAdded(EventStruct, rename=spark_names()):
@@ -79,3 +95,18 @@ class ExecutorRemoved(EventStruct, rename=spark_names(reason="Removed Reason")):
     timestamp: Int
     executor_id: str
     reason: str = ""
+
+
+class BlockManagerId(EventStruct, rename=spark_names()):
+    """The executor of a block manager, and its host."""
+
+    executor_id: str
+    host: str = ""
+
+
+class BlockManagerAdded(EventStruct, rename=spark_names(block_manager="Block Manager ID")):
+    """An executor, or the driver, has memory for blocks: `maximum_memory` bytes, on its heap and off it."""
+
+    block_manager: BlockManagerId
+    timestamp: Int
+    maximum_memory: Int = 0

@@ -62,6 +62,25 @@ class Accumulable(EventStruct, rename=spark_names()):
     metadata: str | None = None
 
 
+class StorageLevel(EventStruct, rename=spark_names()):
+    """Where an RDD is kept once it was computed: nowhere, if neither is set."""
+
+    use_disk: bool = False
+    use_memory: bool = False
+
+
+class RddInfo(EventStruct, rename=spark_names(rdd_id="RDD ID")):
+    """An RDD that a stage computes, or has from a cache.
+
+    `scope` is the operation of the program that made it, as JSON text: RDDs of one call have the same.
+    """
+
+    rdd_id: Int
+    name: str | None = None
+    scope: str | None = None
+    storage_level: StorageLevel = msgspec.field(default_factory=StorageLevel)
+
+
 class StageInfo(EventStruct, rename=spark_names(attempt="Stage Attempt ID", details="Details")):
     """One attempt of a stage. After the stage has ended it holds the result too."""
 
@@ -74,14 +93,19 @@ class StageInfo(EventStruct, rename=spark_names(attempt="Stage Attempt ID", deta
     completion_time: Int | None = None
     failure_reason: str | None = None
     accumulables: list[Accumulable] = msgspec.field(default_factory=list)
+    rdds: list[RddInfo] = msgspec.field(name="RDD Info", default_factory=list)
 
 
 class PlannedStage(EventStruct, rename=spark_names()):
-    """Id, name and number of tasks of a stage, as the start of its job lists it."""
+    """Id, name and number of tasks of a stage, as the start of its job lists it.
+
+    `completion_time` is missing where the stage has not ended, in an earlier job.
+    """
 
     stage_id: Int
     stage_name: str = ""
     number_of_tasks: Int = 0
+    completion_time: Int | None = None
 
 
 class JobStart(EventStruct, rename=spark_names(stage_ids="Stage IDs")):

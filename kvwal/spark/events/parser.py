@@ -15,11 +15,13 @@ from kvwal.spark.events.application import (
     ApplicationEnd,
     ApplicationStart,
     Attached,
+    BlockManagerAdded,
     Detached,
     EnvironmentUpdate,
     ExecutorAdded,
     ExecutorRemoved,
     LogStart,
+    ResourceProfileAdded,
 )
 from kvwal.spark.events.jobs import JobEnd, JobStart, StageCompleted, StageSubmitted
 from kvwal.spark.events.sql import SqlDriverMetrics, SqlEnd, SqlMetricsAdded, SqlPlanUpdate, SqlStart
@@ -36,7 +38,8 @@ class DamagedLine(KvwalError):
 
 
 Event = (
-    LogStart | ApplicationStart | ApplicationEnd | Attached | Detached | EnvironmentUpdate | ExecutorAdded | ExecutorRemoved
+    LogStart | ApplicationStart | ApplicationEnd | Attached | Detached | EnvironmentUpdate
+    | ResourceProfileAdded | ExecutorAdded | BlockManagerAdded | ExecutorRemoved
     | JobStart | JobEnd | StageSubmitted | StageCompleted | TaskEnd
     | SqlStart | SqlPlanUpdate | SqlMetricsAdded | SqlDriverMetrics | SqlEnd
     | StreamStarted | StreamProgress | StreamTerminated
@@ -49,7 +52,9 @@ _TYPES: dict[str, type[Any]] = {
     "kvwal.Attached": Attached,
     "kvwal.Detached": Detached,
     "SparkListenerEnvironmentUpdate": EnvironmentUpdate,
+    "SparkListenerResourceProfileAdded": ResourceProfileAdded,
     "SparkListenerExecutorAdded": ExecutorAdded,
+    "SparkListenerBlockManagerAdded": BlockManagerAdded,
     "SparkListenerExecutorRemoved": ExecutorRemoved,
     "SparkListenerJobStart": JobStart,
     "SparkListenerJobEnd": JobEnd,
@@ -71,8 +76,8 @@ _DECODE = {name.encode(): msgspec.json.Decoder(event_type).decode for name, even
 _SKIPPED = frozenset(
     b"SparkListener" + name
     for name in (
-        b"TaskStart", b"TaskGettingResult", b"BlockUpdated", b"BlockManagerAdded", b"BlockManagerRemoved", b"UnpersistRDD",
-        b"ExecutorMetricsUpdate", b"StageExecutorMetrics", b"ResourceProfileAdded", b"SpeculativeTaskSubmitted",
+        b"TaskStart", b"TaskGettingResult", b"BlockUpdated", b"BlockManagerRemoved", b"UnpersistRDD",
+        b"ExecutorMetricsUpdate", b"StageExecutorMetrics", b"SpeculativeTaskSubmitted",
     )
 )  # fmt: skip
 

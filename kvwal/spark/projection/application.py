@@ -1,4 +1,4 @@
-"""Events of an application, its settings and its executors, applied to the records."""
+"""Events of an application and its settings, applied to the records."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from itertools import count
 
 from kvwal.spark import records as rec
 from kvwal.spark.events import application as events
+from kvwal.spark.projection import executors
 from kvwal.spark.projection.state import Handler, ProjectionState, set_end
 from kvwal.spark.records import cut
 from kvwal.spark.redaction import Redaction
@@ -94,17 +95,7 @@ def _environment(state: ProjectionState, event: events.EnvironmentUpdate) -> Non
         {name: cut(value) for name, value in state.redaction.settings(settings).items()}
         for settings in (event.jvm, event.spark_properties)
     )
-
-
-def _executor_added(state: ProjectionState, event: events.ExecutorAdded) -> None:
-    executor, info = state.edit_executor(event.executor_id), event.executor_info
-    executor.added, executor.host, executor.cores = event.timestamp, info.host, info.total_cores
-
-
-def _executor_removed(state: ProjectionState, event: events.ExecutorRemoved) -> None:
-    executor = state.edit_executor(event.executor_id)
-    executor.removed, executor.reason = event.timestamp, cut(event.reason)
-    state.app_seen_at(event.timestamp)
+    executors.set_driver_memory(state, environment)
 
 
 HANDLERS: dict[type, Handler] = {
@@ -114,6 +105,4 @@ HANDLERS: dict[type, Handler] = {
     events.Attached: _attached,
     events.Detached: _detached,
     events.EnvironmentUpdate: _environment,
-    events.ExecutorAdded: _executor_added,
-    events.ExecutorRemoved: _executor_removed,
 }

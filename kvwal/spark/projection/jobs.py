@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kvwal.spark import records as rec
 from kvwal.spark.events import jobs as events
 from kvwal.spark.events.tasks import TaskEnd
-from kvwal.spark.projection import sql, task_statistics
+from kvwal.spark.lineage import rdds
+from kvwal.spark.projection import sql, stopped, task_statistics
 from kvwal.spark.projection.state import Handler, ProjectionState, set_end
 from kvwal.spark.records import cut
 
@@ -31,13 +34,13 @@ def _job_end(state: ProjectionState, event: events.JobEnd) -> None:
     if job.status != "RUNNING":
         return
     job.id = event.job_id
-    failed = event.job_result.result != "JobSucceeded"
-    job.status = "FAILED" if failed else "SUCCEEDED"
-    job.error = _job_error(event.job_result) if failed else None
+    job.error = _job_error(event.job_result) if event.job_result.result != "JobSucceeded" else None
+    job.status = _end_status([job], job.error)
+    job.skipped = [stage for stage in job.stages if stage not in job.ran]
     set_end(job, event.completion_time)
     app = state.app_seen_at(job.ended)
     app.jobs += not job.started  # the job began before the recorder listened
-    app.jobs_failed += failed
+    app.jobs_failed += job.status == "FAILED"
     if job.id in state.position.running:
         state.position.running.remove(job.id)
         state.assign_stages()
@@ -75,15 +78,24 @@ def _stage_completed(state: ProjectionState, event: events.StageCompleted) -> No
     stage = _begun_stage(state, info)
     if stage.status != "RUNNING":
         return
-    stage.status = "SUCCEEDED" if info.failure_reason is None else "FAILED"
+    _add_jobs(state, stage)
     stage.error = None if info.failure_reason is None else rec.Error(cut(info.failure_reason, rec.MAX_MESSAGE))
+    stage.status = _end_status(map(state.job, stage.jobs), stage.error)
     set_end(stage, info.completion_time or 0)
     state.app_seen_at(stage.ended).stages_failed += stage.status == "FAILED"
     totals = {item.id: int(item.value) for item in info.accumulables if _is_plan_metric(item)}
     for number in stage.jobs:
-        job = state.job(number)
-        if job is not None and job.sql is not None:
+        job = state.edit_job(number)
+        rdds.add_accesses(job, stage, info)
+        if job.sql is not None:
             sql.set_metrics(state, job.sql, totals)
+
+
+def _end_status(jobs: Iterable[rec.Job | None], error: rec.Error | None) -> str:
+    """The status at the end of a job, or of a stage of these jobs."""
+    if error is None:
+        return "SUCCEEDED"
+    return "KILLED" if stopped.is_stopped(jobs, error.message) else "FAILED"
 
 
 def _task_end(state: ProjectionState, event: TaskEnd) -> None:
@@ -129,7 +141,7 @@ def _new_job(event: events.JobStart) -> rec.Job:
         stream=cut(properties.query),
         batch=int(properties.batch) if properties.batch.isdecimal() else None,
         started=event.submission_time,
-        planned=sum(stage.number_of_tasks for stage in event.stage_infos),
+        planned=sum(stage.number_of_tasks for stage in event.stage_infos if stage.completion_time is None),
         stages=event.stage_ids,
     )
 

@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from kvwal.spark.events.sql import PlanMetric, PlanNode
-from kvwal.spark.records import Access, Metric, Sql, cut
+from kvwal.spark.lineage import plan_nodes
+from kvwal.spark.records import Metric, Sql, cut
 
 MAX_METRICS = 600
 MAX_ACCESSES = 100
-
-_READ_NODES = (
-    "Scan ",
-    "BatchScan",
-    "FileScan",
-    "MicroBatchScan",
-    "ContinuousScan",
-    "InMemoryTableScan",
-    "LocalTableScan",
-)
-_WRITE_NODES = (
-    "AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic", "WriteToDataSourceV2", "WriteToContinuousDataSource",
-    "CreateTableAsSelect", "ReplaceTableAsSelect", "AtomicCreateTableAsSelect", "AtomicReplaceTableAsSelect",
-)  # fmt: skip
-_WRITING_COMMAND = re.compile(r"(?:Insert|Save|Write|AsSelect|Append|Merge|Copy)")
-_INSERT = re.compile(
-    r"Execute InsertIntoHadoopFsRelationCommand (?P<path>.*?), (?:false|true)\b(?P<rest>.*)", re.DOTALL
-)
-_FORMAT = re.compile(r", (?P<format>[A-Za-z][\w.]*), \[")
-_BRACKETED = re.compile(r"\[(.*)\]", re.DOTALL)
 
 # The metrics that count an access, by name: the first that the node has is taken.
 ROWS = ("number of output rows",)
@@ -40,11 +20,29 @@ FILES = ("number of files read", "number of written files")
 def set_plan(sql: Sql, plan: PlanNode, text: str) -> None:
     """Replace the plan of the record. A metric that both plans have keeps its value."""
     counted = {metric.id: metric.value for metric in sql.metrics}
-    nodes = list(_walk(plan))
+    nodes = list(_distinct(_walk(plan)))
     sql.plan = text
     sql.metrics = [metric for label, node in nodes for metric in _metrics(label, node.metrics, counted)][:MAX_METRICS]
-    sql.reads = [_read(label, node) for label, node in nodes if node.node_name.startswith(_READ_NODES)][:MAX_ACCESSES]
-    sql.writes = [_write(label, node) for label, node in nodes if _is_write(node.node_name)][:MAX_ACCESSES]
+    sql.reads = [plan_nodes.read_access(label, node) for label, node in nodes if _is_source(node)][:MAX_ACCESSES]
+    sql.writes = [
+        plan_nodes.write_access(label, node, text) for label, node in nodes if plan_nodes.is_write(node.node_name)
+    ][:MAX_ACCESSES]
+
+
+def share_table(root: Sql, part: Sql) -> bool:
+    """Let an execution and a part of it name the table that both write. True if the name at the root has changed.
+
+    `CREATE TABLE … AS SELECT` names the table, and a part of it names the path. `saveAsTable` names the table by its last name
+    only, and a part of it by its whole name.
+    """
+    if len(root.writes) != 1 or len(part.writes) != 1:
+        return False
+    whole, own = root.writes[0], part.writes[0]
+    if own.table.endswith(f".{whole.table}") and whole.table:
+        whole.table = own.table
+        return True
+    own.table = own.table or whole.table
+    return False
 
 
 def add_metrics(sql: Sql, metrics: list[PlanMetric]) -> None:
@@ -90,6 +88,24 @@ def _walk(plan: PlanNode) -> Iterator[tuple[str, PlanNode]]:
         pending.extend(reversed(node.children))
 
 
+def _distinct(nodes: Iterable[tuple[str, PlanNode]]) -> Iterator[tuple[str, PlanNode]]:
+    """The nodes without those that stand for a node that was there before: a cached plan that is used twice has each node twice.
+
+    Two nodes are the same if they have the same metrics. A node without metrics is like no other.
+    """
+    seen: set[tuple[int, ...]] = set()
+    for label, node in nodes:
+        counters = tuple(metric.accumulator_id for metric in node.metrics)
+        if not counters or counters not in seen:
+            seen.add(counters)
+            yield label, node
+
+
+def _is_source(node: PlanNode) -> bool:
+    """Whether a node reads data. The scan of a cached plan does not: the nodes beneath it do."""
+    return plan_nodes.is_read(node.node_name) and not (node.node_name.startswith(plan_nodes.CACHED) and node.children)
+
+
 def _metrics(label: str, metrics: list[PlanMetric], counted: Mapping[int, int | None]) -> list[Metric]:
     """The metrics of a node, without averages: the total of averages has no meaning."""
     return [
@@ -97,23 +113,3 @@ def _metrics(label: str, metrics: list[PlanMetric], counted: Mapping[int, int | 
         for metric in sorted(metrics, key=lambda metric: metric.accumulator_id)
         if metric.metric_type != "average"
     ]
-
-
-def _read(label: str, node: PlanNode) -> Access:
-    name = node.node_name.strip()
-    location = _BRACKETED.search(node.metadata.get("Location", ""))
-    if location:
-        return Access(name.removeprefix("Scan ").split(" ")[0] or name, cut(location[1]), label)
-    return Access(name, cut(node.simple_string), label)
-
-
-def _is_write(name: str) -> bool:
-    return name.startswith(_WRITE_NODES) or (name.startswith("Execute ") and bool(_WRITING_COMMAND.search(name)))
-
-
-def _write(label: str, node: PlanNode) -> Access:
-    insert = _INSERT.match(node.simple_string)
-    if insert is None:
-        return Access(node.node_name.removeprefix("Execute ").strip(), cut(node.simple_string), label)
-    form = _FORMAT.search(insert["rest"])
-    return Access(form["format"].lower() if form else "files", cut(insert["path"]), label)

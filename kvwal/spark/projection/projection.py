@@ -13,12 +13,12 @@ from typing import Any
 from kvwal.spark import records as rec
 from kvwal.spark.events.parser import Event
 from kvwal.spark.events.tasks import TaskEnd
-from kvwal.spark.projection import application, jobs, sql, streaming
+from kvwal.spark.projection import application, executors, jobs, sql, streaming
 from kvwal.spark.projection.state import Handler, ProjectionState
 from kvwal.spark.redaction import Redaction, applied
 
 _HANDLERS: dict[type, Handler] = {
-    **application.HANDLERS, **jobs.HANDLERS, **sql.HANDLERS, **streaming.HANDLERS
+    **application.HANDLERS, **executors.HANDLERS, **jobs.HANDLERS, **sql.HANDLERS, **streaming.HANDLERS
 }  # fmt: skip
 
 

@@ -69,6 +69,8 @@ class RecordCache:
                 task_statistics.summarise(record)
             elif isinstance(record, rec.Sql):
                 plans.total_accesses(record)
+            elif isinstance(record, rec.Application):
+                record.core_ms = record.cores * (record.ended or record.last_event) - record.core_offset_ms
         self._changed.clear()
         self.pending = 0
         for key in list(self._records)[: max(0, len(self._records) - MAX_CACHED)]:
@@ -84,5 +86,6 @@ def _approximate_size(record: rec.Record) -> int:
         failures = sum(len(failure.stack) + len(failure.message) + 200 for failure in record.failures)
         return 2_000 + 12 * len(record.buckets) + 30 * (len(record.seen) + len(record.resubmitted)) + failures
     if isinstance(record, rec.Job):
-        return 2_000 + 8 * (len(record.stages) + len(record.ran)) + (rec.MAX_STACK if record.error else 0)
+        numbers, accesses = len(record.stages) + len(record.ran), len(record.reads) + len(record.writes)
+        return 2_000 + 8 * numbers + 200 * accesses + (rec.MAX_STACK if record.error else 0)
     return 2_000

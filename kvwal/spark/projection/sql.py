@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from kvwal.spark import records as rec
 from kvwal.spark.events import sql as events
-from kvwal.spark.projection import plans
+from kvwal.spark.projection import plans, stopped
 from kvwal.spark.projection.state import Handler, ProjectionState, set_end
 from kvwal.spark.records import cut
 
@@ -34,15 +34,22 @@ def _start(state: ProjectionState, event: events.SqlStart) -> None:
     if state.sql(event.execution_id) is not None:
         return
     sql = state.cache.add(rec.sql_key(state.prefix, event.execution_id), _new_sql(event))
-    plans.set_plan(sql, event.spark_plan_info, cut(event.physical_plan_description, rec.MAX_PLAN))
+    _set_plan(state, sql, event)
     state.position.running_sql.append(sql.id)
     state.app_seen_at(event.time).sql += 1
+
+
+def _set_plan(state: ProjectionState, sql: rec.Sql, event: events.SqlStart | events.SqlPlanUpdate) -> None:
+    plans.set_plan(sql, event.spark_plan_info, cut(event.physical_plan_description, rec.MAX_PLAN))
+    root = state.sql(sql.root) if sql.root != sql.id else None
+    if root is not None and plans.share_table(root, sql):
+        state.touch_sql(root.id)
 
 
 def _plan_update(state: ProjectionState, event: events.SqlPlanUpdate) -> None:
     sql = state.sql(event.execution_id)
     if sql is not None and sql.status == "RUNNING":
-        plans.set_plan(sql, event.spark_plan_info, cut(event.physical_plan_description, rec.MAX_PLAN))
+        _set_plan(state, sql, event)
         state.touch_sql(sql.id)
 
 
@@ -75,6 +82,8 @@ def _end(state: ProjectionState, event: events.SqlEnd) -> None:
         sql.plan, sql.metrics = "", []
     state.touch_sql(sql.id)
     state.app_seen_at(event.time).sql_failed += sql.status == "FAILED"
+    if sql.stream and sql.error:
+        stopped.note_error(state, sql)
 
 
 HANDLERS: dict[type, Handler] = {

@@ -9,7 +9,9 @@ import msgspec
 from kvwal.spark import records as rec
 from kvwal.spark.events import streaming as events
 from kvwal.spark.projection.state import Handler, ProjectionState
+from kvwal.spark.projection.stopped import record_stop
 from kvwal.spark.records import cut
+from kvwal.spark.versions import unix_ms
 
 MAX_OFFSET = 20_000
 
@@ -24,7 +26,7 @@ def _started(state: ProjectionState, event: events.StreamStarted) -> None:
     stream = _stream(state, event.id)
     if stream.run != event.run_id:
         stream.run, stream.name, stream.status, stream.error = event.run_id, cut(event.name), "RUNNING", None
-        stream.started = event.timestamp
+        stream.started, stream.broken_sql = unix_ms(event.timestamp), []
 
 
 def _progress(state: ProjectionState, event: events.StreamProgress) -> None:
@@ -48,6 +50,9 @@ def _terminated(state: ProjectionState, event: events.StreamTerminated) -> None:
     if event.exception:
         message, _, stack = event.exception.partition("\n")
         stream.error = rec.Error(cut(message, rec.MAX_MESSAGE), cut(stack, rec.MAX_STACK))
+    else:
+        record_stop(state, stream)
+    stream.broken_sql = []
 
 
 HANDLERS: dict[type, Handler] = {
@@ -64,7 +69,7 @@ def _new_batch(progress: events.QueryProgress) -> rec.Batch:
         run=progress.run_id,
         name=cut(progress.name),
         batch=progress.batch_id,
-        at=progress.timestamp,
+        at=unix_ms(progress.timestamp),
         duration_ms=progress.batch_duration,
         steps_ms=progress.duration_ms,
         input_rows=sum(source.num_input_rows for source in sources),

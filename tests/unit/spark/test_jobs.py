@@ -80,3 +80,15 @@ def test_a_metric_that_the_driver_counts_for_each_partition_is_their_sum() -> No
     )
     found = recorded(SqlStart(1, spark_plan_info=plan), SqlDriverMetrics(1, [(5, 100), (6, 1), (5, 20), (5, 3)]))
     assert [metric.value for metric in found["app/sql/0000000001"].metrics] == [123, 1]
+
+
+def test_a_stage_that_an_earlier_job_completed_is_skipped_and_not_planned() -> None:
+    stages = [
+        events.PlannedStage(stage_id=0, number_of_tasks=5, completion_time=1),
+        events.PlannedStage(stage_id=1, number_of_tasks=3),
+    ]
+    info = events.StageInfo(stage_id=1, submission_time=2, completion_time=3)
+    start = events.JobStart(job_id=0, submission_time=1, stage_ids=[0, 1], stage_infos=stages)
+    ended = [events.StageCompleted(info), events.JobEnd(0, events.JobResult("JobSucceeded"), 4)]
+    job = recorded(start, events.StageSubmitted(info), *ended)["app/job/0000000000"]
+    assert (job.planned, job.ran, job.skipped) == (3, [1], [0])

@@ -1,0 +1,259 @@
+"""Every number recorded is Spark's own: all rows and all fields of Spark's REST API, beside the records of the event log.
+
+Three applications are recorded live, and by their event logs: files, a cache, retries and failures; streams; two executors, with
+a speculative copy and an executor that is lost. `tests.support.rest_fields` says which field is compared with what.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import kvwal
+from kvwal.spark import record_event_logs
+from kvwal.spark import records as rec
+from tests.support import rest_fields as rest
+from tests.support.spark import environment
+
+ROOT = Path(__file__).resolve().parent.parent.parent.parent
+APPLICATIONS = ("cluster", "streaming", "batch")
+NO_VALUE = ("0", "0 ms", "0.0 B", "")
+"""A metric that no task has counted has no event; the REST API of a running application shows it as 0."""
+
+
+class Ran(NamedTuple):
+    """An application that has ended: its folder, its records from the event log, and those of the live recorder."""
+
+    folder: Path
+    prefix: str
+    log: dict[str, Any]
+    live: dict[str, Any]
+
+    def answer(self, name: str) -> Any:
+        """An answer of the REST API, asked when all jobs had ended."""
+        return json.loads((self.folder / f"{name}.json").read_text())
+
+    def told(self) -> rest.Told:
+        """The records of the event log."""
+        return {key: rec.from_value(value) for key, value in self.log.items()}
+
+
+def run(name: str, place: Path) -> Ran:
+    """The application, run in a process of its own."""
+    folder = place / "out"
+    driver = subprocess.run(
+        [sys.executable, "-m", "tests.support.programs.truth", name, str(folder)],
+        env=environment(ROOT), check=False, capture_output=True, cwd=place,
+    )  # fmt: skip
+    assert driver.returncode == 0, driver.stderr.decode()[-4_000:]
+    return read(folder, place / "by-log")
+
+
+def read(folder: Path, root: Path) -> Ran:
+    """The application that ran with this folder, its event log read into `root`."""
+    with kvwal.open(root, archive=None, flush="os") as store:
+        record_event_logs(store, [folder / "logs"])
+        log = dict(store.map("spark").items())
+    with kvwal.open(folder / "root", read_only=True) as store:
+        live = dict(store.map("spark").items())
+    return Ran(folder, json.loads((folder / "app.json").read_text())["id"], log, live)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_every_number_is_sparks_own(name: str, tmp_path: Path) -> None:
+    ran = run(name, tmp_path)
+    for compare in (
+        compare_jobs, compare_stages, compare_skipped_stages, compare_durations_of_tasks, compare_executors, compare_sql,
+        compare_application, compare_settings, compare_batches, compare_live_and_log,
+    ):  # fmt: skip
+        compare(ran)
+
+
+def spark_value(field: str, value: Any) -> Any:
+    """A field of the REST API in the form of a record."""
+    if field.endswith("Time") and isinstance(value, str):
+        return rest.moment(value)
+    if field == "executorCpuTime":
+        return pytest.approx(value / 1e6, abs=0.01)
+    if field in ("stageIds", "jobTags", "successJobIds", "failedJobIds"):
+        return sorted(value)
+    if field == "nodes":
+        return counted(rest.rest_metrics(value))
+    if field == "description":
+        return value.partition("\nid = ")[0]  # a batch of a stream has the name of its query
+    if field in ("errorMessage", "failureReason"):
+        return rec.cut(value, rec.MAX_MESSAGE) or None
+    return rec.cut(value, rec.MAX_PLAN) if field == "planDescription" else value
+
+
+def counted(metrics: set[tuple[str, str, str]]) -> set[tuple[str, str, str]]:
+    """Metrics with a value, without averages."""
+    return {
+        metric
+        for metric in metrics
+        if metric[2] not in NO_VALUE and not metric[2].startswith("(") and "avg" not in metric[1]
+    }
+
+
+def differences(
+    told: rest.Told, rows: list[Any], table: dict[str, rest.Field], key: Callable[[Any], str], *, absent: Any = None
+) -> list[str]:
+    """The values that differ, a line each. All rows have a record, and no field is unknown."""
+    found = []
+    for row in rows:
+        record = told[key(row)]
+        assert row.keys() <= table.keys(), row.keys() - table.keys()
+        for field, value_of in table.items():
+            if isinstance(value_of, str) or (field in ("planDescription", "nodes") and not record.plan):
+                continue
+            theirs, ours = spark_value(field, row[field]) if field in row else absent, value_of(told, record)
+            if field == "nodes":
+                ours = counted(ours)
+            if theirs != ours and not (field not in row and not ours):
+                found.append(f"{key(row)} {field}: {theirs!r} in Spark, {ours!r} recorded")
+    return found
+
+
+def events(ran: Ran, name: str) -> list[Any]:
+    """The events of a name in the event log."""
+    (log,) = (ran.folder / "logs").iterdir()
+    return [event for event in map(json.loads, log.read_text().splitlines()) if event["Event"] == name]
+
+
+def keys_of(ran: Ran, folder: str) -> set[str]:
+    return {key for key in ran.log if key.startswith(f"{ran.prefix}/{folder}/")}
+
+
+def compare_jobs(ran: Ran) -> None:
+    """All jobs."""
+    rows = ran.answer("jobs")
+    assert differences(ran.told(), rows, rest.JOB, key := lambda row: rec.job_key(ran.prefix, row["jobId"])) == []
+    assert {key(row) for row in rows} == keys_of(ran, "job")
+
+
+def compare_stages(ran: Ran) -> None:
+    """All stages that ran."""
+    rows = [row for row in ran.answer("stages") if row["status"] != "SKIPPED"]
+    key = lambda row: rec.stage_key(ran.prefix, row["stageId"], row["attemptId"])  # noqa: E731
+    assert differences(ran.told(), rows, rest.STAGE, key) == []
+    assert {key(row) for row in rows} == keys_of(ran, "stage")
+
+
+def compare_skipped_stages(ran: Ran) -> None:
+    """The stages that Spark shows as skipped are skipped in a job."""
+    theirs = {row["stageId"] for row in ran.answer("stages") if row["status"] == "SKIPPED"}
+    jobs = rest.of_kind(ran.told(), rec.Job)
+    assert {stage for job in jobs for stage in job.skipped} >= theirs - {stage for job in jobs for stage in job.ran}
+
+
+def compare_durations_of_tasks(ran: Ran) -> None:
+    """Quantiles are within 1 %. Of failed and killed tasks Spark takes the durations too, so stages with such are left out."""
+    told = ran.told()
+    for row in ran.answer("stages"):
+        if row["status"] == "COMPLETE" and not row["numFailedTasks"] + row["numKilledTasks"]:
+            stage = told[rec.stage_key(ran.prefix, row["stageId"], row["attemptId"])]
+            ours = [stage.task_p25_ms, stage.task_median_ms, stage.task_p75_ms, stage.task_p95_ms]
+            assert ours == pytest.approx(row["taskMetricsDistributions"]["duration"], rel=0.01, abs=1)
+
+
+def compare_executors(ran: Ran) -> None:
+    """All executors, those that are gone and the driver included."""
+    rows = ran.answer("executors")
+    assert (
+        differences(ran.told(), rows, rest.EXECUTOR, key := lambda row: rec.executor_key(ran.prefix, row["id"])) == []
+    )
+    assert {key(row) for row in rows} == keys_of(ran, "executor")
+    hosts = {row["id"]: row["hostPort"].rpartition(":")[0] for row in rows if row["id"] != "driver"}
+    assert {one.id: one.host for one in rest.of_kind(ran.told(), rec.Executor) if one.id != "driver"} == hosts
+
+
+def compare_sql(ran: Ran) -> None:
+    """All SQL executions."""
+    rows = ran.answer("sql")
+    assert differences(ran.told(), rows, rest.SQL, key := lambda row: rec.sql_key(ran.prefix, row["id"])) == []
+    assert {key(row) for row in rows} == keys_of(ran, "sql")
+
+
+def compare_application(ran: Ran) -> None:
+    """The application, and its counts, which the REST API does not have."""
+    told = ran.told()
+    rows = ran.answer("app")["attempts"]
+    assert differences(told, rows, rest.APPLICATION, lambda row: f"{ran.prefix}/app") == []
+    app = told[f"{ran.prefix}/app"]
+    jobs, stages, sql = (rest.of_kind(told, kind) for kind in (rec.Job, rec.Stage, rec.Sql))
+    assert (app.jobs, app.stages, app.sql) == (len(jobs), len(stages), len(sql))
+    assert app.jobs_failed == sum(job.status == "FAILED" for job in jobs)
+    assert app.sql_failed == sum(execution.status == "FAILED" for execution in sql)
+    (end,) = events(ran, "SparkListenerApplicationEnd")
+    assert (app.ended, app.duration_ms, app.exit_code) == (
+        end["Timestamp"],
+        end["Timestamp"] - app.started,
+        end["ExitCode"],
+    )
+    executors = rest.of_kind(told, rec.Executor)
+    assert app.core_ms == sum(one.cores * (min(one.removed or app.ended, app.ended) - one.added) for one in executors)
+
+
+def compare_settings(ran: Ran) -> None:
+    """All settings, and the memory of the resource profiles."""
+    environment = ran.told()[f"{ran.prefix}/env"]
+    theirs = dict(ran.answer("environment")["sparkProperties"])
+    assert theirs.keys() == environment.spark.keys()
+    assert [
+        name for name, value in theirs.items() if environment.spark[name] not in (rec.cut(value), "*********(redacted)")
+    ] == []
+    heap = {
+        str(one["id"]): one["executorResources"]["memory"]["amount"] << 20
+        for one in ran.answer("environment")["resourceProfiles"]
+    }
+    assert environment.executor_memory_bytes == heap
+
+
+def compare_batches(ran: Ran) -> None:
+    """All batches of streams, with what the queries themselves report: no REST API has them."""
+    told = ran.told()
+    if not (ran.folder / "progress.json").exists():
+        assert rest.of_kind(told, rec.Batch) == []
+        return
+    reported = {
+        (query, batch["batchId"]): batch for query, batches in ran.answer("progress").items() for batch in batches
+    }
+    recorded = {(batch.query, batch.batch): batch for batch in rest.of_kind(told, rec.Batch)}
+    assert reported.keys() == recorded.keys()
+    assert reported
+    for key, batch in recorded.items():
+        theirs = reported[key]
+        assert (batch.input_rows, batch.duration_ms, batch.steps_ms, batch.output_rows) == (
+            theirs["numInputRows"], theirs["batchDuration"], theirs["durationMs"], theirs["sink"]["numOutputRows"],
+        )  # fmt: skip
+        assert batch.state_rows == sum(operator["numRowsTotal"] for operator in theirs["stateOperators"])
+
+
+ONE_SIDED = {
+    "app": {"status_from"},  # only the recorder sees how Python ended
+    "env": {"jvm"},  # the recorder asks the JVM for its version, and Spark writes it with its build
+    "executor": {"host"},  # of a driver: the address of its blocks, or the name of the machine; the others are compared
+    "job": {"error"},  # Spark adds frames of the driver before or after it writes the event; the messages are compared
+}
+
+
+def compare_live_and_log(ran: Ran) -> None:
+    """All records of the live recorder, with those of the event log."""
+    positions = {f"{ran.prefix}/log", f"{ran.prefix}/recorder"}
+    assert ran.live.keys() ^ ran.log.keys() <= positions
+    for key in ran.log.keys() - positions:
+        left_out = ONE_SIDED.get(ran.log[key]["kind"], set())
+        ours, theirs = (
+            {field: value for field, value in told[key].items() if field not in left_out}
+            for told in (ran.live, ran.log)
+        )
+        assert ours == theirs, key
+        if ran.log[key]["kind"] == "job" and ran.log[key]["error"]:
+            assert ran.live[key]["error"]["message"] == ran.log[key]["error"]["message"]
