@@ -259,3 +259,25 @@ def test_each_question_of_the_page_is_short_and_answered(store: kvwal.Store) -> 
         assert question.count("\n") < 3
         (expected,) = {count for words, count in ANSWERS.items() if words in question}
         assert store.sql(question).num_rows == expected, question
+
+
+def test_the_command_reads_all_nodes_and_namespaces(tmp_path: Path) -> None:
+    for namespace, node, app in (("x", "n1", "a"), ("x", "n2", "b"), ("y", "n1", "c")):
+        with kvwal.open(tmp_path, namespace=namespace, node=node, archive=None) as store:
+            store.map("spark").put_many({f"{app}/app": rec.to_value(rec.Application(id=app, started=NOON, tasks=1))})
+    sql = "SELECT app, started, error FROM spark_apps ORDER BY app"
+    ran = command("query", tmp_path, sql, "--namespace", "x", "--format", "csv")
+    assert ran.out.splitlines() == ["app,started,error", "a,2026-01-01 12:00:00+00:00,", "b,2026-01-01 12:00:00+00:00,"]
+    sql = "SELECT namespace, app, tasks FROM spark_apps ORDER BY app"
+    ran = command("query", tmp_path, sql, "--namespace", "*", "--format", "csv")
+    assert ran.out.splitlines() == ["namespace,app,tasks", "x,a,1", "x,b,1", "y,c,1"]
+    ran = command("query", tmp_path, "FROM spark_app", "--namespace", "x")
+    assert (ran.code, "Typed tables: spark_apps, spark_jobs" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+@pytest.mark.parametrize("name", TABLES)
+def test_the_command_prints_every_table(root: Path, name: str, form: str) -> None:
+    ran = command("query", root, f"FROM {name}", "--format", form)
+    assert (ran.code, ran.err) == (0, "")
+    assert all(column in ran.out for column in TABLES[name].schema.names)

@@ -38,9 +38,7 @@ def test_a_business_and_its_history_are_tables(store: kvwal.Store) -> None:
 
 
 def test_sums_of_longs_are_longs_unless_they_are_too_large(store: kvwal.Store) -> None:
-    table = store.sql(
-        "SELECT sum((value->>'ms')::BIGINT) AS ms, 3 * sum(4611686018427387904) AS large FROM jobs"
-    )
+    table = store.sql("SELECT sum((value->>'ms')::BIGINT) AS ms, 3 * sum(4611686018427387904) AS large FROM jobs")
     assert table.schema.field("ms").type == pa.int64()
     assert table.to_pydict() == {"ms": [11], "large": [6 << 62]}
 
