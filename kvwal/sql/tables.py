@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvwal.sql.rows import CHANGES, HISTORY, LATEST, rows_of, rows_of_changes
 from kvwal.sql.source import Source
-from kvwal.sql.typed import RecordScan, TypedTable, dataset, typed_tables
+from kvwal.sql.typed import TypedTable, dataset, read_records, typed_tables
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,9 +38,9 @@ def load_tables(connection: duckdb.DuckDBPyConnection, sources: Sources, stateme
             rows = ((name, rows_of_changes(source.changes(business))) for name, source in having.items())
             _make(connection, history, "TABLE", CHANGES, rows)
         typed = [table for name, table in _typed(business, businesses).items() if mentions(statement, name)]
-        scans = {name: RecordScan(source, business, typed) for name, source in having.items()}
+        records = {name: read_records(source, business, typed) for name, source in having.items() if typed}
         for table in typed:
-            parts = ((name, dataset(table, scan)) for name, scan in scans.items())
+            parts = ((name, dataset(table, entries[table.name])) for name, entries in records.items())
             _make(connection, table.name, "VIEW", '* FROM "{rows}"', parts)
 
 

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kvwal.entry import DataEntry, Entry
-from kvwal.ports.locks import Lock
 from kvwal.sql.source import Source
 
 if TYPE_CHECKING:
@@ -53,35 +52,19 @@ def typed_tables(business: str) -> Mapping[str, TypedTable]:
     return tables
 
 
-class RecordScan:
-    """The records of some tables of one business, read from the source at the first use: one moment for all of them."""
-
-    def __init__(self, source: Source, business: str, tables: Sequence[TypedTable]) -> None:
-        self._source = source
-        self._business = business
-        self._tables = tables
-        self._lock = Lock()
-        self._entries: dict[str, list[Entry | DataEntry]] = {}
-
-    def entries(self, table: TypedTable) -> Sequence[Entry | DataEntry]:
-        """The entries of one table's records, in the order of their keys."""
-        with self._lock:
-            if not self._entries:
-                self._entries = self._read()
-        return self._entries[table.name]
-
-    def _read(self) -> dict[str, list[Entry | DataEntry]]:
-        patterns = {each.keys.pattern for each in self._tables}
-        wanted = re.compile(b"|".join(b"(?:" + pattern + b")" for pattern in sorted(patterns))).search
-        entries = list(self._source.wanted_entries(self._business, wanted))
-        if len(patterns) == 1:
-            return {each.name: entries for each in self._tables}
-        return {each.name: [entry for entry in entries if each.keys.search(entry.key)] for each in self._tables}
+def read_records(source: Source, business: str, tables: Sequence[TypedTable]) -> dict[str, list[Entry | DataEntry]]:
+    """The entries of the records of each table, in the order of their keys: one moment for all tables."""
+    patterns = sorted({table.keys.pattern for table in tables})
+    wanted = re.compile(b"|".join(b"(?:" + pattern + b")" for pattern in patterns)).search
+    entries = list(source.wanted_entries(business, wanted))
+    if len(patterns) == 1:
+        return {table.name: entries for table in tables}
+    return {table.name: [entry for entry in entries if table.keys.search(entry.key)] for table in tables}
 
 
-def dataset(table: TypedTable, scan: RecordScan) -> Any:
-    """A dataset that reads the records when DuckDB scans it."""
-    return _dataset_class()(table, scan)
+def dataset(table: TypedTable, entries: Sequence[Entry | DataEntry]) -> Any:
+    """A dataset that decodes the records when DuckDB scans it."""
+    return _dataset_class()(table, entries)
 
 
 @cache
@@ -91,9 +74,9 @@ def _dataset_class() -> Any:
     class RecordDataset(ds.Dataset):  # type: ignore[misc]
         """A dataset of pyarrow as far as DuckDB asks one: its schema, and a scanner of some columns and a filter."""
 
-        def __init__(self, table: TypedTable, scan: RecordScan) -> None:
+        def __init__(self, table: TypedTable, entries: Sequence[Entry | DataEntry]) -> None:
             self._table = table
-            self._scan = scan
+            self._entries = entries
 
         @property
         def schema(self) -> pa.Schema:
@@ -103,7 +86,7 @@ def _dataset_class() -> Any:
             """A scanner of these columns. A filter may name other columns; its text has the names of all of them."""
             names = self._table.schema.names
             read = [name for name in names if columns is None or name in columns or name in str(filter)]
-            rows = self._table.read(self._scan.entries(self._table), read)
+            rows = self._table.read(self._entries, read)
             return ds.dataset(rows).scanner(columns=columns, filter=filter)
 
     return RecordDataset

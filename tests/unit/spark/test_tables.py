@@ -175,6 +175,14 @@ def test_only_the_named_columns_are_decoded(root: Path) -> None:
             store.sql("SELECT max(id) FROM spark_jobs")
 
 
+def test_damage_of_a_log_stays_damage(root: Path) -> None:
+    (segment,) = root.rglob("*.wal")
+    data = bytearray(segment.read_bytes())
+    data[40] ^= 1
+    segment.write_bytes(data)
+    assert command("query", root, "SELECT count(*) FROM spark_jobs").code == 4
+
+
 def test_a_filter_may_name_a_column_that_is_not_shown(store: kvwal.Store) -> None:
     for condition in (
         "status = 'FAILED'", "ended IS NOT NULL", "error.message LIKE 'no%'", "list_contains(stages, 8)",
