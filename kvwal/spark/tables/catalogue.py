@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from operator import attrgetter, length_hint
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -45,9 +46,7 @@ class RecordTable:
         wanted = set(columns)
         read = [column for column in self._columns if column.name in wanted]
         records = decode(entries, self._record, [column.field for column in read]) if read else []
-        arrays = {
-            column.name: to_array(column, [getattr(record, column.field) for record in records]) for column in read
-        }
+        arrays = {column.name: to_array(column, list(map(attrgetter(column.field), records))) for column in read}
         arrays |= key_columns(entries, self.keys, wanted)
         return _table(self.schema, arrays)
 
@@ -113,17 +112,15 @@ class PartTable:
 def decode(entries: Entries, record: type[msgspec.Struct], fields: Iterable[str]) -> list[Any]:
     """These fields of the records. Raises `CodecError` for an entry that is no such record."""
     decode_one = msgspec.json.Decoder(partial(record, tuple(fields))).decode
-    done: list[Any] = []
+    rest = iter(entries)
     try:
-        for entry in entries:
-            done.append(decode_one(entry.value))  # noqa: PERF401  # the number of records done tells which one failed
+        return [decode_one(entry.value) for entry in rest]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        key = entries[len(done)].key.decode(errors="replace")
+        key = entries[-1 - length_hint(rest)].key.decode(errors="replace")
         raise CodecError(
             f"the value of {key!r} is no record of {record.__name__}: {error}.",
             hint="`SELECT key, value FROM spark` shows it as JSON; a newer version may have written it.",
         ) from error
-    return done
 
 
 def key_columns(entries: Entries, keys: re.Pattern[bytes], wanted: set[str]) -> dict[str, pa.Array]:
