@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _MODULES = {"spark": "kvwal.spark.tables.catalogue"}
 """Businesses whose records have a known shape, each with the module that has their tables.
 
-The modules lie in a higher layer. They are imported when a statement names one of their tables, because most programs never do.
+The modules lie in a higher layer. They are imported when a statement is run on a store that has the business.
 """
 
 

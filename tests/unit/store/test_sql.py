@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,6 +56,21 @@ def test_a_statement_that_cannot_be_run_is_the_callers_to_mend(store: kvwal.Stor
     with pytest.raises(kvwal.ConfigError, match="2 statements"):
         store.sql("SELECT 1; SELECT 2")
     assert store.sql("CREATE TABLE t (a INT)").num_rows == 0
+
+
+def test_the_time_zone_of_a_statement_is_utc_on_every_machine(
+    store: kvwal.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        recent = store.sql(
+            "SELECT key FROM jobs WHERE time BETWEEN now() - INTERVAL 1 HOUR AND now() + INTERVAL 1 HOUR"
+        )
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert recent.num_rows == 2
 
 
 def test_a_variable_of_the_caller_is_no_table(store: kvwal.Store) -> None:
