@@ -1,26 +1,22 @@
-"""`kvwal.spark.table`: one table of Spark's records, of a store or of a cluster."""
+"""`kvwal.spark.table`: one table of Spark's records in a store."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kvwal.entry import DataEntry, Entry
 from kvwal.errors import ConfigError
-from kvwal.history.wanted import Wanted
 from kvwal.spark.tables.catalogue import TABLES
 from kvwal.store.sync import Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kvwal.client.store import ClusterStore
-
 BUSINESS = "spark"
 _PREFIX = "spark_"
 
 
-def table(store: Store | ClusterStore, name: str, columns: Iterable[str] | None = None) -> pa.Table:
+def table(store: Store, name: str, columns: Iterable[str] | None = None) -> pa.Table:
     """A table of Spark's records, as docs/spark-metadata.md describes it: `name` is `jobs` or `spark_jobs`, say.
 
     With `columns`, only these are decoded. Rows are in the order of the records' keys. A store without records of Spark gives a
@@ -36,12 +32,6 @@ def table(store: Store | ClusterStore, name: str, columns: Iterable[str] | None 
         raise ConfigError(
             f"{known.name} has no column {unknown[0]!r}.", hint=f"The columns: {', '.join(known.schema.names)}."
         )
-    return known.read(_entries(store, known.keys.search), wanted).select(wanted)
-
-
-def _entries(store: Store | ClusterStore, wanted: Wanted) -> list[Entry | DataEntry]:
-    """The entries of the wanted keys, in the order of the keys."""
-    if isinstance(store, Store):
-        source = store.source()
-        return list(source.wanted_entries(BUSINESS, wanted)) if BUSINESS in source.businesses() else []
-    return [entry for entry in store.map(BUSINESS).entries("") if wanted(entry.key)]
+    source = store.source()
+    entries = source.wanted_entries(BUSINESS, known.keys.search) if BUSINESS in source.businesses() else ()
+    return known.read(list(entries), wanted).select(wanted)
