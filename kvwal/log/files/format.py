@@ -196,22 +196,11 @@ def _first_block(buffer: Buffer) -> Block | None:
     return block
 
 
-_BLANK = bytes(64 << 10)
-
-
-def only_zeros(buffer: Buffer, offset: int) -> bool:
-    """Whether every byte at or after `offset` is zero, as in the unused part of a preallocated segment."""
-    pieces = (bytes(buffer[start : start + len(_BLANK)]) for start in range(offset, len(buffer), len(_BLANK)))
-    return all(piece == _BLANK[: len(piece)] for piece in pieces)
-
-
 _CANDIDATE = re.compile(rb"[\x01-\x04][\x00\x01]\x00\x00", re.DOTALL)
 
 
 def find_blocks(buffer: Buffer, offset: int, salt: int, *, base: int = 0) -> Iterator[Block]:
     """Every block that verifies at or after `offset`, at any aligned position: finds the blocks after damage."""
-    if only_zeros(buffer, offset):  # no block, and quicker to see: a segment may be preallocated 64 MiB ahead
-        return
     position = offset
     while match := _CANDIDATE.search(buffer, position + 8):
         start = match.start() - 8

@@ -12,7 +12,7 @@ from kvwal.entry import Entry, encode_entries
 from kvwal.errors import StorageFull
 from kvwal.log.appender import Appender
 from kvwal.log.files.atomic_file import write_file
-from kvwal.log.files.format import find_blocks, only_zeros, unpack_header
+from kvwal.log.files.format import find_blocks, unpack_header
 from kvwal.log.files.names import segment_name
 from kvwal.log.files.segment import SEAL_ROOM
 from kvwal.log.reader import SegmentEnd, SegmentReader, entry_decoder
@@ -152,15 +152,6 @@ def test_stale_bytes_of_a_recycled_file_never_parse(tmp_path: Path) -> None:
     unpacked = unpack_header(stale)
     assert unpacked is not None
     assert list(find_blocks(data, reader.end, unpacked[0].salt)), "it is the salt that keeps them out"
-
-
-@pytest.mark.parametrize("size", [0, 1, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 200 * KIB])
-def test_one_byte_anywhere_behind_the_offset_is_seen(size: int) -> None:
-    zeros = bytes(7) + bytes(size)
-    assert only_zeros(zeros, 7)
-    assert only_zeros(b"x" * 7 + bytes(size), 7)
-    for place in {0, size // 2, 64 * KIB - 1, 64 * KIB, size - 1} & set(range(size)):
-        assert not only_zeros(zeros[: 7 + place] + b"\x01" + zeros[8 + place :], 7)
 
 
 @pytest.mark.parametrize("call", ["write_at", "datasync"])
