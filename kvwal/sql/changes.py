@@ -24,15 +24,26 @@ def all_changes(disk: Disk, root: Path, places: list[Place], objects: Objects | 
 
     An entry that only a snapshot holds has lost its sequence, and gets a negative one.
     """
+    logged = [(place.node, _logged(disk, root, place)) for place in places]
+    return _merged([*(_archived(objects, places) if objects is not None else []), *logged])
+
+
+def archived_changes(objects: Objects, places: list[Place]) -> pa.Table:
+    """Every change in the objects that these logs have in an archive, newest first."""
+    return _merged(_archived(objects, places))
+
+
+def _merged(sources: list[tuple[str, pa.Table]]) -> pa.Table:
     import pyarrow.compute as pc
 
-    logged = [(place.node, _logged(disk, root, place)) for place in places]
-    rows = all_rows([*(_archived(objects, places) if objects is not None and places else []), *logged])
+    rows = all_rows(sources)
     return rows.filter(pc.not_equal(rows.column("key_class"), TIME_MARK))
 
 
 def _archived(objects: Objects, places: list[Place]) -> list[tuple[str, pa.Table]]:
     """The archived rows of these logs: for each object of the archive, its node and its rows."""
+    if not places:
+        return []
     first = places[0]
     nodes: dict[str, int | None] = {place.node: None for place in places}
 

@@ -25,7 +25,8 @@ from kvwal.cli.job_tables import (
     status_cell,
     time_text,
 )
-from kvwal.cli.options import Json, LogSelection
+from kvwal.cli.locations import StoreSelection
+from kvwal.cli.options import Json
 from kvwal.cli.tables import Sheet, columns, print_sheets
 from kvwal.cli.text import parse_time, visible
 from kvwal.errors import ConfigError
@@ -43,7 +44,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def jobs(
-    selection: LogSelection,
+    selection: StoreSelection,
     app: Annotated[str | None, typer.Argument(help="One application: its id, the beginning of one, or a name.")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only failures, each with its error.")] = False,
     since: Annotated[
@@ -57,10 +58,10 @@ def jobs(
 ) -> None:
     """Print the recorded Spark applications and their jobs; or one application in full; or failures; or runs side by side."""
     after = parse_since(since)
-    with selection.open(read_only=True) as store:
+    with selection.reader() as store:
         if BUSINESS not in store.businesses():
             raise ConfigError(
-                f"No Spark application was recorded under {selection.root}.",
+                f"No Spark application was recorded under {selection.location}.",
                 hint="See `kvwal record --help` and kvwal.spark.JobRecorder.",
             )
         records = queries.indexed(store.map(BUSINESS))

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from kvwal.cli import show
-from kvwal.cli.options import ALL, Json, WideLogSelection
+from kvwal.cli.location_source import LocationSource
+from kvwal.cli.locations import StoreSelection, WideStoreSelection
+from kvwal.cli.options import ALL, Json
 from kvwal.cli.show import Format
 from kvwal.cli.tables import SAMPLE
 from kvwal.cli.text import check_text, label
@@ -18,7 +20,7 @@ from kvwal.sql.source import Source
 
 
 def query(
-    selection: WideLogSelection,
+    selection: WideStoreSelection,
     sql: Annotated[str, typer.Argument(metavar="SQL", help="One statement, in DuckDB's SQL.", show_default=False)],
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
     json: Json = False,
@@ -30,17 +32,24 @@ def query(
     spark_streams, spark_batches, spark_reads_writes, spark_settings. With --namespace '*' the first column is namespace.
     """
     check_text("the SQL", sql)
-    with ExitStack() as stores, answered(sources(selection, stores), sql) as answer:
+    with ExitStack() as stores, answered(sources(selection, sql, stores), sql) as answer:
         if answer.columns:
             rows = ([plain(value) for value in row] for row in answer.rows(SAMPLE))
             show.rows(answer.columns, rows, Format.json if json else format)
 
 
-def sources(selection: WideLogSelection, stores: ExitStack) -> dict[str, Source]:
-    """The selected logs by namespace; the name is empty unless all namespaces were selected."""
-    namespaces = sorted({place.namespace for place in selection.logs()})
-    opened = {name: stores.enter_context(replace(selection, namespace=name).reader()) for name in namespaces}
-    return {name if selection.namespace == ALL else "": store.source() for name, store in opened.items()}
+def sources(selection: StoreSelection, sql: str, stores: ExitStack) -> dict[str, Source]:
+    """The selected part of the location by namespace; the name is empty unless all namespaces were selected."""
+    folder = selection.folder()
+    if folder is not None:
+        names = sorted({place.namespace for place in folder.logs()})
+        opened = {name: stores.enter_context(replace(folder, namespace=name).open(read_only=True)) for name in names}
+        return {name if selection.namespace == ALL else "": store.source() for name, store in opened.items()}
+    if selection.namespace != ALL:
+        return {"": LocationSource(selection, stores.enter_context(selection.reader()), sql)}
+    names = sorted({name for business in selection.businesses() for name in selection.namespaces(business)})
+    parts = {name: replace(selection, namespace=name) for name in names}
+    return {name: LocationSource(part, stores.enter_context(part.reader()), sql) for name, part in parts.items()}
 
 
 def plain(value: Any) -> Any:
