@@ -263,3 +263,13 @@ def test_the_command_prints_every_table(root: Path, name: str, form: str) -> Non
     ran = command("query", root, f"FROM {name}", "--format", form)
     assert (ran.code, ran.err) == (0, "")
     assert all(column in ran.out for column in TABLES[name].schema.names)
+
+
+def test_an_archive_alone_gives_the_tables_of_its_root(tmp_path: Path) -> None:
+    with kvwal.open(tmp_path / "root", archive=tmp_path / "archive") as store:
+        store.map("spark").put_many(records())
+    for name in TABLES:
+        sql = f"FROM {name} ORDER BY ALL"
+        ran = command("query", f"file://{tmp_path / 'archive'}", sql, "--json")
+        assert ran.out
+        assert ran == command("query", tmp_path / "root", sql, "--json")
