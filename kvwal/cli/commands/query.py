@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from archive.objects import open_objects
+from archive.registry import registered
 from kvwal.cli import show
-from kvwal.cli.location_source import LocationSource
 from kvwal.cli.locations import StoreSelection, WideStoreSelection
 from kvwal.cli.options import ALL, Json
 from kvwal.cli.show import Format
 from kvwal.cli.tables import SAMPLE
 from kvwal.cli.text import check_text, label
+from kvwal.errors import ConfigError
+from kvwal.location.parse import ArchiveLocation
+from kvwal.location.sql_source import LocationSource
+from kvwal.sql.changes import archived_changes
 from kvwal.sql.engine import answered
+from kvwal.sql.rows import HISTORY
 from kvwal.sql.source import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def query(
@@ -46,10 +56,26 @@ def sources(selection: StoreSelection, sql: str, stores: ExitStack) -> dict[str,
         opened = {name: stores.enter_context(replace(folder, namespace=name).open(read_only=True)) for name in names}
         return {name if selection.namespace == ALL else "": store.source() for name, store in opened.items()}
     if selection.namespace != ALL:
-        return {"": LocationSource(selection, stores.enter_context(selection.reader()), sql)}
+        return {"": LocationSource(stores.enter_context(selection.reader()), sql, partial(changes, selection))}
     names = sorted({name for business in selection.businesses() for name in selection.namespaces(business)})
     parts = {name: replace(selection, namespace=name) for name in names}
-    return {name: LocationSource(part, stores.enter_context(part.reader()), sql) for name, part in parts.items()}
+    return {
+        name: LocationSource(stores.enter_context(part.reader()), sql, partial(changes, part))
+        for name, part in parts.items()
+    }
+
+
+def changes(selection: StoreSelection, business: str) -> pa.Table:
+    """Every change that an archive has of a business. Raises `ConfigError` for a cluster, whose changes are in many logs."""
+    location = selection.parsed()
+    if isinstance(location, ArchiveLocation):
+        objects = open_objects(location.url)
+        places = registered(objects, selection.namespace, selection.cluster, business)
+        return archived_changes(objects, [place for place in places if selection.node in (None, place.node)])
+    raise ConfigError(
+        f"{selection.location}: a cluster gives no table of all changes ({business}{HISTORY}).",
+        hint="Query the archive of the cluster for them, or see one key with `kvwal history`.",
+    )
 
 
 def plain(value: Any) -> Any:
