@@ -10,7 +10,7 @@ from benchmarks.harness import RATIO, RESULTS, ROOT, Result, Row, load
 PAGE = ROOT / "docs" / "benchmarks.md"
 ORDER = [
     "aio_puts", "threads", "batches", "large_values", "recovery", "restore", "gets", "command", "archiver", "size", "recorder",
-    "event_logs", "follower", "cluster_writes", "cluster_kill", "cluster_loading", "cluster_maps",
+    "event_logs", "follower", "typed_query", "cluster_writes", "cluster_kill", "cluster_loading", "cluster_maps",
 ]  # fmt: skip
 
 # The reason of each missed target, by the row's name. A test fails for a miss without a reason, and for a reason whose row has
@@ -32,6 +32,10 @@ MISSES: dict[str, str] = {
         "two cores on which one of the nodes reads the archive. All three JVMs have just started. Their compilers and collectors "
         "take more processor time than the records, and the reading takes about as much. Only longer batches, and Java's C1 "
         "compiler alone, helped beyond the noise. C1 alone would slow down every client afterwards."
+    ),
+    "Group 1M jobs by name, from a root": (
+        "one interpreter reads the log, checks it, and decodes each record; DuckDB reads plain JSON with both cores. The "
+        "processor time stands above. The rounds are longer, because other programs ran on the machine meanwhile."
     ),
 }
 

@@ -221,7 +221,7 @@ def batches_sheet(detail: ApplicationDetail) -> Sheet:
     """The streaming batches of one application."""
     sheet = Sheet(_BATCHES, "Streaming batches")
     for batch in detail.batches:
-        offsets = ", ".join(f"{source['start'] or '-'} → {source['end']}" for source in batch.sources)
+        offsets = ", ".join(f"{source.start or '-'} → {source.end}" for source in batch.sources)
         sheet.add_row(
             batch.name or batch.query, str(batch.batch), time_text(batch.at), duration_text(batch.duration_ms),
             f"{batch.input_rows:,}", f"{batch.processed_rows_per_second:,.0f}", f"{batch.state_rows:,}", batch.watermark, offsets,

@@ -13,48 +13,17 @@ from typing import Any
 
 import msgspec
 
-from kvwal.codecs import registry
 from kvwal.entry import DataEntry
 from kvwal.errors import CodecError, ConfigError
 from kvwal.hlc import to_text, to_timestamp
+from kvwal.sql.text import decoded as decoded
+from kvwal.sql.text import label as label
+from kvwal.sql.text import shown as shown
 
 _decode_json = msgspec.json.Decoder().decode
 _encode_json = msgspec.json.Encoder().encode
 
 KEY_CLASSES = ("str", "int", "float", "bool", "bytes", "none")
-
-
-def codec_of(class_name: str) -> str:
-    """Codec's name in an entry's class: the part behind the structure's name, or the whole class."""
-    return class_name.rpartition(":")[2]
-
-
-def decoded(data: bytes, class_name: str) -> Any:
-    """Value that the bytes stand for. Bytes of an unknown class are read as JSON if they are JSON, else returned as they are."""
-    name = codec_of(class_name)
-    if name in registry.by_name:
-        return registry.decode(data, name)
-    try:
-        return _decode_json(data)
-    except msgspec.DecodeError:
-        return data
-
-
-def shown(data: bytes, class_name: str) -> bytes:
-    """Value for a terminal or a pipe: text and bytes as they are, other values as JSON in one line."""
-    value = decoded(data, class_name)
-    if isinstance(value, bytes):
-        return value
-    return value.encode() if isinstance(value, str) else _encode_json(value)
-
-
-def label(data: bytes, class_name: str) -> str:
-    """Key or value for a table: the output of `shown`, with bytes that are no UTF-8 as hex."""
-    value = shown(data, class_name)
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return f"0x{value.hex()}"
 
 
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -9,8 +9,14 @@ if TYPE_CHECKING:
     from kvwal.spark.eventlog.log_reader import record_event_logs as record_event_logs
     from kvwal.spark.recorder import JobRecorder as JobRecorder
     from kvwal.spark.recorder import record as record
+    from kvwal.spark.tables.arrow import table as table
 
-_MODULES = {"JobRecorder": "recorder", "record": "recorder", "record_event_logs": "eventlog.log_reader"}
+_MODULES = {
+    "JobRecorder": "recorder",
+    "record": "recorder",
+    "record_event_logs": "eventlog.log_reader",
+    "table": "tables.arrow",
+}
 __all__ = sorted(_MODULES)
 
 

@@ -29,6 +29,8 @@ MAX_TEXT = 1_000
 MAX_READ = 1_000_000
 """Characters of a text that are redacted and may be stored. The rest is never read."""
 _CUT = " … cut … "
+MOMENTS = frozenset({"started", "ended", "last_event", "added", "removed", "at", "watermark", "event_time_max"})
+"""Fields that hold a moment, of any record: Unix milliseconds (0: not known), or text as Spark wrote it (empty: not known)."""
 
 
 def cut(text: str | None, limit: int = MAX_TEXT) -> str:
@@ -332,6 +334,16 @@ class Stream(msgspec.Struct, kw_only=True, tag_field="kind", tag="stream"):
     broken_sql: list[int] = []
 
 
+class Source(msgspec.Struct):
+    """A source of a batch: its description, its offsets as text, and the rows that the batch read from it."""
+
+    what: str = ""
+    start: str = ""
+    end: str = ""
+    latest: str = ""
+    rows: int = 0
+
+
 class Batch(msgspec.Struct, kw_only=True, tag_field="kind", tag="batch"):
     """One batch of a streaming query: its offsets, its speed and its state."""
 
@@ -350,7 +362,7 @@ class Batch(msgspec.Struct, kw_only=True, tag_field="kind", tag="batch"):
     state_rows: int = 0
     state_bytes: int = 0
     late_rows: int = 0
-    sources: list[dict[str, Any]] = []
+    sources: list[Source] = []
     sink: str = ""
     output_rows: int = -1
 

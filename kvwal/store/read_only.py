@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from archive.layout import Place
-from archive.objects import open_objects
+from archive.objects import Objects, open_objects
 from kvwal.codecs import registry
 from kvwal.config import Settings
 from kvwal.entry import DataEntry
@@ -21,6 +21,7 @@ from kvwal.log.files.retired import retired_places
 from kvwal.log.ring import Submission
 from kvwal.ports.disk import scratch_folder
 from kvwal.ports.space import space_stats
+from kvwal.sql.source import FileSource
 from kvwal.store.options import Options
 from kvwal.structures.state import State, to_state
 
@@ -89,9 +90,7 @@ class ReadOnlyBusiness:
 
     def _timeline(self, places: Sequence[Place]) -> Timeline:
         options = self._options
-        objects = None
-        if options.archive_url is not None:
-            objects = open_objects(options.archive_url, options.storage_options)
+        objects = _open_archive(options)
         all_nodes = options.named_node is None
         return Timeline(options.disk, options.root, places, objects, all_nodes=all_nodes)
 
@@ -105,6 +104,20 @@ class ReadOnlyBusiness:
 
     def _read(self, read: Callable[[Sequence[Place]], T]) -> T:
         return read_settled(self._options.disk, self._options.root, self._find, read)
+
+
+def _open_archive(options: Options) -> Objects | None:
+    """The archive of a store; None if it has none."""
+    return None if options.archive_url is None else open_objects(options.archive_url, options.storage_options)
+
+
+def source_of_files(options: Options, node: str | None) -> FileSource:
+    """The logs of one node, or of all, as SQL reads them."""
+
+    def find() -> list[Place]:
+        return [place for place in options.places() if node in (None, place.node)]
+
+    return FileSource(options.disk, options.root, find, lambda: _open_archive(options), options.clock.wall_ms())
 
 
 def _refusal() -> ConfigError:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import WeakMethod
 
 from kvwal.config import Flush, Settings
@@ -17,10 +17,15 @@ from kvwal.log.reader import Progress
 from kvwal.ports.boundary import OnError
 from kvwal.ports.processes import tell_if_forked
 from kvwal.ports.tasks import LoopEnded, LoopThread
+from kvwal.sql.engine import answered
+from kvwal.sql.source import MemorySource, Source
 from kvwal.store.engine import Engine
 from kvwal.store.options import Default, Options
-from kvwal.store.read_only import ReadOnlyBusiness, read_only_stats
+from kvwal.store.read_only import ReadOnlyBusiness, read_only_stats, source_of_files
 from kvwal.structures.map import Map
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 T = TypeVar("T")
 
@@ -48,6 +53,19 @@ class Store:
 
     def businesses(self) -> list[str]:
         """Names of the existing businesses, sorted."""
+        raise NotImplementedError
+
+    def sql(self, statement: str) -> pa.Table:
+        """The answer to one statement of DuckDB's SQL, as a table of Arrow (`.to_pandas()`, `polars.from_arrow`).
+
+        Tables are those of `kvwal query`: each business, `<business>_history`, and the typed tables of Spark's records. Moments
+        have the zone UTC. Each table shows one moment. Raises `ConfigError` if DuckDB refuses the statement.
+        """
+        with answered({"": self.source()}, statement) as answer:
+            return answer.table()
+
+    def source(self) -> Source:
+        """The businesses as SQL reads them."""
         raise NotImplementedError
 
     def checkpoint(self) -> None:
@@ -116,6 +134,10 @@ class WritableStore(Store):
     def businesses(self) -> list[str]:
         """See `Store.businesses`."""
         return self._engine.names()
+
+    def source(self) -> Source:
+        """See `Store.source`. A business that is named is opened, if it was not."""
+        return MemorySource(self.businesses, self.map, source_of_files(self._options, self.node))
 
     def checkpoint(self) -> None:
         """See `Store.checkpoint`."""
@@ -218,6 +240,10 @@ class ReadOnlyStore(Store):
     def businesses(self) -> list[str]:
         """See `Store.businesses`."""
         return sorted({place.business for place in self._options.places()})
+
+    def source(self) -> Source:
+        """See `Store.source`. The files are read when a statement needs them."""
+        return source_of_files(self._options, self.node)
 
     def checkpoint(self) -> None:
         """Raise `ConfigError`: nothing is written here."""

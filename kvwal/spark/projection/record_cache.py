@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 from kvwal.spark import records as rec
 from kvwal.spark.projection import plans, task_statistics
+from kvwal.spark.projection.unknown_fields import has_unknown_fields, with_unknown_fields
 
 R = TypeVar("R", bound=rec.Record)
 
@@ -17,7 +18,8 @@ MAX_CACHED = 512
 class RecordCache:
     """Records by key. `load(key)` gives the stored object, or None, of a key that is not in the cache.
 
-    `pending` is the approximate size in bytes of the transaction that `take` would return.
+    `pending` is the approximate size in bytes of the transaction that `take` would return. Fields that a newer version stored,
+    and this version does not know, stay in the records that are stored again.
     """
 
     def __init__(self, load: Callable[[str], Any]) -> None:
@@ -25,6 +27,7 @@ class RecordCache:
         self._load = load
         self._records: dict[str, rec.Record] = {}
         self._changed: set[str] = set()
+        self._newer: dict[str, dict[str, Any]] = {}  # stored objects with unknown fields, of records in the cache
 
     def fetch(self, key: str, kind: type[R]) -> R | None:
         """The record, or None. A caller that changes it calls `touch`."""
@@ -34,6 +37,8 @@ class RecordCache:
             if value is None:
                 return None
             record = rec.from_value(value)
+            if has_unknown_fields(value, type(record)):
+                self._newer[key] = value
         self._records[key] = record  # the dict is in order of use, the last used record last
         return cast(R, record)
 
@@ -75,7 +80,11 @@ class RecordCache:
         self.pending = 0
         for key in list(self._records)[: max(0, len(self._records) - MAX_CACHED)]:
             del self._records[key]
-        return {key: rec.to_value(record) for key, record in changed.items()}
+        values = {key: rec.to_value(record) for key, record in changed.items()}
+        for key in self._newer.keys() & values.keys():
+            values[key] = self._newer[key] = with_unknown_fields(values[key], self._newer[key], type(changed[key]))
+        self._newer = {key: value for key, value in self._newer.items() if key in self._records}
+        return values
 
 
 def _approximate_size(record: rec.Record) -> int:

@@ -86,14 +86,14 @@ def _new_batch(progress: events.QueryProgress) -> rec.Batch:
     )
 
 
-def _source(source: events.SourceProgress) -> dict[str, Any]:
-    return {
-        "what": cut(source.description),
-        "start": _offset(source.start_offset),
-        "end": _offset(source.end_offset),
-        "latest": _offset(source.latest_offset),
-        "rows": source.num_input_rows,
-    }
+def _source(source: events.SourceProgress) -> rec.Source:
+    return rec.Source(
+        what=cut(source.description),
+        start=_offset(source.start_offset),
+        end=_offset(source.end_offset),
+        latest=_offset(source.latest_offset),
+        rows=source.num_input_rows,
+    )
 
 
 def _offset(offset: Any) -> str:

@@ -294,5 +294,5 @@ def test_the_commands_of_the_page_answer(written: Written) -> None:
         assert ran.code == 0, (asked, ran.err)
         answers[" ".join(rest)] = ran.out
     assert len(answers) >= 8
-    assert all("sums" in out or "numbers" in out for typed, out in answers.items() if "'reads'" in typed)
+    assert all("sums" in out or "numbers" in out for typed, out in answers.items() if "list_contains(jobs" in typed)
     assert all("fails on purpose" in out for typed, out in answers.items() if "FAILED" in typed or "--failed" in typed)

@@ -22,7 +22,7 @@ KINDS = {
     "log": rec.Position,
     "damage": rec.Damage,
 }
-PARTS = {"stage": (rec.Slowest, rec.TaskFailure), "sql": (rec.Access, rec.Metric)}
+PARTS = {"stage": (rec.Slowest, rec.TaskFailure), "sql": (rec.Access, rec.Metric), "batch": (rec.Source,)}
 
 
 @pytest.mark.parametrize("kind", KINDS)

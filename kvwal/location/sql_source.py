@@ -1,0 +1,47 @@
+"""A cluster or an archive as SQL reads it: of a cluster only the keys that the statement asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kvwal.history.wanted import Wanted
+from kvwal.location.key_filter import key_filter
+from kvwal.location.readers import Reader
+from kvwal.sql.source import Entries
+from kvwal.sql.text import label
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class LocationSource:
+    """The businesses of one namespace of an open location. See `kvwal.sql.source.Source`."""
+
+    def __init__(self, store: Reader, statement: str, changes: Callable[[str], pa.Table]) -> None:
+        """Entries whose keys `statement` does not ask for may be missing. `changes` reads the changes of a business."""
+        self._store = store
+        self._statement = statement
+        self._changes = changes
+
+    def businesses(self) -> list[str]:
+        """See `Source.businesses`."""
+        return self._store.businesses()
+
+    def entries(self, business: str) -> Entries:
+        """See `Source.entries`."""
+        import duckdb
+
+        with duckdb.connect() as connection:
+            keys = key_filter(connection, self._statement, business)
+        if keys is None:
+            return self._store.entries(business)
+        return self._store.select(business, lambda key, key_class: keys.accepts(label(key, key_class)))
+
+    def wanted_entries(self, business: str, wanted: Wanted) -> Entries:
+        """See `Source.wanted_entries`."""
+        return self._store.select(business, lambda key, key_class: key_class == "str" and bool(wanted(key)))
+
+    def changes(self, business: str) -> pa.Table:
+        """See `Source.changes`."""
+        return self._changes(business)

@@ -1,0 +1,1 @@
+"""The records of Spark applications as tables with typed columns."""

@@ -1,0 +1,37 @@
+"""`kvwal.spark.table`: one table of Spark's records in a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kvwal.errors import ConfigError
+from kvwal.spark.tables.catalogue import TABLES
+from kvwal.store.sync import Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BUSINESS = "spark"
+_PREFIX = "spark_"
+
+
+def table(store: Store, name: str, columns: Iterable[str] | None = None) -> pa.Table:
+    """A table of Spark's records, as docs/spark-metadata.md describes it: `name` is `jobs` or `spark_jobs`, say.
+
+    With `columns`, only these are decoded. Rows are in the order of the records' keys. A store without records of Spark gives a
+    table without rows. Raises `ConfigError` for an unknown name, which lists the names there are.
+    """
+    known = TABLES.get(name) or TABLES.get(_PREFIX + name)
+    if known is None:
+        names = ", ".join(each.removeprefix(_PREFIX) for each in TABLES)
+        raise ConfigError(f"there is no table {name!r} of Spark's records.", hint=f"The tables: {names}.")
+    wanted = known.schema.names if columns is None else list(columns)
+    unknown = sorted(set(wanted) - set(known.schema.names))
+    if unknown:
+        raise ConfigError(
+            f"{known.name} has no column {unknown[0]!r}.", hint=f"The columns: {', '.join(known.schema.names)}."
+        )
+    source = store.source()
+    entries = source.wanted_entries(BUSINESS, known.keys.search) if BUSINESS in source.businesses() else ()
+    return known.read(list(entries), wanted).select(wanted)

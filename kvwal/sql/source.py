@@ -1,0 +1,115 @@
+"""The sources that SQL reads: the businesses of one namespace, from the files of a root or from a store's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from archive.layout import Place
+from archive.objects import Objects
+from kvwal.entry import DataEntry, Entry
+from kvwal.history.merged import merged_in_order
+from kvwal.history.moving import read_settled
+from kvwal.history.wanted import Wanted, wanted_entries
+from kvwal.ports.disk import Disk, scratch_folder
+from kvwal.sql.changes import all_changes
+from kvwal.structures.reads import MapReads
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+Entries = Iterable[Entry | DataEntry]
+
+
+class Source(Protocol):
+    """The businesses of one namespace."""
+
+    def businesses(self) -> list[str]:
+        """Names of the businesses, sorted."""
+        ...
+
+    def entries(self, business: str) -> Entries:
+        """The live entries of a business, in the order of identity."""
+        ...
+
+    def wanted_entries(self, business: str, wanted: Wanted) -> Entries:
+        """The live entries of a business whose keys are text and wanted, in the order of their keys."""
+        ...
+
+    def changes(self, business: str) -> pa.Table:
+        """Every change of a business that logs and archive hold, newest first: rows of the archive with their node."""
+        ...
+
+
+class FileSource:
+    """The logs of a root as their files are now, merged over the nodes. Other processes may write to them meanwhile."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        root: Path,
+        find: Callable[[], list[Place]],
+        archive: Callable[[], Objects | None],
+        now_ms: int,
+    ) -> None:
+        """`find` lists the logs to read, of one namespace and cluster. `archive` opens the archive, if there is one."""
+        self._disk = disk
+        self._root = root
+        self._find = find
+        self._archive = archive
+        self._now_ms = now_ms
+
+    def businesses(self) -> list[str]:
+        """See `Source.businesses`."""
+        return sorted({place.business for place in self._find()})
+
+    def entries(self, business: str) -> Entries:
+        """See `Source.entries`. They are read with bounded memory and temporary files."""
+        with scratch_folder() as scratch:
+            for entry in merged_in_order(self._disk, self._root, partial(self._of, business), scratch):
+                if not entry.deleted and not 0 < entry.expires <= self._now_ms:
+                    yield entry
+
+    def wanted_entries(self, business: str, wanted: Wanted) -> Entries:
+        """See `Source.wanted_entries`."""
+        return self._read(business, lambda places: wanted_entries(self._disk, self._root, places, wanted, self._now_ms))
+
+    def changes(self, business: str) -> pa.Table:
+        """See `Source.changes`."""
+        return self._read(business, lambda places: all_changes(self._disk, self._root, places, self._archive()))
+
+    def _read(self, business: str, read: Callable[[Sequence[Place]], T]) -> T:
+        return read_settled(self._disk, self._root, partial(self._of, business), read)
+
+    def _of(self, business: str) -> list[Place]:
+        return [place for place in self._find() if place.business == business]
+
+
+class MemorySource:
+    """The maps of a store that is open here. Their changes are read from the files."""
+
+    def __init__(self, names: Callable[[], list[str]], map_of: Callable[[str], MapReads], files: Source) -> None:
+        """`names` lists the businesses; `map_of` gives the map of one of them, and opens it if need be."""
+        self._names = names
+        self._map_of = map_of
+        self._files = files
+
+    def businesses(self) -> list[str]:
+        """See `Source.businesses`."""
+        return self._names()
+
+    def entries(self, business: str) -> Entries:
+        """See `Source.entries`. They show one moment."""
+        return self._map_of(business).entries()
+
+    def wanted_entries(self, business: str, wanted: Wanted) -> Entries:
+        """See `Source.wanted_entries`. They show one moment."""
+        entries = self._map_of(business).entries("")
+        return [entry for entry in entries if wanted(entry.key)]
+
+    def changes(self, business: str) -> pa.Table:
+        """See `Source.changes`."""
+        return self._files.changes(business)

@@ -1,0 +1,92 @@
+"""Tables with typed columns, of records of a known shape. Records are decoded when DuckDB reads them, and only in its columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kvwal.entry import DataEntry, Entry
+from kvwal.sql.source import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MODULES = {"spark": "kvwal.spark.tables.catalogue"}
+"""Businesses whose records have a known shape, each with the module that has their tables.
+
+The modules lie in a higher layer. They are imported when a statement is run on a store that has the business.
+"""
+
+
+class TypedTable(Protocol):
+    """A table whose rows are records of one kind, or parts of such records."""
+
+    @property
+    def name(self) -> str:
+        """Name of the table."""
+        ...
+
+    @property
+    def keys(self) -> re.Pattern[bytes]:
+        """A pattern that is found in the keys of these records."""
+        ...
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        ...
+
+    def read(self, entries: Sequence[Entry | DataEntry], columns: Iterable[str]) -> pa.Table:
+        """These columns of the records, in the order of the entries. Raises `CodecError` for an entry that is no such record."""
+        ...
+
+
+def typed_tables(business: str) -> Mapping[str, TypedTable]:
+    """The typed tables of a business by name; none if its records have no known shape."""
+    if business not in _MODULES:
+        return {}
+    tables: Mapping[str, TypedTable] = import_module(_MODULES[business]).TABLES
+    return tables
+
+
+def read_records(source: Source, business: str, tables: Sequence[TypedTable]) -> dict[str, list[Entry | DataEntry]]:
+    """The entries of the records of each table, in the order of their keys: one moment for all tables."""
+    patterns = sorted({table.keys.pattern for table in tables})
+    wanted = re.compile(b"|".join(b"(?:" + pattern + b")" for pattern in patterns)).search
+    entries = list(source.wanted_entries(business, wanted))
+    if len(patterns) == 1:
+        return {table.name: entries for table in tables}
+    return {table.name: [entry for entry in entries if table.keys.search(entry.key)] for table in tables}
+
+
+def dataset(table: TypedTable, entries: Sequence[Entry | DataEntry]) -> Any:
+    """A dataset that decodes the records when DuckDB scans it."""
+    return _dataset_class()(table, entries)
+
+
+@cache
+def _dataset_class() -> Any:
+    import pyarrow.dataset as ds
+
+    class RecordDataset(ds.Dataset):  # type: ignore[misc]
+        """A dataset of pyarrow as far as DuckDB asks one: its schema, and a scanner of some columns and a filter."""
+
+        def __init__(self, table: TypedTable, entries: Sequence[Entry | DataEntry]) -> None:
+            self._table = table
+            self._entries = entries
+
+        @property
+        def schema(self) -> pa.Schema:
+            return self._table.schema
+
+        def scanner(self, columns: list[str] | None = None, filter: Any = None) -> Any:
+            """A scanner of these columns. A filter may name other columns; its text has the names of all of them."""
+            names = self._table.schema.names
+            read = [name for name in names if columns is None or name in columns or name in str(filter)]
+            rows = self._table.read(self._entries, read)
+            return ds.dataset(rows).scanner(columns=columns, filter=filter)
+
+    return RecordDataset

@@ -1,0 +1,35 @@
+"""Records of Spark of every kind, as they are stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvwal.spark import records as rec
+
+NOON = 1_767_268_800_000
+"""2026-01-01T12:00:00Z"""
+
+
+def records() -> dict[str, Any]:
+    """The records of two applications, of every kind."""
+    error = rec.Error("no space left", "at write")
+    access = rec.Access("parquet", "s3://lake/delays", "7", rows=10, bytes=200)
+    found = {
+        "a/app": rec.Application(id="a", name="report", user="ada", started=NOON, ended=NOON + 5, run_ms=7_200_000),
+        "a/env": rec.Environment(spark={"spark.app.name": "report", "k": "1"}, jvm={"java.version": "17"}),
+        "a/executor/000001": rec.Executor(id="1", host="h", cores=2, added=NOON, tasks=4, failed=1),
+        "a/job/0000000003": rec.Job(id=3, name="collect at a.py:1", description="delays", started=NOON, duration_ms=5),
+        "a/job/0000000004": rec.Job(id=4, name="save at a.py:2", status="FAILED", ended=NOON, error=error, stages=[8, 9]),
+        "a/stage/0000000008/0000": rec.Stage(id=8, tasks=4, skew=2.5, slowest=rec.Slowest(ms=9, partition=3, host="h")),
+        "a/sql/0000000001": rec.Sql(
+            id=1, description="delays", jobs=[3, 4], reads=[rec.Access("csv", "in")], writes=[access]
+        ),
+        "a/stream/q": rec.Stream(id="q", name="counts", started="2026-01-01T12:00:00.000Z"),
+        "a/stream/q/000000000000": rec.Batch(
+            query="q", name="counts", at="2026-01-01T12:00:00.250Z", steps_ms={"addBatch": 7},
+            sources=[rec.Source("rate", "1", "2", "2", 3)],
+        ),
+        "b/1/app": rec.Application(id="b", attempt="1", name="load"),
+        "b/1/env": rec.Environment(spark={"spark.app.name": "load", "k": "1"}),
+    }  # fmt: skip
+    return {key: rec.to_value(record) for key, record in found.items()}
