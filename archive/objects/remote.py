@@ -85,9 +85,10 @@ class RemoteObjects(Objects):
     def open(self, key: str) -> BinaryIO:
         """See Objects.open. Each read is one request for a range."""
         size = self._info(key)["size"]
-        return io.BufferedReader(RangeFile(lambda a, b: self._range(key, a, b), size), buffer_size=1 << 16)
+        return io.BufferedReader(RangeFile(lambda a, b: self.read_range(key, a, b), size), buffer_size=1 << 16)
 
-    def _range(self, key: str, start: int, end: int) -> bytes:
+    def read_range(self, key: str, start: int, end: int) -> bytes:
+        """The bytes from `start` up to `end` of an object, by one request. Raises ObjectMissing."""
         return bytes(self._call("read", key, lambda: self._fs.cat_file(self._path(key), start=start, end=end)))
 
     def fetch(self, key: str, folder: Path) -> Path:
@@ -123,7 +124,7 @@ class RemoteObjects(Objects):
         return info
 
     def _path(self, key: str) -> str:
-        return f"{self._root}/{key}"
+        return f"{self._root}/{key}" if key else self._root
 
     def _call(self, verb: str, key: str, action: Callable[[], T]) -> T:
         from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential

@@ -332,7 +332,8 @@ class Position(msgspec.Struct, kw_only=True, tag_field="kind", tag="log"):
     """The position in the log of an application: `event` lines of its `roll`-th file are read (0: the log is one file).
 
     `running` and `running_sql` are the jobs and SQL executions that began and have not ended. `complete`: the log was read to
-    its end, and Spark has finished it.
+    its end, and Spark has finished it. `event_crc` is the crc32 of the last line read (0: not known). In a file without
+    compression the line after the first `offset_event` begins at byte `offset`.
     """
 
     roll: int = 0
@@ -341,6 +342,9 @@ class Position(msgspec.Struct, kw_only=True, tag_field="kind", tag="log"):
     damaged: int = 0
     path: str = ""
     complete: bool = False
+    event_crc: int = 0
+    offset: int = 0
+    offset_event: int = 0
     running: list[int] = []
     running_sql: list[int] = []
 

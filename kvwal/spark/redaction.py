@@ -39,6 +39,12 @@ _KEY_ID = re.compile(r"()\b((?:AKIA|ASIA)[0-9A-Z]{16})\b")
 _SECRET_FORMS = (_IN_URL, _ORACLE, _BEARER, _NAMED, _OPTION, _KEY_ID)
 # A quick test: a text without a match has none of the forms.
 _MAY_HOLD_SECRET = re.compile(rf"(?i){_WORD}|identified\s+by|://|jdbc:oracle|bearer|sig=|authorization|AKIA|ASIA")
+# A quicker one before it, for ASCII text in lower case: each match of the expression has one of these, or a key and its kind.
+_HINTS = (
+    "secret", "passw", "passphrase", "pwd", "token", "credential", "identified", "://", "jdbc:oracle", "bearer", "sig=",
+    "authorization", "akia", "asia",
+)  # fmt: skip
+_KINDS_OF_KEYS = ("access", "account", "private", "api")
 
 _log = get_logger(__name__)
 
@@ -58,7 +64,7 @@ class Redaction:
             if rule is None:
                 return REDACTED if text else text
             text = rule.sub(REDACTED, text)
-        if _MAY_HOLD_SECRET.search(text):
+        if may_hold_secret(text):
             for form in _SECRET_FORMS:
                 text = form.sub(rf"\1{REDACTED}", text)
         return text
@@ -73,6 +79,16 @@ class Redaction:
         if self._names is None or self._names.search(name) or self._names.search(value):
             return REDACTED
         return self.text(value)
+
+
+def may_hold_secret(text: str) -> bool:
+    """Whether a text may hold a secret of a known form; most texts are found to hold none without a regular expression."""
+    if text.isascii():
+        lower = text.lower()
+        is_hinted = any(hint in lower for hint in _HINTS)
+        if not is_hinted and not ("key" in lower and any(kind in lower for kind in _KINDS_OF_KEYS)):
+            return False
+    return _MAY_HOLD_SECRET.search(text) is not None
 
 
 def rules_of(settings: Mapping[str, str]) -> dict[str, str]:

@@ -111,7 +111,7 @@ def delete_read_rolls(log: EventLog, position: Position) -> None:
     """Delete the rolls that were read to their end. The first roll stays, because it names the application."""
     for file in log.files():
         if 0 < file.roll < position.roll:
-            file.path.unlink(missing_ok=True)
+            (log.path / file.path.name).unlink(missing_ok=True)
 
 
 def spools(root: Path) -> Iterator[Spool]:

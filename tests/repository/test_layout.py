@@ -32,6 +32,11 @@ LATE_IMPORTS = {
         "kvwal.node.service",
     ): "what a node needs is an extra: every other command works without it",
     (
+        "kvwal/cli/follow.py",
+        "kvwal.node.health.http",
+    ): "HTTP is an extra: a follower without --http works without it",
+    ("kvwal/cli/follow.py", "kvwal.spark.follower.metrics"): "as above",
+    (
         "kvwal/client/connect.py",
         "kvwal.client.store",
     ): "Hazelcast's client is an extra; `connect` checks for it first and names the missing package",

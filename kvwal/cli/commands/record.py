@@ -1,4 +1,4 @@
-"""kvwal record: reads Spark's event logs into a store."""
+"""kvwal record: reads Spark's event logs into a store, once or for as long as it runs."""
 
 from __future__ import annotations
 
@@ -11,22 +11,36 @@ from typing import Annotated
 import typer
 
 from kvwal.cli import show
+from kvwal.cli.follow import follow
 from kvwal.cli.locations import StoreSelection
-from kvwal.cli.options import AcceptClock, Json
+from kvwal.cli.options import AcceptClock, Json, check_time
 from kvwal.cli.tables import print_table
 from kvwal.errors import ConfigError, Kind, KvwalError, StoreLocked
 from kvwal.location.opening import only_reads
 from kvwal.location.parse import ArchiveLocation
 from kvwal.spark import spool as spools
 from kvwal.spark.eventlog import log_reader
+from kvwal.spark.follower.service import EVERY_SECONDS
 from kvwal.spark.target import default_spool
 
 Logs = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Argument(
         metavar="[EVENTLOG_OR_DIR]...",
-        help="Event logs, or folders of them. Without any: the events that killed drivers left in their spools.",
+        help="Event logs, or folders of them, here or behind URLs (s3://…). Without any: the events that killed drivers left"
+        " in their spools.",
     ),
+]
+Follow = Annotated[bool, typer.Option("--follow", help="Go on reading what is written, until SIGTERM or SIGINT.")]
+Every = Annotated[
+    float,
+    typer.Option(
+        "--every", metavar="SECONDS", help="With --follow: the pause between two rounds.", callback=check_time
+    ),
+]
+Http = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="With --follow: serve /healthz, /readyz and /metrics there."),
 ]
 
 
@@ -45,11 +59,20 @@ def record(
         typer.Option(help="The folder of the spools of recorders into a cluster, if it is not ~/.local/state/kvwal."),
     ] = None,
     json: Json = False,
+    following: Follow = False,
+    every: Every = EVERY_SECONDS,
+    http: Http = None,
 ) -> None:
     """Read Spark event logs into a store: plain, zstd, lz4 or snappy, rolling or not, finished or still being written.
 
-    Run it again and it reads on: every event counts once. A damaged line is kept aside and counted.
+    Run it again and it reads on: every event counts once. A damaged line is kept aside and counted. With --follow it is a
+    service, which logs to standard error, one JSON object a line.
     """
+    if following:
+        follow(lambda: selection.writer(accept_clock=accept_clock), logs or [], every, http)
+        return
+    if http is not None:
+        raise ConfigError("--http is for a service.", hint="Add --follow, or leave it out.")
     with show.progress() as progress:
         if logs:
             with selection.writer(accept_clock=accept_clock) as store:

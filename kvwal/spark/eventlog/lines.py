@@ -7,18 +7,20 @@ verified: a damaged block gives damaged lines, and the parser finds those.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 import lz4.block
 import zstandard
 
 from kvwal.errors import ConfigError, Kind, KvwalError
+from kvwal.spark.eventlog.listing import LogFile
 
 CHUNK = 256 << 10
 MAX_LINE = 64 << 20
 MAX_BLOCK = 64 << 20
 _KEPT_OF_LONG_LINE = 2_000
+_KEPT_OF_THE_END = 256
+"""Bytes before the point that was read to. They tell whether a file is still the one that was read."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _LZ4 = b"LZ4Block"
 _SNAPPY = b"\x82SNAPPY\x00"
@@ -148,7 +150,7 @@ class _Snappy(_Blocks):
         return data
 
 
-def _decompressor(path: Path, start: bytes) -> Decompressor:
+def _decompressor(path: LogFile, start: bytes) -> Decompressor:
     if start.startswith(_ZSTD):
         return _Zstd()
     if start.startswith(_LZ4):
@@ -163,11 +165,18 @@ def _decompressor(path: Path, start: bytes) -> Decompressor:
 class Lines:
     """A reader of lines from a file that may still grow, and that may be renamed meanwhile. Memory: one chunk and one line."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: LogFile, start: int = 0) -> None:
+        """`start` is the byte at which a line begins; only in a file without compression may it be other than 0."""
         self.path = path
-        self._file: BinaryIO = path.open("rb")
-        self._decompressor: Decompressor | None = None
+        self.last_line: int | None = None
+        """The byte at which the last line returned begins; None before the first line, and of a compressed file."""
+        self._file = path.open("rb")
+        self._file.seek(start)
+        self._position = start
+        self._end = b""
+        self._decompressor: Decompressor | None = _Plain() if start else None
         self._rest = b""
+        self._forgotten = 0
         self._start = b""
 
     def more(self) -> list[bytes] | None:
@@ -175,6 +184,8 @@ class Lines:
         data = self._file.read(CHUNK)
         if not data:
             return None
+        self._position += len(data)
+        self._end = (self._end + data[-_KEPT_OF_THE_END:])[-_KEPT_OF_THE_END:]
         if self._decompressor is None:
             data = self._start + data
             if len(data) < len(_LZ4):
@@ -183,9 +194,23 @@ class Lines:
             self._decompressor = _decompressor(self.path, data)
         lines = (self._rest + self._decompressor.feed(data)).split(b"\n")
         self._rest = lines.pop()
+        if lines:
+            self._note_last_line(lines)
         if len(self._rest) > MAX_LINE:  # too long for an event: keep enough to recognise it
+            self._forgotten += len(self._rest) - _KEPT_OF_LONG_LINE
             self._rest = self._rest[:_KEPT_OF_LONG_LINE]
         return lines
+
+    def _note_last_line(self, lines: list[bytes]) -> None:
+        if isinstance(self._decompressor, _Plain):
+            forgotten = self._forgotten if len(lines) == 1 else 0
+            self.last_line = self._position - len(self._rest) - 1 - len(lines[-1]) - forgotten
+        self._forgotten = 0
+
+    @property
+    def rest(self) -> bytes:
+        """The bytes after the last line end."""
+        return self._rest
 
     def unfinished(self) -> bytes:
         """The bytes after the last line end, returned once."""
@@ -194,8 +219,16 @@ class Lines:
 
     def tell(self) -> int:
         """Bytes of the file read so far."""
-        return self._file.tell()
+        return self._position
+
+    def move_to(self, path: LogFile) -> bool:
+        """Go on in a newer version of the file, under its present name. False if it is another file: its bytes differ."""
+        self.close()
+        self.path = path
+        self._file = path.open("rb")
+        self._file.seek(self._position - len(self._end))
+        return self._file.read(len(self._end)) == self._end
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file. `move_to` opens it again."""
         self._file.close()

@@ -7,21 +7,15 @@ transaction.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from kvwal.errors import ConfigError
 from kvwal.spark.eventlog.lines import DamagedFile, Lines
-from kvwal.spark.eventlog.logs import (
-    ApplicationIdentity,
-    EventLog,
-    EventLogFile,
-    NotAnEventLog,
-    find_logs,
-    identify,
-    settings_of,
-)
+from kvwal.spark.eventlog.listing import IN_PROGRESS, EventLogFile, Log, LogPath
+from kvwal.spark.eventlog.logs import ApplicationIdentity, NotAnEventLog, find_logs, identify, settings_of
 from kvwal.spark.events.parser import DamagedLine, parse_line
 from kvwal.spark.projection.projection import Projection
 from kvwal.spark.records import Damage, app_prefix, cut
@@ -47,6 +41,10 @@ class RecordMap(Protocol):
         ...
 
 
+class WrittenAnew(Exception):
+    """Another log was written in place of the one that a reader was reading."""
+
+
 class MapStore(Protocol):
     """The methods of a store that a reader needs."""
 
@@ -62,7 +60,7 @@ class LogResult(NamedTuple):
     or a folder holds a file that is no event log.
     """
 
-    path: Path
+    path: LogPath
     app: str
     name: str
     events: int
@@ -75,29 +73,34 @@ class LogResult(NamedTuple):
 class LogReader:
     """A reader of one log into a map. Each `advance` reads the log as far as it is written."""
 
-    def __init__(
-        self, records: RecordMap, log: EventLog, identity: ApplicationIdentity, *, position: str = "log"
-    ) -> None:
+    def __init__(self, records: RecordMap, log: Log, identity: ApplicationIdentity, *, position: str = "log") -> None:
         self.projection = Projection(app_prefix(identity.app, identity.attempt), records.get, log=position)
         self.events = 0
         self.damaged = 0
         self.problem = ""
+        self.bytes = 0
+        """Bytes of lines, decompressed, that were read so far."""
         self._records = records
         self._log = log
         self._file: EventLogFile | None = None
         self._lines: Lines | None = None
         self._line_number = 0
         self._lines_to_skip = 0
+        self._last_line: bytes | None = None
+        self._restart = (0, 0)
         self._damaged_file = False
         self._unsaved_bytes = 0
         self._unsaved_lines = 0
 
-    def advance(self, progress: Callable[[int], None] = lambda done: None) -> int:
+    def advance(self, progress: Callable[[int], None] = lambda done: None, log: Log | None = None) -> int:
         """Read and store the lines written since the last call. Returns their number.
 
-        `progress` is called with the bytes of the log read so far. An error of the store passes through and ends the use of
-        this reader: a new reader goes on after the last transaction.
+        `progress` is called with the bytes of the log read so far. `log` is the same log as a newer listing shows it. An error
+        of the store passes through and ends the use of this reader: a new reader goes on after the last transaction. So does
+        `WrittenAnew`: the log may be that of another application now.
         """
+        if log is not None:
+            self._move_to(log)
         before, done, in_progress = self.events, 0, True
         while True:
             # Both are asked before the lines are read, so a log or file that is finished by now is read to its end.
@@ -118,9 +121,24 @@ class LogReader:
         return self.events - before
 
     def close(self) -> None:
-        """Close the open file."""
+        """Close the open file. `advance` with a newer listing of the log opens it again where it was read to."""
         if self._lines is not None:
             self._lines.close()
+
+    def _move_to(self, log: Log) -> None:
+        """Go on in the open file under its present name."""
+        self._log = log
+        if self._file is None or self._lines is None:
+            return
+        before = self._file
+        now = next((file for file in log.files() if (file.roll, file.covers) == (before.roll, before.covers)), None)
+        if now is None:  # compacted, or deleted
+            self.close()
+            self._file = self._lines = None
+        else:
+            self._file = now
+            if not self._lines.move_to(now.path):
+                raise WrittenAnew
 
     def _begin(self, files: list[EventLogFile]) -> bool:
         """Open the file of the position. False if there is nothing to read yet."""
@@ -131,25 +149,46 @@ class LogReader:
             if file.covers <= position.roll <= file.roll:
                 # A compacted copy numbers its lines anew, so it is read from its start. Events that were read before count once.
                 same_lines = file.roll == position.roll and not _compacted_since(file, position.path)
-                self._open(file, position.event if same_lines else 0)
+                if same_lines and position.offset and file.path.name.removesuffix(IN_PROGRESS) == _name(position.path):
+                    self._open(file, position.event, position.offset_event, position.offset)
+                else:
+                    self._open(file, position.event if same_lines else 0)
                 return True
             if file.roll > position.roll:
                 self._open(file, 0)
                 return True
-        return False
+        if files:  # the position was taken in another log of the application
+            self._open(files[0], 0)
+        return bool(files)
 
-    def _open(self, file: EventLogFile, lines_to_skip: int) -> None:
-        self._file, self._lines = file, Lines(file.path)
-        self._line_number, self._lines_to_skip, self._damaged_file = 0, lines_to_skip, False
+    def _open(self, file: EventLogFile, event: int, before: int = 0, offset: int = 0) -> None:
+        """Open a file of which `event` lines are read already. The one after the first `before` begins at byte `offset`."""
+        self._file, self._lines = file, Lines(file.path, offset)
+        self._line_number, self._lines_to_skip, self._damaged_file = before, event - before, False
+        self._restart = (before, offset)
+        self._last_line = None
+
+    def _reread(self) -> None:
+        """Read the open file from its start. Events that were read before count once."""
+        self.close()
+        if self._file is not None:
+            self._open(self._file, 0)
 
     def _read_file(self, progress: Callable[[int], None]) -> None:
         """Read the open file as far as it is written."""
         if self._lines is None or self._file is None:
             return
         try:
-            while (batch := self._lines.more()) is not None:
+            while (batch := self._lines.more()) is not None or self._is_another_file():
+                if batch is None:
+                    self._reread()
+                    continue
                 self._take_lines(batch)
-                self._unsaved_bytes += sum(map(len, batch))
+                size = sum(map(len, batch))
+                self._unsaved_bytes += size
+                self.bytes += size
+                if self._lines.last_line is not None:
+                    self._restart = (self._line_number - 1, self._lines.last_line)
                 if self.projection.pending > MAX_PENDING or self._unsaved_bytes > MAX_BYTES:
                     self._save()
                 progress(self._lines.tell())
@@ -161,6 +200,9 @@ class LogReader:
     def _take_lines(self, batch: list[bytes]) -> None:
         if self._lines_to_skip:
             skipped = min(self._lines_to_skip, len(batch))
+            if skipped == self._lines_to_skip and not self._is_last_read(batch[skipped - 1]):
+                self._reread()
+                return
             self._lines_to_skip -= skipped
             self._line_number += skipped
             batch = batch[skipped:]
@@ -171,6 +213,7 @@ class LogReader:
 
     def _take_line(self, line: bytes) -> None:
         self._line_number += 1
+        self._last_line = line
         self._unsaved_lines += 1
         self.events += 1
         try:
@@ -180,6 +223,17 @@ class LogReader:
             return
         if event is not None:
             self.projection.apply(event, len(line))
+
+    def _is_last_read(self, line: bytes) -> bool:
+        """Whether a line is the one at the position. Another line means that another log was written under this name."""
+        known = self.projection.position.event_crc
+        return not known or zlib.crc32(line) == known
+
+    def _is_another_file(self) -> bool:
+        """Whether the file ends before the position, although it did not when the position was taken."""
+        if not self._lines_to_skip or not self.projection.position.event_crc or self._lines is None:
+            return False
+        return not (self._lines_to_skip == 1 and self._is_last_read(self._lines.rest))
 
     def _take_unfinished(self) -> None:
         """Take the last line of a finished file even without a line end: it is an event, or the beginning of one."""
@@ -200,9 +254,17 @@ class LogReader:
         if self._file is None or not (self._unsaved_lines or self.projection.pending or complete > position.complete):
             return
         position.complete = complete
+        if self._last_line is not None:
+            position.event_crc = zlib.crc32(self._last_line)
+        position.offset_event, position.offset = self._restart
         self.projection.moved(self._file.roll, self._line_number, self._unsaved_lines, str(self._file.path))
         self._records.put_many(self.projection.take())
         self._unsaved_bytes = self._unsaved_lines = 0
+
+
+def _name(path: str) -> str:
+    """The name of a log file, which does not change when the application ends."""
+    return path.rpartition("/")[2].removesuffix(IN_PROGRESS)
 
 
 def _compacted_since(file: EventLogFile, path: str) -> bool:
@@ -237,7 +299,7 @@ def record_event_logs(
     return results
 
 
-def _record_log(records: RecordMap, log: EventLog, report: Callable[[int], None]) -> LogResult:
+def _record_log(records: RecordMap, log: Log, report: Callable[[int], None]) -> LogResult:
     try:
         identity = identify(log)
     except NotAnEventLog as error:
@@ -249,14 +311,20 @@ def _record_log(records: RecordMap, log: EventLog, report: Callable[[int], None]
         return LogResult(log.path, "", "", 0, 0, False, skipped="the log does not name its application yet")
     reader = LogReader(records, log, identity)
     try:
-        if not reader.projection.position.complete or log.in_progress():
+        if not reader.projection.position.complete or log.in_progress() or not was_read(reader, log):
             reader.advance(report)
         return result_of(reader, log, identity, complete=reader.projection.position.complete)
     finally:
         reader.close()
 
 
-def result_of(reader: LogReader, log: EventLog, identity: ApplicationIdentity, *, complete: bool) -> LogResult:
+def was_read(reader: LogReader, log: Log) -> bool:
+    """Whether the reader's position was taken in this log, and not in another log of the same application."""
+    path = reader.projection.position.path.removesuffix(IN_PROGRESS)
+    return any(path == str(file.path).removesuffix(IN_PROGRESS) for file in log.files())
+
+
+def result_of(reader: LogReader, log: Log, identity: ApplicationIdentity, *, complete: bool) -> LogResult:
     """The result of a reader after its `advance`."""
     return LogResult(
         log.path, reader.projection.prefix, identity.name, reader.events, reader.damaged, complete, reader.problem

@@ -1,35 +1,30 @@
-"""The event logs of Spark on this machine: which files are logs, the order of their files, and the application of each.
-
-A log is one file (`<app>[_<attempt>][.<codec>][.inprogress]`), or a folder `eventlog_v2_<app>…` of rolled files
-`events_<n>_<app>…`. The history server may merge the first k of them into `events_<k>_<app>….compact`.
-"""
+"""The event logs of Spark: those that a caller names, and the application of each."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from kvwal.errors import ConfigError
+from kvwal.spark.eventlog.folders import HERE, is_remote, logs_at, open_folder
 from kvwal.spark.eventlog.lines import DamagedFile, Lines
+from kvwal.spark.eventlog.listing import (
+    IN_PROGRESS,
+    ROLLING_PREFIX,
+    EventLogFile,
+    Log,
+    LogFile,
+    in_order,
+    is_in_progress,
+)
 from kvwal.spark.events.application import ApplicationStart, EnvironmentUpdate, LogStart
 from kvwal.spark.events.parser import DamagedLine, parse_line
 
-_ROLLED_FILE = re.compile(r"events_([0-9]+)_.*?(\.compact)?")
-_FOLDER_PREFIX = "eventlog_v2_"
 _FIRST_LINES = 2_000
 _EVENT = b'{"Event"'
 """The beginning of every line that Spark writes."""
-
-
-class EventLogFile(NamedTuple):
-    """One file of a log. `roll` is its number, 0 for a log of one file. `covers` is the lowest roll whose events it may hold."""
-
-    roll: int
-    path: Path
-    covers: int
 
 
 class NotAnEventLog(ConfigError):
@@ -37,7 +32,7 @@ class NotAnEventLog(ConfigError):
 
 
 class EventLog(NamedTuple):
-    """An application's event log: a file or a folder of rolled files. `listed`: it was found in a folder, not named."""
+    """An event log on this machine (see `listing.Log`). Each method looks at the disk."""
 
     path: Path
     listed: bool = False
@@ -45,36 +40,25 @@ class EventLog(NamedTuple):
     @property
     def rolling(self) -> bool:
         """Whether the log is a folder of rolled files."""
-        return self.path.name.startswith(_FOLDER_PREFIX)
+        return self.path.name.startswith(ROLLING_PREFIX)
 
     def files(self) -> list[EventLogFile]:
-        """The files of the log in order, without those that a compacted file replaces. Empty if the log is gone."""
+        """See `Log.files`."""
         if not self.rolling:
             path = self._present_path()
             return [EventLogFile(0, path, 0)] if path else []
-        rolls = [
-            (int(match[1]), bool(match[2]), path)
-            for path in self._folder()
-            if (match := _ROLLED_FILE.fullmatch(path.name))
-        ]
-        compacted = max((roll for roll, compact, _ in rolls if compact), default=-1)
-        return sorted(
-            EventLogFile(roll, path, 0 if compact else roll)
-            for roll, compact, path in rolls
-            if roll > compacted or (roll == compacted and compact)
-        )
+        return in_order(self._folder())
 
     def in_progress(self) -> bool:
-        """Whether Spark marks the log as still being written. The mark of a killed driver stays."""
+        """See `Log.in_progress`."""
         if self.rolling:
-            return any(
-                path.name.startswith("appstatus_") and path.name.endswith(".inprogress") for path in self._folder()
-            )
-        return self.path.name.endswith(".inprogress") and self.path.exists()
+            return is_in_progress(path.name for path in self._folder())
+        return self.path.name.endswith(IN_PROGRESS) and self.path.exists()
 
     def size(self) -> int:
         """Bytes on the disk."""
-        return sum(_size(file.path) for file in self.files())
+        folder = self.path if self.rolling else self.path.parent
+        return sum(_size(folder / file.path.name) for file in self.files())
 
     def _folder(self) -> list[Path]:
         try:
@@ -84,7 +68,7 @@ class EventLog(NamedTuple):
 
     def _present_path(self) -> Path | None:
         """The file under its present name: Spark drops `.inprogress` when the application ends."""
-        finished = self.path.with_name(self.path.name.removesuffix(".inprogress"))
+        finished = self.path.with_name(self.path.name.removesuffix(IN_PROGRESS))
         return next((path for path in (self.path, finished) if path.exists()), None)
 
 
@@ -96,34 +80,39 @@ class ApplicationIdentity(NamedTuple):
     name: str
 
 
-def find_logs(paths: Iterable[str | Path]) -> list[EventLog]:
-    """The logs at the given files and folders. Raises `ConfigError` for a path that is missing or holds no log."""
-    logs: dict[Path, EventLog] = {}
+def find_logs(paths: Iterable[str | Path]) -> list[Log]:
+    """The logs at the given files, folders and URLs. Raises `ConfigError` for a place that is missing or holds no log."""
+    logs: dict[str, Log] = {}
     for given in paths:
-        path = Path(str(given).removeprefix("file://"))
-        if not path.exists():
-            raise ConfigError(
-                f"There is no event log at {given}.", hint="Name a log file, or a folder of logs, on this machine."
-            )
-        is_log = path.is_file() or path.name.startswith(_FOLDER_PREFIX)
-        logs_at_path = [EventLog(path)] if is_log else list(_in_folder(path))
+        logs_at_path = list(_logs_at(str(given)))
         if not logs_at_path:
             raise ConfigError(
                 f"{given} holds no event log.",
                 hint="Spark writes event logs to spark.eventLog.dir if spark.eventLog.enabled is true.",
             )
-        logs.update({log.path.absolute(): log for log in logs_at_path})
+        logs.update({str(log.path.absolute() if isinstance(log, EventLog) else log.path): log for log in logs_at_path})
     return list(logs.values())
+
+
+def _logs_at(given: str) -> Iterable[Log]:
+    folder = open_folder(given)
+    if is_remote(given):
+        return logs_at(folder)
+    path = Path(folder.url)
+    if not path.exists():
+        raise ConfigError(f"There is no event log at {given}.", hint=HERE)
+    is_log = path.is_file() or path.name.startswith(ROLLING_PREFIX)
+    return [EventLog(path)] if is_log else _in_folder(path)
 
 
 def _in_folder(folder: Path) -> Iterator[EventLog]:
     for path in sorted(folder.iterdir()):
         hidden = path.name.startswith((".", "_", "appstatus_"))
-        if (path.is_dir() and path.name.startswith(_FOLDER_PREFIX)) or (path.is_file() and not hidden):
+        if (path.is_dir() and path.name.startswith(ROLLING_PREFIX)) or (path.is_file() and not hidden):
             yield EventLog(path, listed=True)
 
 
-def identify(log: EventLog) -> ApplicationIdentity | None:
+def identify(log: Log) -> ApplicationIdentity | None:
     """The application of a log; None if the log does not say it yet.
 
     `NotAnEventLog` for a file that is none, `ConfigError` for one that is damaged before it names its application.
@@ -140,7 +129,7 @@ def identify(log: EventLog) -> ApplicationIdentity | None:
     return None
 
 
-def settings_of(log: EventLog) -> dict[str, str]:
+def settings_of(log: Log) -> dict[str, str]:
     """Spark's settings from the first lines of the log; empty if they are not there, or cannot be read."""
     with suppress(ConfigError):
         for _, batch in _first_lines(log):
@@ -150,7 +139,7 @@ def settings_of(log: EventLog) -> dict[str, str]:
     return {}
 
 
-def _first_lines(log: EventLog) -> Iterator[tuple[Path, list[bytes]]]:
+def _first_lines(log: Log) -> Iterator[tuple[LogFile, list[bytes]]]:
     """The first lines of a log, about `_FIRST_LINES`, each batch with its file. A line without an end counts, too.
 
     `ConfigError`, which names the file, for compressed bytes that are damaged.
@@ -176,7 +165,7 @@ def _settings_in(line: bytes) -> dict[str, str] | None:
     return event.spark_properties if isinstance(event, EnvironmentUpdate) else None
 
 
-def _identity_in(path: Path, batch: list[bytes]) -> ApplicationIdentity | None:
+def _identity_in(path: LogFile, batch: list[bytes]) -> ApplicationIdentity | None:
     is_event_log = False
     for line in batch:
         try:
@@ -188,7 +177,7 @@ def _identity_in(path: Path, batch: list[bytes]) -> ApplicationIdentity | None:
             continue
         is_event_log = is_event_log or isinstance(event, LogStart)
         if isinstance(event, ApplicationStart):
-            name = path.name.removesuffix(".inprogress")
+            name = path.name.removesuffix(IN_PROGRESS)
             return ApplicationIdentity(event.app_id or name, event.attempt or "", event.app_name)
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import configparser
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -18,6 +18,7 @@ from kvwal.cli.main import EXIT_CODES
 from kvwal.errors import Kind
 from tests.repository.pages.test_docs import anchors
 from tests.repository.source import ROOT
+from tests.support import cli
 from tests.support.deploy import compose
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"
@@ -78,8 +79,9 @@ def test_no_secret_has_a_default() -> None:
 def test_the_example_as_it_stands_starts_nothing() -> None:
     with pytest.raises(KeyError, match="KVWAL_S3_KEY"):
         compose.load(compose.example())
-    units_example = (ROOT / "deploy" / "systemd" / "node.env.example").read_text()
-    assert re.findall(r"^(\w*SECRET\w*)=(.*)$", units_example, re.MULTILINE) == [("AWS_SECRET_ACCESS_KEY", "")]
+    for name in ("node", "recorder"):
+        example = (ROOT / "deploy" / "systemd" / f"{name}.env.example").read_text()
+        assert re.findall(r"^(\w*SECRET\w*)=(.*)$", example, re.MULTILINE) == [("AWS_SECRET_ACCESS_KEY", "")]
 
 
 def test_what_is_waited_for_has_a_health_check(stack: dict[str, Any]) -> None:
@@ -226,9 +228,23 @@ def test_the_dockerfile_copies_what_its_steps_build() -> None:
 
 
 def test_the_unit_gives_a_node_time_and_files_and_little_else() -> None:
+    check_unit("node")
+
+
+def test_the_unit_of_the_recorder_is_as_strict_and_its_command_line_is_understood() -> None:
+    service, example = check_unit("recorder")
+    words = re.sub(r"\$\{(\w+)\}", lambda name: example[name[1]], service["ExecStart"]).split()
+    assert words[1:4] == ["record", "/var/lib/kvwal-recorder", "s3://bucket/spark-events"]
+    assert service["StateDirectory"] == "kvwal-recorder"
+    known = set(re.findall(r"--[a-z-]+", cli.kvwal("record", "--help").out))
+    assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known
+
+
+def check_unit(name: str) -> tuple[Mapping[str, str], dict[str, str]]:
+    """The service of a unit, and the example of its environment, after checking what every unit of kvwal has."""
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment]
-    unit.read(ROOT / "deploy" / "systemd" / "kvwal-node.service")
+    unit.read(ROOT / "deploy" / "systemd" / f"kvwal-{name}.service")
     service = unit["Service"]
     assert service["Restart"] == "on-failure"
     assert service["RestartPreventExitStatus"] == str(EXIT_CODES[Kind.CALLER])
@@ -237,5 +253,8 @@ def test_the_unit_gives_a_node_time_and_files_and_little_else() -> None:
     assert int(service["LimitNOFILE"]) >= 65536
     assert service["ProtectSystem"] == "strict"
     named = set(re.findall(r"\$\{(\w+)\}", service["ExecStart"]))
-    example = (ROOT / "deploy" / "systemd" / "node.env.example").read_text()
-    assert named <= set(re.findall(r"^(\w+)=", example, re.MULTILINE))
+    example = dict(
+        re.findall(r"^(\w+)=(.*)$", (ROOT / "deploy" / "systemd" / f"{name}.env.example").read_text(), re.MULTILINE)
+    )
+    assert named <= set(example)
+    return service, example

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kvwal.spark import records
+from kvwal.spark import records, redaction
 from kvwal.spark.redaction import REDACTED, Redaction, applied, rules_of
 
 SECRET = "hunter2"
@@ -101,3 +103,17 @@ def test_a_long_text_costs_its_length_once(piece: str) -> None:
 
     cost(1_000)
     assert cost(100_000) < 50 * max(cost(10_000), 0.003)
+
+
+WORDS = st.sampled_from(
+    [
+        "secret", "PassWord", "passwd", "passphrase", "pwd", "Token", "credential", "access", "ACCOUNT", "private", "Api", "key",
+        "Key", ".", "_", "-", "identified", " by", "://", "jdbc:Oracle", "Bearer", "sig", "=", "authorization", "akia", "ASIA",
+        "ſecret", "toKen", "plan", " ", "\n", "x",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(WORDS, max_size=6).map("".join))
+def test_the_quick_look_misses_no_text_that_the_expression_finds(text: str) -> None:
+    assert redaction.may_hold_secret(text) == (redaction._MAY_HOLD_SECRET.search(text) is not None)

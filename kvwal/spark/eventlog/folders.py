@@ -1,0 +1,174 @@
+"""Folders of event logs: on this machine, or behind a URL of any fsspec filesystem."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Literal, NamedTuple
+
+from archive.errors import ArchiveError
+from archive.faults import ObjectMissing, may_pass
+from archive.objects.locations import check_url
+from archive.objects.ranges import RangeFile
+from archive.objects.remote import RemoteObjects
+from kvwal.errors import ConfigError, Kind, KvwalError
+from kvwal.spark.eventlog.listing import ROLLING_PREFIX, ListedFile, ListedLog, LogFolder, logs_in
+
+READ_AHEAD = 4 << 20
+"""Bytes of one request for a part of a remote file."""
+_KEPT_BLOCKS = 2
+HERE = "Name a log file, or a folder of logs, on this machine, or a URL of them."
+
+
+class EventLogsUnreachable(KvwalError):
+    """The storage of the event logs does not answer, or cannot serve now. A later call may succeed."""
+
+    kind = Kind.RETRY
+
+
+class EventLogsRefused(ConfigError):
+    """The storage of the event logs refuses until somebody changes something: a wrong key, a bucket that is not there."""
+
+
+class LocalFolder:
+    """A folder on this machine; or one log, which its only logs are then."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.url = str(path)
+
+    def list(self) -> list[ListedFile]:
+        """See `LogFolder.list`."""
+        name = self._path.name
+        try:
+            if self._path.is_file():
+                found = [_listed(self._path, self._path.stat(), name)]
+            elif name.startswith(ROLLING_PREFIX):
+                found = list(_files(self._path, f"{name}/"))
+            else:
+                found = list(_files(self._path, ""))
+                for folder in sorted(self._path.glob(f"{ROLLING_PREFIX}*/")):
+                    found += _files(folder, f"{folder.name}/")
+        except FileNotFoundError as error:
+            raise ConfigError(f"There is no event log at {self.url}.", hint=HERE) from error
+        except OSError as error:
+            raise ConfigError(
+                f"{self.url} cannot be read ({error.strerror}).", hint="Mend its owner and its mode."
+            ) from error
+        return found
+
+
+def _files(folder: Path, prefix: str) -> Iterator[ListedFile]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                if entry.is_file():
+                    yield _listed(folder / entry.name, entry.stat(), prefix + entry.name)
+            except FileNotFoundError:  # renamed or deleted since the folder was listed
+                continue
+
+
+def _listed(path: Path, stat: os.stat_result, key: str) -> ListedFile:
+    return ListedFile(key, stat.st_size, f"{stat.st_mtime_ns}-{stat.st_ino}", path)
+
+
+class RemoteFolder:
+    """A folder behind a URL; or one log, which its only log is then."""
+
+    def __init__(self, url: str) -> None:
+        check_url(url)
+        self._objects = RemoteObjects(url.rstrip("/"), {})
+        self.url = self._objects.url
+        self._blocks = _Blocks(_KEPT_BLOCKS)
+
+    def list(self) -> list[ListedFile]:
+        """See `LogFolder.list`."""
+        name = self.url.rpartition("/")[2]
+        with _storage_errors():
+            listing = self._objects.list("")
+        found = []
+        for item in listing:
+            key = f"{name}/{item.key}".rstrip("/") if not item.key or name.startswith(ROLLING_PREFIX) else item.key
+            version = item.etag or str(item.modified_ms)
+            file = RemoteFile(self._objects, self._blocks, item.key, key.rpartition("/")[2], item.size, version)
+            found.append(ListedFile(key, item.size, version, file))
+        return found
+
+
+class RemoteFile(NamedTuple):
+    """One file behind a URL, in the version that a listing showed. `key` is empty if the URL is that of the file."""
+
+    objects: RemoteObjects
+    blocks: _Blocks
+    key: str
+    name: str
+    size: int
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.objects.url}/{self.key}".rstrip("/")
+
+    def open(self, mode: Literal["rb"] = "rb", /) -> BinaryIO:
+        """A seekable file of what the listing showed. Each read is one request for a range of bytes."""
+        return io.BufferedReader(RangeFile(self._range, self.size), buffer_size=READ_AHEAD)
+
+    def _range(self, start: int, end: int) -> bytes:
+        return self.blocks.get((self.key, self.version, start, end), lambda: self._request(start, end))
+
+    def _request(self, start: int, end: int) -> bytes:
+        with _storage_errors():
+            return self.objects.read_range(self.key, start, end)
+
+
+class _Blocks:
+    """The blocks read last: a log is opened to see whose it is, and opened again to be read."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[tuple[str, str, int, int], bytes] = OrderedDict()
+
+    def get(self, block: tuple[str, str, int, int], read: Callable[[], bytes]) -> bytes:
+        """The bytes of a block, read if they are not kept."""
+        if block not in self._kept:
+            self._kept[block] = read()
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return self._kept[block]
+
+
+@contextmanager
+def _storage_errors() -> Iterator[None]:
+    """Raise an error of the storage as one of event logs."""
+    try:
+        yield
+    except ObjectMissing as error:
+        raise FileNotFoundError(error.what) from error
+    except ArchiveError as error:
+        if error.__cause__ is not None and may_pass(error.__cause__):
+            raise EventLogsUnreachable(
+                error.what,
+                hint="Check the address and the network. No event is lost: reading goes on where it stopped.",
+            ) from error
+        raise EventLogsRefused(error.what, hint=error.hint) from error
+
+
+def is_remote(given: str) -> bool:
+    """Whether this names event logs behind a URL, and not on this machine."""
+    return "://" in given and not given.startswith("file://")
+
+
+def open_folder(given: str) -> LogFolder:
+    """The folder, or the log, at a path or a URL. Nothing is read yet. `ConfigError` for a URL that no filesystem serves."""
+    if is_remote(given):
+        return RemoteFolder(given)
+    check_url(given)
+    return LocalFolder(Path(given.removeprefix("file://")))
+
+
+def logs_at(folder: LogFolder) -> list[ListedLog]:
+    """The logs in a folder now, by one listing. Raises as `LogFolder.list`."""
+    return logs_in(folder.url, folder.list())

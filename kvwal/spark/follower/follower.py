@@ -1,0 +1,199 @@
+"""The follower of event log folders: one listing of each folder a round, then the logs that have changed are read on.
+
+A log whose version in the listing is that of its mark is not opened. The readers of logs that still grow are kept, as far as
+`MOST_READERS` go, so that only new bytes are read. A reader that is made anew goes on at the byte of the position in a file
+without compression; a compressed file is decompressed from its start, up to the position. Its first lines are read in both
+cases, because the rules of redaction stand there.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from kvwal.errors import ConfigError
+from kvwal.ports.clock import Clock
+from kvwal.spark.eventlog.folders import EventLogsRefused, EventLogsUnreachable, logs_at
+from kvwal.spark.eventlog.listing import ListedLog, LogFolder
+from kvwal.spark.eventlog.log_reader import LogReader, RecordMap, WrittenAnew, was_read
+from kvwal.spark.eventlog.logs import NotAnEventLog, identify
+from kvwal.spark.follower.leases import LeaseMap, Leases
+from kvwal.spark.follower.marks import LogMark, LogMarks
+from kvwal.spark.follower.status import FollowerStatus
+from kvwal.spark.records import app_prefix
+
+MOST_READERS = 64
+
+
+class Stopped(Exception):
+    """The follower was told to stop. What is stored is whole."""
+
+
+class FollowedMap(LeaseMap, RecordMap, Protocol):
+    """The methods of a map that a follower needs."""
+
+
+class Follower:
+    """A follower of folders into one map. Used by one thread. After an error of the store it is of no more use."""
+
+    def __init__(
+        self,
+        records: FollowedMap,
+        folders: Sequence[LogFolder],
+        status: FollowerStatus,
+        clock: Clock,
+        is_stopped: Callable[[], bool],
+    ) -> None:
+        self._folders = folders
+        self._status = status
+        self._is_stopped = is_stopped
+        self._leases = Leases(records, clock)
+        self._records = _LeasedRecords(records, self._leases, self._stop_here)
+        self._marks = LogMarks(records)
+        self._readers: OrderedDict[str, LogReader] = OrderedDict()
+
+    def round(self) -> None:
+        """Read what is new in all folders. `Stopped` if the follower was told to stop; every error of the store."""
+        counts = self._status.begin()
+        listed: set[str] = set()
+        self._leases.beat()
+        for folder in self._folders:
+            try:
+                logs = logs_at(folder)
+                counts.logs += len(logs)
+                listed.update(log.place for log in logs)
+                for log in logs:
+                    self._stop_here()
+                    self._visit(log)
+            except (EventLogsUnreachable, ConfigError) as error:
+                self._status.trouble(folder.url, error)
+        self._marks.save()
+        if counts.whole:
+            for place in self._readers.keys() - listed:  # deleted: what was read stays in the store
+                self._leases.release(self._readers.pop(place).projection.prefix)
+        self._status.end(len(self._readers))
+
+    def beat(self) -> None:
+        """Keep the leases of this follower. To be called often, by any thread. `LeaseLost` if they are lost."""
+        self._leases.beat()
+
+    def close(self) -> None:
+        """Close the readers, and give the leases back, so that others go on at once."""
+        for reader in self._readers.values():
+            reader.close()
+        self._readers.clear()
+        self._marks.save()
+        self._leases.close()
+
+    def _stop_here(self) -> None:
+        if self._is_stopped():
+            raise Stopped
+
+    def _visit(self, log: ListedLog) -> None:
+        """Read a log on, if it has changed since the last look at it, and if no other follower reads its application."""
+        mark = self._marks.of(log)
+        if mark is not None and mark.version == log.version():
+            self._status.unchanged(mark)
+            return
+        try:
+            if (reader := self._readers.pop(log.place, None)) is not None:
+                self._read_on(log, reader)
+            else:
+                self._begin(log)
+        except NotAnEventLog as error:
+            self._skip(log, error.what, is_log=not log.listed)
+        except FileNotFoundError:  # renamed or deleted since it was listed: the next listing shows what is there
+            self._status.vanished(str(log.path))
+        except (EventLogsUnreachable, EventLogsRefused):
+            raise
+        except ConfigError as error:
+            self._skip(log, error.what, is_log=True)
+        except OSError as error:
+            problem = f"{log.path} cannot be read ({error.strerror})."
+            self._status.trouble(log.place, EventLogsUnreachable(problem, hint="Mend its owner and its mode."))
+
+    def _read_on(self, log: ListedLog, reader: LogReader) -> None:
+        try:
+            self._read(log, reader, log)
+        except WrittenAnew:  # perhaps by another application
+            self._begin(log)
+
+    def _begin(self, log: ListedLog) -> None:
+        identity = identify(log)
+        if identity is None:  # it has just begun: its next bytes may name its application
+            self._mark(log, LogMark(version=log.version()))
+            return
+        prefix = app_prefix(identity.app, identity.attempt)
+        if not self._leases.take(prefix):
+            self._status.elsewhere()
+            return
+        # Two readers of one application would not see each other's records.
+        for place in [place for place, kept in self._readers.items() if kept.projection.prefix == prefix]:
+            del self._readers[place]
+        self._read(log, LogReader(self._records, log, identity), None)
+
+    def _read(self, log: ListedLog, reader: LogReader, newer: ListedLog | None) -> None:
+        """Let a reader read up to the end of the log; keep it if the log may grow. After an error it is not kept."""
+        position = reader.projection.position
+        events, counted = reader.events, [reader.bytes]
+        try:
+            if newer is not None or not position.complete or log.in_progress() or not was_read(reader, log):
+                reader.advance(partial(self._count, reader, counted), newer)
+            self._count(reader, counted, 0)
+        finally:
+            reader.close()
+        prefix = reader.projection.prefix
+        if position.complete or reader.problem:
+            self._leases.release(prefix)
+        else:
+            self._keep(log, reader)
+        mark = LogMark(
+            version=log.version(),
+            app=prefix,
+            complete=position.complete,
+            damaged=position.damaged,
+            problem=reader.problem,
+        )
+        self._marks.put(log, mark)
+        self._status.read(mark, str(log.path), reader.events - events)
+
+    def _keep(self, log: ListedLog, reader: LogReader) -> None:
+        """Keep a reader, with the lease of its application. The one that was used longest ago gives way."""
+        self._readers[log.place] = reader
+        if len(self._readers) > MOST_READERS:
+            _, oldest = self._readers.popitem(last=False)
+            self._leases.release(oldest.projection.prefix)
+
+    def _count(self, reader: LogReader, counted: list[int], done: int) -> None:
+        self._status.received(reader.bytes - counted[0])
+        counted[0] = reader.bytes
+        self._leases.beat()
+
+    def _mark(self, log: ListedLog, mark: LogMark) -> None:
+        self._marks.put(log, mark)
+        self._status.unchanged(mark)
+
+    def _skip(self, log: ListedLog, problem: str, *, is_log: bool) -> None:
+        """Leave a file alone until it changes."""
+        mark = LogMark(version=log.version(), problem=problem)
+        self._marks.put(log, mark)
+        self._status.skipped(mark, str(log.path), is_log=is_log)
+
+
+class _LeasedRecords:
+    """The records as a reader of a follower writes them: under its leases, and not after it was told to stop."""
+
+    def __init__(self, records: FollowedMap, leases: Leases, stop_here: Callable[[], None]) -> None:
+        self._records = records
+        self._leases = leases
+        self._stop_here = stop_here
+        self.get = records.get
+
+    def put_many(self, entries: dict[str, Any], /) -> None:
+        """See `RecordMap.put_many`. `LeaseLost` if the leases may be others' by now; `Stopped` only before the transaction."""
+        self._stop_here()
+        self._leases.beat()
+        self._records.put_many(entries)
+        self._leases.check()

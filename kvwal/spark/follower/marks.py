@@ -1,0 +1,71 @@
+"""Marks of logs: which version of each log was read. A log of the same version is not opened again, also after a restart.
+
+    !log/<URL of the log>           LogMark
+
+No application's id begins with an exclamation mark in a key, because `records.app_prefix` encodes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from kvwal.spark.eventlog.listing import ListedLog
+from kvwal.spark.eventlog.log_reader import RecordMap
+
+MOST_PENDING = 200
+
+
+class LogMark(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="eventlog"):
+    """The version of a log up to which it was read.
+
+    `app` is the prefix of its application's keys, empty if the log does not name one. `problem` says why it is read no further.
+    """
+
+    version: str
+    app: str = ""
+    complete: bool = False
+    damaged: int = 0
+    problem: str = ""
+
+
+class LogMarks:
+    """The marks of all logs, in memory as far as they were used. `save` writes several in one transaction.
+
+    A mark that is lost with its follower costs one more look at its log, which finds nothing new.
+    """
+
+    def __init__(self, records: RecordMap) -> None:
+        self._records = records
+        self._known: dict[str, LogMark] = {}
+        self._pending: dict[str, Any] = {}
+
+    def of(self, log: ListedLog) -> LogMark | None:
+        """The mark of a log. It is asked from the store if the one in memory is of another version."""
+        key = _key(log)
+        known = self._known.get(key)
+        if (known is None or known.version != log.version()) and key not in self._pending:
+            value = self._records.get(key)
+            if value is not None:
+                known = self._known[key] = msgspec.convert(value, LogMark)
+        return known
+
+    def put(self, log: ListedLog, mark: LogMark) -> None:
+        """Note a mark; it is in the store after `save`."""
+        key = _key(log)
+        self._known[key] = mark
+        self._pending[key] = msgspec.to_builtins(mark)
+        if len(self._pending) >= MOST_PENDING:
+            self.save()
+
+    def save(self) -> None:
+        """Put the noted marks into the store."""
+        if self._pending:
+            self._records.put_many(self._pending)
+            self._pending = {}
+
+
+def _key(log: ListedLog) -> str:
+    return f"!log/{quote(log.place, safe='@+:/')}"

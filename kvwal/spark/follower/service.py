@@ -1,0 +1,97 @@
+"""The service of a follower: rounds until it is told to stop, with waits between them and for a store that is away."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_when_event_set, wait_fixed
+from tenacity.nap import sleep_using_event
+
+from kvwal.errors import ClusterUnreachable, CommitUnknown, NotRecovered, Overloaded, StorageFull
+from kvwal.ports.boundary import contain, logged, start_thread
+from kvwal.ports.clock import Clock
+from kvwal.spark.eventlog.folders import EventLogsUnreachable
+from kvwal.spark.eventlog.listing import LogFolder
+from kvwal.spark.eventlog.log_reader import BUSINESS, MapStore
+from kvwal.spark.follower.follower import Follower, Stopped
+from kvwal.spark.follower.leases import BEAT_SECONDS, LeaseLost
+from kvwal.spark.follower.status import FollowerStatus
+
+EVERY_SECONDS = 5.0
+WAITED_FOR = (ClusterUnreachable, NotRecovered, Overloaded, StorageFull, CommitUnknown, LeaseLost)
+"""Errors of a store that is away, loads its memory, or has no room. After an unknown commit the position in the store tells."""
+_not_left = logged("the leases of the follower stay until they run out")
+_not_beating = logged("the leases of the follower cannot be kept: its next transaction is refused, and it begins anew")
+
+OpenStore = Callable[[], AbstractContextManager[MapStore]]
+
+
+class FollowerService:
+    """A follower as a service. `stop` ends it after the current transaction."""
+
+    def __init__(
+        self,
+        open_store: OpenStore,
+        folders: Sequence[LogFolder],
+        status: FollowerStatus,
+        clock: Clock,
+        stop: threading.Event,
+        every: float = EVERY_SECONDS,
+    ) -> None:
+        """`every`: seconds between two rounds, and between two tries to reach a store that is away."""
+        self._open_store = open_store
+        self._folders = folders
+        self._status = status
+        self._clock = clock
+        self._stop = stop
+        self._every = every
+
+    def run(self) -> None:
+        """Follow until `stop`. `ConfigError` at once for a folder that is not there, or that may not be read.
+
+        Errors of the store are raised, too, but for those that pass (`WAITED_FOR`).
+        """
+        for folder in self._folders:
+            self._check(folder)
+        attempts = Retrying(
+            retry=retry_if_exception_type(WAITED_FOR), wait=wait_fixed(self._every), stop=stop_when_event_set(self._stop),
+            sleep=sleep_using_event(self._stop), before_sleep=self._note, retry_error_callback=lambda state: None,
+        )  # fmt: skip
+        if not self._stop.is_set():
+            attempts(self._follow)
+
+    def _check(self, folder: LogFolder) -> None:
+        try:
+            folder.list()
+        except EventLogsUnreachable as error:  # it may answer later: the rounds go on trying
+            self._status.trouble(folder.url, error)
+
+    def _note(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome is not None else None
+        if error is not None:
+            self._status.wait_for_store(error)
+
+    def _follow(self) -> None:
+        with self._open_store() as store:
+            follower = Follower(store.map(BUSINESS), self._folders, self._status, self._clock, self._stop.is_set)
+            ended = threading.Event()
+            beating = start_thread("kvwal-follower-beat", partial(_beat, follower, ended), _not_beating)
+            try:
+                while not self._stop.is_set():
+                    follower.round()
+                    self._stop.wait(self._every)
+            except Stopped:
+                return
+            finally:
+                ended.set()
+                beating.join()
+                contain(follower.close, _not_left)
+
+
+def _beat(follower: Follower, ended: threading.Event) -> None:
+    """Keep the leases while a round waits for slow storage."""
+    while not ended.wait(BEAT_SECONDS):
+        follower.beat()
