@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from hazelcast.errors import ClientOfflineError, HazelcastError, OperationTimeoutError
@@ -97,17 +98,27 @@ class ClusterMemory:
         return (from_wire(key.buffer) for key in keys)
 
     def _entries(self, keys: list[Encoded]) -> Iterator[Entry]:
-        """The entries of those keys that the map still holds, in this order. Large values are fetched a few at a time."""
+        """The entries of those keys that the map still holds, in this order. The first of them are fetched when this is called,
+        so an iterator over a small map shows the moment at which it was made.
+        """
+        first = self._fetch(keys[:_FIRST_VALUES])
+        return chain(first, self._later_entries(keys[_FIRST_VALUES:], first))
+
+    def _later_entries(self, keys: list[Encoded], before: list[Entry]) -> Iterator[Entry]:
+        """The entries behind `before`. The size of their values says how many are fetched at a time."""
         at, count = 0, _FIRST_VALUES
-        while chunk := keys[at : at + count]:
-            wanted = [to_data(*key) for key in chunk]
-            pairs = self._link.result(partial(self._proxy.get_all, wanted), self._label)
-            size = sum(len(value.buffer) for value in pairs.values())
-            for key, data in zip(chunk, wanted, strict=True):
-                if data in pairs:
-                    yield make_entry(*key, pairs[data])
-            at += count
+        while at < len(keys):
+            size = sum(len(entry.value) for entry in before)
             count = max(1, min(_MOST_VALUES, 4 * count, count * _ANSWER_BYTES // max(1, size)))
+            chunk = keys[at : at + count]
+            before = self._fetch(chunk)
+            yield from before
+            at += len(chunk)
+
+    def _fetch(self, keys: list[Encoded]) -> list[Entry]:
+        wanted = [to_data(*key) for key in keys]
+        pairs = self._link.result(partial(self._proxy.get_all, wanted), self._label) if wanted else {}
+        return [make_entry(*key, pairs[data]) for key, data in zip(keys, wanted, strict=True) if data in pairs]
 
 
 def to_data(data: bytes, class_name: str) -> Data:
