@@ -33,6 +33,7 @@ DURABLE = 1
 _HEAD = struct.Struct("<IIBBH")
 _PLACE = struct.Struct("<IQ")
 _ZEROS = bytes(ALIGNMENT)
+_MANY_ZEROS = bytes(64 << 10)
 
 
 class BlockKind(IntEnum):
@@ -201,8 +202,8 @@ _CANDIDATE = re.compile(rb"[\x01-\x04][\x00\x01]\x00\x00", re.DOTALL)
 
 def find_blocks(buffer: Buffer, offset: int, salt: int, *, base: int = 0) -> Iterator[Block]:
     """Every block that verifies at or after `offset`, at any aligned position: finds the blocks after damage."""
-    position = offset
-    while match := _CANDIDATE.search(buffer, position + 8):
+    position, end = offset, _end_of_bytes(buffer, offset)
+    while match := _CANDIDATE.search(buffer, position + 8, end + 3):
         start = match.start() - 8
         position = start + 1
         if start % ALIGNMENT:
@@ -211,3 +212,14 @@ def find_blocks(buffer: Buffer, offset: int, salt: int, *, base: int = 0) -> Ite
         if block is not None:
             yield block
             position = block.end - base
+
+
+def _end_of_bytes(buffer: Buffer, offset: int) -> int:
+    """The offset behind the last byte that is not zero: the kind of a block is none. A preallocated file ends with zeros."""
+    end = len(buffer)
+    while end > offset:
+        part = bytes(buffer[max(offset, end - len(_MANY_ZEROS)) : end])
+        if part != _MANY_ZEROS[: len(part)]:
+            return end - len(part) + len(part.rstrip(b"\x00"))
+        end -= len(part)
+    return offset
