@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -11,14 +12,15 @@ from kvwal.codecs import registry
 from kvwal.config import Settings
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
-from kvwal.history.tail_reader import Uncounted, latest_of, merged_entries, read_log
+from kvwal.history.range_reader import live_entries
+from kvwal.history.tail_reader import Identity, Uncounted, latest_of, merged_entries, read_log
 from kvwal.history.timeline import Timeline
 from kvwal.log.files.names import find_places
 from kvwal.log.files.retired import retired_places
 from kvwal.log.ring import Submission
 from kvwal.ports.space import space_stats
 from kvwal.store.options import Options
-from kvwal.structures.state import State, to_state
+from kvwal.structures.state import State, after_prefix, to_state
 
 
 class ReadOnlyBusiness:
@@ -41,6 +43,26 @@ class ReadOnlyBusiness:
         """The latest entry of one key, None if it is absent. No other entry is loaded."""
         entry = latest_of(self._options.disk, self._options.root, self._places, (key_class, key), self.now_ms())
         return None if entry is None else entry.public()
+
+    def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
+        """The latest entries with identities from `low` to before `high`, sorted. Of a snapshot only that range is read.
+
+        See `kvwal.history.range_reader.live_entries`.
+        """
+        options = self._options
+        entries = live_entries(options.disk, options.root, self._places, low, high, self.now_ms())
+        return (entry.public() for entry in entries)
+
+    def entries(self, prefix: str | bytes) -> Iterator[DataEntry]:
+        """The latest entries whose str (or bytes) key begins with `prefix`, sorted: see `between`."""
+        start, key_class = self.codecs.encode_key(prefix)
+        stop = after_prefix(start)
+        return self.between((key_class, start), (key_class, stop) if stop is not None else (key_class + "\0", b""))
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes whose logs are read."""
+        return sorted(place.node for place in self._places)
 
     def now_ms(self) -> int:
         """The wall clock: a reader has no log of its own."""

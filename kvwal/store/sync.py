@@ -19,7 +19,7 @@ from kvwal.ports.processes import tell_if_forked
 from kvwal.ports.tasks import LoopEnded, LoopThread
 from kvwal.store.engine import Engine
 from kvwal.store.options import Default, Options
-from kvwal.store.read_only import open_read_only, read_only_stats
+from kvwal.store.read_only import ReadOnlyBusiness, open_read_only, read_only_stats
 from kvwal.structures.map import Map
 
 T = TypeVar("T")
@@ -199,6 +199,10 @@ class ReadOnlyStore(Store):
         business = open_read_only(name, self._options)
         data, key_class = business.codecs.encode_key(key)
         return self._options.reach(lambda: business.find(key_class, data))
+
+    def business(self, name: str) -> ReadOnlyBusiness:
+        """The business `name` as its files are. Its memory is not loaded until it is asked for."""
+        return open_read_only(name, self._options)
 
     def history(self, name: str, key: Any) -> list[DataEntry]:
         """As `Map.history`. The map itself is not loaded."""

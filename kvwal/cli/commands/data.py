@@ -118,8 +118,9 @@ def scan(
 def scanned(selection: LogSelection, business: str, prefix: str) -> Iterator[tuple[str, DataEntry]]:
     """Each entry with its namespace: keys of every class without a prefix, text keys only with a prefix."""
     for namespace in selection.namespaces(business):
-        with replace(selection, namespace=namespace).open(read_only=True) as store:
-            for entry in store.map(business).entries(prefix or None):
+        with replace(selection, namespace=namespace).reader() as store:
+            entries = store.business(business).entries(prefix) if prefix else store.map(business).entries()
+            for entry in entries:
                 yield namespace, entry
 
 
