@@ -23,6 +23,7 @@ from kvwal.ports.boundary import at_exit, contain, contain_each, logged, start_t
 from kvwal.spark.driver import Driver
 from kvwal.spark.endings import DETACHED, EXIT_WATCH, Ending
 from kvwal.spark.eventlog.log_reader import BUSINESS, LogReader
+from kvwal.spark.index import mark_of
 from kvwal.spark.records import Position, app_prefix, to_value
 from kvwal.spark.spool import LAST_ROLL, POSITION, Spool, add_roll, delete_read_rolls
 from kvwal.store.sync import Store, open_store
@@ -139,7 +140,8 @@ class _Recording:
         self._spool = Spool(Path(store.root), store.namespace, store.cluster, store.node or identity.app)
         self._spool.read_rest(records)
         self._spool.make()
-        records.put_many({f"{app_prefix(identity.app, identity.attempt)}/{POSITION}": to_value(Position())})
+        position = {f"{app_prefix(identity.app, identity.attempt)}/{POSITION}": to_value(Position())}
+        records.put_many(position | mark_of(records, store.node or ""))
         self._listener = driver.attach(self._spool.folder)
         self._log = self._listener.log
         self._reader = LogReader(records, self._log, identity, position=POSITION)

@@ -291,13 +291,17 @@ class Sql(msgspec.Struct, kw_only=True, tag_field="kind", tag="sql"):
 
 
 class Stream(msgspec.Struct, kw_only=True, tag_field="kind", tag="stream"):
-    """A streaming query. `status`: RUNNING, SUCCEEDED (stopped), FAILED. Sums are over the batches recorded."""
+    """A streaming query. `status`: RUNNING, SUCCEEDED (stopped), FAILED. Sums are over the batches recorded.
+
+    `ended` is the time of the latest event before its end, because Spark's end event has no time.
+    """
 
     id: str = ""
     run: str = ""
     name: str = ""
     status: str = "RUNNING"
     started: str = ""
+    ended: int = 0
     last_batch: int = -1
     batches: int = 0
     input_rows: int = 0

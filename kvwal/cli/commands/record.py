@@ -14,6 +14,7 @@ from kvwal.cli.tables import print_table
 from kvwal.errors import ConfigError, Kind, KvwalError, StoreLocked
 from kvwal.spark import spool
 from kvwal.spark.eventlog import log_reader
+from kvwal.spark.index import complete_index
 
 Logs = Annotated[
     list[Path] | None,
@@ -68,7 +69,9 @@ def _read_spools(
             continue
         try:
             with replace(selection, node=left.node).open(accept_clock=accept_clock) as store:
-                reads += left.read_rest(store.map(log_reader.BUSINESS), progress)
+                records = store.map(log_reader.BUSINESS)
+                complete_index(records, left.node)
+                reads += left.read_rest(records, progress)
         except StoreLocked:
             show.note(f"{left.node} is still recording.")
     if not spools:

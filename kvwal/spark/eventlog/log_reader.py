@@ -23,6 +23,7 @@ from kvwal.spark.eventlog.logs import (
     settings_of,
 )
 from kvwal.spark.events.parser import DamagedLine, parse_line
+from kvwal.spark.index import complete_index, index_entries
 from kvwal.spark.projection.projection import Projection
 from kvwal.spark.records import Damage, app_prefix, cut
 from kvwal.spark.redaction import Redaction
@@ -49,6 +50,11 @@ class RecordMap(Protocol):
 
 class MapStore(Protocol):
     """The methods of a store that a reader needs."""
+
+    @property
+    def node(self) -> str | None:
+        """The node whose log is written."""
+        ...
 
     def map(self, name: str, /) -> Any:
         """The map of a business."""
@@ -201,7 +207,8 @@ class LogReader:
             return
         position.complete = complete
         self.projection.moved(self._file.roll, self._line_number, self._unsaved_lines, str(self._file.path))
-        self._records.put_many(self.projection.take())
+        changed = self.projection.take()
+        self._records.put_many(changed | index_entries(changed))
         self._unsaved_bytes = self._unsaved_lines = 0
 
 
@@ -220,8 +227,9 @@ def record_event_logs(
     read to its end has a `problem`, and the other logs are read all the same. A log that has just begun, and a file in a folder
     that is no event log, are `skipped`.
     """
-    records: RecordMap = store.map(BUSINESS)
     logs = find_logs(paths)
+    records = store.map(BUSINESS)
+    complete_index(records, store.node or "")
     total, done, results = sum(log.size() for log in logs), 0, []
     for log in logs:
         size = log.size()

@@ -24,7 +24,7 @@ def _started(state: ProjectionState, event: events.StreamStarted) -> None:
     stream = _stream(state, event.id)
     if stream.run != event.run_id:
         stream.run, stream.name, stream.status, stream.error = event.run_id, cut(event.name), "RUNNING", None
-        stream.started = event.timestamp
+        stream.started, stream.ended = event.timestamp, 0
 
 
 def _progress(state: ProjectionState, event: events.StreamProgress) -> None:
@@ -45,6 +45,7 @@ def _progress(state: ProjectionState, event: events.StreamProgress) -> None:
 def _terminated(state: ProjectionState, event: events.StreamTerminated) -> None:
     stream = _stream(state, event.id)
     stream.status = "FAILED" if event.exception else "SUCCEEDED"
+    stream.ended = stream.ended or state.app().last_event
     if event.exception:
         message, _, stack = event.exception.partition("\n")
         stream.error = rec.Error(cut(message, rec.MAX_MESSAGE), cut(stack, rec.MAX_STACK))
