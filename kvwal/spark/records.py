@@ -293,7 +293,8 @@ class Sql(msgspec.Struct, kw_only=True, tag_field="kind", tag="sql"):
 class Stream(msgspec.Struct, kw_only=True, tag_field="kind", tag="stream"):
     """A streaming query. `status`: RUNNING, SUCCEEDED (stopped), FAILED. Sums are over the batches recorded.
 
-    `ended` is the time of the latest event before its end, because Spark's end event has no time.
+    `ended` is the time of the latest event before its end, because Spark's end event has no time. `running` and `running_sql`
+    are the jobs and SQL executions since the last batch: they become the `jobs` and `executions` of the next one.
     """
 
     id: str = ""
@@ -307,10 +308,12 @@ class Stream(msgspec.Struct, kw_only=True, tag_field="kind", tag="stream"):
     input_rows: int = 0
     watermark: str = ""
     error: Error | None = None
+    running: list[int] = []
+    running_sql: list[int] = []
 
 
 class Batch(msgspec.Struct, kw_only=True, tag_field="kind", tag="batch"):
-    """One batch of a streaming query: its offsets, its speed and its state."""
+    """One batch of a streaming query: its offsets, its speed and its state, and the jobs and SQL executions that it ran."""
 
     query: str = ""
     run: str = ""
@@ -330,6 +333,8 @@ class Batch(msgspec.Struct, kw_only=True, tag_field="kind", tag="batch"):
     sources: list[dict[str, Any]] = []
     sink: str = ""
     output_rows: int = -1
+    jobs: list[int] = []
+    executions: list[int] = []
 
 
 class Position(msgspec.Struct, kw_only=True, tag_field="kind", tag="log"):

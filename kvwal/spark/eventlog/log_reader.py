@@ -47,6 +47,10 @@ class RecordMap(Protocol):
         """Put all entries in one transaction. Returns when the transaction is durable."""
         ...
 
+    def submit_many(self, entries: dict[str, Any], deletes: list[str], /) -> Any:
+        """Put all entries and delete all keys in one transaction. Returns a future."""
+        ...
+
 
 class MapStore(Protocol):
     """The methods of a store that a reader needs."""
@@ -207,8 +211,12 @@ class LogReader:
             return
         position.complete = complete
         self.projection.moved(self._file.roll, self._line_number, self._unsaved_lines, str(self._file.path))
-        changed = self.projection.take()
-        self._records.put_many(changed | index_entries(changed))
+        changed, dropped = self.projection.take(), self.projection.take_dropped()
+        changed |= index_entries(changed)
+        if dropped:
+            self._records.submit_many(changed, dropped).result()
+        else:
+            self._records.put_many(changed)
         self._unsaved_bytes = self._unsaved_lines = 0
 
 

@@ -69,6 +69,10 @@ class Projection:
         with applied(state.redaction):
             _HANDLERS[type(event)](state, event)
 
+    def take_dropped(self) -> list[str]:
+        """The keys of the records of batches that are no longer kept. The caller deletes them in the transaction of `take`."""
+        return self._state.cache.take_dropped()
+
     def take(self) -> dict[str, Any]:
         """The changed records and the position, as stored objects by key.
 

@@ -33,7 +33,10 @@ def title(description: str) -> str:
 def _start(state: ProjectionState, event: events.SqlStart) -> None:
     if state.sql(event.execution_id) is not None:
         return
-    sql = state.cache.add(rec.sql_key(state.prefix, event.execution_id), _new_sql(event))
+    sql = _new_sql(event)
+    if sql.batch is not None and not state.begins_in_batch(sql.stream, sql.batch, execution=sql.id):
+        return
+    state.cache.add(rec.sql_key(state.prefix, event.execution_id), sql)
     plans.set_plan(sql, event.spark_plan_info, cut(event.physical_plan_description, rec.MAX_PLAN))
     state.position.running_sql.append(sql.id)
     state.app_seen_at(event.time).sql += 1

@@ -9,6 +9,10 @@ from kvwal.spark import records as rec
 from kvwal.spark.projection.record_cache import RecordCache
 from kvwal.spark.redaction import Redaction
 
+KEPT_BATCHES = 1_000
+"""Batches of a streaming query whose records stay, with those of their jobs, stages and SQL executions. Spark's own pages keep as
+many jobs. Without a limit, a stream of a batch a second would fill the store, and the memory of its driver."""
+
 
 class ProjectionState:
     """The records of one application, as far as its events were applied.
@@ -64,6 +68,20 @@ class ProjectionState:
         """Mark an SQL execution as changed."""
         self.cache.touch(rec.sql_key(self.prefix, execution))
 
+    def begins_in_batch(self, query: str, batch: int, *, job: int | None = None, execution: int | None = None) -> bool:
+        """Note a job or an SQL execution that begins in a batch of a streaming query.
+
+        False, and nothing is noted, if the batch is so old that its records were dropped: its events come again, from a
+        compacted log.
+        """
+        stream = self.cache.edit(rec.stream_key(self.prefix, query), rec.Stream)
+        stream.id = query
+        if batch <= last_dropped(stream):
+            return False
+        stream.running += [] if job is None else [job]
+        stream.running_sql += [] if execution is None else [execution]
+        return True
+
     def assign_stages(self) -> None:
         """Compute `jobs_of_stage` from the running jobs."""
         self.jobs_of_stage.clear()
@@ -71,6 +89,11 @@ class ProjectionState:
             job = self.job(running)
             for stage in job.stages if job else ():
                 self.jobs_of_stage.setdefault(stage, []).append(running)
+
+
+def last_dropped(stream: rec.Stream) -> int:
+    """The last batch of a streaming query whose records are not kept; negative if there is none."""
+    return stream.last_batch - KEPT_BATCHES
 
 
 Handler = Callable[[ProjectionState, Any], None]

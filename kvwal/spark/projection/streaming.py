@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import msgspec
 
 from kvwal.spark import records as rec
 from kvwal.spark.events import streaming as events
-from kvwal.spark.projection.state import Handler, ProjectionState
+from kvwal.spark.projection.state import Handler, ProjectionState, last_dropped
 from kvwal.spark.records import cut
 
 MAX_OFFSET = 20_000
@@ -33,13 +34,43 @@ def _progress(state: ProjectionState, event: events.StreamProgress) -> None:
     before = state.cache.fetch(key, rec.Batch)
     if before is not None and before.run == batch.run and before.at >= batch.at:
         return
-    state.cache.add(key, batch)
     stream = _stream(state, batch.query)
+    if batch.batch <= last_dropped(stream):
+        return
+    state.cache.add(key, batch)
+    batch.jobs = [*(before.jobs if before else ()), *stream.running]
+    batch.executions = [*(before.executions if before else ()), *stream.running_sql]
+    stream.running, stream.running_sql = [], []
     stream.name = stream.name or batch.name
     stream.batches += before is None
     stream.input_rows += batch.input_rows - (before.input_rows if before else 0)
     stream.last_batch = max(stream.last_batch, batch.batch)
+    _drop_batch(state, batch.query, last_dropped(stream))
     stream.watermark = batch.watermark or stream.watermark
+
+
+def _drop_batch(state: ProjectionState, query: str, number: int) -> None:
+    """Drop a batch, its SQL executions, its jobs and their stages. The sums of the application and of the query stay."""
+    key = rec.stream_key(state.prefix, query, number)
+    batch = state.cache.fetch(key, rec.Batch) if number >= 0 else None
+    if batch is None:
+        return
+    state.cache.drop(key)
+    for execution in batch.executions:
+        state.cache.drop(rec.sql_key(state.prefix, execution))
+    for job in batch.jobs:
+        _drop_job(state, job)
+
+
+def _drop_job(state: ProjectionState, number: int) -> None:
+    job = state.job(number)
+    for stage in job.ran if job else ():
+        for attempt in count():
+            key = rec.stage_key(state.prefix, stage, attempt)
+            if state.cache.fetch(key, rec.Stage) is None:
+                break
+            state.cache.drop(key)
+    state.cache.drop(rec.job_key(state.prefix, number))
 
 
 def _terminated(state: ProjectionState, event: events.StreamTerminated) -> None:
