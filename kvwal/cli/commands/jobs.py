@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import datetime
 from statistics import median
@@ -27,7 +26,7 @@ from kvwal.cli.job_tables import (
 )
 from kvwal.cli.options import Json, LogSelection
 from kvwal.cli.tables import Sheet, columns, print_sheets
-from kvwal.cli.text import parse_time, visible
+from kvwal.cli.text import parse_duration, parse_time, visible
 from kvwal.errors import ConfigError
 from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.units import size
@@ -39,9 +38,6 @@ from kvwal.spark.records import to_value
 
 T = TypeVar("T")
 _PLURALS = {"job": "jobs", "stage": "stages", "sql": "SQL executions", "batch": "batches", "failure": "failures"}
-
-_AGO = re.compile(r"([0-9]{1,9})([smhdw])")
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def jobs(
@@ -84,9 +80,8 @@ def parse_since(text: str | None) -> int:
     """The time of `--since` in unix milliseconds; 0 without the option."""
     if text is None:
         return 0
-    ago = _AGO.fullmatch(text)
-    if ago:
-        return SYSTEM.wall_ms() - int(ago[1]) * _SECONDS[ago[2]] * 1_000
+    if (ago := parse_duration(text)) is not None:
+        return SYSTEM.wall_ms() - ago
     if text == "yesterday":
         today = datetime.fromtimestamp(SYSTEM.wall_ms() / 1_000).replace(hour=0, minute=0, second=0, microsecond=0)
         return int(today.timestamp() * 1_000) - 86_400_000
