@@ -34,7 +34,6 @@ from kvwal.spark import queries
 from kvwal.spark.eventlog.log_reader import BUSINESS
 from kvwal.spark.queries import RecordedApplication
 from kvwal.spark.record_reader import RecordReader, reader_of, under
-from kvwal.spark.records import to_value
 
 T = TypeVar("T")
 _PLURALS = {"job": "jobs", "stage": "stages", "sql": "SQL executions", "batch": "batches", "failure": "failures"}
@@ -89,7 +88,7 @@ def parse_since(text: str | None) -> int:
 
 
 def show_all(records: RecordReader, since: int, most: int | None, json: bool) -> None:
-    """Print applications, newest last: the last `most`. JSON has every application, each followed by its jobs."""
+    """Print applications, newest last: the last `most`. JSON has all in the order of their ids, each followed by its jobs."""
     applications = queries.applications(records, since)
     if json:
         show.json_lines(_with_jobs(records, applications))
@@ -105,10 +104,16 @@ def show_all(records: RecordReader, since: int, most: int | None, json: bool) ->
 
 
 def _with_jobs(records: RecordReader, applications: list[RecordedApplication]) -> Iterator[dict[str, Any]]:
-    for recorded in applications:
-        yield {"key": f"{recorded.prefix}/app", **to_value(recorded.app), "kind": "app"}
-        for stored in under(records, f"{recorded.prefix}/job/"):
-            yield {"key": stored.key, "app": recorded.prefix, **stored.value()}
+    """The applications and their jobs in the order of their keys: one pass, since a search for each application takes longer."""
+    prefixes = {recorded.prefix for recorded in applications}
+    if not prefixes:
+        return
+    for stored in records.between(f"{min(prefixes)}/", f"{max(prefixes)}0"):
+        prefix, _, kind = stored.key.rpartition("/")
+        if kind == "app" and prefix in prefixes:
+            yield {"key": stored.key, **stored.value()}
+        elif (prefix := prefix.removesuffix("/job")) in prefixes and stored.key.startswith(f"{prefix}/job/"):
+            yield {"key": stored.key, "app": prefix, **stored.value()}
 
 
 def _last(items: list[T], most: int | None) -> list[T]:
