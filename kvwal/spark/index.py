@@ -111,7 +111,7 @@ def complete_index(records: RecordMap, node: str) -> None:
             continue
         if key.endswith("/app"):
             app = {key: value}
-        pending |= index_entries({**app, key: value})
+        pending |= index_entries({**app, key: value} if value["kind"] == "stream" else {key: value})
         if len(pending) >= _MOST_PENDING:
             records.put_many(pending)
             pending = {}

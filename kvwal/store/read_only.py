@@ -51,7 +51,8 @@ class ReadOnlyBusiness:
         """
         options = self._options
         entries = live_entries(options.disk, options.root, self._places, low, high, self.now_ms())
-        return (entry.public() for entry in entries)
+        while (entry := options.reach(lambda: next(entries, None))) is not None:
+            yield entry.public()
 
     def entries(self, prefix: str | bytes) -> Iterator[DataEntry]:
         """The latest entries whose str (or bytes) key begins with `prefix`, sorted: see `between`."""

@@ -65,6 +65,10 @@ def jobs(
                 hint="See `kvwal record --help` and kvwal.spark.JobRecorder.",
             )
         records = reader_of(store.business(BUSINESS))
+        if not records.has_index:
+            show.note(
+                "A node has no index yet, so all records are read. `kvwal record` and `kvwal prune` write the index."
+            )
         if runs is not None:
             show_runs(records, runs, json)
         elif failed:

@@ -110,11 +110,13 @@ def test_a_node_of_an_earlier_version_is_scanned_until_it_is_indexed(tmp_path: P
     assert not read(tmp_path, lambda records: records.has_index)
     before = {name: plain(read(tmp_path, ask)) for name, ask in QUESTIONS.items()}
     assert "app-5" in before["applications"]
+    assert "A node has no index yet" in command("jobs", tmp_path).err
     with kvwal.open(tmp_path, node="old", archive=None) as store:
         for _ in range(2):
             index.complete_index(store.map("spark"), "old")
     assert read(tmp_path, lambda records: records.has_index)
     assert {name: plain(read(tmp_path, ask)) for name, ask in QUESTIONS.items()} == before
+    assert not command("jobs", tmp_path).err
 
 
 def test_the_index_of_an_old_node_is_the_one_that_would_have_been_recorded(tmp_path: Path) -> None:
