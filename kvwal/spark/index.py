@@ -24,6 +24,8 @@ APPLICATIONS = "=app/"
 """Where the keys of summaries and marks begin."""
 FAILURES = "=failed/"
 """Where the keys of failures begin."""
+AFTER_FAILURES = "=failed0"
+"""The first key behind those of the failures."""
 _MARK = "=app/="
 _VERSION = 1
 _MOST_PENDING = 200
@@ -87,9 +89,9 @@ def mark_value() -> dict[str, Any]:
     return {"kind": "index", "version": _VERSION}
 
 
-def marked_node(key: str) -> str | None:
-    """The node of a mark, None if the key is that of a summary."""
-    return key.removeprefix(_MARK) if key.startswith(_MARK) else None
+def is_mark(key: str) -> bool:
+    """Whether a key among those of the summaries is that of a mark."""
+    return key.startswith(_MARK)
 
 
 def mark_of(records: Sized, node: str) -> dict[str, Any]:

@@ -53,7 +53,10 @@ class RecordedRun(NamedTuple):
 
 
 class ApplicationDetail(NamedTuple):
-    """The records of one application that `kvwal jobs` shows. `left_out` counts the earlier ones of each kind, by its name."""
+    """The records of one application that `kvwal jobs` shows. `left_out` counts the earlier ones of each kind, by its name.
+
+    `may_have_failed` is false if nothing of the application failed.
+    """
 
     application: RecordedApplication
     jobs: list[Job]
@@ -62,6 +65,7 @@ class ApplicationDetail(NamedTuple):
     batches: list[Batch]
     damaged: int
     left_out: dict[str, int]
+    may_have_failed: bool
 
 
 def indexed(records: Records) -> RecordReader:
@@ -81,8 +85,11 @@ def one_application(records: Records, wanted: str) -> RecordedApplication:
 
     Raises `ConfigError` if there is none, or if several ids begin so.
     """
+    records = indexed(records)
+    if (app := records.application(wanted)) is not None:
+        return RecordedApplication(wanted, app)
     every = applications(records)
-    exact = [application for application in every if wanted in (application.prefix, application.app.id)] or [
+    exact = [application for application in every if application.app.id == wanted] or [
         application for application in every if application.app.name == wanted
     ]
     if exact:
@@ -113,13 +120,15 @@ def detail(records: Records, application: RecordedApplication, limit: int | None
     last: dict[str, deque[StoredRecord]] = {
         kind: deque(maxlen=limit) for kind in ("job", "stage", "sql", "batch", "damage")
     }
-    counts = dict.fromkeys(last, 0)
+    counts, app = dict.fromkeys(last, 0), application.app
+    may_have_failed = index.failed(app.status, app.error) or app.jobs_failed + app.sql_failed > 0
     for stored in under(indexed(records), folder):
         kind, *rest = stored.key[len(folder) :].split("/")
         name = "batch" if kind == "stream" and len(rest) == 2 else kind
         if name in last:
             last[name].append(stored)
             counts[name] += 1
+        may_have_failed |= name == "stream"
     damaged = counts.pop("damage")
     return ApplicationDetail(
         application,
@@ -129,6 +138,7 @@ def detail(records: Records, application: RecordedApplication, limit: int | None
         [stored.of(Batch) for stored in last["batch"]],
         damaged,
         {name: count - len(last[name]) for name, count in counts.items()},
+        may_have_failed,
     )
 
 
@@ -139,14 +149,16 @@ def failures(records: Records, since: int = 0, of: RecordedApplication | None = 
     because a job has a stack and an execution has none.
     """
     records = indexed(records)
-    every = [of] if of else applications(records, since)
     if records.has_index:
         first = max(since, of.app.started if of else 0)
-        stored = records.between(index.failures_since(first), f"{index.FAILURES[:-1]}0")
-        recorded = [each.of(Failure) for each in stored]
+        recorded = [each.of(Failure) for each in records.between(index.failures_since(first), index.AFTER_FAILURES)]
     else:
+        every = [of] if of else applications(records, since)
         recorded = [failure for application in every for failure in _scan_failures(records, application)]
-    shown = [failure for application, own in _by_application(every, recorded) for failure in _joined(application, own)]
+    prefixes = {of.prefix} if of else {failure.app for failure in recorded}
+    failed = [RecordedApplication(each, app) for each in prefixes if (app := records.application(each)) is not None]
+    failed.sort(key=lambda application: (application.app.started, application.prefix))
+    shown = [failure for application, own in _by_application(failed, recorded) for failure in _joined(application, own)]
     return sorted((failure for failure in shown if failure.at >= since), key=attrgetter("at"))
 
 

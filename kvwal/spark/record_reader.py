@@ -76,6 +76,10 @@ class RecordReader(Protocol):
         """Every application, with the prefix of its keys."""
         ...
 
+    def application(self, prefix: str) -> Application | None:
+        """The application whose keys have this prefix, None if there is none."""
+        ...
+
 
 def under(records: RecordReader, folder: str) -> Iterator[StoredRecord]:
     """The records whose keys begin with `folder`, which ends with a slash."""
@@ -107,6 +111,11 @@ class MappingReader:
             if key.endswith("/app") and not index.is_index_key(key):
                 yield key.removesuffix("/app"), StoredRecord(key, self._records[key]).of(Application)
 
+    def application(self, prefix: str) -> Application | None:
+        """See `RecordReader.application`."""
+        data = self._records.get(f"{prefix}/app")
+        return None if data is None else StoredRecord(prefix, data).of(Application)
+
 
 class IndexedReader:
     """Records of the files of a store, with the index. Nothing is read until it is asked for."""
@@ -117,8 +126,7 @@ class IndexedReader:
     @cached_property
     def has_index(self) -> bool:
         """Whether every node has its mark. A node that an earlier version wrote has none."""
-        marked = {index.marked_node(stored.key) for stored in self._summaries}
-        return marked.issuperset(self._business.nodes)
+        return all(index.mark_key(node) in self._summaries for node in self._business.nodes)
 
     def between(self, low: str, high: str) -> Iterator[StoredRecord]:
         """See `RecordReader.between`."""
@@ -127,14 +135,19 @@ class IndexedReader:
 
     def applications(self) -> Iterator[tuple[str, Application]]:
         """See `RecordReader.applications`: the summaries."""
-        for stored in self._summaries:
-            if index.marked_node(stored.key) is None:
-                yield stored.key.removeprefix(index.APPLICATIONS), stored.of(index.Summary)
+        for key, stored in self._summaries.items():
+            if not index.is_mark(key):
+                yield key.removeprefix(index.APPLICATIONS), stored.of(index.Summary)
+
+    def application(self, prefix: str) -> Application | None:
+        """See `RecordReader.application`."""
+        stored = self._summaries.get(index.summary_key(prefix))
+        return None if stored is None else stored.of(index.Summary)
 
     @cached_property
-    def _summaries(self) -> list[StoredRecord]:
-        """The summaries and the marks, which are neighbours."""
-        return list(under(self, index.APPLICATIONS))
+    def _summaries(self) -> dict[str, StoredRecord]:
+        """The summaries and the marks, which are neighbours, by key. They are decoded when they are asked for."""
+        return {stored.key: stored for stored in under(self, index.APPLICATIONS)}
 
 
 def reader_of(business: ReadOnlyBusiness) -> RecordReader:

@@ -137,7 +137,7 @@ def show_application(records: RecordReader, recorded: RecordedApplication, most:
         reads_and_writes_sheet(detail),
         batches_sheet(detail),
     )
-    failures = queries.failures(records, of=recorded)
+    failures = queries.failures(records, of=recorded) if detail.may_have_failed else []
     for failed in _last(failures, most):
         show.say(f"\n{visible(failed.what)} failed at {time_text(failed.at)}: {visible(failed.title)}")
         show.say(indent(failed.error.message))
