@@ -10,7 +10,20 @@ import typer
 import kvwal
 from kvwal.cli import show
 from kvwal.cli.bundles import unbundle
-from kvwal.cli.commands import archives, bench, checkpoint, data, doctor, jobs, logs, query, record, stats, transfer
+from kvwal.cli.commands import (
+    archives,
+    bench,
+    checkpoint,
+    data,
+    doctor,
+    jobs,
+    logs,
+    query,
+    record,
+    stats,
+    submit,
+    transfer,
+)
 from kvwal.node import command
 
 app = typer.Typer(
@@ -47,7 +60,7 @@ COMMANDS: list[tuple[str, list[Callable[..., None]]]] = [
     ("The store", [checkpoint.checkpoint, stats.stats, doctor.doctor, bench.bench]),
     ("The archive", [archives.restore]),
     ("The cluster", [command.node]),
-    ("Spark", [record.record, jobs.jobs, record.prune]),
+    ("Spark", [submit.submit, record.record, jobs.jobs, record.prune]),
 ]
 """The commands of one word, by the panel of help that lists them."""
 
@@ -68,9 +81,16 @@ GROUPS: list[tuple[str, str, str, list[Callable[..., None]]]] = [
 ]
 """The commands of two words: the first word, its panel and help text, and the functions `<first word>_<second word>`."""
 
+PASS_ON: dict[Callable[..., None], dict[str, bool]] = {
+    submit.submit: {"ignore_unknown_options": True, "allow_interspersed_args": False}
+}
+"""The commands that pass on what stands behind their first argument, and what says so to click."""
+
 for panel, functions in COMMANDS:
     for function in functions:
-        app.command(function.__name__.rstrip("_"), rich_help_panel=panel)(unbundle(function))
+        app.command(function.__name__.rstrip("_"), rich_help_panel=panel, context_settings=PASS_ON.get(function))(
+            unbundle(function)
+        )
 for name, panel, text, functions in GROUPS:
     group = typer.Typer(help=text, no_args_is_help=True)
     for function in functions:

@@ -13,6 +13,7 @@ from kvwal.spark.redaction import Redaction, rules_of
 from kvwal.spark.spool import add_roll
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 DRAIN_MS = 30_000
@@ -31,13 +32,10 @@ _log = logging.getLogger("kvwal.spark")
 class Driver:
     """The driver of a Spark session: its identity, its settings and its JVM."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        context = getattr(spark, "_sc", None)
+    def __init__(self, spark: SparkSession | SparkContext) -> None:
+        context = context_of(spark)
         if context is None or context._jsc is None:
-            raise ConfigError(
-                "This session has no driver in this process: it is a client of Spark Connect, or it was stopped.",
-                hint="Record on the driver, or let Spark write event logs and read them with `kvwal record`.",
-            )
+            raise no_driver()
         self._jvm, self._context = context._jvm, context._jsc.sc()
         attempt = self._context.applicationAttemptId()
         self.identity = ApplicationIdentity(
@@ -90,6 +88,19 @@ class Driver:
             }
             for executor in map(executors.apply, range(executors.size()))
         ]
+
+
+def no_driver() -> ConfigError:
+    """The error for a session without a driver in this process."""
+    return ConfigError(
+        "This session has no driver in this process: it is a client of Spark Connect, or it was stopped.",
+        hint="Record on the driver, or let Spark write event logs and read them with `kvwal record`.",
+    )
+
+
+def context_of(spark: SparkSession | SparkContext) -> Any:
+    """The SparkContext of a session, or `spark` itself if it is one; None for a session without one."""
+    return getattr(spark, "_sc", spark if hasattr(spark, "applicationId") else None)
 
 
 class Listener:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kvwal.errors import ConfigError, KvwalError
 from kvwal.ports.boundary import at_exit, contain, contain_each, logged, start_thread
-from kvwal.spark.driver import Driver
+from kvwal.spark.driver import Driver, context_of, no_driver
 from kvwal.spark.endings import DETACHED, EXIT_WATCH, Ending
 from kvwal.spark.eventlog.log_reader import BUSINESS, LogReader
 from kvwal.spark.index import mark_of
@@ -29,6 +29,7 @@ from kvwal.spark.spool import LAST_ROLL, POSITION, Spool, add_roll, delete_read_
 from kvwal.store.sync import Store, open_store
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 POLL_SECONDS = 0.25
@@ -51,7 +52,14 @@ class JobRecorder:
     The application's status says how its Python ended: see `kvwal.spark.endings`.
     """
 
-    def __init__(self, spark: SparkSession, store: Store | str | Path, *, strict: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        spark: SparkSession | SparkContext,
+        store: Store | str | Path,
+        *,
+        strict: bool = False,
+        **options: Any,
+    ) -> None:
         """`ConfigError` if the session has no driver in this process."""
         self._driver = Driver(spark)
         self._store = store
@@ -61,6 +69,11 @@ class JobRecorder:
         self._thread: threading.Thread | None = None
         self._refusal: BaseException | None = None
         self._not_at_exit: Callable[[], None] = lambda: None
+
+    @property
+    def recording(self) -> bool:
+        """Whether the recording has begun and was not closed."""
+        return self._thread is not None
 
     @property
     def failure(self) -> BaseException | None:
@@ -193,14 +206,28 @@ class _Recording:
             )  # fmt: skip
 
 
-def record(spark: SparkSession) -> JobRecorder:
+_RECORDERS: dict[str, JobRecorder] = {}
+"""The recorders that `record` began, by application."""
+
+
+def record(spark: SparkSession | SparkContext) -> JobRecorder:
     """Record the application from now to its end, into the root that its setting `spark.kvwal.root` names.
 
-    The settings `spark.kvwal.namespace`, `spark.kvwal.cluster` and `spark.kvwal.archive` are used if they are set. The
-    recording ends when Python ends. `ConfigError` without a root, or for an unknown `spark.kvwal` setting.
+    The settings `spark.kvwal.namespace`, `spark.kvwal.cluster` and `spark.kvwal.archive` (`none`: without an archive) are used
+    if they are set. The recording ends when Python ends. A second call while it records returns the same recorder. `ConfigError`
+    without a root, or for an unknown `spark.kvwal` setting.
     """
-    settings: dict[str, Any] = {name.removeprefix("spark.kvwal."): value for name, value in spark.sparkContext.getConf().getAll()
-                if name.startswith("spark.kvwal.")}  # fmt: skip
+    context = context_of(spark)
+    if context is None:
+        raise no_driver()
+    known = _RECORDERS.get(context.applicationId)
+    if known is not None and known.recording:
+        return known
+    settings: dict[str, Any] = {
+        name.removeprefix("spark.kvwal."): value
+        for name, value in context.getConf().getAll()
+        if name.startswith("spark.kvwal.")
+    }
     unknown = settings.keys() - {"root", "namespace", "cluster", "archive"}
     if unknown or "root" not in settings:
         raise ConfigError(
@@ -209,7 +236,11 @@ def record(spark: SparkSession) -> JobRecorder:
             else "spark.kvwal.root is not set, so there is no root to record into.",
             hint="Set spark.kvwal.root to the folder of a store; .namespace, .cluster and .archive are optional.",
         )
-    return JobRecorder(spark, settings.pop("root"), **settings).start()
+    if settings.get("archive") == "none":  # as on the command line
+        settings["archive"] = None
+    recorder = JobRecorder(spark, settings.pop("root"), **settings).start()
+    _RECORDERS[context.applicationId] = recorder
+    return recorder
 
 
 def _detached(ending: Ending, dropped: int) -> dict[str, Any]:

@@ -18,6 +18,10 @@ from kvwal.spark import JobRecorder
 
 # The workers' Python; a setting of that name would only be read by spark-submit.
 os.environ["PYSPARK_PYTHON"] = sys.executable
+# A driver of a test lives for seconds: Java's quick compiler and the collector of one thread take a third off its time.
+os.environ.setdefault(
+    "PYSPARK_SUBMIT_ARGS", '--driver-java-options "-XX:+UseSerialGC -XX:TieredStopAtLevel=1" pyspark-shell'
+)
 
 CODECS = ("zstd", "lz4", "snappy", "lzf")
 LARGE = "x" * 2_000_000  # a description that fills a roll of 10 MiB within one job

@@ -1,0 +1,104 @@
+"""kvwal submit: runs a Python application by spark-submit, recorded, with nothing to change in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kvwal.cli.options import Root
+from kvwal.errors import ConfigError
+
+WRAPPER = "kvwal-python"
+_FLAGS = {"--help", "-h", "--verbose", "-v", "--version", "--supervise", "--usage-error"}
+"""The options of spark-submit that take no value."""
+_EVENT_LOGS = "Let Spark write event logs instead, and read them with `kvwal record`."
+
+Arguments = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SPARK_SUBMIT_ARGUMENTS...",
+        help="What spark-submit takes: its options, the program, and the program's arguments.",
+        show_default=False,
+    ),
+]
+
+
+def submit(
+    root: Root,
+    arguments: Arguments,
+    namespace: Annotated[
+        str | None, typer.Option(help="The namespace; 'default' without it.", rich_help_panel="Which log")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="The cluster; 'local' without it.", rich_help_panel="Which log")
+    ] = None,
+    archive: Annotated[
+        str | None, typer.Option(help="URL or folder of the archive, or 'none'.", rich_help_panel="Which log")
+    ] = None,
+) -> None:
+    """Run a Python application by spark-submit, and record it into ROOT. Nothing changes in the application.
+
+    Options of kvwal stand before ROOT. The driver runs here, by the Python of this kvwal.
+    """
+    check_arguments(arguments)
+    settings = {
+        "spark.pyspark.driver.python": str(beside_python(WRAPPER)),
+        "spark.kvwal.root": str(root.absolute()),
+        "spark.kvwal.namespace": namespace,
+        "spark.kvwal.cluster": cluster,
+        "spark.kvwal.archive": archive,
+    }
+    program = spark_submit()
+    options = [word for name, value in settings.items() if value is not None for word in ("--conf", f"{name}={value}")]
+    sys.stdout.flush()
+    os.execv(program, [str(program), *options, *arguments])
+
+
+def check_arguments(arguments: list[str]) -> None:
+    """Raise `ConfigError` for an application whose driver is not a Python program on this machine."""
+    options, program = split_arguments(arguments)
+    if {"--deploy-mode=cluster", "--conf=spark.submit.deployMode=cluster"} & options:
+        raise ConfigError("In the deploy mode cluster the driver runs on another machine.", hint=_EVENT_LOGS)
+    if program is None:
+        raise ConfigError(
+            "There is no program among the arguments of spark-submit.",
+            hint="For example: kvwal submit data --master 'local[2]' app.py",
+        )
+    if not program.endswith(".py"):
+        raise ConfigError(f"{program}: only a Python program (FILE.py) can be recorded so.", hint=_EVENT_LOGS)
+
+
+def split_arguments(arguments: list[str]) -> tuple[set[str], str | None]:
+    """The options of spark-submit, each as `--name=value`, and the program behind them."""
+    options: set[str] = set()
+    rest = iter(arguments)
+    for word in rest:
+        if not word.startswith("-"):
+            return options, word
+        alone = "=" in word or word in _FLAGS
+        options.add(word if alone else f"{word}={next(rest, '')}")
+    return options, None
+
+
+def spark_submit() -> Path:
+    """The spark-submit of SPARK_HOME, of the pyspark installed here, or of the PATH."""
+    home = os.environ.get("SPARK_HOME")
+    places = [Path(home, "bin", "spark-submit")] if home else [beside_python("spark-submit")]
+    places += [Path(path) for path in [shutil.which("spark-submit")] if path]
+    for place in places:
+        if place.is_file():
+            return place
+    raise ConfigError(
+        "spark-submit is not here: not in SPARK_HOME, not beside this Python, not on the PATH.",
+        hint="Set SPARK_HOME, or install pyspark.",
+    )
+
+
+def beside_python(name: str) -> Path:
+    """The program `name` of the environment that kvwal is installed in."""
+    return Path(sys.executable).parent / name
