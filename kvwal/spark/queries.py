@@ -187,8 +187,7 @@ def _joined(application: RecordedApplication, failures: list[Failure]) -> Iterat
     """The failures of one application to show: a failed SQL execution with its jobs and its parts is one failure."""
     prefix, app = application
     executions = {failure.sql: failure for failure in failures if failure.root is not None}
-    roots = {failure.root for failure in executions.values()} - {None}
-    parents = {root for root in roots if any(f.root == root and f.sql != root for f in executions.values())}
+    parents = {failure.root for failure in executions.values() if failure.root != failure.sql}
     jobs: dict[int | None, list[Failure]] = {}
     for failure in failures:
         if failure.what.startswith("job ") and failure.sql in executions and failure.sql not in parents:

@@ -141,7 +141,8 @@ class IndexedReader:
 
     def application(self, prefix: str) -> Application | None:
         """See `RecordReader.application`."""
-        stored = self._summaries.get(index.summary_key(prefix))
+        key = index.summary_key(prefix)
+        stored = None if index.is_mark(key) else self._summaries.get(key)
         return None if stored is None else stored.of(index.Summary)
 
     @cached_property

@@ -14,6 +14,7 @@ from kvwal.entry import DataEntry
 from kvwal.spark import index, queries
 from kvwal.spark import records as rec
 from kvwal.spark.events import application as events
+from kvwal.spark.events import sql
 from kvwal.spark.record_reader import IndexedReader, RecordReader, reader_of
 from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.store.sync import ReadOnlyStore
@@ -141,6 +142,22 @@ def test_a_key_of_the_index_is_that_of_no_application() -> None:
     for app in ("=app", "=failed/1", "app/=x", "="):
         assert not index.is_index_key(rec.app_prefix(app))
     assert index.application_of_failure("=failed/000000000000007/app-1/2/job-4") == "app-1/2"
+
+
+def test_a_mark_is_no_application(tmp_path: Path) -> None:
+    write(tmp_path)
+    ran = command("jobs", tmp_path, "=local")
+    assert (ran.code, "There is no application '=local' here." in ran.err) == (2, True)
+
+
+def test_a_part_of_a_failed_execution_is_shown_and_not_its_root(tmp_path: Path) -> None:
+    failed = [sql.SqlStart(0, time=1), sql.SqlStart(1, time=1, root_execution_id=0, description="the part")]
+    failed += [sql.SqlEnd(number, FIRST + number, "it broke") for number in (1, 0)]
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        store_events(store, "app", [*ran("app", FIRST, count=0, ends=False), *failed])
+    for records in (None, scan(tmp_path)):
+        shown = read(tmp_path, queries.failures) if records is None else queries.failures(records)
+        assert [(failure.what, failure.title) for failure in shown] == [("sql 1", "the part")]
 
 
 def test_the_last_applications_are_shown_and_the_number_of_the_others_is_said(tmp_path: Path) -> None:
