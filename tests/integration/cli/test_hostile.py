@@ -48,7 +48,7 @@ def test_what_spark_was_told_is_text_in_every_table(jobs: Path, options: list[st
     assert ran.code == 0, ran.err
     assert shown_safely(ran.out)
     if "--runs" not in options:
-        for text in HOSTILE:
+        for text in HOSTILE if options else HOSTILE[:1]:  # the list has no jobs
             assert visible(text.strip()) in ran.out
     assert command("jobs", jobs, *options, "--json").code == 0
 
