@@ -22,7 +22,8 @@ Two groups of tests are left out: the tests of TLS and authentication, which nee
 the client's asyncio face, which ask the same of members.
 
 {total} A difference is a test that passes on plain members and not on nodes.
-"needs Enterprise" marks a module of which each test asks a plain member for a feature of Hazelcast's Enterprise edition.
+"needs Enterprise" marks a module of which each test asks a plain member for a feature of Hazelcast's Enterprise edition,
+and "skips its tests" one whose author marked each test as skipped.
 
 | module | plain members | nodes | differences |
 |---|---|---|---|
@@ -33,19 +34,19 @@ _ABSENT = ("absent", "")
 class Module(NamedTuple):
     """The tests of one module that passed on each kind, and what the differences are called: None has no name.
 
-    `needs_enterprise`: each of the tests failed on plain members, because these have no Enterprise license.
+    `unasked` says why no test asks a plain member for anything that it has; empty if a test does.
     """
 
     name: str
     plain: int
     node: int
     differences: dict[str, str | None]
-    needs_enterprise: bool
+    unasked: str
 
     @property
     def compares_nothing(self) -> bool:
         """No test passed on plain members, for another reason: the run says nothing of nodes."""
-        return not self.plain and not self.needs_enterprise
+        return not self.plain and not self.unasked
 
 
 def outcomes(file: Path) -> Iterator[tuple[str, str, str]]:
@@ -65,8 +66,13 @@ def compare(plain: Path, node: Path) -> Module:
     there = {test: (outcome, said) for test, outcome, said in outcomes(node)}
     missing = sorted(test for test in passed if there.get(test, _ABSENT)[0] != "passed")
     differences = {test: named(test, there[test][1] if test in there else _of_class(test, there)) for test in missing}
-    unlicensed = bool(failed) and not passed and all(map(ENTERPRISE.search, failed))
-    return Module(plain.stem, len(passed), len(passed) - len(differences), differences, unlicensed)
+    skipped = any(outcome == "skipped" for _, outcome, _ in outcomes(plain))
+    unasked = ""
+    if failed and not passed and all(map(ENTERPRISE.search, failed)):
+        unasked = "needs Enterprise"
+    elif skipped and not passed and not failed:
+        unasked = "skips its tests"
+    return Module(plain.stem, len(passed), len(passed) - len(differences), differences, unasked)
 
 
 def _of_class(test: str, there: dict[str, tuple[str, str]]) -> str:
@@ -91,8 +97,8 @@ def page(modules: list[Module], version: str, left: list[str]) -> str:
 
 
 def _summary(module: Module) -> str:
-    if module.needs_enterprise:
-        return "needs Enterprise"
+    if module.unasked:
+        return module.unasked
     if module.compares_nothing:
         return "**no test passes on plain members**"
     counts = Counter(name or "**no name**" for name in module.differences.values())
@@ -109,7 +115,7 @@ def _unnamed(modules: list[Module]) -> Iterator[str]:
 def write(found: Path, to: Path, version: str, every: list[str]) -> int:
     """Write the page, for those of `every` module that were run on both kinds; 0 when every difference has a name, else 1.
 
-    A module of which no test passes on plain members gives 1 too, unless the tests need Enterprise.
+    A module of which no test passes on plain members gives 1 too, unless the tests need Enterprise or skip themselves.
     """
     files = sorted((found / "plain").glob("*.jsonl"))
     modules = [compare(file, found / "node" / file.name) for file in files if (found / "node" / file.name).exists()]

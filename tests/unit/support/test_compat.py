@@ -56,20 +56,22 @@ def test_a_difference_without_a_name_is_told_and_fails(
 
 
 @pytest.mark.parametrize(
-    ("said", "cell", "code"),
+    ("outcome", "said", "cell", "code"),
     [
-        ("a member ended with 1: CP subsystem is a licensed feature.", "needs Enterprise", 0),
-        ("no port is free for a member", "**no test passes on plain members**", 1),
+        ("failed", "a member ended with 1: CP subsystem is a licensed feature.", "needs Enterprise", 0),
+        ("failed", "Unrecognized client message received with type: 0x1b1400", "needs Enterprise", 0),
+        ("skipped", "Skipped", "skips its tests", 0),
+        ("failed", "no port is free for a member", "**no test passes on plain members**", 1),
     ],
 )
-def test_a_module_that_passes_no_test_on_plain_members_needs_enterprise_or_fails(
-    written: tuple[Path, Path], said: str, cell: str, code: int
+def test_a_module_that_passes_no_test_on_plain_members_has_a_reason_or_fails(
+    written: tuple[Path, Path], outcome: str, said: str, cell: str, code: int
 ) -> None:
     from compat import table
 
     found, page = written
     for kind in ("plain", "node"):
-        failed = {"test": "t.py::B::locks", "outcome": "failed", "why": said}
+        failed = {"test": "t.py::B::locks", "outcome": outcome, "why": said}
         (found / kind / "cp.jsonl").write_text(json.dumps(failed))
     assert table.write(found, page, "5.7.0", ["t", "cp"]) == code
     assert f"| cp | 0 | 0 | {cell} |" in page.read_text()
