@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import kvwal
 from kvwal.entry import DataEntry
 from kvwal.spark import index, queries
 from kvwal.spark import records as rec
+from kvwal.spark.eventlog import log_reader
+from kvwal.spark.eventlog.logs import find_logs, identify
 from kvwal.spark.events import application as events
 from kvwal.spark.events import sql
 from kvwal.spark.record_reader import IndexedReader, RecordReader, reader_of
@@ -200,3 +203,47 @@ def test_a_reader_of_the_index_reads_what_the_store_has_at_its_first_question(tm
         assert len(queries.applications(records)) == 3
         write(tmp_path, "other", first=3)
         assert len(queries.applications(records)) == 3
+
+
+class Killed(Exception):
+    """The process is gone."""
+
+
+class Dying:
+    """A map whose user is killed at each transaction: first just before it, and when it is tried again, just after it."""
+
+    def __init__(self, records: Any) -> None:
+        self._records = records
+        self._tried = False
+        self.kills = 0
+        self.get = records.get
+
+    def put_many(self, entries: dict[str, Any]) -> None:
+        self.kills += 1
+        self._tried = not self._tried
+        if not self._tried:
+            self._records.put_many(entries)
+        raise Killed
+
+
+def test_killed_at_every_transaction_the_index_is_that_of_the_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (log,) = find_logs([Path(__file__).resolve().parent.parent.parent / "golden" / "event-log"])
+    identity = identify(log)
+    assert identity is not None
+    monkeypatch.setattr(log_reader, "MAX_PENDING", 5_000)
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        records = store.map("spark")
+        dying = Dying(records)
+        complete = False
+        while not complete:
+            reader = log_reader.LogReader(dying, log, identity)  # type: ignore[arg-type]
+            with suppress(Killed):
+                reader.advance()
+            reader.close()
+            complete = records.get(f"{identity.app}/log", {}).get("complete", False)
+            own = {key: value for key, value in records.items() if not index.is_index_key(key)}
+            assert dict(records.items()) == own | index.index_entries(own)
+        assert dying.kills > 10
+        assert len([key for key in records if index.is_index_key(key)]) == 3
