@@ -1,6 +1,6 @@
 """Entry point of the command line.
 
-Shell scripts call a plain `kvwal get ROOT BUSINESS KEY` in loops, and loading typer takes longer than this command may take. So
+Shell scripts call a plain `kvwal get FOLDER BUSINESS KEY` in loops, and loading typer takes longer than this command may take. So
 `main` answers it with the reader of the log alone; every other command goes to `app`.
 """
 
@@ -68,15 +68,20 @@ def fail(sentence: str, code: int) -> NoReturn:
 
 
 def log_to_stderr() -> None:
-    """Send log lines of kvwal and its libraries to standard error, apart from the answer."""
+    """Send log lines of kvwal and its libraries to standard error, apart from the answer.
+
+    Hazelcast's client logs each failed attempt with a stack. The error of the command says it in a sentence.
+    """
     from kvwal.ports.logger import log_to
 
+    logging.getLogger("hazelcast").setLevel(logging.CRITICAL + 1)
     log_to(sys.stderr, logging.Formatter("kvwal: %(message)s"), level=logging.WARNING, own_level=logging.WARNING)
 
 
 def is_plain_get(typed: list[str]) -> bool:
-    """Whether the arguments are `get ROOT BUSINESS KEY` without any option."""
+    """Whether the arguments are `get FOLDER BUSINESS KEY` without any option."""
     plain = len(typed) == 4 and typed[0] == "get" and not any(word.startswith("-") for word in typed)
+    plain = plain and ":/" not in typed[1]
     return plain and is_text(typed[3])
 
 

@@ -25,7 +25,6 @@ from kvwal.log.files.names import find_places
 from kvwal.ports.disk import OS_DISK
 from kvwal.scrub.progress import NotesInMemory, notes_file
 from kvwal.store.options import ARCHIVE_FOLDER
-from kvwal.store.sync import ReadOnlyStore
 
 ALL = "*"
 """The value of --namespace and --cluster that selects all of them."""
@@ -33,8 +32,8 @@ _LOOK = "See what is there with `kvwal doctor`."
 
 
 def complete_business(context: typer.Context, incomplete: str) -> list[str]:
-    """Completion of BUSINESS for the shell: the businesses under the ROOT that was typed."""
-    root = context.params.get("root")
+    """Completion of BUSINESS for the shell: the businesses under the folder that was typed."""
+    root = context.params.get("root") or context.params.get("location")
     if root is None:
         return []
     return [
@@ -144,14 +143,6 @@ class LogSelection:
             yield store
 
     @contextmanager
-    def reader(self) -> Iterator[ReadOnlyStore]:
-        """Open the store read-only for one command."""
-        with self.open(read_only=True) as store:
-            if not isinstance(store, ReadOnlyStore):
-                raise TypeError(f"{store!r} was opened to be read only")
-            yield store
-
-    @contextmanager
     def open_all(self, *, accept_clock: bool = False) -> Iterator[tuple[kvwal.Store, int]]:
         """Open the store and every business in it; yield the store and the number of businesses.
 
@@ -211,14 +202,6 @@ class WideLogSelection(LogSelection):
     """Bundle: a selection of logs in one namespace or in all of them."""
 
     namespace: AnyNamespace = "default"
-
-
-@dataclass(frozen=True)
-class WholeRootSelection(LogSelection):
-    """Bundle: a selection of logs whose default is all namespaces and all clusters under the root."""
-
-    namespace: AnyNamespace = ALL
-    cluster: AnyCluster = ALL
 
 
 def archive_of(root: str, option: str | None) -> Objects | None:

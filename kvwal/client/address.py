@@ -49,12 +49,18 @@ def check_address(
         raise ConfigError(f"timeout={timeout!r} must be a number of seconds, above 0 and finite.")
     if not isinstance(addresses, list | tuple | str) or not all(isinstance(text, str) for text in addresses):
         raise WrongType(f"{addresses!r} are no addresses of nodes.", hint="Write them as host:port, in text or a list.")
+    nodes = check_nodes(addresses)
+    secret = find_token(None) if token is None else Token(token, "token")
+    return ClusterAddress(nodes, cluster, namespace, timeout, secret, authority or find_authority())
+
+
+def check_nodes(addresses: str | Sequence[str]) -> list[tuple[str, int]]:
+    """Host and port of each address. Raises `ConfigError` for text that is none."""
     texts = addresses.split(",") if isinstance(addresses, str) else list(addresses)
     nodes = [_parse(text.strip()) for text in texts]
     if not nodes:
         raise ConfigError("no address of the cluster was given.", hint="Name one node at least, as host:port.")
-    secret = find_token(None) if token is None else Token(token, "token")
-    return ClusterAddress(nodes, cluster, namespace, timeout, secret, authority or find_authority())
+    return nodes
 
 
 def _parse(text: str) -> tuple[str, int]:

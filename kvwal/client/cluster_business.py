@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from hazelcast.future import Future as HazelcastFuture
+from msgspec.structs import replace
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from kvwal.client.failures import translate, would_wait
 from kvwal.client.link import Link, is_reactor
 from kvwal.client.member_tasks import ask_history, send_transaction
 from kvwal.client.memory import ClusterMemory, make_entry, to_data
-from kvwal.cluster.requests import Question
+from kvwal.cluster.requests import PAGE_BYTES, Page, Question
 from kvwal.codecs import registry
 from kvwal.config import MIB
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_decoder
@@ -30,6 +31,7 @@ SLOTS = 1024
 _OVERFLOW_BYTES = 5 * MIB
 _RETRY_SECONDS = 0.2
 _decode = make_decoder(())
+NO_LIMIT = Page()
 
 Deliver = Callable[[Callable[[], None]], None]
 """Runs a function on the thread or event loop that owns the future which the function completes."""
@@ -86,9 +88,20 @@ class ClusterBusiness:
         return [entry.public() for entry in self._ask(Question(self.name, key_class, key))]
 
     def as_of(self, timestamp: int) -> State:
-        """See `structures.business.Business.as_of`, and `history`. The whole map is transferred to this client."""
-        entries = self._ask(Question(self.name, timestamp=timestamp))
-        return to_state(entries, lambda: timestamp >> TIMESTAMP_SHIFT)
+        """See `structures.business.Business.as_of`, and `history`. The whole map is transferred to this client, in pages."""
+        return to_state(self.logged_entries(timestamp), lambda: timestamp >> TIMESTAMP_SHIFT)
+
+    def logged_entries(self, timestamp: int, page: Page = NO_LIMIT) -> Iterator[Entry]:
+        """The entries at `timestamp` as the logs have them, expired ones too, in the order of identity.
+
+        `page` limits them, and its end is where they go on. Each page is a request for which a member merges archive and logs.
+        """
+        while True:
+            entries = self._ask(Question(self.name, timestamp=timestamp, page=page))
+            yield from entries
+            if sum(len(entry.key) + len(entry.value) for entry in entries) < PAGE_BYTES:
+                return
+            page = replace(page, after_class=entries[-1].key_class, after=entries[-1].key)
 
     def _ask(self, question: Question) -> list[Entry]:
         """Entries that answer a history request. The request changes nothing, so it is sent again if its member leaves."""

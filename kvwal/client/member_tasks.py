@@ -1,4 +1,4 @@
-"""Tasks that a member runs for a client: transactions of several keys, and history requests."""
+"""Requests of a client that a member answers: transactions of several keys, history requests, the list of all maps."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 from hazelcast.client import HazelcastClient
 from hazelcast.future import Future as HazelcastFuture
+from hazelcast.invocation import Invocation
+from hazelcast.protocol.codec import client_get_distributed_objects_codec
 from hazelcast.serialization.api import IdentifiedDataSerializable, ObjectDataOutput
 
 from kvwal.cluster.requests import Question, encode
@@ -35,6 +37,16 @@ def ask_history(client: HazelcastClient, question: Question) -> HazelcastFuture[
     The answer is a block of entries, as bytes.
     """
     return client.get_executor(_HISTORY).execute_on_key_owner(f"{SYSTEM.random_bits(64):x}", _HistoryTask(question))
+
+
+def ask_objects(client: HazelcastClient) -> HazelcastFuture[Any]:
+    """Ask a random member for the service and the name of every object that the cluster has. No object is made of it."""
+    codec: Any = client_get_distributed_objects_codec
+    service: Any = client._invocation_service
+    invocation: Any = Invocation(codec.encode_request(), response_handler=codec.decode_response)  # type: ignore[no-untyped-call]
+    service.invoke(invocation)
+    future: HazelcastFuture[Any] = invocation.future
+    return future
 
 
 class _MemberTask(IdentifiedDataSerializable):

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+import re
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
+from hazelcast.errors import ClientOfflineError, HazelcastError, OperationTimeoutError
+from hazelcast.predicate import like
 from hazelcast.serialization.data import Data
 
+from kvwal.client.failures import UNKNOWN
+from kvwal.client.key_pages import fetch_keys
 from kvwal.client.link import Link
 from kvwal.client.wire import Encoded, from_wire, to_wire
 from kvwal.entry import Entry
+from kvwal.errors import ClusterUnreachable
 
-_KEYS_PER_REQUEST = 1000
+KEYS_AT_ONCE = 10_000
+"""A map of more keys is listed in pages."""
+_FIRST_VALUES, _MOST_VALUES = 64, 1000
+"""Values of the first request and of any request."""
+_ANSWER_BYTES = 1 << 20
+"""Bytes of values that an answer should have. A single value may be larger."""
+_NO_ANSWER = (*UNKNOWN, ClientOfflineError, OperationTimeoutError)
+"""Errors after which the members have said nothing about a predicate."""
 
 
 class ClusterMemory:
     """Memory of one map of the cluster: see `structures.business.Memory`. Every call asks the cluster.
 
-    A read of many entries sees each entry at its own moment. The timestamp and the expiry of an entry are 0 here, because the
-    cluster's memory does not hold them.
+    A read of many entries sees each entry at its own moment. It lists the keys, and then fetches values in the order of the keys,
+    some at a time. The timestamp and the expiry of an entry are 0 here, because the cluster's memory does not hold them.
     """
 
     def __init__(self, link: Link, name: str, label: str) -> None:
@@ -44,29 +57,57 @@ class ClusterMemory:
         return None if first is None else Entry(first[1], first[0], b"", "", False, 0)
 
     def ordered(self, key_class: str, prefix: bytes = b"") -> Iterator[Entry]:
-        """See `Memory.ordered`. Asks for the values of matching keys only."""
-        keys = sorted(key.data for key in self._keys() if key.class_name == key_class and key.data.startswith(prefix))
-        values = self._values(to_data(key, key_class) for key in keys)
-        return (make_entry(key, key_class, values[data]) for key in keys if (data := to_data(key, key_class)) in values)
+        """See `Memory.ordered`. Asks for the values of matching keys only; members select text keys by their beginning."""
+        keys = self._keys() if key_class != "str" else self._keys_like(prefix.decode())
+        of_class = {key for key in keys if key.class_name == key_class and key.data.startswith(prefix)}
+        return self._entries(sorted(of_class))
 
     def all_ordered(self) -> Iterator[Entry]:
-        """See `Memory.all_ordered`."""
-        pairs = self._link.result(self._proxy.entry_set, self._label)
-        decoded = ((from_wire(key.buffer), value) for key, value in pairs)
-        entries = [make_entry(key.data, key.class_name, value) for key, value in decoded]
-        entries.sort(key=lambda entry: (entry.key_class, entry.key))
-        return iter(entries)
+        """See `Memory.all_ordered`. The keys are listed when this is called, the values while the caller iterates."""
+        return self._entries(self.identities())
+
+    def identities(self) -> list[Encoded]:
+        """All keys, in the order of identity."""
+        return sorted(set(self._keys()), key=lambda key: (key.class_name, key.data))
 
     def _keys(self) -> Iterator[Encoded]:
-        return (from_wire(key.buffer) for key in self._link.result(self._proxy.key_set, self._label))
+        few = self.count() <= KEYS_AT_ONCE
+        keys = (
+            self._link.result(self._proxy.key_set, self._label)
+            if few
+            else fetch_keys(self._link, self._proxy, self._label)
+        )
+        return (from_wire(key.buffer) for key in keys)
 
-    def _values(self, keys: Iterable[Data]) -> dict[Data, Data]:
-        """The keys that the map holds, with their values."""
-        rest = iter(keys)
-        values: dict[Data, Data] = {}
-        while chunk := list(islice(rest, _KEYS_PER_REQUEST)):
-            values.update(self._link.result(lambda chunk=chunk: self._proxy.get_all(chunk), self._label))  # type: ignore[misc]
-        return values
+    def _keys_like(self, prefix: str) -> Iterator[Encoded]:
+        """The text keys that begin so, and perhaps others.
+
+        Members refuse the predicate on a map that has keys of other classes too. Then all keys are listed.
+        """
+        stem = prefix.rstrip("\\")  # a backslash before the wildcard would escape it
+        if not stem:
+            return self._keys()
+        pattern = re.sub("[%_]", r"\\\g<0>", stem) + "%"
+        try:
+            keys = self._link.result(lambda: self._proxy.key_set(like("__key", pattern)), self._label)
+        except ClusterUnreachable as error:
+            if not isinstance(error.__cause__, HazelcastError) or isinstance(error.__cause__, _NO_ANSWER):
+                raise
+            return self._keys()
+        return (from_wire(key.buffer) for key in keys)
+
+    def _entries(self, keys: list[Encoded]) -> Iterator[Entry]:
+        """The entries of those keys that the map still holds, in this order. Large values are fetched a few at a time."""
+        at, count = 0, _FIRST_VALUES
+        while chunk := keys[at : at + count]:
+            wanted = [to_data(*key) for key in chunk]
+            pairs = self._link.result(partial(self._proxy.get_all, wanted), self._label)
+            size = sum(len(value.buffer) for value in pairs.values())
+            for key, data in zip(chunk, wanted, strict=True):
+                if data in pairs:
+                    yield make_entry(*key, pairs[data])
+            at += count
+            count = max(1, min(_MOST_VALUES, 4 * count, count * _ANSWER_BYTES // max(1, size)))
 
 
 def to_data(data: bytes, class_name: str) -> Data:

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from kvwal.client.address import ClusterAddress
-from kvwal.client.cluster_business import ClusterBusiness
+from kvwal.client.cluster_business import NO_LIMIT, ClusterBusiness
 from kvwal.client.link import Link
+from kvwal.client.member_tasks import ask_objects
+from kvwal.client.wire import Encoded
+from kvwal.cluster.map_names import has_log
+from kvwal.cluster.requests import NOW, Page
+from kvwal.entry import DataEntry
 from kvwal.structures.map import Map
+
+MAP_SERVICE = "hz:impl:mapService"
+NODE = "kvwal.node"
+"""Attribute of a cluster member that names its node."""
+
+
+class ClusterMember(NamedTuple):
+    """A member of the cluster: its address, `host:port`, and its node."""
+
+    address: str
+    node: str
 
 
 class ClusterMap(Map):
@@ -29,6 +46,27 @@ class ClusterMap(Map):
     def __init__(self, business: ClusterBusiness, store: object) -> None:
         super().__init__(business, store)
         self._cluster = business
+
+    def logged_entries(self, prefix: str | None = None) -> Iterator[DataEntry]:
+        """Live entries in key order as the logs have them, with timestamp and expiry, which memory does not hold.
+
+        With a `prefix` only entries whose text key begins so. A member reads archive and logs for each page of some megabytes, so
+        this is slower than `entries`.
+        """
+        page = NO_LIMIT if prefix is None else Page(prefix_class="str", prefix=prefix.encode())
+        for entry in self._cluster.logged_entries(NOW, page):
+            if not 0 < entry.expires <= self._cluster.now_ms():
+                yield entry.public()
+
+    def logged_entry(self, key_class: str, key: bytes) -> DataEntry | None:
+        """The latest entry of an identity as the logs have it, None if it is absent. Memory says whether it is there."""
+        if self._cluster.state.lookup(key_class, key) is None:
+            return None
+        return next((entry for entry in self._cluster.history(key_class, key) if not entry.deleted), None)
+
+    def identities(self) -> list[Encoded]:
+        """Bytes and class of every key, in key order. No value is transferred."""
+        return self._cluster.state.identities()
 
     def clear(self) -> None:
         """Delete every key that is there now, partition by partition, each key in its node's log first. Not one transaction.
@@ -55,6 +93,20 @@ class ClusterStore:
         """The map `name` of the cluster: the business of that name in every node's log."""
         self._link.check_open()
         return ClusterMap(ClusterBusiness(self._link, name, _call_here), store=self)
+
+    def maps(self) -> list[str]:
+        """Names of the existing maps that have a log, sorted."""
+        named = self._link.result(partial(ask_objects, self._link.client), str(self._link.address))
+        return sorted(info.name for info in named if info.service_name == MAP_SERVICE and has_log(info.name))
+
+    def members(self) -> list[ClusterMember]:
+        """The members of the cluster as this client knows them, oldest first."""
+        self._link.check_open()
+        members = self._link.client.cluster_service.get_members()
+        return [
+            ClusterMember(f"{member.address.host}:{member.address.port}", (member.attributes or {}).get(NODE, ""))
+            for member in members
+        ]
 
     def close(self) -> None:
         """Close the connection. Calls that wait for an answer fail with `CommitUnknown`. A second close does nothing."""

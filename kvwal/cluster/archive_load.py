@@ -5,7 +5,7 @@ It only reads the archive and only sets what memory lacks, so it may be killed a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,9 +15,10 @@ from archive.reader import list_spans
 from archive.registry import registered
 from archive.restore import businesses, restore_batches
 from kvwal.cluster.map_names import to_map
-from kvwal.cluster.recovery_buffer import SCHEMAS
+from kvwal.cluster.recovery_buffer import SCHEMAS, is_of_map
 from kvwal.cluster.transactions import INTENT, Unfinished
 from kvwal.entry import AWAY, DROPPED, TIMESTAMP_SHIFT, Ended, Entry, encode_entries
+from kvwal.history.timeline import entries_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -171,6 +172,32 @@ def dropped_rows(batch: pa.RecordBatch, marks: Marks, skew: int) -> pa.BooleanAr
     for name, mark in marks.own.items():
         dropped = pc.or_(dropped, pc.and_(pc.equal(node, name), pc.less_equal(timestamp, mark)))
     return dropped
+
+
+def map_entries(
+    objects: Objects,
+    where: tuple[str, str, str],
+    skew: int,
+    *,
+    nodes: Mapping[str, int | None] | None = None,
+    tails: view.Tails = (),
+    at: int | None = None,
+) -> Iterator[Entry]:
+    """The latest entries of a map in the archive and these tails, up to the timestamp `at`, in the order of identity.
+
+    Deletes are left out, and so is all that is void because the map was destroyed; see `dropped_rows` for `skew`. Expired entries
+    are not left out. The merge streams, and ends with the iterator. Raises as `view.latest_of`.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    marks = marks_of(objects, where, at=at, tails=tails)
+    node_parts = view.parts(objects, *where, nodes, at)
+    for batch in view.latest_of(objects, node_parts, tails, at):
+        rows = batch.filter(pc.invert(batch.column("deleted")))
+        of_map = [name for name in pc.unique(rows.column("key_class")).to_pylist() if is_of_map(name)]
+        rows = rows.filter(pc.is_in(rows.column("key_class"), value_set=pa.array(of_map, pa.string())))
+        yield from entries_of(rows.filter(pc.invert(dropped_rows(rows, marks, skew))) if marks.own else rows)
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

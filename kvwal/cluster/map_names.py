@@ -48,6 +48,11 @@ def to_map(business: str) -> str:
     return name
 
 
+def has_log(name: str) -> bool:
+    """Whether the entries of this map are in a log."""
+    return not name.startswith((VOLATILE, INTERNAL))
+
+
 def flush_for(name: str, patterns: dict[str, Flush], otherwise: Flush) -> Flush:
     """The flush policy of a map: that of the first pattern that fits (with * and ?, as for file names), or `otherwise`."""
     for pattern, flush in patterns.items():

@@ -7,15 +7,37 @@ from __future__ import annotations
 
 import msgspec
 
+PAGE_BYTES = 8 << 20
+"""A page of a map's entries ends when its keys and values have so many bytes, or more."""
+
+NOW = (1 << 63) - 1
+"""The timestamp of a question for the entries as they are now."""
+
+
+class Page(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """A part of a map's entries in the order of identity: those behind (`after_class`, `after`), up to `PAGE_BYTES`. With a
+    `prefix_class` only keys of that class that begin with `prefix`."""
+
+    after_class: str = ""
+    after: bytes = b""
+    prefix_class: str = ""
+    prefix: bytes = b""
+
+    def has(self, key_class: str, key: bytes) -> bool:
+        """Whether an entry of this identity belongs to the page, as far as the order goes."""
+        of_prefix = not self.prefix_class or (key_class == self.prefix_class and key.startswith(self.prefix))
+        return of_prefix and (key_class, key) > (self.after_class, self.after)
+
 
 class Question(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """Request for a map's history. With a `key_class` every change of that key, newest first; without it all entries at
-    `timestamp`."""
+    """Request for a map's history. With a `key_class` every change of that key, newest first; without it a page of the entries
+    at `timestamp`."""
 
     map: str
     key_class: str = ""
     key: bytes = b""
     timestamp: int = 0
+    page: Page = Page()
 
 
 class TailQuestion(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag=True):

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from kvwal.entry import DataEntry
 from kvwal.spark import index
 from kvwal.spark.records import Application, Record, from_value
 from kvwal.store.read_only import ReadOnlyBusiness
@@ -149,6 +150,11 @@ class IndexedReader:
     def _summaries(self) -> dict[str, StoredRecord]:
         """The summaries and the marks, which are neighbours, by key. They are decoded when they are asked for."""
         return {stored.key: stored for stored in under(self, index.APPLICATIONS)}
+
+
+def reader_of_entries(entries: Iterable[DataEntry]) -> RecordReader:
+    """A reader of all records of a cluster or an archive, which are in memory."""
+    return MappingReader({entry.key.decode(): entry.value for entry in entries if entry.key_class == "str"})
 
 
 def reader_of(business: ReadOnlyBusiness) -> RecordReader:

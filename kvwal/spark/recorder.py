@@ -22,15 +22,18 @@ from kvwal.errors import ConfigError, KvwalError
 from kvwal.ports.boundary import at_exit, contain, contain_each, logged, start_thread
 from kvwal.spark.driver import Driver, context_of, no_driver
 from kvwal.spark.endings import DETACHED, EXIT_WATCH, Ending
-from kvwal.spark.eventlog.log_reader import BUSINESS, LogReader
+from kvwal.spark.eventlog.log_reader import LogReader
 from kvwal.spark.index import mark_of
 from kvwal.spark.records import Position, app_prefix, to_value
-from kvwal.spark.spool import LAST_ROLL, POSITION, Spool, add_roll, delete_read_rolls
-from kvwal.store.sync import Store, open_store
+from kvwal.spark.spool import LAST_ROLL, POSITION, add_roll, delete_read_rolls
+from kvwal.spark.target import Target, default_spool, open_target
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+    from kvwal.client.store import ClusterStore
+    from kvwal.store.sync import Store
 
 POLL_SECONDS = 0.25
 _log = logging.getLogger("kvwal.spark")
@@ -40,14 +43,16 @@ _not_closed = logged("the recording of the application could not be closed")
 class JobRecorder:
     """Records a Spark application into a store, from `start` (or `with`) to `close`.
 
-    `store` is an open store, or a root. The recorder opens a root as a node named after the application, with `options` as
-    `kvwal.open` takes them, so that many drivers record into one root at once. The records can be read while the application
-    runs; they are about a quarter of a second behind it.
+    `store` is an open store, or the location of one. The recorder opens a folder as a node named after the application, with
+    `options` as `kvwal.open` takes them, so that many drivers record into one folder at once. It connects to a cluster
+    (`kvwal://host:port`) with `options` as `kvwal.connect` takes them. The records can be read while the application runs; they
+    are about a quarter of a second behind it.
 
     No trouble of the recorder reaches the application. If the store cannot be opened, that is logged as an error, `failure` has
     it, and the application runs on without being recorded; with `strict`, `start` raises it instead. `close` does not raise an
-    error of the store: it logs the error and leaves the rest of the events under `<root>/_spark`, where `kvwal record ROOT`
-    finds them.
+    error of the store: it logs the error and leaves the rest of the events in the spool, where `kvwal record LOCATION` finds
+    them. The spool of a folder is `<folder>/_spark`. That of a cluster is under `spool`, a folder of this machine; by default
+    `~/.local/state/kvwal`.
 
     The application's status says how its Python ended: see `kvwal.spark.endings`.
     """
@@ -55,13 +60,15 @@ class JobRecorder:
     def __init__(
         self,
         spark: SparkSession | SparkContext,
-        store: Store | str | Path,
+        store: Store | ClusterStore | str | Path,
         *,
         strict: bool = False,
+        spool: str | Path | None = None,
         **options: Any,
     ) -> None:
         """`ConfigError` if the session has no driver in this process."""
         self._driver = Driver(spark)
+        self._spool = None if spool is None else Path(spool)
         self._store = store
         self._strict = strict
         self._options = options
@@ -110,15 +117,11 @@ class JobRecorder:
 
     def _begin(self) -> None:
         identity = self._driver.identity
-        if owns_store := isinstance(self._store, str | Path):
-            node = "-".join(filter(None, (identity.app, identity.attempt)))
-            store = open_store(self._store, node=node, **self._options)
-        else:
-            store = self._store
+        target = open_target(self._store, identity, self._spool or default_spool(), self._options)
         with ExitStack() as undo:
-            if owns_store:
-                undo.callback(store.close)
-            self._recording = _Recording(self._driver, store, owns_store=owns_store)
+            undo.callback(target.unlock)
+            undo.callback(target.close)
+            self._recording = _Recording(self._driver, target)
             undo.pop_all()
         self._thread = start_thread("kvwal-recorder", self._recording.follow, self._recording.stopped)
         EXIT_WATCH.begin()
@@ -141,23 +144,21 @@ class JobRecorder:
 
 
 class _Recording:
-    """A recording in progress: the store, the spool, the event log that Spark writes, and its reader."""
+    """A recording in progress: its target, the event log that Spark writes, and its reader."""
 
-    def __init__(self, driver: Driver, store: Store, *, owns_store: bool) -> None:
+    def __init__(self, driver: Driver, target: Target) -> None:
         identity = driver.identity
-        records = store.map(BUSINESS)
-        self.store = store
         self.failure: BaseException | None = None
-        self._owns_store = owns_store
+        self._target = target
+        self._spool = target.spool
         self._stopping = threading.Event()
-        self._spool = Spool(Path(store.root), store.namespace, store.cluster, store.node or identity.app)
-        self._spool.read_rest(records)
+        self._spool.read_rest(target.records)
         self._spool.make()
-        position = {f"{app_prefix(identity.app, identity.attempt)}/{POSITION}": to_value(Position())}
-        records.put_many(position | mark_of(records, store.node or ""))
+        position = f"{app_prefix(identity.app, identity.attempt)}/{POSITION}"
+        target.records.put_many({position: to_value(Position())} | mark_of(target.records, target.spool.node))
         self._listener = driver.attach(self._spool.folder)
         self._log = self._listener.log
-        self._reader = LogReader(records, self._log, identity, position=POSITION)
+        self._reader = LogReader(target.records, self._log, identity, position=POSITION)
 
     def follow(self) -> None:
         """Read the log until `close`, and once more afterwards. Runs on the recorder's thread."""
@@ -181,8 +182,9 @@ class _Recording:
             partial(self._end_log, ending),
             self._stopping.set,
             thread.join,
-            self._close_store,
+            self._target.close,
             self._clear_spool,
+            self._target.unlock,
         ]
         contain_each(steps, self.stopped)
 
@@ -191,10 +193,6 @@ class _Recording:
         dropped = self._listener.detach()
         add_roll(self._log, LAST_ROLL, [_detached(ending, dropped)])
 
-    def _close_store(self) -> None:
-        if self._owns_store:
-            self.store.close()
-
     def _clear_spool(self) -> None:
         """Delete the log if all its events are durable. Otherwise the log stays, and a message names it."""
         if self.failure is None and not self._reader.problem:
@@ -202,7 +200,7 @@ class _Recording:
         else:
             _log.error(
                 "Recording stopped: %s Events since then are in %s; `kvwal record %s` reads them.",
-                self.failure or self._reader.problem, self._log.path, self.store.root,
+                self.failure or self._reader.problem, self._log.path, self._target.location,
             )  # fmt: skip
 
 
@@ -211,11 +209,11 @@ _RECORDERS: dict[str, JobRecorder] = {}
 
 
 def record(spark: SparkSession | SparkContext) -> JobRecorder:
-    """Record the application from now to its end, into the root that its setting `spark.kvwal.root` names.
+    """Record the application from now to its end, into the store whose location its setting `spark.kvwal.root` is.
 
-    The settings `spark.kvwal.namespace`, `spark.kvwal.cluster` and `spark.kvwal.archive` (`none`: without an archive) are used
-    if they are set. The recording ends when Python ends. A second call while it records returns the same recorder. `ConfigError`
-    without a root, or for an unknown `spark.kvwal` setting.
+    The settings `spark.kvwal.namespace`, `.cluster`, `.spool` and `.archive` (`none`: without an archive) are used if they are
+    set. The recording ends when Python ends. A second call while it records returns the same recorder. `ConfigError` without a
+    location, or for an unknown `spark.kvwal` setting.
     """
     context = context_of(spark)
     if context is None:
@@ -228,13 +226,13 @@ def record(spark: SparkSession | SparkContext) -> JobRecorder:
         for name, value in context.getConf().getAll()
         if name.startswith("spark.kvwal.")
     }
-    unknown = settings.keys() - {"root", "namespace", "cluster", "archive"}
+    unknown = settings.keys() - {"root", "namespace", "cluster", "archive", "spool"}
     if unknown or "root" not in settings:
         raise ConfigError(
             f"spark.kvwal.{min(unknown)} is not a setting of kvwal."
             if unknown
-            else "spark.kvwal.root is not set, so there is no root to record into.",
-            hint="Set spark.kvwal.root to the folder of a store; .namespace, .cluster and .archive are optional.",
+            else "spark.kvwal.root is not set, so there is no store to record into.",
+            hint="Set it to a folder or to kvwal://host:port; .namespace, .cluster, .archive and .spool are optional.",
         )
     if settings.get("archive") == "none":  # as on the command line
         settings["archive"] = None

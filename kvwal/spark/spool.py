@@ -5,10 +5,14 @@
 
 A roll is deleted when the records of its events are durable, and the folder when its recorder was closed without a failure. A
 killed driver leaves its folder behind. The next recorder of the node reads the rest of it, and so does `kvwal record ROOT`.
+
+A recorder into a cluster has its spool in a folder of its machine instead of `<root>`, and <node> is named after the application.
+The store's lock does not protect that spool, because a cluster has none. So the spool has a lock of its own.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +20,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kvwal.errors import StoreLocked
+from kvwal.log.files.names import LOCKS
+from kvwal.ports.disk import OS_DISK, Lock
 from kvwal.spark.eventlog.log_reader import LogReader, LogResult, RecordMap, ReportProgress, result_of
 from kvwal.spark.eventlog.logs import EventLog, identify
 from kvwal.spark.records import Position
@@ -25,6 +32,7 @@ POSITION = "recorder"
 LAST_ROLL = 999_999_999
 """The roll that kvwal writes after those of Spark: it says how the recording ended."""
 _PREFIX = "eventlog_v2_"
+_LOCK = "LOCK"
 
 
 class Spool(NamedTuple):
@@ -44,6 +52,16 @@ class Spool(NamedTuple):
         """Create the folder, readable by this user only: an event log may hold secrets."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
+    def lock(self) -> Lock:
+        """Lock the spool for this process. `StoreLocked` if a recorder has it, on this machine."""
+        self.make()
+        held = OS_DISK.lock(self.folder / _LOCK, f"pid {os.getpid()}", self.root / LOCKS)
+        if isinstance(held, str):
+            raise StoreLocked(
+                f"{self.folder}: a recorder is using this spool ({held}).", hint="Wait until it has ended."
+            )
+        return held
+
     def logs(self) -> list[EventLog]:
         """The event logs in the folder."""
         return [EventLog(path) for path in sorted(self.folder.glob(f"{_PREFIX}*"))]
@@ -52,6 +70,8 @@ class Spool(NamedTuple):
         """Delete a log, and the folders above it that are empty afterwards."""
         shutil.rmtree(log.path, ignore_errors=True)
         folder = self.folder
+        if {path.name for path in folder.glob("*")} == {_LOCK}:
+            (folder / _LOCK).unlink()
         while folder != self.root and folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
             folder = folder.parent
@@ -59,7 +79,7 @@ class Spool(NamedTuple):
     def read_rest(self, records: RecordMap, progress: ReportProgress | None = None) -> list[LogResult]:
         """Read the logs that killed drivers of this node left, and delete each that was read to its end.
 
-        The caller holds the lock of the node, so no driver is recording as this node.
+        The caller holds the lock of the node, or of the spool, so no driver is recording here.
         """
         return [result for log in self.logs() if (result := self._read_rest(records, log, progress))]
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from kvwal.cli import show
+from kvwal.cli.locations import StoreSelection, WideStoreSelection
 from kvwal.cli.options import (
     ALL,
     AcceptClock,
@@ -17,8 +18,6 @@ from kvwal.cli.options import (
     Json,
     Key,
     KeyClass,
-    LogSelection,
-    WideLogSelection,
 )
 from kvwal.cli.show import Format
 from kvwal.cli.tables import print_table
@@ -31,7 +30,7 @@ ABSENT = 1
 
 
 def put(
-    selection: LogSelection,
+    selection: StoreSelection,
     business: Business,
     key: Key,
     value: Annotated[
@@ -43,21 +42,20 @@ def put(
     json: Json = False,
 ) -> None:
     """Put a value, and print its timestamp once it is durable."""
-    with selection.open(accept_clock=accept_clock) as store:
+    with selection.writer(accept_clock=accept_clock) as store:
         timestamp = store.map(business).put(parse_key(key, key_class), parse_value(value), ttl=ttl)
     show_timestamp(timestamp, json)
     selection.check_archived(store)
 
 
 def delete(
-    selection: LogSelection,
+    selection: StoreSelection,
     key: EntryKey,
     accept_clock: AcceptClock = False,
     json: Json = False,
 ) -> None:
     """Delete a key, and print the timestamp once that is durable. Its history stays."""
-    replace(selection, node=None).logs(key.business)
-    with selection.open(accept_clock=accept_clock) as store:
+    with selection.writer(existing=key.business, accept_clock=accept_clock) as store:
         timestamp = store.map(key.business).delete(key.decoded())
     show_timestamp(timestamp, json)
     selection.check_archived(store)
@@ -68,10 +66,10 @@ def show_timestamp(timestamp: int, json: bool) -> None:
     show.answer({"timestamp": str(timestamp), "time": to_text(timestamp)}, to_text(timestamp), json)
 
 
-def get(selection: LogSelection, key: EntryKey, json: Json = False) -> None:
+def get(selection: StoreSelection, key: EntryKey, json: Json = False) -> None:
     """Print the value of a key: text as it is, anything else as JSON. Exit code 1 if the key is absent."""
     with selection.reader() as store:
-        entry = store.find(key.business, key.decoded())
+        entry = (store.find if json else store.lookup)(key.business, key.decoded())
     if entry is None:
         show.note(f"kvwal: {key.business} has no {key.key!r}.")
         raise typer.Exit(ABSENT)
@@ -81,7 +79,7 @@ def get(selection: LogSelection, key: EntryKey, json: Json = False) -> None:
         show.write(shown(entry.value, entry.value_class))
 
 
-def history(selection: LogSelection, key: EntryKey, json: Json = False) -> None:
+def history(selection: StoreSelection, key: EntryKey, json: Json = False) -> None:
     """Print every change of a key that log and archive hold, newest first. Exit code 1 if there is none."""
     with selection.reader() as store:
         entries = store.history(key.business, key.decoded())
@@ -97,7 +95,7 @@ def history(selection: LogSelection, key: EntryKey, json: Json = False) -> None:
 
 
 def scan(
-    selection: WideLogSelection,
+    selection: WideStoreSelection,
     business: Business,
     prefix: Annotated[str, typer.Option(help="Only keys that begin with this text.")] = "",
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
@@ -115,12 +113,11 @@ def scan(
     show.rows(names, (row[-len(names) :] for row in labels), form)
 
 
-def scanned(selection: LogSelection, business: str, prefix: str) -> Iterator[tuple[str, DataEntry]]:
+def scanned(selection: StoreSelection, business: str, prefix: str) -> Iterator[tuple[str, DataEntry]]:
     """Each entry with its namespace: keys of every class without a prefix, text keys only with a prefix."""
     for namespace in selection.namespaces(business):
         with replace(selection, namespace=namespace).reader() as store:
-            entries = store.business(business).entries(prefix) if prefix else store.map(business).entries()
-            for entry in entries:
+            for entry in store.scan(business, prefix or None):
                 yield namespace, entry
 
 

@@ -1,4 +1,4 @@
-"""kvwal doctor: the findings about a root, and what to do about each. It changes nothing, and reads little.
+"""kvwal doctor: the findings about a folder or a cluster, and what to do about each. It changes nothing, and reads little.
 
 It reads header and seal of large files, and the names of the archive's objects. `log verify` and `archive verify` read the rest.
 """
@@ -14,9 +14,12 @@ import typer
 from archive.layout import Place
 from archive.objects import Objects, open_objects
 from kvwal.cli import show
-from kvwal.cli.options import ALL, Json, LogSelection, WholeRootSelection
+from kvwal.cli.locations import WholeStoreSelection
+from kvwal.cli.options import ALL, Json, LogSelection
 from kvwal.cli.survey import check_disk, check_owners, lock_holder, survey
 from kvwal.errors import ArchiveError, ConfigError
+from kvwal.location.diagnose import diagnose_cluster
+from kvwal.location.parse import ClusterLocation
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import Progress
 from kvwal.ports.disk import OS_DISK
@@ -33,19 +36,37 @@ GLANCE_ABOVE = 1 << 20
 """Bytes of the largest file that is read whole."""
 
 
-def doctor(selection: WholeRootSelection, json: Json = False) -> None:
-    """Examine everything under ROOT, even while a process holds it, and say what to do. Exit code 1 if there is a problem."""
-    check_root(selection.root)
-    seen, findings = look(selection)
-    if not seen and (selection.namespace, selection.cluster, selection.node) != (ALL, ALL, None):
+def doctor(selection: WholeStoreSelection, json: Json = False) -> None:
+    """Examine everything in a folder, even while a process holds it, or a cluster, and say what to do. Exit code 1 if there is a
+    problem.
+    """
+    location, logs = selection.parsed(), selection.folder()
+    if logs is not None:
+        findings = examined(logs)
+    elif isinstance(location, ClusterLocation):
+        cluster = "local" if selection.cluster == ALL else selection.cluster
+        namespace = "default" if selection.namespace == ALL else selection.namespace
+        findings = list(diagnose_cluster(location.addresses, cluster, namespace))
+    else:
         raise ConfigError(
-            f"{selection.root} holds no log of {selection.namespace}/{selection.cluster}.",
-            hint="Leave out --namespace and --cluster.",
+            f"{selection.location} is an archive, and doctor examines a folder or a cluster.",
+            hint="`kvwal archive verify` checks an archive.",
         )
-    findings = [*check_disk(selection.root), *findings, *check_archive(selection, seen)]
     show.table_or_json(["level", "about", "found", "what to do"], findings, json)
     if any(finding.level == PROBLEM for finding in findings):
         raise typer.Exit(FOUND)
+
+
+def examined(logs: LogSelection) -> list[Finding]:
+    """The findings about a folder, its logs and its archive."""
+    check_root(logs.root)
+    seen, findings = look(logs)
+    if not seen and (logs.namespace, logs.cluster, logs.node) != (ALL, ALL, None):
+        raise ConfigError(
+            f"{logs.root} holds no log of {logs.namespace}/{logs.cluster}.",
+            hint="Leave out --namespace and --cluster.",
+        )
+    return [*check_disk(logs.root), *findings, *check_archive(logs, seen)]
 
 
 def check_root(root: Path) -> None:

@@ -24,23 +24,25 @@ from kvwal.cli.job_tables import (
     status_cell,
     time_text,
 )
-from kvwal.cli.options import Json, LogSelection
+from kvwal.cli.locations import StoreSelection
+from kvwal.cli.options import Json
 from kvwal.cli.tables import Sheet, columns, print_sheets
 from kvwal.cli.text import parse_duration, parse_time, visible
 from kvwal.errors import ConfigError
+from kvwal.location.folder import FolderReader
 from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.units import size
 from kvwal.spark import queries
 from kvwal.spark.eventlog.log_reader import BUSINESS
 from kvwal.spark.queries import RecordedApplication
-from kvwal.spark.record_reader import RecordReader, reader_of, under
+from kvwal.spark.record_reader import RecordReader, reader_of, reader_of_entries, under
 
 T = TypeVar("T")
 _PLURALS = {"job": "jobs", "stage": "stages", "sql": "SQL executions", "batch": "batches", "failure": "failures"}
 
 
 def jobs(
-    selection: LogSelection,
+    selection: StoreSelection,
     app: Annotated[str | None, typer.Argument(help="One application: its id, the beginning of one, or a name.")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only failures, each with its error.")] = False,
     since: Annotated[
@@ -61,11 +63,16 @@ def jobs(
     with selection.reader() as store:
         if BUSINESS not in store.businesses():
             raise ConfigError(
-                f"No Spark application was recorded under {selection.root}.",
+                f"No Spark application was recorded under {selection.location}.",
                 hint="See `kvwal record --help` and kvwal.spark.JobRecorder.",
             )
-        records = reader_of(store.business(BUSINESS))
-        if not records.has_index:
+        is_folder = isinstance(store, FolderReader)
+        records = (
+            reader_of(store.business(BUSINESS))
+            if isinstance(store, FolderReader)
+            else reader_of_entries(store.scan(BUSINESS))
+        )
+        if is_folder and not records.has_index:
             show.note(
                 "A node has no index yet, so all records are read. `kvwal record` and `kvwal prune` write the index."
             )

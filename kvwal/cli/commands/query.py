@@ -16,10 +16,13 @@ import typer
 
 from archive.layout import Place
 from archive.merge import all_rows
+from archive.objects import Objects, open_objects
 from archive.reader import listed_again, read_rows
+from archive.registry import registered
 from archive.view import parts
 from kvwal.cli import show
-from kvwal.cli.options import ALL, Json, LogSelection, WideLogSelection
+from kvwal.cli.locations import StoreSelection, WideStoreSelection
+from kvwal.cli.options import ALL, Json
 from kvwal.cli.show import Format
 from kvwal.cli.tables import SAMPLE
 from kvwal.cli.text import check_text, decoded, label, line
@@ -27,6 +30,8 @@ from kvwal.entry import TIME_MARK
 from kvwal.errors import ConfigError
 from kvwal.history.tail_reader import read_local
 from kvwal.history.timeline import to_table
+from kvwal.location.key_filter import KeyFilter, key_filter
+from kvwal.location.parse import ArchiveLocation
 from kvwal.ports.disk import OS_DISK
 
 if TYPE_CHECKING:
@@ -47,7 +52,7 @@ CHANGES = (
 
 
 def query(
-    selection: WideLogSelection,
+    selection: WideStoreSelection,
     sql: Annotated[str, typer.Argument(metavar="SQL", help="One statement, in DuckDB's SQL.", show_default=False)],
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
     json: Json = False,
@@ -59,7 +64,7 @@ def query(
     """
     import duckdb
 
-    businesses = sorted({place.business for place in selection.logs()})
+    businesses = selection.businesses()
     check_text("the SQL", sql)
     try:
         with duckdb.connect() as connection:
@@ -88,12 +93,12 @@ def fetched(answer: duckdb.DuckDBPyConnection) -> Iterator[list[Any]]:
 
 
 def load_tables(
-    connection: duckdb.DuckDBPyConnection, selection: LogSelection, businesses: list[str], sql: str
+    connection: duckdb.DuckDBPyConnection, selection: StoreSelection, businesses: list[str], sql: str
 ) -> None:
     """Load the tables that the SQL names."""
     for business in businesses:
         if mentions(sql, business):
-            make_table(connection, business, LATEST, latest(selection, business))
+            make_table(connection, business, LATEST, latest(selection, business, key_filter(connection, sql, business)))
         history = business + HISTORY
         if history not in businesses and mentions(sql, history):
             make_table(connection, history, CHANGES, history_of(selection, business))
@@ -116,35 +121,56 @@ def make_table(
     connection.execute(f'CREATE TABLE "{name}" AS {" UNION ALL ".join(selects)}')
 
 
-def latest(selection: LogSelection, business: str) -> Iterator[tuple[str, pa.Table]]:
-    """The live entries of a business, for each namespace; the namespace is empty unless all were selected."""
+def latest(selection: StoreSelection, business: str, keys: KeyFilter | None) -> Iterator[tuple[str, pa.Table]]:
+    """The live entries of a business, for each namespace; the namespace is empty unless all were selected.
+
+    Entries whose keys `keys` does not accept may be missing.
+    """
     for namespace in selection.namespaces(business):
-        with replace(selection, namespace=namespace).open(read_only=True) as store:
-            entries = store.map(business).entries()
+        with replace(selection, namespace=namespace).reader() as store:
+            entries = (
+                store.entries(business)
+                if keys is None
+                else store.select(business, lambda key, key_class: keys.accepts(label(key, key_class)))
+            )
             names = ("key", "key_class", "value", "value_class", "timestamp", "expires")
             columns = zip(*([getattr(entry, name) for name in names] for entry in entries), strict=True)
             lists = dict(zip(names, map(list, columns), strict=False)) or {name: [] for name in names}
         yield namespace if selection.namespace == ALL else "", readable(lists)
 
 
-def history_of(selection: LogSelection, business: str) -> Iterator[tuple[str, pa.Table]]:
+def history_of(selection: StoreSelection, business: str) -> Iterator[tuple[str, pa.Table]]:
     """Every change of a business that the nodes' logs and the archive hold, newest first, for each namespace."""
     import pyarrow.compute as pc
 
     for namespace in selection.namespaces(business):
-        places = replace(selection, namespace=namespace).places(business)
-        rows = all_rows(
-            [*archived(selection, places), *((place.node, logged(selection.root, place)) for place in places)]
-        )
+        rows = changes(replace(selection, namespace=namespace), business)
         rows = rows.filter(pc.not_equal(rows.column("key_class"), TIME_MARK))
         lists = {name: rows.column(name).to_pylist() for name in rows.column_names}
         yield namespace if selection.namespace == ALL else "", readable(lists)
 
 
-def archived(selection: LogSelection, places: list[Place]) -> list[tuple[str, pa.Table]]:
+def changes(selection: StoreSelection, business: str) -> pa.Table:
+    """Every change of a business in one namespace. Raises `ConfigError` for a cluster, whose changes are in many logs."""
+    location, folder = selection.parsed(), selection.folder()
+    if folder is not None:
+        places = folder.places(business)
+        return all_rows(
+            [*archived(folder.objects(), places), *((place.node, logged(folder.root, place)) for place in places)]
+        )
+    if isinstance(location, ArchiveLocation):
+        objects = open_objects(location.url)
+        places = registered(objects, selection.namespace, selection.cluster, business)
+        return all_rows(archived(objects, [place for place in places if selection.node in (None, place.node)]))
+    raise ConfigError(
+        f"{selection.location}: a cluster gives no table of all changes ({business}{HISTORY}).",
+        hint="Query the archive of the cluster for them, or see one key with `kvwal history`.",
+    )
+
+
+def archived(objects: Objects | None, places: list[Place]) -> list[tuple[str, pa.Table]]:
     """The archived rows of these logs: for each object of the archive, its node and its rows."""
-    objects = selection.objects() if places else None
-    if objects is None:
+    if objects is None or not places:
         return []
     first = places[0]
     nodes: dict[str, int | None] = {place.node: None for place in places}

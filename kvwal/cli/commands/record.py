@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -10,21 +12,28 @@ import typer
 
 from kvwal.cli import show
 from kvwal.cli.job_tables import time_text
+from kvwal.cli.locations import StoreSelection
 from kvwal.cli.options import AcceptClock, Json, LogSelection
 from kvwal.cli.tables import print_table
 from kvwal.cli.text import parse_duration
 from kvwal.errors import ConfigError, Kind, KvwalError, StoreLocked
+from kvwal.location.opening import only_reads
+from kvwal.location.parse import ArchiveLocation
 from kvwal.ports.clock import SYSTEM
-from kvwal.spark import retention, spool
+from kvwal.spark import retention
+from kvwal.spark import spool as spools
 from kvwal.spark.eventlog import log_reader
 from kvwal.spark.index import complete_index
 from kvwal.spark.record_reader import reader_of
+from kvwal.spark.target import default_spool
+from kvwal.store.read_only import ReadOnlyBusiness
+from kvwal.store.sync import ReadOnlyStore
 
 Logs = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="[EVENTLOG_OR_DIR]...",
-        help="Event logs, or folders of them. Without any: the events that killed drivers left under ROOT.",
+        help="Event logs, or folders of them. Without any: the events that killed drivers left in their spools.",
     ),
 ]
 
@@ -36,21 +45,25 @@ class NotAllRead(KvwalError):
 
 
 def record(
-    selection: LogSelection,
+    selection: StoreSelection,
     logs: Logs = None,
     accept_clock: AcceptClock = False,
+    spool: Annotated[
+        Path | None,
+        typer.Option(help="The folder of the spools of recorders into a cluster, if it is not ~/.local/state/kvwal."),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Read Spark event logs into ROOT: plain, zstd, lz4 or snappy, rolling or not, finished or still being written.
+    """Read Spark event logs into a store: plain, zstd, lz4 or snappy, rolling or not, finished or still being written.
 
     Run it again and it reads on: every event counts once. A damaged line is kept aside and counted.
     """
     with show.progress() as progress:
         if logs:
-            with selection.open(accept_clock=accept_clock) as store:
+            with selection.writer(accept_clock=accept_clock) as store:
                 reads = log_reader.record_event_logs(store, logs, progress)
         else:
-            reads = _read_spools(selection, accept_clock, progress)
+            reads = _read_spools(selection, spool, accept_clock, progress)
     _print_reads(reads, json)
     problems = [read for read in reads if read.problem]
     if problems:
@@ -62,28 +75,47 @@ def record(
 
 
 def _read_spools(
-    selection: LogSelection, accept_clock: bool, progress: log_reader.ReportProgress
+    selection: StoreSelection, folder: Path | None, accept_clock: bool, progress: log_reader.ReportProgress
 ) -> list[log_reader.LogResult]:
-    """Read the spools of drivers that ended without closing their recorder, each into the node that it recorded as."""
+    """Read the spools of drivers that ended without closing their recorder: each into the node that it recorded as, or all into
+    the cluster that they recorded into.
+    """
+    logs = selection.folder()
+    if isinstance(location := selection.parsed(), ArchiveLocation):
+        raise only_reads(location)
+    root = logs.root if logs is not None else folder or default_spool()
     wanted = (selection.namespace, selection.cluster)
-    spools = [left for left in spool.spools(selection.root) if (left.namespace, left.cluster) == wanted]
+    left_spools = [left for left in spools.spools(root) if (left.namespace, left.cluster) == wanted]
+    if not left_spools:
+        raise ConfigError(
+            f"No driver left anything under {root}.", hint="Name event logs: kvwal record LOCATION EVENTLOG_OR_DIR…"
+        )
     reads = []
-    for left in spools:
+    for left in left_spools:
         if selection.node not in (None, left.node):
             continue
         try:
-            with replace(selection, node=left.node).open(accept_clock=accept_clock) as store:
-                records = store.map(log_reader.BUSINESS)
-                complete_index(records, left.node)
-                reads += left.read_rest(records, progress)
+            if logs is not None:
+                with replace(logs, node=left.node).open(accept_clock=accept_clock) as store:
+                    records = store.map(log_reader.BUSINESS)
+                    complete_index(records, left.node)
+                    reads += left.read_rest(records, progress)
+            else:
+                with locked(left), selection.writer() as cluster:
+                    reads += left.read_rest(cluster.map(log_reader.BUSINESS), progress)
         except StoreLocked:
             show.note(f"{left.node} is still recording.")
-    if not spools:
-        raise ConfigError(
-            f"No driver left anything under {selection.root}.",
-            hint="Name event logs: kvwal record ROOT EVENTLOG_OR_DIR…",
-        )
     return reads
+
+
+@contextmanager
+def locked(left: spools.Spool) -> Iterator[None]:
+    """Hold the lock of a spool for the block. `StoreLocked` while its driver records."""
+    lock = left.lock()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _print_reads(reads: list[log_reader.LogResult], json: bool) -> None:
@@ -122,14 +154,9 @@ def prune(
     if age is None:
         raise ConfigError(f"--keep {keep!r} is no duration.", hint="Give a number with its unit: 90d, 12h, 4w.")
     before = SYSTEM.wall_ms() - age
-    with selection.reader() as store:
-        if log_reader.BUSINESS not in store.businesses():
-            raise ConfigError(
-                f"No Spark application was recorded under {selection.root}.", hint="See `kvwal jobs --help`."
-            )
-        business = store.business(log_reader.BUSINESS)
-        old = retention.old_applications(reader_of(business), before, name)
-        nodes = business.nodes
+    business = _recorded(selection)
+    old = retention.old_applications(reader_of(business), before, name)
+    nodes = business.nodes
     prefixes = {recorded.prefix for recorded in old}
     if not dry_run:
         for node in nodes:
@@ -141,11 +168,10 @@ def prune(
 
 def _prune_node(selection: LogSelection, prefixes: set[str], accept_clock: bool) -> None:
     """Delete the applications in the log of one node. A node that has none of them, and has its index, is not opened."""
-    with selection.reader() as store:
-        records = reader_of(store.business(log_reader.BUSINESS))
-        own = prefixes.intersection(prefix for prefix, _ in records.applications())
-        if not own and records.has_index:
-            return
+    records = reader_of(_recorded(selection))
+    own = prefixes.intersection(prefix for prefix, _ in records.applications())
+    if not own and records.has_index:
+        return
     try:
         with selection.open(accept_clock=accept_clock) as writable:
             target = writable.map(log_reader.BUSINESS)
@@ -153,3 +179,13 @@ def _prune_node(selection: LogSelection, prefixes: set[str], accept_clock: bool)
             retention.delete_applications(target, own)
     except StoreLocked:
         show.note(f"{selection.node} is in use; its applications stay.")
+
+
+def _recorded(selection: LogSelection) -> ReadOnlyBusiness:
+    """The records under a root, as the files are. Raises `ConfigError` if there are none."""
+    with selection.open(read_only=True) as store:
+        if not isinstance(store, ReadOnlyStore) or log_reader.BUSINESS not in store.businesses():
+            raise ConfigError(
+                f"No Spark application was recorded under {selection.root}.", hint="See `kvwal jobs --help`."
+            )
+        return store.business(log_reader.BUSINESS)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from kvwal.cli import show
-from kvwal.cli.options import Json, LogSelection
+from kvwal.cli.locations import StoreSelection
+from kvwal.cli.options import Json
 from kvwal.cli.tables import print_table
 
 
-def stats(selection: LogSelection, json: Json = False) -> None:
-    """Print the figures of each log, the position of its snapshot, and the space on the disk."""
-    selection.logs()
-    with selection.open(read_only=True) as store:
+def stats(selection: StoreSelection, json: Json = False) -> None:
+    """Print the figures of each log and the space on the disk; of a cluster, its members and its businesses."""
+    selection.businesses()
+    with selection.reader() as store:
         figures = store.stats()
     if json:
         show.json_line(figures)

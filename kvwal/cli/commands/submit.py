@@ -10,8 +10,11 @@ from typing import Annotated
 
 import typer
 
-from kvwal.cli.options import Root
+from kvwal.cli.locations import StoreLocation
 from kvwal.errors import ConfigError
+from kvwal.location.opening import only_reads
+from kvwal.location.parse import ArchiveLocation, FolderLocation, parse_location
+from kvwal.ports.disk import OS_DISK
 
 WRAPPER = "kvwal-python"
 _FLAGS = {"--help", "-h", "--verbose", "-v", "--version", "--supervise", "--usage-error"}
@@ -29,7 +32,7 @@ Arguments = Annotated[
 
 
 def submit(
-    root: Root,
+    location: StoreLocation,
     arguments: Arguments,
     namespace: Annotated[
         str | None, typer.Option(help="The namespace; 'default' without it.", rich_help_panel="Which log")
@@ -41,14 +44,14 @@ def submit(
         str | None, typer.Option(help="URL or folder of the archive, or 'none'.", rich_help_panel="Which log")
     ] = None,
 ) -> None:
-    """Run a Python application by spark-submit, and record it into ROOT. Nothing changes in the application.
+    """Run a Python application by spark-submit, and record it into a store. Nothing changes in the application.
 
-    Options of kvwal stand before ROOT. The driver runs here, by the Python of this kvwal.
+    Options of kvwal stand before LOCATION. The driver runs here, by the Python of this kvwal.
     """
     check_arguments(arguments)
     settings = {
         "spark.pyspark.driver.python": str(beside_python(WRAPPER)),
-        "spark.kvwal.root": str(root.absolute()),
+        "spark.kvwal.root": target_of(location),
         "spark.kvwal.namespace": namespace,
         "spark.kvwal.cluster": cluster,
         "spark.kvwal.archive": archive,
@@ -57,6 +60,14 @@ def submit(
     options = [word for name, value in settings.items() if value is not None for word in ("--conf", f"{name}={value}")]
     sys.stdout.flush()
     os.execv(program, [str(program), *options, *arguments])
+
+
+def target_of(typed: str) -> str:
+    """The location for a program that may run in another folder. Raises `ConfigError` for an archive, which is only read."""
+    location = parse_location(OS_DISK, typed)
+    if isinstance(location, ArchiveLocation):
+        raise only_reads(location)
+    return str(location.root.absolute()) if isinstance(location, FolderLocation) else typed
 
 
 def check_arguments(arguments: list[str]) -> None:

@@ -18,7 +18,8 @@ import typer
 
 import kvwal
 from kvwal.cli import show
-from kvwal.cli.options import AcceptClock, Business, Json, LogSelection
+from kvwal.cli.locations import StoreSelection
+from kvwal.cli.options import AcceptClock, Business, Json
 from kvwal.cli.text import decoded, line
 from kvwal.entry import DataEntry, Entry, make_entry
 from kvwal.errors import CodecError, ConfigError
@@ -48,16 +49,18 @@ _decode = msgspec.json.Decoder(Line).decode
 
 
 def export(
-    selection: LogSelection,
+    selection: StoreSelection,
     business: Business,
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="A new file; without it, standard output.", show_default=False)
     ] = None,
 ) -> None:
     """Write every entry of a business as one JSON object a line, so that `import` brings it back byte for byte."""
-    selection.logs(business)
-    with selection.open(read_only=True) as store:
-        lines = (exported(entry) for entry in store.map(business).entries())
+    folder = selection.folder()
+    if folder is not None:
+        folder.logs(business)
+    with selection.reader() as store:
+        lines = (exported(entry) for entry in store.entries(business))
         if file is None:
             show.json_lines(lines)
         else:
@@ -92,7 +95,7 @@ def exported(entry: DataEntry) -> dict[str, Any]:
 
 
 def import_(
-    selection: LogSelection,
+    selection: StoreSelection,
     business: Business,
     file: Annotated[
         Path | None,
@@ -108,7 +111,7 @@ def import_(
     An entry that is there already is put again, so the command may be repeated after a failure.
     """
     written = expired = 0
-    with lines_of(file) as lines, selection.open(accept_clock=accept_clock) as store:
+    with lines_of(file) as lines, selection.writer(accept_clock=accept_clock) as store:
         target = store.map(business)
         for batch in batches(read(lines, SYSTEM.wall_ms())):
             entries = [entry for entry in batch if entry is not None]

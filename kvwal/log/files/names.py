@@ -114,6 +114,21 @@ def find_places(
     return [Place(*path) for path in paths]
 
 
+def first_place(disk: Disk, root: Path, above: tuple[str, ...] = ()) -> Place | None:
+    """The first of the places that `find_places` has, None if there is none. Other folders are not looked at.
+
+    `above` is the part of the path that is found already.
+    """
+    if len(above) == len(Place._fields):
+        return Place(*above)
+    for name in disk.names(root.joinpath(*above)):
+        if _may_be_one(name) and disk.is_folder(root.joinpath(*above, name)):
+            place = first_place(disk, root, (*above, name))
+            if place is not None:
+                return place
+    return None
+
+
 def _folders(disk: Disk, folder: Path, wanted: str | None) -> list[str]:
     """Names of the folders in `folder`, or only `wanted`: the others, which may be thousands, are not looked at then."""
     names = disk.names(folder) if wanted is None else [wanted]

@@ -6,29 +6,25 @@ of them. A request holds a thread of a member until it is answered, so none may 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from archive import view
 from archive.objects import Objects
+from archive.reader import listed_again
 from archive.registry import registered
 from archive.view import Tails
 from kvwal.cluster import requests as questions
-from kvwal.cluster.archive_load import dropped_rows, marks_of
+from kvwal.cluster.archive_load import map_entries
 from kvwal.cluster.map_names import to_business
 from kvwal.cluster.recovery_buffer import is_of_map
-from kvwal.cluster.requests import Question, TailQuestion
+from kvwal.cluster.requests import NOW, PAGE_BYTES, Page, Question, TailQuestion
 from kvwal.entry import DataEntry, Entry, encode_entries, timestamps_within
 from kvwal.history.timeline import each_once, entries_of
 from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
 from kvwal.store.open_business import OpenBusiness
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 _WITHIN_SECONDS = 30.0
 
@@ -76,26 +72,29 @@ class HistoryService:
             table = view.history(objects, *where, key_class=question.key_class, key=question.key, tails=tails)
             return each_once(list(entries_of(table)))
         skew = timestamps_within(options.settings.max_skew_seconds)
-        return list(entries_of(_as_of(objects, where, question.timestamp, skew, tails)))
+        at = question.timestamp
+        return listed_again(lambda: _page(map_entries(objects, where, skew, tails=tails, at=at), question.page))
 
 
 def _own(business: OpenBusiness, question: Question) -> Sequence[Entry | DataEntry]:
     if question.key_class:
         return business.history(question.key_class, question.key)
-    return [entry for entry in business.as_of(question.timestamp).all_ordered() if is_of_map(entry.key_class)]
+    if question.timestamp == NOW:  # the state as of then would leave out every entry that expires
+        latest = [entry for entry in entries_of(business.unarchived_rows(None, NOW)) if not entry.deleted]
+        entries: Iterable[Entry] = sorted(latest, key=lambda entry: (entry.key_class, entry.key))
+    else:
+        entries = business.as_of(question.timestamp).all_ordered()
+    return _page((entry for entry in entries if is_of_map(entry.key_class)), question.page)
 
 
-def _as_of(objects: Objects, where: tuple[str, str, str], timestamp: int, skew: int, tails: Tails) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    table = view.latest(objects, *where, at=timestamp, tails=tails)
-    table = table.filter(pc.invert(table.column("deleted")))
-    classes = table.column("key_class").combine_chunks()
-    of_map = [name for name in pc.unique(classes).to_pylist() if is_of_map(name)]
-    table = table.filter(pc.is_in(classes, value_set=pa.array(of_map, pa.string())))
-    marks = marks_of(objects, where, at=timestamp, tails=tails)
-    if marks.own:
-        gone = [dropped_rows(batch, marks, skew) for batch in table.to_batches()]
-        table = table.filter(pc.invert(pa.chunked_array(gone, pa.bool_())))
-    return table
+def _page(entries: Iterable[Entry], page: Page) -> list[Entry | DataEntry]:
+    """The entries of a page, of entries in the order of identity."""
+    taken: list[Entry | DataEntry] = []
+    size = 0
+    for entry in entries:
+        if page.has(entry.key_class, entry.key):
+            taken.append(entry)
+            size += len(entry.key) + len(entry.value)
+            if size >= PAGE_BYTES:
+                break
+    return taken

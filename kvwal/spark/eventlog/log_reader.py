@@ -43,6 +43,10 @@ class RecordMap(Protocol):
         """The value of a key."""
         ...
 
+    def __len__(self) -> int:
+        """The number of keys."""
+        ...
+
     def put_many(self, entries: dict[str, Any], /) -> Any:
         """Put all entries in one transaction. Returns when the transaction is durable."""
         ...
@@ -54,11 +58,6 @@ class RecordMap(Protocol):
 
 class MapStore(Protocol):
     """The methods of a store that a reader needs."""
-
-    @property
-    def node(self) -> str | None:
-        """The node whose log is written."""
-        ...
 
     def map(self, name: str, /) -> Any:
         """The map of a business."""
@@ -237,7 +236,8 @@ def record_event_logs(
     """
     logs = find_logs(paths)
     records = store.map(BUSINESS)
-    complete_index(records, store.node or "")
+    if (node := getattr(store, "node", None)) is not None:  # a cluster has no index yet
+        complete_index(records, node)
     total, done, results = sum(log.size() for log in logs), 0, []
     for log in logs:
         size = log.size()

@@ -25,6 +25,7 @@ from archive.verify import verify
 from archive.view import history, latest
 from tests.support.archive import s3
 from tests.support.archive.history import LOG, PLACE, fill, from_table, merged, place, put, rows
+from tests.support.cli import kvwal
 from tests.support.ports import free_port
 
 WHERE = ("ns", "local", "jobs")
@@ -287,3 +288,27 @@ def test_an_object_deleted_in_the_middle_is_a_gap_by_name(objects: Objects) -> N
     ]
     put(objects, PLACE, 51, 100)
     assert [info.span for info in live_objects(objects, PLACE)] == [Span(1, 50), Span(51, 100), Span(101, 150)]
+
+
+def test_the_commands_that_read_take_a_bucket(
+    server: s3.Server, objects: Objects, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(objects, place("a"), [(1, 50)])
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    names = ("--namespace", WHERE[0])
+    exported = kvwal("export", url, WHERE[2], *names)
+    live = [row for row in latest_plain(rows(1, 50, node="a")) if not row.deleted]
+    assert (exported.code, len(exported.out.splitlines())) == (0, len(live)), exported.err
+    ran = kvwal("stats", url, *names, "--json")
+    assert f'"archive":"{url}"' in ran.out
+    refused = kvwal("put", url, WHERE[2], "a", "1", *names)
+    assert (refused.code, "an archive can only be read here" in refused.err) == (2, True)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRETS[0])
+    s3.filesystem(server).clear_instance_cache()
+    wrong = kvwal("get", url, WHERE[2], "a", *names)
+    assert (wrong.code, "refused access: a wrong key or secret" in wrong.err, SECRETS[0] in wrong.err) == (
+        3,
+        True,
+        False,
+    )

@@ -15,12 +15,12 @@ import pytest
 
 from archive.objects import Objects, open_objects
 from kvwal.cluster import requests as questions
-from kvwal.cluster.requests import Question
+from kvwal.cluster.requests import NOW, Page, Question
 from kvwal.entry import Entry
 from kvwal.errors import ArchiveError, ClusterUnreachable
 from kvwal.log.reader import entry_decoder
 from kvwal.node.adapters.membership import Peer
-from kvwal.node.requests import peers
+from kvwal.node.requests import history_service, peers
 from kvwal.node.requests.history_service import HistoryService
 from kvwal.node.requests.loop import RequestLoop
 from kvwal.node.requests.peers import Peers
@@ -205,3 +205,33 @@ def test_every_question_has_an_answer(answer: Callable[[bytes], Awaitable[bytes]
     asked = Asked()
     asyncio.run(RequestLoop(asked, ThreadWorkers("takers", 1), answer).run())
     assert asked.told == told
+
+
+def test_entries_come_in_pages_as_they_are_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of identity over all members, archived or not, the deleted left out and the expiring not."""
+
+    async def work(members: Members) -> None:
+        for number in range(12):
+            members.clock.ms += 1
+            jobs = members.stores[NAMES[number % 3]].map("jobs")
+            await jobs.put(f"job-{number:02}", "value", ttl=LONG if number == 7 else None)
+            await jobs.put(number, "number")
+        await members.stores["node-1"].archive()
+        members.clock.ms += 1
+        await members.stores["node-2"].map("jobs").delete("job-04")
+        [*whole] = await members.ask(Question("jobs", timestamp=NOW))
+        keys = [(entry.key_class, entry.key) for entry in whole]
+        assert keys == sorted(keys)
+        assert len(keys) == 23
+        page, pages = Page(), []
+        with monkeypatch.context() as small:
+            small.setattr(history_service, "PAGE_BYTES", 30)
+            while entries := await members.ask(Question("jobs", timestamp=NOW, page=page)):
+                pages.append(entries)
+                page = Page(entries[-1].key_class, entries[-1].key)
+        assert [entry.public() for entries in pages for entry in entries] == [entry.public() for entry in whole]
+        assert max(map(len, pages)) == 4
+        of_prefix = await members.ask(Question("jobs", timestamp=NOW, page=Page(prefix_class="str", prefix=b"job-1")))
+        assert [entry.key for entry in of_prefix] == [b"job-10", b"job-11"]
+
+    run(tmp_path, monkeypatch, work)

@@ -93,15 +93,15 @@ def test_a_full_disk_at_the_end_leaves_the_application_its_own_exception(
     assert (tmp_path / "_spark").exists()
 
 
-def test_a_store_that_cannot_be_closed_keeps_the_spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_cannot_be_closed_keeps_the_spool(tmp_path: Path) -> None:
     recording: Any = JobRecorder(None, tmp_path, archive=None).start()  # type: ignore[arg-type]
-    close = recording._recording.store.close
+    target = recording._recording._target
 
     def fail() -> None:
-        close()
+        target.close()
         raise OSError("it could not be closed")
 
-    monkeypatch.setattr(recording._recording.store, "close", fail)
+    recording._recording._target = target._replace(close=fail)
     recording.close()
     assert isinstance(recording.failure, OSError)
     assert (tmp_path / "_spark").exists()

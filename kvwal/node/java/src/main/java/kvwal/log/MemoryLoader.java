@@ -11,8 +11,10 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Phaser;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.ThreadPoolExecutor;
@@ -39,6 +41,7 @@ public final class MemoryLoader {
     private final NodeEngineImpl engine;
     private final Semaphore room = new Semaphore(UNDER_WAY);
     private final Phaser given = new Phaser(1);
+    private final Set<String> maps = ConcurrentHashMap.newKeySet();
     private final AtomicReference<Throwable> failure = new AtomicReference<>();
     private final ThreadPoolExecutor beside = new ThreadPoolExecutor(1, 1, 1, TimeUnit.SECONDS,
         new ArrayBlockingQueue<>(WAITING), DaemonThreads.named("kvwal-loader"), new ThreadPoolExecutor.CallerRunsPolicy());
@@ -127,6 +130,7 @@ public final class MemoryLoader {
     }
 
     private void send(String map, int partition, List<Data> entries, boolean expiring) {
+        maps.add(map);
         long bytes = 0;
         for (Data entry : entries) {
             bytes += entry.totalSize();
@@ -149,7 +153,10 @@ public final class MemoryLoader {
         }, Runnable::run);
     }
 
-    /** Returns when all entries are in memory; throws if one of them is not. */
+    /**
+     * Returns when all entries are in memory; throws if one of them is not. The maps then exist for clients that ask which maps
+     * there are: Hazelcast would know them only after their first use.
+     */
     public void drain() {
         given.arriveAndAwaitAdvance();
         room.acquireUninterruptibly(UNDER_WAY);
@@ -161,5 +168,6 @@ public final class MemoryLoader {
         if (error != null) {
             throw new IllegalStateException("memory could not be loaded: " + error, error);
         }
+        maps.forEach(engine.getHazelcastInstance()::getMap);
     }
 }

@@ -1,0 +1,140 @@
+"""An archive as a location: the objects that the logs' archivers put, without any log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from archive import view
+from archive.layout import Place, parse_object_key, parse_registration_key
+from archive.objects import Objects
+from archive.reader import live_objects
+from archive.registry import registered
+from kvwal.cluster.archive_load import map_entries, marks_of
+from kvwal.codecs import registry
+from kvwal.config import Settings
+from kvwal.entry import DataEntry, Entry, timestamps_within
+from kvwal.errors import ConfigError
+from kvwal.history.timeline import each_once, entries_of
+from kvwal.location.readers import Wanted
+from kvwal.ports.clock import SYSTEM
+from kvwal.structures.reads import MapReads
+from kvwal.structures.state import to_state
+
+
+class ArchiveReader:
+    """The businesses of one namespace and cluster in an archive. See `Reader`.
+
+    It has what was archived: by default a store archives its entries within a minute. Each call lists the archive anew.
+    """
+
+    def __init__(self, objects: Objects, namespace: str, cluster: str, node: str | None) -> None:
+        """With a `node` only the entries that this node archived."""
+        self._objects = objects
+        self._namespace = namespace
+        self._cluster = cluster
+        self._node = node
+        self._skew = timestamps_within(Settings().max_skew_seconds)
+
+    def map(self, name: str, /) -> MapReads:
+        """See `Reader.map`."""
+        return MapReads(to_state(self._entries(name), SYSTEM.wall_ms), registry)
+
+    def businesses(self) -> list[str]:
+        """See `Reader.businesses`."""
+        return sorted({place.business for place in self._places()})
+
+    def lookup(self, business: str, key: Any) -> DataEntry | None:
+        """See `Reader.lookup`."""
+        return self.find(business, key)
+
+    def find(self, business: str, key: Any) -> DataEntry | None:
+        """See `Reader.find`. Of each object a few pages are read."""
+        nodes = self._nodes(business)
+        where = (self._namespace, self._cluster, business)
+        data, key_class = registry.encode_key(key)
+        newest = view.history(self._objects, *where, key_class=key_class, key=data, nodes=nodes).slice(0, 1)
+        entry = next(iter(entries_of(newest)), None)
+        if entry is None or entry.deleted or 0 < entry.expires <= SYSTEM.wall_ms():
+            return None
+        node = newest.column("node")[0].as_py()
+        is_void = marks_of(self._objects, where).ended(node, entry.timestamp, self._skew)
+        return None if is_void else entry.public()
+
+    def scan(self, business: str, prefix: str | None = None) -> Iterator[DataEntry]:
+        """See `Reader.scan`."""
+        return self.entries(business, prefix)
+
+    def entries(self, business: str, prefix: str | None = None) -> Iterator[DataEntry]:
+        """See `Reader.entries`. All objects are read, in bounded memory."""
+        begins = None if prefix is None else prefix.encode()
+        now = SYSTEM.wall_ms()
+        for entry in self._entries(business):
+            wanted = begins is None or (entry.key_class == "str" and entry.key.startswith(begins))
+            if wanted and not 0 < entry.expires <= now:
+                yield entry.public()
+
+    def select(self, business: str, wanted: Wanted) -> Iterator[DataEntry]:
+        """See `Reader.select`."""
+        return (entry for entry in self.entries(business) if wanted(entry.key, entry.key_class))
+
+    def history(self, business: str, key: Any) -> list[DataEntry]:
+        """See `Reader.history`."""
+        nodes = self._nodes(business)
+        data, key_class = registry.encode_key(key)
+        where = (self._namespace, self._cluster, business)
+        return each_once(
+            list(entries_of(view.history(self._objects, *where, key_class=key_class, key=data, nodes=nodes)))
+        )
+
+    def stats(self) -> dict[str, Any]:
+        """See `Reader.stats`: what each node has archived of each business."""
+        businesses: dict[str, dict[str, Any]] = {}
+        places = self._places()
+        if not places:
+            raise ConfigError(
+                f"{self._objects.url}: the archive has nothing of {self._namespace}/{self._cluster}.",
+                hint="Check the URL, --namespace and --cluster: `kvwal archive list` shows what is there.",
+            )
+        for place in places:
+            infos = live_objects(self._objects, place)
+            businesses.setdefault(place.business, {})[place.node] = {
+                "last_sequence": max((info.span.last for info in infos), default=0),
+                "objects": len(infos),
+                "entries": sum(info.footer.rows for info in infos),
+                "bytes": sum(info.size for info in infos),
+            }
+        return {
+            "archive": self._objects.url,
+            "namespace": self._namespace,
+            "cluster": self._cluster,
+            "businesses": businesses,
+        }
+
+    def _entries(self, business: str) -> Iterator[Entry]:
+        where = (self._namespace, self._cluster, business)
+        return map_entries(self._objects, where, self._skew, nodes=self._nodes(business))
+
+    def _nodes(self, business: str) -> dict[str, int | None]:
+        """The nodes of a business, as the archive's readers take them. Raises `ConfigError` if there is none."""
+        places = self._places()
+        nodes: dict[str, int | None] = {place.node: None for place in places if place.business == business}
+        if not nodes:
+            there = ", ".join(sorted({place.business for place in places})) or "none"
+            of_node = f" of node {self._node}" if self._node else ""
+            raise ConfigError(
+                f"{self._objects.url}: the archive has no business {business!r} in {self._namespace}/{self._cluster}{of_node}"
+                f" (there are: {there}).",
+                hint="Check the name, --namespace and --cluster. What was never archived is in the store's own folder only.",
+            )
+        return nodes
+
+    def _places(self) -> list[Place]:
+        places = registered(self._objects, self._namespace, self._cluster)
+        return [place for place in places if self._node in (None, place.node)]
+
+
+def all_places(objects: Objects) -> list[Place]:
+    """The places of every log in an archive, of all namespaces and clusters, sorted. Lists the whole archive."""
+    parsed = (parse_registration_key(item.key) or parse_object_key(item.key) for item in objects.list(""))
+    return sorted({found[0] for found in parsed if found})

@@ -1,0 +1,109 @@
+"""A cluster as a location: its maps are the businesses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from kvwal.cluster.map_names import to_business, to_map
+from kvwal.codecs import registry
+from kvwal.entry import DataEntry, Entry
+from kvwal.errors import ConfigError
+from kvwal.location.readers import Wanted
+from kvwal.ports.clock import SYSTEM
+from kvwal.structures.reads import MapReads
+from kvwal.structures.state import to_state
+
+if TYPE_CHECKING:
+    from kvwal.client.store import ClusterMap, ClusterStore
+
+_MOST_KEYS = 32
+"""Keys that the logs are asked for one by one. For more of them a member reads all entries once."""
+
+
+class ClusterWriter:
+    """The maps of a cluster by the names of their businesses. See `Writer`."""
+
+    def __init__(self, store: ClusterStore) -> None:
+        self._store = store
+
+    def map(self, name: str, /) -> ClusterMap:
+        """See `Writer.map`."""
+        return self._store.map(to_map(name))
+
+    def businesses(self) -> list[str]:
+        """See `Writer.businesses`."""
+        return sorted(to_business(name) for name in self._store.maps())
+
+    def existing(self, name: str) -> ClusterMap:
+        """The map of a business. Raises `ConfigError` if the cluster has none, because Hazelcast would make it."""
+        there = self.businesses()
+        if name not in there:
+            raise ConfigError(
+                f"the cluster {self._store.cluster} has no business {name!r} (there are: {', '.join(there) or 'none'}).",
+                hint="Check the name and the address.",
+            )
+        return self.map(name)
+
+
+class ClusterReader:
+    """The maps of a cluster as it serves them. See `Reader`.
+
+    Keys and values come from the members' memory, and timestamps, expiries and history from their logs and the archive.
+    """
+
+    def __init__(self, store: ClusterStore) -> None:
+        self._store = store
+        self._maps = ClusterWriter(store)
+
+    def map(self, name: str, /) -> MapReads:
+        """See `Reader.map`. The whole map is transferred, some entries at a time."""
+        stored = (Entry(e.key, e.key_class, e.value, e.value_class, False, 0) for e in self.scan(name))
+        return MapReads(to_state(stored, SYSTEM.wall_ms), registry)
+
+    def businesses(self) -> list[str]:
+        """See `Reader.businesses`."""
+        return self._maps.businesses()
+
+    def lookup(self, business: str, key: Any) -> DataEntry | None:
+        """See `Reader.lookup`."""
+        return self._maps.existing(business).entry(key)
+
+    def find(self, business: str, key: Any) -> DataEntry | None:
+        """See `Reader.find`. A member reads archive and logs for it."""
+        jobs = self._maps.existing(business)
+        identity = jobs.identity(key)
+        return None if identity is None else jobs.logged_entry(*identity)
+
+    def scan(self, business: str, prefix: str | None = None) -> Iterator[DataEntry]:
+        """See `Reader.scan`."""
+        return self._maps.existing(business).entries(prefix)
+
+    def entries(self, business: str, prefix: str | None = None) -> Iterator[DataEntry]:
+        """See `Reader.entries`."""
+        return self._maps.existing(business).logged_entries(prefix)
+
+    def select(self, business: str, wanted: Wanted) -> Iterator[DataEntry]:
+        """See `Reader.select`. The logs are asked for each key, or for all entries if many keys are wanted."""
+        jobs = self._maps.existing(business)
+        chosen = [key for key in jobs.identities() if wanted(key.data, key.class_name)]
+        if len(chosen) > _MOST_KEYS:
+            yield from (entry for entry in jobs.logged_entries() if wanted(entry.key, entry.key_class))
+            return
+        for key in chosen:
+            entry = jobs.logged_entry(key.class_name, key.data)
+            if entry is not None:
+                yield entry
+
+    def history(self, business: str, key: Any) -> list[DataEntry]:
+        """See `Reader.history`."""
+        return self._maps.existing(business).history(key)
+
+    def stats(self) -> dict[str, Any]:
+        """See `Reader.stats`: the members of the cluster, and the number of entries of each business."""
+        return {
+            "cluster": self._store.cluster,
+            "namespace": self._store.namespace,
+            "members": {member.node: member.address for member in self._store.members()},
+            "businesses": {name: {"entries": len(self._maps.map(name))} for name in self.businesses()},
+        }

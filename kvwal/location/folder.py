@@ -1,0 +1,59 @@
+"""A folder as a location: the logs under a root are read without their locks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kvwal.entry import DataEntry
+from kvwal.location.readers import Wanted
+from kvwal.store.read_only import ReadOnlyBusiness
+from kvwal.store.sync import ReadOnlyStore
+from kvwal.structures.map import Map
+
+
+class FolderReader:
+    """The logs of a root, merged over the nodes unless one was named. See `Reader`."""
+
+    def __init__(self, store: ReadOnlyStore) -> None:
+        self._store = store
+
+    def map(self, name: str, /) -> Map:
+        """See `Reader.map`."""
+        return self._store.map(name)
+
+    def businesses(self) -> list[str]:
+        """See `Reader.businesses`."""
+        return self._store.businesses()
+
+    def lookup(self, business: str, key: Any) -> DataEntry | None:
+        """See `Reader.lookup`."""
+        return self._store.find(business, key)
+
+    def find(self, business: str, key: Any) -> DataEntry | None:
+        """See `Reader.find`."""
+        return self._store.find(business, key)
+
+    def scan(self, business: str, prefix: str | None = None) -> Iterator[DataEntry]:
+        """See `Reader.scan`."""
+        return self.entries(business, prefix)
+
+    def entries(self, business: str, prefix: str | None = None) -> Iterator[DataEntry]:
+        """See `Reader.entries`. With a prefix, only the blocks of its keys are read."""
+        return self._store.business(business).entries(prefix) if prefix else self._store.map(business).entries()
+
+    def business(self, name: str) -> ReadOnlyBusiness:
+        """See `ReadOnlyStore.business`."""
+        return self._store.business(name)
+
+    def select(self, business: str, wanted: Wanted) -> Iterator[DataEntry]:
+        """See `Reader.select`."""
+        return (entry for entry in self.entries(business) if wanted(entry.key, entry.key_class))
+
+    def history(self, business: str, key: Any) -> list[DataEntry]:
+        """See `Reader.history`."""
+        return self._store.history(business, key)
+
+    def stats(self) -> dict[str, Any]:
+        """See `Reader.stats`: the logs of the root, and the space on its disk."""
+        return self._store.stats()

@@ -1,0 +1,100 @@
+"""Opening a location: the address of a store becomes something to read from, or to write to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from archive.objects import open_objects
+from kvwal.client.connect import connect
+from kvwal.errors import ConfigError
+from kvwal.location.archived import ArchiveReader
+from kvwal.location.cluster import ClusterReader, ClusterWriter
+from kvwal.location.folder import FolderReader
+from kvwal.location.parse import ArchiveLocation, ClusterLocation, FolderLocation, Location
+from kvwal.location.readers import Reader, Writer
+from kvwal.log.reader import Progress
+from kvwal.store.options import Default
+from kvwal.store.sync import ReadOnlyStore, Store, open_store
+
+
+class Names(NamedTuple):
+    """The names that select the part of a location: each has the meaning that `kvwal.open` and `kvwal.connect` give it."""
+
+    namespace: str = "default"
+    cluster: str = "local"
+    node: str | None = None
+    archive: str | Path | Default | None = Default.ARCHIVE
+
+
+@contextmanager
+def open_reader(location: Location, names: Names, progress: Progress | None = None) -> Iterator[Reader]:
+    """Open a location for reading. Raises `ConfigError`, `ClusterUnreachable`, `ArchiveError`."""
+    if isinstance(location, ClusterLocation):
+        _check_cluster(location, names)
+        with connect(location.addresses, cluster=names.cluster, namespace=names.namespace) as cluster:
+            yield ClusterReader(cluster)
+    elif isinstance(location, ArchiveLocation):
+        if names.archive is not Default.ARCHIVE:
+            raise ConfigError(f"{location.url} is an archive itself.", hint="Leave out --archive.")
+        yield ArchiveReader(open_objects(location.url), names.namespace, names.cluster, names.node)
+    else:
+        with _open_folder(location, names, read_only=True, progress=progress) as store:
+            if not isinstance(store, ReadOnlyStore):
+                raise TypeError(f"{store!r} was opened to be read only")
+            yield FolderReader(store)
+
+
+@contextmanager
+def open_writer(
+    location: Location, names: Names, *, accept_clock: bool = False, progress: Progress | None = None
+) -> Iterator[Writer]:
+    """Open a location for writing. Raises the errors of `kvwal.open` and `kvwal.connect`; an archive is a `ConfigError`."""
+    if isinstance(location, ArchiveLocation):
+        raise only_reads(location)
+    if isinstance(location, ClusterLocation):
+        _check_cluster(location, names)
+        with connect(location.addresses, cluster=names.cluster, namespace=names.namespace) as cluster:
+            yield ClusterWriter(cluster)
+    else:
+        with _open_folder(location, names, accept_clock=accept_clock, progress=progress) as store:
+            yield store
+
+
+def only_reads(location: ArchiveLocation) -> ConfigError:
+    """The error of a write to an archive."""
+    return ConfigError(
+        f"{location.url} is an archive, and an archive can only be read here; nothing was written.",
+        hint="Write to the folder or the cluster that archives there, or `kvwal restore` it to a new folder first.",
+    )
+
+
+def _open_folder(
+    location: FolderLocation,
+    names: Names,
+    *,
+    read_only: bool = False,
+    accept_clock: bool = False,
+    progress: Progress | None = None,
+) -> Store:
+    return open_store(
+        location.root,
+        namespace=names.namespace,
+        cluster=names.cluster,
+        node=names.node,
+        archive=names.archive,
+        read_only=read_only,
+        accept_clock=accept_clock,
+        progress=progress,
+    )
+
+
+def _check_cluster(location: ClusterLocation, names: Names) -> None:
+    """Raise `ConfigError` for a name that no cluster takes."""
+    where = f"kvwal://{location.addresses} is a cluster"
+    if names.node is not None:
+        raise ConfigError(f"{where}, and a cluster answers for all its nodes.", hint="Leave out --node.")
+    if names.archive is not Default.ARCHIVE:
+        raise ConfigError(f"{where}, and its nodes know their archive.", hint="Leave out --archive.")

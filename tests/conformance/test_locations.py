@@ -1,0 +1,232 @@
+"""One business, written into a node, is read from the cluster, from the node's folder and from its archive: equal answers."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import kvwal
+from kvwal.client import key_pages, memory
+from kvwal.client.cluster_business import ClusterBusiness
+from kvwal.cluster import requests
+from tests.repository.source import ROOT
+from tests.support.cli import Ran
+from tests.support.cli import kvwal as run
+from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast, running
+from tests.support.polling import until
+
+pytestmark = needs_hazelcast
+
+HOSTILE = [
+    "",
+    " ",
+    "ünï ☃ \U0001f600",
+    "a\nb\tc",
+    "\x1b[31mred",
+    "%_\\",
+    "b\\",
+    "'; DROP TABLE jobs; --",
+    "0xff",
+    "7",
+    "\x00",
+]
+NAMES = ("--cluster", CLUSTER)
+LOCATIONS = ("cluster", "folder", "archive", "file URL")
+
+
+class Written(NamedTuple):
+    """The locations of the data, by kind, and the node that serves it."""
+
+    locations: dict[str, str]
+    node: Node
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
+    root = tmp_path_factory.mktemp("locations") / "root"
+    with running(root, config="[log]\narchive_seconds = 0.2\n") as node:
+        cluster = f"kvwal://{node.address}"
+        with kvwal.connect(node.address, cluster=CLUSTER) as store:
+            write(store)
+        assert run("record", cluster, ROOT / "tests" / "golden" / "event-log", *NAMES).code == 0
+        archive = root / "_archive"
+        until(lambda: True if archived(root) == archived(archive) else None)
+        yield Written(
+            {"cluster": cluster, "folder": str(root), "archive": str(archive), "file URL": f"file://{archive}"}, node
+        )
+
+
+def write(store: Any) -> None:
+    jobs = store.map("jobs")
+    for text in HOSTILE:
+        jobs[text] = {"text": text}
+    jobs.put_many(
+        {7: "int", -(2**70): "huge", 1.5: "float", True: "bool", None: "none", b"\xff\x00": b"\x00\xfe", b"a": 1}
+    )
+    jobs.put("for an hour", "value", ttl=3600)
+    jobs.put("soon", "gone", ttl=0.001)
+    jobs["changed"] = 1
+    jobs["changed"] = [2, None]
+    jobs["deleted"] = 1
+    del jobs["deleted"]
+    with jobs.transaction() as together:
+        together["one"], together["two"] = 1, 2.5
+    store.map("words").put_many({f"key-{number:04}": number for number in range(3000)})
+    until(lambda: None if "soon" in jobs else True)
+
+
+def archived(location: Path) -> dict[str, int]:
+    """The last sequence of each business in a root or an archive; of nothing at all, an empty answer."""
+    ran = run("stats", location, *NAMES, "--json")
+    figures = json.loads(ran.out)["businesses"] if ran.code == 0 else {}
+    return {name: nodes["node-1"]["last_sequence"] for name, nodes in figures.items()}
+
+
+def ask(written: Written, kind: str, command: tuple[str, ...]) -> Ran:
+    return run(command[0], written.locations[kind], *command[1:], *NAMES)
+
+
+def keys() -> Iterator[tuple[str, ...]]:
+    """Every key that was written, and one that was not, as they are typed."""
+    for text in (*HOSTILE, "for an hour", "soon", "changed", "deleted", "one", "never"):
+        yield (text,)
+    for text, kind in (
+        ("7", "int"),
+        (str(-(2**70)), "int"),
+        ("1.5", "float"),
+        ("true", "bool"),
+        ("null", "none"),
+        ("a", "bytes"),
+    ):
+        yield text, "--key-class", kind
+    yield os.fsdecode(b"\xff\x00"), "--key-class", "bytes"
+
+
+COMMANDS = [
+    ("scan", "jobs", "--json"),
+    ("scan", "jobs", "--format", "csv"),
+    ("scan", "jobs", "--prefix", "b\\", "--json"),
+    ("scan", "jobs", "--prefix", "%_", "--json"),
+    ("scan", "words", "--prefix", "key-29", "--json"),
+    ("export", "jobs"),
+    ("export", "words"),
+    ("query", "SELECT * FROM jobs ORDER BY key_class, key", "--json"),
+    ("query", "SELECT * FROM jobs WHERE key = '7'", "--json"),
+    ("query", "SELECT * FROM jobs WHERE key IN ('0xff00', 'changed', 'never')", "--json"),
+    ("query", "SELECT key, timestamp FROM words WHERE key LIKE 'key-000%' ORDER BY key", "--json"),
+    ("query", "SELECT count(*), sum(value::INT) FROM words WHERE starts_with(key, 'key-1')", "--json"),
+    ("query", "SELECT a.key FROM jobs a JOIN jobs b ON a.key = b.value->>'text' ORDER BY 1", "--json"),
+    ("query", "SELECT * FROM never"),
+    ("jobs", "--json"),
+    ("jobs", "--failed", "--json"),
+    ("jobs", "local-1795237371242", "--json"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_location_gives_the_same_answer(written: Written, command: tuple[str, ...]) -> None:
+    expected = ask(written, "folder", command)
+    assert (expected.code == 0) == bool(expected.out), expected.err
+    for kind in LOCATIONS:
+        assert ask(written, kind, command) == expected, kind
+
+
+@pytest.mark.parametrize("key", keys(), ids=ascii)
+def test_every_location_has_the_same_entry_and_the_same_past(written: Written, key: tuple[str, ...]) -> None:
+    for command in (("get", "jobs", *key, "--json"), ("get", "jobs", *key), ("history", "jobs", *key, "--json")):
+        expected = ask(written, "folder", command)
+        assert expected.code in (0, 1), expected.err
+        assert [ask(written, kind, command) for kind in LOCATIONS] == [expected] * len(LOCATIONS)
+
+
+@pytest.mark.parametrize(
+    "command", [("get", "jobz", "a"), ("history", "jobz", "a"), ("scan", "jobz"), ("export", "jobz"), ("delete", "jobz", "a")],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_mistyped_business_is_an_error_everywhere_and_makes_no_map(
+    written: Written, command: tuple[str, ...]
+) -> None:
+    for kind in LOCATIONS:
+        assert ask(written, kind, command).code == 2, kind
+    ran = ask(written, "cluster", command)
+    assert "the cluster test has no business 'jobz' (there are: jobs, spark, words)" in ran.err
+
+
+def test_what_is_written_through_the_cluster_is_exported_and_imported(written: Written, tmp_path: Path) -> None:
+    exported = tmp_path / "jobs.jsonl"
+    assert ask(written, "cluster", ("export", "jobs", str(exported))).code == 0
+    lines = len(exported.read_text().splitlines())
+    ran = ask(written, "cluster", ("import", "copied", str(exported), "--json"))
+    assert json.loads(ran.out) == {"imported": lines, "expired": 0}
+    assert run("import", tmp_path / "root", "copied", exported, "--cluster", CLUSTER).code == 0
+    scanned = run("scan", tmp_path / "root", "copied", *NAMES, "--json")
+    assert ask(written, "cluster", ("scan", "copied", "--json")) == scanned
+    command = ("query", "SELECT key, expires FROM copied WHERE key = 'for an hour' AND expires IS NOT NULL", "--json")
+    assert ask(written, "cluster", command).out
+
+
+def test_a_business_begins_with_its_first_put_and_a_delete_is_seen(written: Written) -> None:
+    assert ask(written, "cluster", ("put", "new", "a", '{"b": 1}')).code == 0
+    assert ask(written, "cluster", ("get", "new", "a")).out == '{"b":1}\n'
+    assert ask(written, "cluster", ("delete", "new", "a", "--json")).code == 0
+    assert ask(written, "cluster", ("get", "new", "a")) == Ran(1, "", "kvwal: new has no 'a'.\n")
+
+
+def test_large_reads_come_in_pages(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys partition by partition, values by their size, and entries of the logs up to some megabytes at a time."""
+    pages: list[int] = []
+    ask_logs = ClusterBusiness._ask
+
+    def counted(business: ClusterBusiness, question: requests.Question) -> Any:
+        answer = ask_logs(business, question)
+        pages.append(sum(len(entry.value) for entry in answer))
+        return answer
+
+    with kvwal.connect(written.node.address, cluster=CLUSTER) as store:
+        words, large = store.map("words"), store.map("large")
+        expected = {f"key-{number:04}": number for number in range(3000)}
+        monkeypatch.setattr(memory, "KEYS_AT_ONCE", 10)
+        monkeypatch.setattr(key_pages, "KEYS_PER_PAGE", 3)
+        assert dict(words.items()) == expected
+        assert list(words) == sorted(expected)
+        for number in range(20):
+            large[number] = bytes([number]) * (1 << 20)
+        assert [value[0] for value in large.values()] == list(range(20))
+        monkeypatch.setattr(ClusterBusiness, "_ask", counted)
+        assert [entry.value[0] for entry in large.logged_entries()] == list(range(20))
+        assert len(pages) == 3
+        assert max(pages) <= requests.PAGE_BYTES + (1 << 20)
+        assert len(large.at(large.put("last", 1))) == 21
+
+
+def test_the_figures_of_a_cluster_name_its_members(written: Written) -> None:
+    figures = json.loads(ask(written, "cluster", ("stats", "--json")).out)
+    assert figures["members"] == {"node-1": written.node.address}
+    assert figures["businesses"]["words"] == {"entries": 3000}
+
+
+def test_errors_name_the_kind_that_was_meant(written: Written) -> None:
+    cluster = written.locations["cluster"]
+    for ran, sentence in (
+        (run("scan", cluster, "jobs"), "the server there is no member of it, wants another token, or refuses clients"),
+        (run("scan", cluster, "jobs", *NAMES, "--namespace", "other"), "is of the namespace 'default', not 'other'"),
+        (run("scan", cluster, "jobs", *NAMES, "--namespace", "*"), "a cluster has one namespace"),
+        (run("scan", cluster, "jobs", *NAMES, "--node", "node-1"), "a cluster answers for all its nodes"),
+        (run("scan", cluster, "jobs", *NAMES, "--archive", "none"), "its nodes know their archive"),
+        (run("query", cluster, "SELECT * FROM jobs_history", *NAMES), "a cluster gives no table of all changes"),
+    ):
+        assert ran.code in (2, 3)
+        assert sentence in ran.err
+        assert "Traceback" not in ran.err
+
+
+def test_the_businesses_are_known_after_a_restart(written: Written) -> None:
+    """The last test of the file: others would wait for the node."""
+    written.node.restart()
+    there = set(json.loads(ask(written, "cluster", ("stats", "--json")).out)["businesses"])
+    assert {"jobs", "spark", "words"} <= there

@@ -1,0 +1,81 @@
+"""The recorder into a cluster: equal records, nothing lost when the cluster goes away, and no spool left behind."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kvwal
+from kvwal.spark import JobRecorder
+from tests.support.cli import kvwal as command
+from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast
+from tests.support.spark import Written
+
+pytestmark = needs_hazelcast
+
+
+def run_jobs(spark: Any, count: int) -> None:
+    for _ in range(count):
+        spark.range(0, 10, 1, 2).collect()
+
+
+def application(node: Node, app: str) -> Any:
+    with kvwal.connect(node.address, cluster=CLUSTER) as store:
+        return store.map("spark").get(f"{app}/app")
+
+
+def test_event_logs_give_a_cluster_and_a_folder_the_same_records(written: Written, node: Node, tmp_path: Path) -> None:
+    names = ("--cluster", CLUSTER)
+    cluster = f"kvwal://{node.address}"
+    for location in (cluster, tmp_path):
+        for log in (written.plain, written.plain):  # the second run reads on, and finds nothing
+            assert command("record", location, log, *names).code == 0
+    for asked in (
+        ("jobs", "--json"),
+        ("jobs", written.app, "--json"),
+        ("jobs", "--failed", "--json"),
+        ("scan", "spark", "--json"),
+    ):
+        assert command(asked[0], cluster, *asked[1:], *names) == command(asked[0], tmp_path, *asked[1:], *names)
+
+
+def test_a_driver_records_into_a_cluster_and_leaves_no_node_and_no_spool(
+    spark: Any, node: Node, tmp_path: Path
+) -> None:
+    app = spark.sparkContext.applicationId
+    with JobRecorder(spark, f"kvwal://{node.address}", cluster=CLUSTER, spool=tmp_path, strict=True) as recorder:
+        run_jobs(spark, 3)
+        ran = command("record", f"kvwal://{node.address}", "--cluster", CLUSTER, "--spool", tmp_path)
+        assert (ran.code, ran.err) == (0, f"{app} is still recording.\n")
+    assert recorder.failure is None
+    recorded = application(node, app)
+    assert (recorded["jobs"], recorded["status"]) == (3, "SUCCEEDED")
+    assert not list((tmp_path / "_spark").glob("*"))
+    assert {path.name for path in (node.root / "default" / CLUSTER / "spark").iterdir()} == {"node-1"}
+
+
+def test_what_a_cluster_did_not_take_is_read_from_the_spool_once(
+    spark: Any, node: Node, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = spark.sparkContext.applicationId
+    before = application(node, app)["jobs"]
+    location = f"kvwal://{node.address}"
+    recorder = JobRecorder(spark, location, cluster=CLUSTER, spool=tmp_path, timeout=1.0).start()
+    node.kill()
+    run_jobs(spark, 3)
+    with caplog.at_level(logging.ERROR):
+        recorder.close()
+    assert isinstance(recorder.failure, kvwal.KvwalError)
+    assert f"kvwal record {location} --cluster {CLUSTER} --namespace default --spool {tmp_path}" in caplog.text
+    assert command("record", location, "--cluster", CLUSTER, "--spool", tmp_path).code == 3
+    node.start()
+    for events in (True, False):
+        ran = command("record", location, "--cluster", CLUSTER, "--spool", tmp_path, "--json")
+        assert (ran.code == 0) == events, ran.err
+        assert bool(ran.out and json.loads(ran.out)["events"]) == events
+    assert application(node, app)["jobs"] == before + 3
+    assert not list((tmp_path / "_spark").glob("*"))

@@ -1,0 +1,35 @@
+"""The spool of a recorder into a cluster: one reader at a time, nothing left behind, and where it is by default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kvwal
+from kvwal.spark.eventlog.logs import EventLog
+from kvwal.spark.spool import Spool, spools
+from kvwal.spark.target import default_spool
+
+
+def test_a_spool_in_use_is_left_alone_and_goes_with_its_last_log(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, "default", "three", "app-1")
+    lock = spool.lock()
+    with pytest.raises(kvwal.StoreLocked, match="a recorder is using this spool"):
+        spool.lock()
+    logs = [spool.folder / f"eventlog_v2_app-{number}" for number in (1, 2)]
+    for log in logs:
+        log.mkdir()
+    spool.remove(EventLog(logs[0]))
+    assert list(spools(tmp_path)) == [spool]
+    spool.remove(EventLog(logs[1]))
+    lock.release()
+    assert not list(spools(tmp_path))
+    assert not (tmp_path / "_spark").exists()
+    spool.lock().release()
+
+
+def test_the_spool_is_in_the_users_folder_for_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert default_spool({"XDG_STATE_HOME": "/state"}) == Path("/state/kvwal")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_spool({}) == tmp_path / ".local" / "state" / "kvwal"
