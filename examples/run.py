@@ -188,7 +188,7 @@ def show_disk(home: Path, root: Path) -> None:
         size = sum(path.stat().st_size for path in files) / 1e6
         console.print(f"{home / name!s:<16} {len(files):>4} files {size:>8.1f} MB   {text}")
     console.print("\n[dim]More questions:[/]")
-    for question in ('--runs "delays by carrier"', "--failed --since 1h", "--json"):
+    for question in ("flights", '--runs "delays by carrier"', "--failed --since 1h", "--json"):
         console.print(f"[dim]$ kvwal jobs {root} {question}[/]")
     sql = "SELECT value->>'name' AS stage, value->'skew' AS skew FROM spark WHERE value->>'kind' = 'stage' ORDER BY 2 DESC"
     console.print(f'[dim]$ kvwal query {root} "{sql}"[/]')

@@ -71,6 +71,11 @@ class ExpiringEntry(Entry, array_like=True, gc=False, forbid_unknown_fields=True
     expires: int  # type: ignore[misc]  # the constant of the base class becomes a field
 
 
+def entry_identity(entry: Entry) -> tuple[str, bytes]:
+    """The identity of a stored entry: class and bytes of its key."""
+    return entry.key_class, entry.key
+
+
 def timestamps_within(seconds: float) -> int:
     """The difference of two timestamps that are `seconds` apart."""
     return int(seconds * 1000) << TIMESTAMP_SHIFT

@@ -60,7 +60,7 @@ COMMANDS: list[tuple[str, list[Callable[..., None]]]] = [
     ("The store", [checkpoint.checkpoint, stats.stats, doctor.doctor, bench.bench]),
     ("The archive", [archives.restore]),
     ("The cluster", [command.node]),
-    ("Spark", [submit.submit, record.record, jobs.jobs]),
+    ("Spark", [submit.submit, record.record, jobs.jobs, record.prune]),
 ]
 """The commands of one word, by the panel of help that lists them."""
 

@@ -17,7 +17,21 @@ _RAISED = re.compile(r"^[ \t]*[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|W
 _COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "RUNNING": "yellow", "DETACHED": "cyan", "KILLED": "red"}
 SKEWED = 3.0
 """Slowest task over the median task of a stage, from which the figure is highlighted."""
-JOBS = columns(
+APPLICATIONS = columns(
+    "",
+    "status",
+    "?started",
+    ">duration",
+    "?>jobs",
+    "?>stages",
+    "?>tasks",
+    ">rows in",
+    "?>in",
+    ">rows out",
+    "?>out",
+    "what",
+)
+_JOBS = columns(
     "", "status", "?started", ">duration", "?>stages", "?>tasks", ">rows in", "?>in", ">rows out", "?>out", "what"
 )
 _TIMES = (">median", "?>p95", ">max", ">skew")
@@ -79,13 +93,14 @@ def _totals(totals: Totals) -> tuple[str, str, str, str, str]:
 
 
 def application_row(recorded: RecordedApplication) -> tuple[Cell, ...]:
-    """The row of one application in a table with the columns `JOBS`."""
+    """The row of one application in a table with the columns `APPLICATIONS`."""
     app = recorded.app
     return (
         recorded.prefix,
         Text.assemble(status_cell(app.status), _failed_jobs(app.jobs_failed)),
         time_text(app.started),
         duration_text(_duration_ms(app)),
+        f"{app.jobs:,}",
         f"{app.stages:,}",
         *_totals(app),
         app.name,
@@ -105,13 +120,13 @@ def _failed_jobs(count: int) -> str:
     return f" ({count:,} job{'' if count == 1 else 's'} failed)" if count else ""
 
 
-def job_row(job: Job) -> tuple[Cell, ...]:
-    """The row of one job in a table with the columns `JOBS`. Its stages: how many ran, of how many it needed."""
+def _job_row(job: Job) -> tuple[Cell, ...]:
+    """The row of one job. Its stages: how many ran, of how many it needed."""
     stages = f"{len(job.ran)}/{len(job.stages)}"
     title = job.description or job.name
     batch = "" if job.batch is None else f", batch {job.batch}"
     return (
-        f"  job {job.id}",
+        f"job {job.id}",
         status_cell(job.status),
         time_text(job.started),
         duration_text(job.duration_ms),
@@ -150,9 +165,9 @@ def application_sheet(recorded: RecordedApplication) -> Sheet:
 
 def jobs_sheet(detail: ApplicationDetail) -> Sheet:
     """The jobs of one application."""
-    sheet = Sheet(JOBS, "Jobs")
+    sheet = Sheet(_JOBS, "Jobs")
     for job in detail.jobs:
-        sheet.add_row(*job_row(job))
+        sheet.add_row(*_job_row(job))
     return sheet
 
 

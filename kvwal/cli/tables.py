@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -16,6 +16,8 @@ from kvwal.cli.text import line, visible
 Cell = str | Text
 """A cell of a sheet: a string, or a `Text` with a colour."""
 
+DRAWN = 200
+"""Rows of the longest table that is drawn for a terminal."""
 SAMPLE = 1_000
 """Rows that decide how wide the columns of a table are."""
 WIDEST = 80
@@ -47,19 +49,37 @@ def columns(*names: str) -> list[Column]:
 
 
 class Sheet:
-    """A table of a few rows that fits the terminal: optional columns are left out, the last first, until it is narrow enough."""
+    """A table that fits the terminal: optional columns are left out, the last first, until it is narrow enough.
+
+    A table of few rows is drawn by rich, in colour, and folds wide cells. Drawing takes rich about a millisecond a row. So a
+    long table, and one on a pipe, is printed as plain lines.
+    """
 
     def __init__(self, columns: Sequence[Column], title: str | None = None) -> None:
         self._columns = columns
         self._title = title
-        self._rows: list[tuple[Sequence[Text], str]] = []
+        self._rows: list[Sequence[Cell]] = []
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add_row(self, *cells: Cell, style: str = "") -> None:
+    def add_row(self, *cells: Cell) -> None:
         """Add a row with one cell for each column."""
-        self._rows.append(([Text(visible(cell)) if isinstance(cell, str) else cell for cell in cells], style))
+        self._rows.append(cells)
+
+    def lines(self, most: int = _PIPE_WIDTH) -> Iterator[str]:
+        """The table as lines of text. A cell that is wider than `WIDEST` moves the rest of its row."""
+        rows = [[visible(cell) if isinstance(cell, str) else cell.plain for cell in cells] for cells in self._rows]
+        heads = [column.name for column in self._columns]
+        widths = [min(WIDEST, max(map(cell_len, column))) for column in zip(heads, *rows, strict=True)]
+        shown = list(range(len(heads)))
+        for number in reversed([number for number, column in enumerate(self._columns) if column.optional]):
+            if sum(widths[each] + 2 for each in shown) - 2 > most:
+                shown.remove(number)
+        if self._title:
+            yield self._title
+        for row in [heads, *rows] if any(heads) else rows:
+            yield _line([(row[each], widths[each], self._columns[each].numeric) for each in shown])
 
     def fit(self, console: Console) -> Table:
         """The table without the optional columns for which the console is too narrow."""
@@ -79,8 +99,9 @@ class Sheet:
         for number in shown:
             name, numeric, _, folds = self._columns[number]
             table.add_column(name, justify="right" if numeric else "left", no_wrap=not folds, overflow="fold")
-        for cells, style in self._rows:
-            table.add_row(*(cells[number] for number in shown), style=style or None)
+        for cells in self._rows:
+            drawn = (cells[number] for number in shown)
+            table.add_row(*(Text(visible(cell)) if isinstance(cell, str) else cell for cell in drawn))
         return table
 
 
@@ -88,8 +109,12 @@ def print_sheets(*sheets: Sheet) -> None:
     """Print the sheets that have rows, an empty line after each. A pipe gets every column, unfolded."""
     console = _console()
     for sheet in filter(len, sheets):
-        console.print(sheet.fit(console))
-        console.print()
+        if console.is_terminal and len(sheet) <= DRAWN:
+            console.print(sheet.fit(console))
+        else:
+            for text in sheet.lines(console.width):
+                print(text)
+        print()
 
 
 def print_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -132,11 +157,16 @@ def _stream(heads: Sequence[Column], sample: list[list[Any]], remaining: Iterabl
     lines = [[head.name for head in heads], *([cell(value) for value in row] for row in sample)]
     widths = [min(WIDEST, max(cell_len(row[number]) for row in lines)) for number in range(len(heads))]
     for row in chain(lines, ([cell(value) for value in row] for row in remaining)):
-        padded = []
-        for text, width, head in zip(row, widths, heads, strict=True):
-            space = " " * (width - cell_len(text))
-            padded.append(space + text if head.numeric else text + space)
-        print("  ".join(padded).rstrip())
+        print(_line([(text, width, head.numeric) for text, width, head in zip(row, widths, heads, strict=True)]))
+
+
+def _line(cells: Iterable[tuple[str, int, bool]]) -> str:
+    """Cells as one line: each with its width, and whether it is aligned right."""
+    padded = []
+    for text, width, numeric in cells:
+        space = " " * (width - cell_len(text))
+        padded.append(space + text if numeric else text + space)
+    return "  ".join(padded).rstrip()
 
 
 def _console() -> Console:

@@ -23,6 +23,8 @@ from kvwal.sql.text import shown as shown
 _decode_json = msgspec.json.Decoder().decode
 _encode_json = msgspec.json.Encoder().encode
 
+_DURATION = re.compile(r"([0-9]{1,9})([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 KEY_CLASSES = ("str", "int", "float", "bool", "bytes", "none")
 
 
@@ -105,6 +107,12 @@ def parse_key(text: str, class_name: str) -> Any:
     if type(value) is not kinds[class_name]:
         raise CodecError(f"the key {text!r} is no {class_name}.", hint="Write it as JSON does: 7, 1.5, true, null.")
     return value
+
+
+def parse_duration(text: str) -> int | None:
+    """The milliseconds of a duration (90s, 90m, 24h, 7d, 4w); None for any other text."""
+    typed = _DURATION.fullmatch(text)
+    return int(typed[1]) * _SECONDS[typed[2]] * 1_000 if typed else None
 
 
 def parse_time(text: str) -> int:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from archive.layout import Place
-from kvwal.log.files.names import log_folder
+from kvwal.entry import Entry
+from kvwal.history.tail_reader import Identity, latest_of
+from kvwal.log.files.names import find_places, log_folder
 from kvwal.ports.disk import Disk
 
 T = TypeVar("T")
@@ -27,6 +29,25 @@ def read_settled(
         result = read(places)
         if all(_exists(disk, root, place) for place in there):
             return result
+
+
+def live_entry(
+    disk: Disk,
+    root: Path,
+    namespace: str,
+    cluster: str,
+    business: str,
+    node: str | None,
+    identity: Identity,
+    now_ms: int,
+) -> Entry | None:
+    """The latest entry of one identity over the nodes (or of one node), None if it is absent."""
+
+    def find() -> list[Place]:
+        places = find_places(disk, root, namespace, cluster, business)
+        return [place for place in places if node in (None, place.node)]
+
+    return read_settled(disk, root, find, lambda places: latest_of(disk, root, places, identity, now_ms))
 
 
 def _exists(disk: Disk, root: Path, place: Place) -> bool:

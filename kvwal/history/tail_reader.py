@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from archive.layout import Place
-from kvwal.entry import Decode, Entry
+from kvwal.entry import Decode, Entry, entry_identity
 from kvwal.errors import ArchiveGap, CorruptLog
-from kvwal.history.moving import read_settled
 from kvwal.log.files.chain import check_belongs, link_problem
 from kvwal.log.files.format import SnapshotHeader
-from kvwal.log.files.names import LogFile, find_places, log_folder
+from kvwal.log.files.names import LogFile, log_folder
 from kvwal.log.files.parts import Snapshot, open_snapshot
 from kvwal.log.reader import SegmentEnd, SegmentReader, entry_decoder, log_files
 from kvwal.ports.disk import Disk
 
 T = TypeVar("T")
-_LOOKS = 10
+LOOKS = 10
+"""How often a log whose files change meanwhile is read again."""
 _HEADER_BYTES = 64 << 10
 
 Identity = tuple[str, bytes]
@@ -198,6 +198,19 @@ def find_entry(disk: Disk, root: Path, place: Place, identity: Identity) -> Entr
     return _read_again(disk, folder, lambda: reader.find(identity))
 
 
+def open_range(
+    disk: Disk, root: Path, place: Place, low: Identity, high: Identity, part: bytes | None
+) -> tuple[Iterable[Entry], list[Entry]]:
+    """The latest entries of one log with identities from `low` to before `high`, deletes included: of the snapshot, and newer.
+
+    Both are sorted. The snapshot is read while the first is iterated, which raises `FileNotFoundError` if its files are gone.
+    `part` are bytes that every key of the range has, None if there are none.
+    """
+    folder = log_folder(root, place)
+    reader = _LogReader(disk, folder, place)
+    return _read_again(disk, folder, lambda: reader.range(low, high, part))
+
+
 def merged_entries(disk: Disk, root: Path, places: Iterable[Place]) -> dict[Identity, Entry]:
     """The latest entry of every identity over the logs of several nodes, by (timestamp, node); deletes included."""
     merged: dict[Identity, Entry] = {}
@@ -211,25 +224,6 @@ def merged_entries(disk: Disk, root: Path, places: Iterable[Place]) -> dict[Iden
             if other is None or entry.timestamp >= other.timestamp:
                 merged[identity] = entry
     return merged
-
-
-def live_entry(
-    disk: Disk,
-    root: Path,
-    namespace: str,
-    cluster: str,
-    business: str,
-    node: str | None,
-    identity: Identity,
-    now_ms: int,
-) -> Entry | None:
-    """The latest entry of one identity over the nodes (or of one node), None if it is absent."""
-
-    def find() -> list[Place]:
-        places = find_places(disk, root, namespace, cluster, business)
-        return [place for place in places if node in (None, place.node)]
-
-    return read_settled(disk, root, find, lambda places: latest_of(disk, root, places, identity, now_ms))
 
 
 def latest_of(disk: Disk, root: Path, places: Iterable[Place], identity: Identity, now_ms: int) -> Entry | None:
@@ -274,21 +268,16 @@ class _LogReader:
 
     def latest(self, sink: LatestOfEach) -> LatestOfEach:
         """The latest entry of every identity, deletes included."""
-        segments, snapshot = self._files()
-        last = 0
+        snapshot, last, newer = self._newer()
         if snapshot is not None:
-            last = snapshot.header.last_sequence
             self._take_snapshot(snapshot, sink)
-        newer = [file for file in segments if file.number > last]
         for _, at, entries in self._segments(newer, snapshot, None, last):
             sink.take(at, entries)
         return sink
 
     def find(self, identity: Identity) -> Entry | None:
         """See `find_entry`."""
-        segments, snapshot = self._files()
-        last = snapshot.header.last_sequence if snapshot else 0
-        newer = [file for file in segments if file.number > last]
+        snapshot, last, newer = self._newer()
         sink = OfIdentity(identity)
         for _, at, entries in self._segments(newer, snapshot, sink.key, last):
             sink.take(at, entries)
@@ -296,12 +285,26 @@ class _LogReader:
             return sink.rows[-1][1]
         return None if snapshot is None else snapshot.find(self._decode, identity)
 
+    def range(self, low: Identity, high: Identity, part: bytes | None) -> tuple[Iterable[Entry], list[Entry]]:
+        """See `open_range`."""
+        snapshot, last, newer = self._newer()
+        latest: dict[Identity, Entry] = {}
+        for _, _, entries in self._segments(newer, snapshot, part, last):
+            latest.update((key, entry) for entry in entries if low <= (key := entry_identity(entry)) < high)
+        return snapshot.between(self._decode, low, high) if snapshot else (), [latest[key] for key in sorted(latest)]
+
     def _files(self) -> tuple[list[LogFile], Snapshot | None]:
         segments, snapshots = log_files(self._disk, self._folder)
         snapshot = open_snapshot(self._disk, self._folder, snapshots)
         if snapshot is not None:
             check_belongs(snapshot.header, self._place, self._folder)
         return segments, snapshot
+
+    def _newer(self) -> tuple[Snapshot | None, int, list[LogFile]]:
+        """The snapshot, the last sequence in it (0 without one), and the segments behind that."""
+        segments, snapshot = self._files()
+        last = snapshot.header.last_sequence if snapshot else 0
+        return snapshot, last, [file for file in segments if file.number > last]
 
     def _log_id(self, segments: list[LogFile], snapshot: Snapshot | None) -> str:
         if not segments:
@@ -367,7 +370,7 @@ def _torn(reader: SegmentReader) -> str | None:
 def _read_again(disk: Disk, folder: Path, read: Callable[[], T]) -> T:
     """The result of `read`, which is called again if the log's files changed meanwhile: vanished, were renamed, or grew."""
     before = disk.names(folder)
-    for _ in range(_LOOKS):
+    for _ in range(LOOKS):
         try:
             return read()
         except FileNotFoundError:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kvwal.entry import DataEntry
 from kvwal.location.readers import Wanted
+from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.store.sync import ReadOnlyStore
 from kvwal.structures.map import Map
 
@@ -38,8 +39,12 @@ class FolderReader:
         return self.entries(business, prefix)
 
     def entries(self, business: str, prefix: str | None = None) -> Iterator[DataEntry]:
-        """See `Reader.entries`."""
+        """See `Reader.entries`. With a prefix, only the blocks of its keys are read."""
         return self._store.in_order(business, prefix)
+
+    def business(self, name: str) -> ReadOnlyBusiness:
+        """See `ReadOnlyStore.business`."""
+        return self._store.business(name)
 
     def select(self, business: str, wanted: Wanted) -> Iterator[DataEntry]:
         """See `Reader.select`."""

@@ -5,15 +5,17 @@ This module imports neither asyncio nor Arrow, so that `kvwal get` starts fast.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from enum import Enum
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from kvwal.codecs import registry
-from kvwal.entry import Decode, Entry, count_entries, make_decoder
+from kvwal.entry import Decode, Entry, count_entries, entry_identity, make_decoder
 from kvwal.errors import CorruptLog, NewerVersion
 from kvwal.log.files.format import (
     DURABLE,
@@ -218,25 +220,38 @@ class SnapshotFile(SnapshotReader):
 
     def find(self, decode: Decode, identity: tuple[str, bytes]) -> Entry | None:
         """The entry of one identity, None if there is none. A binary search: only a few blocks are read and checked."""
+        entry = next(self._from(decode, identity), None)
+        return entry if entry is not None and entry_identity(entry) == identity else None
+
+    def between(self, decode: Decode, low: tuple[str, bytes], high: tuple[str, bytes]) -> Iterator[Entry]:
+        """The entries with identities from `low` to before `high`, sorted. Other blocks are not read, but a few."""
+        return takewhile(lambda entry: entry_identity(entry) < high, self._from(decode, low))
+
+    def _from(self, decode: Decode, identity: tuple[str, bytes]) -> Iterator[Entry]:
+        """The entries from an identity on, up to the seal. `CorruptLog` for a block that does not verify."""
+        self.end = self._search(decode, identity)
+        while (block := self._block()) is not None:
+            if block.kind is not BlockKind.ENTRIES:
+                return
+            entries = self._decoded(decode, block)
+            self.end = block.end
+            if entry_identity(entries[-1]) >= identity:
+                yield from entries[bisect_left(entries, identity, key=entry_identity) :]
+        raise self._corrupt("the snapshot is not complete: a block does not verify.", self.end)
+
+    def _search(self, decode: Decode, identity: tuple[str, bytes]) -> int:
+        """The offset of a block that is at or before the place of an identity, and near to it."""
         low, high = self.start, self._size
         while high - low > _PART_BYTES:
             middle = align((low + high) // 2)
             block = self._block_after(middle, high)
             if block is None:
                 break  # few blocks are left
-            if block.kind is not BlockKind.ENTRIES or _identity(self._decoded(decode, block)[0]) > identity:
+            if block.kind is not BlockKind.ENTRIES or entry_identity(self._decoded(decode, block)[0]) > identity:
                 high = middle
             else:
                 low = block.offset
-        self.end = low
-        while (block := self._block()) is not None:
-            if block.kind is not BlockKind.ENTRIES:
-                return None
-            for entry in self._decoded(decode, block):
-                if _identity(entry) >= identity:
-                    return entry if _identity(entry) == identity else None
-            self.end = block.end
-        raise self._corrupt("the snapshot is not complete: a block does not verify.", self.end)
+        return low
 
     def _block_after(self, offset: int, limit: int) -> Block | None:
         """The first valid block after `offset` that ends before `limit`, None if there is none."""
@@ -261,10 +276,6 @@ class SnapshotFile(SnapshotReader):
             self._part, self._part_start = self._disk.read_part(self.path, offset, max(size, _PART_BYTES)), offset
             begin = 0
         return self._part[begin : begin + size]
-
-
-def _identity(entry: Entry) -> tuple[str, bytes]:
-    return entry.key_class, entry.key
 
 
 def _newer(path: Path, error: NewerVersion) -> NewerVersion:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kvwal.spark.eventlog.log_reader import record_event_logs as record_event_logs
-    from kvwal.spark.recorder import JobRecorder as JobRecorder
-    from kvwal.spark.recorder import record as record
+    from kvwal.spark.recording.recorder import JobRecorder as JobRecorder
+    from kvwal.spark.recording.recorder import record as record
     from kvwal.spark.tables.arrow import table as table
 
 _MODULES = {

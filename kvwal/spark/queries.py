@@ -1,28 +1,25 @@
-"""Queries over the records of Spark applications, on any map of records: of one node, or merged over all nodes."""
+"""Queries over the records of Spark applications, on any reader of records: of one node, or merged over all nodes."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from kvwal.errors import ConfigError
-from kvwal.spark.records import (
-    Application,
-    Batch,
-    Damage,
-    Error,
-    Job,
-    Record,
-    Sql,
-    Stage,
-    Stream,
-    from_value,
-    job_key,
-)
+from kvwal.spark import index
+from kvwal.spark.index import Failure
+from kvwal.spark.record_reader import MappingReader, RecordReader, StoredRecord, everything, under
+from kvwal.spark.records import Application, Batch, Error, Job, Record, Sql, Stage
 
 R = TypeVar("R", bound=Record)
 LAST_RUNS = 30
+Records = RecordReader | Mapping[str, object]
+"""Records with a reader, or a mapping of all of them."""
 
 
 class RecordedApplication(NamedTuple):
@@ -56,62 +53,43 @@ class RecordedRun(NamedTuple):
 
 
 class ApplicationDetail(NamedTuple):
-    """All records of one application that `kvwal jobs` shows."""
+    """The records of one application that `kvwal jobs` shows. `left_out` counts the earlier ones of each kind, by its name.
+
+    `may_have_failed` is false if nothing of the application failed.
+    """
 
     application: RecordedApplication
     jobs: list[Job]
     stages: list[Stage]
     sql: list[Sql]
-    streams: list[Stream]
     batches: list[Batch]
-    damage: list[Damage]
+    damaged: int
+    left_out: dict[str, int]
+    may_have_failed: bool
 
 
-class RecordIndex(Mapping[str, object]):
-    """Records with sorted keys, so that a search for a prefix reads no other keys."""
-
-    def __init__(self, records: Mapping[str, object]) -> None:
-        self._records = records
-        self._keys = sorted(records)
-
-    def __getitem__(self, key: str) -> object:
-        return self._records[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def under(self, folder: str) -> list[str]:
-        """The keys that begin with `folder`, which ends with a slash."""
-        end = folder[:-1] + chr(ord("/") + 1)
-        return self._keys[bisect_left(self._keys, folder) : bisect_left(self._keys, end)]
+def indexed(records: Records) -> RecordReader:
+    """The reader of these records. A mapping is sorted once."""
+    return MappingReader(records) if isinstance(records, Mapping) else records
 
 
-def indexed(records: Mapping[str, object]) -> RecordIndex:
-    """The records with an index. Records without one are scanned once."""
-    return records if isinstance(records, RecordIndex) else RecordIndex(records)
-
-
-def applications(records: Mapping[str, object], since: int = 0) -> list[RecordedApplication]:
-    """The applications with an event at or after `since` (Unix milliseconds), oldest first."""
-    recorded = [
-        RecordedApplication(key.removesuffix("/app"), app)
-        for key in records
-        if key.endswith("/app") and isinstance(app := from_value(records[key]), Application)
-    ]
-    alive = [application for application in recorded if application.app.last_event >= since]
+def applications(records: Records, since: int = 0) -> list[RecordedApplication]:
+    """The applications with an event, or their end, at or after `since` (Unix milliseconds), oldest first."""
+    recorded = [RecordedApplication(prefix, app) for prefix, app in indexed(records).applications()]
+    alive = [each for each in recorded if max(each.app.last_event, each.app.ended) >= since]
     return sorted(alive, key=lambda application: (application.app.started, application.prefix))
 
 
-def one_application(records: Mapping[str, object], wanted: str) -> RecordedApplication:
+def one_application(records: Records, wanted: str) -> RecordedApplication:
     """The application with this id, else the latest with this name, else the only one whose id begins so.
 
     Raises `ConfigError` if there is none, or if several ids begin so.
     """
+    records = indexed(records)
+    if (app := records.application(wanted)) is not None:
+        return RecordedApplication(wanted, app)
     every = applications(records)
-    exact = [application for application in every if wanted in (application.prefix, application.app.id)] or [
+    exact = [application for application in every if application.app.id == wanted] or [
         application for application in every if application.app.name == wanted
     ]
     if exact:
@@ -129,67 +107,103 @@ def one_application(records: Mapping[str, object], wanted: str) -> RecordedAppli
     raise ConfigError(problem, hint=f"The latest: {names}.")
 
 
-def of_kind(records: Mapping[str, object], prefix: str, folder: str, kind: type[R]) -> Iterator[R]:
+def of_kind(records: Records, prefix: str, folder: str, kind: type[R]) -> Iterator[R]:
     """An application's records of one kind, in the order of their keys."""
-    for key in indexed(records).under(f"{prefix}/{folder}/"):
-        if isinstance(record := from_value(records[key]), kind):
+    for stored in under(indexed(records), f"{prefix}/{folder}/"):
+        if isinstance(record := stored.record(), kind):
             yield record
 
 
-def detail(records: Mapping[str, object], application: RecordedApplication) -> ApplicationDetail:
-    """The records of an application, by kind."""
-    every = [from_value(records[key]) for key in indexed(records).under(f"{application.prefix}/")]
+def detail(records: Records, application: RecordedApplication, limit: int | None = None) -> ApplicationDetail:
+    """The records of an application, by kind: of each kind the last `limit`. The earlier ones are counted, and not decoded."""
+    folder = f"{application.prefix}/"
+    last: dict[str, deque[StoredRecord]] = {
+        kind: deque(maxlen=limit) for kind in ("job", "stage", "sql", "batch", "damage")
+    }
+    counts, app = dict.fromkeys(last, 0), application.app
+    may_have_failed = index.failed(app.status, app.error) or app.jobs_failed + app.sql_failed > 0
+    for stored in under(indexed(records), folder):
+        kind, *rest = stored.key[len(folder) :].split("/")
+        name = "batch" if kind == "stream" and len(rest) == 2 else kind
+        if name in last:
+            last[name].append(stored)
+            counts[name] += 1
+        may_have_failed |= name == "stream"
+    damaged = counts.pop("damage")
     return ApplicationDetail(
-        application, _only(every, Job), _only(every, Stage), _only(every, Sql), _only(every, Stream), _only(every, Batch),
-        _only(every, Damage),
-    )  # fmt: skip
+        application,
+        [stored.of(Job) for stored in last["job"]],
+        [stored.of(Stage) for stored in last["stage"]],
+        [stored.of(Sql) for stored in last["sql"]],
+        [stored.of(Batch) for stored in last["batch"]],
+        damaged,
+        {name: count - len(last[name]) for name, count in counts.items()},
+        may_have_failed,
+    )
 
 
-def _only(records: Iterable[Record], kind: type[R]) -> list[R]:
-    return [record for record in records if isinstance(record, kind)]
-
-
-def failures(records: Mapping[str, object], since: int = 0) -> list[RecordedFailure]:
+def failures(records: Records, since: int = 0, of: RecordedApplication | None = None) -> list[RecordedFailure]:
     """The failures at or after `since`: of applications, SQL executions, jobs and streaming queries, oldest first.
 
-    A failed SQL execution and its failed jobs are one failure. It has a job's error, because a job has a stack and an
-    execution has none.
+    With `of`, those of one application. A failed SQL execution and its failed jobs are one failure. It has a job's error,
+    because a job has a stack and an execution has none.
     """
     records = indexed(records)
-    every = [failure for each in applications(records, since) for failure in _failures_of(records, each)]
-    return sorted((failure for failure in every if failure.at >= since), key=lambda failure: failure.at)
+    if records.has_index:
+        first = max(since, of.app.started if of else 0)
+        recorded = [each.of(Failure) for each in records.between(index.failures_since(first), index.AFTER_FAILURES)]
+    else:
+        every = [of] if of else applications(records, since)
+        recorded = [failure for application in every for failure in _scan_failures(records, application)]
+    prefixes = {of.prefix} if of else {failure.app for failure in recorded}
+    failed = [RecordedApplication(each, app) for each in prefixes if (app := records.application(each)) is not None]
+    failed.sort(key=lambda application: (application.app.started, application.prefix))
+    shown = [failure for application, own in _by_application(failed, recorded) for failure in _joined(application, own)]
+    return sorted((failure for failure in shown if failure.at >= since), key=attrgetter("at"))
 
 
-def _failures_of(records: Mapping[str, object], application: RecordedApplication) -> Iterator[RecordedFailure]:
+def _scan_failures(records: RecordReader, application: RecordedApplication) -> Iterator[Failure]:
+    """The failures of an application from all of its records."""
     prefix, app = application
-    if app.error is not None or app.status in ("FAILED", "KILLED"):
-        error = app.error or Error(_reason(app))
-        yield RecordedFailure(prefix, app, "application", app.ended or app.last_event, app.name, error)
-    reported_jobs = set()
-    if app.sql_failed:
-        failed = [
-            sql for sql in of_kind(records, prefix, "sql", Sql) if sql.error is not None and sql.status != "KILLED"
-        ]
-        roots = {sql.root for sql in failed if sql.root != sql.id}
-        for sql in failed:
-            if (
-                sql.id not in roots and sql.error is not None
-            ):  # a root fails when its part fails, and the part is reported
-                jobs = [
-                    job for number in sql.jobs if isinstance(job := _job(records, prefix, number), Job) and job.error
-                ]
-                reported_jobs |= {job.id for job in jobs}
-                error = next((job.error for job in jobs if job.error), sql.error)
-                yield RecordedFailure(prefix, app, f"sql {sql.id}", sql.ended, sql.description, error)
-    if app.jobs_failed:
-        for job in of_kind(records, prefix, "job", Job):
-            if job.error is not None and job.status != "KILLED" and job.id not in reported_jobs:
-                yield RecordedFailure(prefix, app, f"job {job.id}", job.ended, job.description or job.name, job.error)
-    for stream in of_kind(records, prefix, "stream", Stream):
-        if stream.error is not None:
-            yield RecordedFailure(
-                prefix, app, f"stream {stream.name or stream.id}", app.last_event, stream.name, stream.error
-            )
+    values = {f"{prefix}/app": {**msgspec.to_builtins(app), "kind": "app"}}
+    kinds = ("job", app.jobs_failed), ("sql", app.sql_failed), ("stream", True)
+    for folder, any_failed in kinds:
+        if any_failed:
+            values |= {stored.key: stored.value() for stored in under(records, f"{prefix}/{folder}/")}
+    entries = index.index_entries(values)
+    return (msgspec.convert(value, Failure) for value in entries.values() if value["kind"] == "failure")
+
+
+def _by_application(
+    every: list[RecordedApplication], failures: list[Failure]
+) -> Iterator[tuple[RecordedApplication, list[Failure]]]:
+    """The failures of each of these applications, in the order of the applications."""
+    ordered = sorted(failures, key=attrgetter("app"))
+    own = {prefix: list(group) for prefix, group in groupby(ordered, key=attrgetter("app"))}
+    return ((application, own[application.prefix]) for application in every if application.prefix in own)
+
+
+def _joined(application: RecordedApplication, failures: list[Failure]) -> Iterator[RecordedFailure]:
+    """The failures of one application to show: a failed SQL execution with its jobs and its parts is one failure."""
+    prefix, app = application
+    executions = {failure.sql: failure for failure in failures if failure.root is not None}
+    parents = {failure.root for failure in executions.values() if failure.root != failure.sql}
+    jobs: dict[int | None, list[Failure]] = {}
+    for failure in failures:
+        if failure.what.startswith("job ") and failure.sql in executions and failure.sql not in parents:
+            jobs.setdefault(failure.sql, []).append(failure)
+    joined = {failure.what for group in jobs.values() for failure in group}
+    for failure in failures:
+        error = failure.error
+        if failure.what == "application":
+            if not index.failed(app.status, app.error) or failure.at != (app.ended or app.last_event):
+                continue  # the application ended in another way later
+            error = app.error or Error(_reason(app))
+        elif failure.what in joined or (failure.root is not None and failure.sql in parents):
+            continue  # a root fails when its part fails, and the part is shown
+        elif failure.root is not None and failure.sql in jobs:
+            error = next((job.error for job in jobs[failure.sql] if job.error), error)
+        yield RecordedFailure(prefix, app, failure.what, failure.at, failure.title, error or Error(""))
 
 
 def _reason(app: Application) -> str:
@@ -199,35 +213,33 @@ def _reason(app: Application) -> str:
     return f"It ended with exit code {app.exit_code}."
 
 
-def _job(records: Mapping[str, object], prefix: str, number: int) -> Record | None:
-    value = records.get(job_key(prefix, number))
-    return None if value is None else from_value(value)
-
-
-def runs(records: Mapping[str, object], name: str, last: int = LAST_RUNS) -> list[RecordedRun]:
+def runs(records: Records, name: str, last: int = LAST_RUNS) -> list[RecordedRun]:
     """The last runs of the applications called `name`, oldest first; without any, of SQL executions, else of jobs."""
     records = indexed(records)
-    every = applications(records)
     named = [
         _run(application.prefix, "application", application.app, application.app.status)
-        for application in every
+        for application in applications(records)
         if application.app.name == name
     ]
     if not named:
-        named = [
-            _run(application.prefix, f"sql {sql.id}", sql, sql.status)
-            for application in every
-            for sql in of_kind(records, application.prefix, "sql", Sql)
-            if sql.description == name and sql.root == sql.id
-        ]
-    if not named:
-        named = [
-            _run(application.prefix, f"job {job.id}", job, job.status)
-            for application in every
-            for job in of_kind(records, application.prefix, "job", Job)
-            if name in (job.description, job.name)
-        ]
+        sql, jobs = _runs_of_parts(records, name)
+        named = sql or jobs
     return sorted(named, key=lambda run: (run.started, run.prefix, run.what))[-last:]
+
+
+def _runs_of_parts(records: RecordReader, name: str) -> tuple[list[RecordedRun], list[RecordedRun]]:
+    """The SQL executions and the jobs called `name`. All records are looked at, and those decoded that have the name."""
+    sql, jobs, text = [], [], msgspec.json.encode(name)[1:-1]
+    for stored in everything(records):
+        prefix, _, folder = stored.key.rpartition("/")[0].rpartition("/")
+        if folder not in ("sql", "job") or not stored.may_contain(text):
+            continue
+        record = stored.record()
+        if isinstance(record, Sql) and record.description == name and record.root == record.id:
+            sql.append(_run(prefix, f"sql {record.id}", record, record.status))
+        elif isinstance(record, Job) and name in (record.description, record.name):
+            jobs.append(_run(prefix, f"job {record.id}", record, record.status))
+    return sql, jobs
 
 
 def _run(prefix: str, what: str, record: Application | Job | Sql, status: str) -> RecordedRun:

@@ -15,7 +15,6 @@ The records are the whole state of a reader: a reader that goes on from a positi
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
@@ -42,42 +41,6 @@ def cut(text: str | None, limit: int = MAX_TEXT) -> str:
         return text
     head = limit * 2 // 3
     return text[:head] + _CUT + text[len(text) - (limit - head - len(_CUT)) :]
-
-
-def app_prefix(app: str, attempt: str = "") -> str:
-    """The prefix of an application's keys, without the last slash."""
-    return "/".join(quote(part, safe="@+:") for part in (app, attempt) if part)
-
-
-def job_key(prefix: str, job: int) -> str:
-    """The key of a job."""
-    return f"{prefix}/job/{job:010d}"
-
-
-def stage_key(prefix: str, stage: int, attempt: int) -> str:
-    """The key of one attempt of a stage."""
-    return f"{prefix}/stage/{stage:010d}/{attempt:04d}"
-
-
-def sql_key(prefix: str, execution: int) -> str:
-    """The key of an SQL execution."""
-    return f"{prefix}/sql/{execution:010d}"
-
-
-def executor_key(prefix: str, executor: str) -> str:
-    """The key of an executor."""
-    return f"{prefix}/executor/{executor.zfill(6) if executor.isdecimal() else quote(executor, safe='')}"
-
-
-def stream_key(prefix: str, query: str, batch: int | None = None) -> str:
-    """The key of a streaming query, or of one of its batches."""
-    key = f"{prefix}/stream/{quote(query, safe='')}"
-    return key if batch is None else f"{key}/{batch:012d}"
-
-
-def damage_key(prefix: str, roll: int, event: int) -> str:
-    """The key of a damaged line: the `event`-th (from 1) of the `roll`-th file."""
-    return f"{prefix}/damage/{roll:06d}/{event:012d}"
 
 
 class Totals(msgspec.Struct, kw_only=True):
@@ -319,6 +282,8 @@ class Stream(msgspec.Struct, kw_only=True, tag_field="kind", tag="stream"):
     """A streaming query. `status`: RUNNING, SUCCEEDED (stopped), FAILED. Sums are over the batches recorded.
 
     `broken_sql` are the SQL executions of its last batch that ended with an error: a reader that goes on needs them when it ends.
+    `ended` is the time of the latest event before its end, because Spark's end event has no time. `running` and `running_sql`
+    are the jobs and SQL executions since the last batch: they become the `jobs` and `executions` of the next one.
     """
 
     id: str = ""
@@ -326,12 +291,15 @@ class Stream(msgspec.Struct, kw_only=True, tag_field="kind", tag="stream"):
     name: str = ""
     status: str = "RUNNING"
     started: int = 0
+    ended: int = 0
     last_batch: int = -1
     batches: int = 0
     input_rows: int = 0
     watermark: str = ""
     error: Error | None = None
     broken_sql: list[int] = []
+    running: list[int] = []
+    running_sql: list[int] = []
 
 
 class Source(msgspec.Struct):
@@ -345,7 +313,7 @@ class Source(msgspec.Struct):
 
 
 class Batch(msgspec.Struct, kw_only=True, tag_field="kind", tag="batch"):
-    """One batch of a streaming query: its offsets, its speed and its state."""
+    """One batch of a streaming query: its offsets, its speed and its state, and the jobs and SQL executions that it ran."""
 
     query: str = ""
     run: str = ""
@@ -365,6 +333,8 @@ class Batch(msgspec.Struct, kw_only=True, tag_field="kind", tag="batch"):
     sources: list[Source] = []
     sink: str = ""
     output_rows: int = -1
+    jobs: list[int] = []
+    executions: list[int] = []
 
 
 class Position(msgspec.Struct, kw_only=True, tag_field="kind", tag="log"):

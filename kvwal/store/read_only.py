@@ -14,6 +14,7 @@ from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
 from kvwal.history.merged import merged_in_order
 from kvwal.history.moving import read_settled
+from kvwal.history.range_reader import live_entries
 from kvwal.history.tail_reader import Identity, Uncounted, latest_of, merged_entries, read_log
 from kvwal.history.timeline import Timeline
 from kvwal.log.files.names import find_places
@@ -23,7 +24,7 @@ from kvwal.ports.disk import scratch_folder
 from kvwal.ports.space import space_stats
 from kvwal.sql.source import FileSource
 from kvwal.store.options import Options
-from kvwal.structures.state import State, to_state
+from kvwal.structures.state import State, after_prefix, to_state
 
 T = TypeVar("T")
 
@@ -52,17 +53,39 @@ class ReadOnlyBusiness:
         entry = self._read(lambda places: latest_of(disk, root, places, (key_class, key), self.now_ms()))
         return None if entry is None else entry.public()
 
-    def in_order(self, prefix: Identity | None) -> Iterator[DataEntry]:
-        """Live entries in the order of identity, read with bounded memory and temporary files.
-
-        With `prefix`, a key class and bytes, only the entries of that class whose keys begin with these bytes.
-        """
+    def in_order(self) -> Iterator[DataEntry]:
+        """Live entries in the order of identity, read with bounded memory and temporary files."""
         options, now_ms = self._options, self.now_ms()
         with scratch_folder() as scratch:
             for entry in merged_in_order(options.disk, options.root, self._find, scratch):
-                is_live = not entry.deleted and not 0 < entry.expires <= now_ms
-                if is_live and (prefix is None or (entry.key_class == prefix[0] and entry.key.startswith(prefix[1]))):
+                if not entry.deleted and not 0 < entry.expires <= now_ms:
                     yield entry.public()
+
+    def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
+        """The latest entries with identities from `low` to before `high`, sorted. Of a snapshot only that range is read.
+
+        See `kvwal.history.range_reader.live_entries`. The range of a single log is read while it is iterated. That of several
+        logs is in memory, because one of them may be merged into another one meanwhile.
+        """
+        options = self._options
+        disk, root, now_ms = options.disk, options.root, self.now_ms()
+        if len(places := self._find()) == 1:
+            entries = live_entries(disk, root, places, low, high, now_ms)
+        else:
+            entries = iter(self._read(lambda places: list(live_entries(disk, root, places, low, high, now_ms))))
+        while (entry := options.reach(lambda: next(entries, None))) is not None:
+            yield entry.public()
+
+    def entries(self, prefix: str | bytes) -> Iterator[DataEntry]:
+        """The latest entries whose str (or bytes) key begins with `prefix`, sorted: see `between`."""
+        start, key_class = self.codecs.encode_key(prefix)
+        stop = after_prefix(start)
+        return self.between((key_class, start), (key_class, stop) if stop is not None else (key_class + "\0", b""))
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes whose logs are read."""
+        return sorted(place.node for place in self._find())
 
     def now_ms(self) -> int:
         """The wall clock: a reader has no log of its own."""

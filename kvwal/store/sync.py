@@ -228,8 +228,11 @@ class ReadOnlyStore(Store):
         The map itself is not loaded: memory stays bounded, with temporary files in the folder that TMPDIR names.
         """
         business = ReadOnlyBusiness(name, self._options)
-        data, key_class = business.codecs.encode_key(prefix or "")
-        return business.in_order((key_class, data) if prefix else None)
+        return business.entries(prefix) if prefix else business.in_order()
+
+    def business(self, name: str) -> ReadOnlyBusiness:
+        """The business `name` as its files are. Its memory is not loaded until it is asked for."""
+        return ReadOnlyBusiness(name, self._options)
 
     def history(self, name: str, key: Any) -> list[DataEntry]:
         """As `Map.history`. The map itself is not loaded."""

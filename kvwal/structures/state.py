@@ -138,7 +138,7 @@ class State:
 
     def ordered(self, key_class: str, prefix: bytes = b"") -> Iterator[Entry]:
         """Live entries of a class whose keys begin with `prefix`, in key order, as of now."""
-        return self._view((key_class,), prefix, _after_prefix(prefix))
+        return self._view((key_class,), prefix, after_prefix(prefix))
 
     def first(self) -> Entry | None:
         """See `structures.business.Memory.first`."""
@@ -206,7 +206,7 @@ class State:
                 return
 
 
-def _after_prefix(prefix: bytes) -> bytes | None:
+def after_prefix(prefix: bytes) -> bytes | None:
     """The first key after all keys that begin with `prefix`; None if there is no such key."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None

@@ -15,7 +15,7 @@ import pytest
 import kvwal
 from kvwal.entry import DataEntry
 from kvwal.ports.disk import OS_DISK
-from kvwal.spark.nodes import SHARED, RecorderRoot, merge_finished
+from kvwal.spark.recording.nodes import SHARED, RecorderRoot, merge_finished
 from tests.support.chance import new_seed
 from tests.support.sweep.syscalls import CHANGES, launched, missing
 

@@ -15,6 +15,7 @@ import kvwal
 from benchmarks.harness import Question, Row, Run, absolute_row, in_child
 from kvwal.cli.main import main
 from kvwal.spark import records as rec
+from kvwal.spark.record_keys import app_prefix, job_key
 
 QUESTION = Question(
     "typed_query",
@@ -34,10 +35,10 @@ def jobs(count: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """Keys and records of jobs that have ended: 40 names, each job with 200 tasks."""
     for number in range(count):
         app, job = divmod(number, JOBS_AN_APPLICATION)
-        prefix = rec.app_prefix(f"app-20260101000000-{app:04d}")
+        prefix = app_prefix(f"app-20260101000000-{app:04d}")
         duration = 200 + number * 7919 % 10_007
         started = 1_767_225_600_000 + number * 1_000
-        yield rec.job_key(prefix, job), rec.to_value(rec.Job(
+        yield job_key(prefix, job), rec.to_value(rec.Job(
             id=job, name=f"collect at report.py:{number % 40}", description=f"report {number % 40}", sql=job, status="SUCCEEDED",
             started=started, ended=started + duration, duration_ms=duration, planned=200, stages=[2 * job, 2 * job + 1],
             ran=[2 * job + 1], tasks=200, run_ms=180 * duration, scheduler_delay_ms=90, cpu_ms=duration * 120.5, gc_ms=17,

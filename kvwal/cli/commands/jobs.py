@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from datetime import datetime
 from statistics import median
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from kvwal.cli import show
 from kvwal.cli.job_tables import (
-    JOBS,
+    APPLICATIONS,
     application_row,
     application_sheet,
     batches_sheet,
     duration_text,
     gist,
     indent,
-    job_row,
     jobs_sheet,
     reads_and_writes_sheet,
     stages_sheet,
@@ -28,19 +27,18 @@ from kvwal.cli.job_tables import (
 from kvwal.cli.locations import StoreSelection
 from kvwal.cli.options import Json
 from kvwal.cli.tables import Sheet, columns, print_sheets
-from kvwal.cli.text import parse_time, visible
+from kvwal.cli.text import parse_duration, parse_time, visible
 from kvwal.errors import ConfigError
+from kvwal.location.folder import FolderReader
 from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.units import size
 from kvwal.spark import queries
 from kvwal.spark.eventlog.log_reader import BUSINESS
 from kvwal.spark.queries import RecordedApplication
-from kvwal.spark.records import Job, to_value
+from kvwal.spark.record_reader import RecordReader, reader_of, reader_of_entries, under
 
-Records = queries.RecordIndex
-
-_AGO = re.compile(r"([0-9]{1,9})([smhdw])")
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+T = TypeVar("T")
+_PLURALS = {"job": "jobs", "stage": "stages", "sql": "SQL executions", "batch": "batches", "failure": "failures"}
 
 
 def jobs(
@@ -54,64 +52,91 @@ def jobs(
         str | None,
         typer.Option(help="The last 30 runs of the application, job or query with this name or description."),
     ] = None,
+    limit: Annotated[
+        int, typer.Option(min=0, help="The latest N applications, or jobs of an application; 0 for all. JSON has all.")
+    ] = 50,
     json: Json = False,
 ) -> None:
-    """Print the recorded Spark applications and their jobs; or one application in full; or failures; or runs side by side."""
+    """Print the recorded Spark applications, newest last; or one application with its jobs; or failures; or runs side by side."""
     after = parse_since(since)
+    most = limit or None
     with selection.reader() as store:
         if BUSINESS not in store.businesses():
             raise ConfigError(
                 f"No Spark application was recorded under {selection.location}.",
                 hint="See `kvwal record --help` and kvwal.spark.JobRecorder.",
             )
-        records = queries.indexed(store.map(BUSINESS))
-    if runs is not None:
-        show_runs(records, runs, json)
-    elif failed:
-        show_failures(records, queries.one_application(records, app).prefix if app else None, after, json)
-    elif app is not None:
-        show_application(records, queries.one_application(records, app), json)
-    else:
-        show_all(records, after, json)
+        is_folder = isinstance(store, FolderReader)
+        records = (
+            reader_of(store.business(BUSINESS))
+            if isinstance(store, FolderReader)
+            else reader_of_entries(store.scan(BUSINESS))
+        )
+        if is_folder and not records.has_index:
+            show.note(
+                "A node has no index yet, so all records are read. `kvwal record` and `kvwal prune` write the index."
+            )
+        if runs is not None:
+            show_runs(records, runs, json)
+        elif failed:
+            show_failures(records, queries.one_application(records, app) if app else None, after, most, json)
+        elif app is not None:
+            show_application(records, queries.one_application(records, app), most, json)
+        else:
+            show_all(records, after, most, json)
 
 
 def parse_since(text: str | None) -> int:
     """The time of `--since` in unix milliseconds; 0 without the option."""
     if text is None:
         return 0
-    ago = _AGO.fullmatch(text)
-    if ago:
-        return SYSTEM.wall_ms() - int(ago[1]) * _SECONDS[ago[2]] * 1_000
+    if (ago := parse_duration(text)) is not None:
+        return SYSTEM.wall_ms() - ago
     if text == "yesterday":
         today = datetime.fromtimestamp(SYSTEM.wall_ms() / 1_000).replace(hour=0, minute=0, second=0, microsecond=0)
         return int(today.timestamp() * 1_000) - 86_400_000
     return parse_time(text) >> 16
 
 
-def show_all(records: Records, since: int, json: bool) -> None:
-    """Print applications, each with its jobs beneath it."""
+def show_all(records: RecordReader, since: int, most: int | None, json: bool) -> None:
+    """Print applications, newest last: the last `most`. JSON has all in the order of their ids, each followed by its jobs."""
     applications = queries.applications(records, since)
     if json:
-        for recorded in applications:
-            show.json_line({"key": f"{recorded.prefix}/app", **to_value(recorded.app)})
-            for job in queries.of_kind(records, recorded.prefix, "job", Job):
-                show.json_line({"key": f"{recorded.prefix}/job/{job.id:010d}", "app": recorded.prefix, **to_value(job)})
+        show.json_lines(_with_jobs(records, applications))
         return
-    sheet = Sheet(JOBS)
-    for recorded in applications:
-        sheet.add_row(*application_row(recorded), style="bold")
-        for job in queries.of_kind(records, recorded.prefix, "job", Job):
-            sheet.add_row(*job_row(job))
+    shown = _last(applications, most)
+    sheet = Sheet(APPLICATIONS)
+    for recorded in shown:
+        sheet.add_row(*application_row(recorded))
     print_sheets(sheet)
+    left_out = len(applications) - len(shown)
+    if left_out:
+        show.note(f"{left_out:,} earlier applications are not shown: see --limit and --since.")
 
 
-def show_application(records: Records, recorded: RecordedApplication, json: bool) -> None:
-    """Print one application: its figures, jobs, stages, reads and writes, streaming batches, and failures."""
-    detail = queries.detail(records, recorded)
-    if json:
-        for key in records.under(f"{recorded.prefix}/"):
-            show.json_line({"key": key, **cast(dict[str, Any], records[key])})
+def _with_jobs(records: RecordReader, applications: list[RecordedApplication]) -> Iterator[dict[str, Any]]:
+    """The applications and their jobs in the order of their keys: one pass, since a search for each application takes longer."""
+    prefixes = {recorded.prefix for recorded in applications}
+    if not prefixes:
         return
+    for stored in records.between(f"{min(prefixes)}/", f"{max(prefixes)}0"):
+        prefix, _, kind = stored.key.rpartition("/")
+        if kind == "app" and prefix in prefixes:
+            yield {"key": stored.key, **stored.value()}
+        elif (prefix := prefix.removesuffix("/job")) in prefixes and stored.key.startswith(f"{prefix}/job/"):
+            yield {"key": stored.key, "app": prefix, **stored.value()}
+
+
+def _last(items: list[T], most: int | None) -> list[T]:
+    return items if most is None else items[-most:]
+
+
+def show_application(records: RecordReader, recorded: RecordedApplication, most: int | None, json: bool) -> None:
+    """Print one application: its figures, jobs, stages, reads and writes, batches and failures; of each the last `most`."""
+    if json:
+        show.json_lines({"key": stored.key, **stored.value()} for stored in under(records, f"{recorded.prefix}/"))
+        return
+    detail = queries.detail(records, recorded, most)
     print_sheets(application_sheet(recorded))
     print_sheets(
         jobs_sheet(detail),
@@ -119,34 +144,42 @@ def show_application(records: Records, recorded: RecordedApplication, json: bool
         reads_and_writes_sheet(detail),
         batches_sheet(detail),
     )
-    for failed in queries.failures({key: records[key] for key in records.under(f"{recorded.prefix}/")}):
+    failures = queries.failures(records, of=recorded) if detail.may_have_failed else []
+    for failed in _last(failures, most):
         show.say(f"\n{visible(failed.what)} failed at {time_text(failed.at)}: {visible(failed.title)}")
         show.say(indent(failed.error.message))
-    if detail.damage:
-        show.say(
-            f"\n{len(detail.damage)} damaged lines of the event log were kept aside: keys {recorded.prefix}/damage/…"
-        )
+    if detail.damaged:
+        show.say(f"\n{detail.damaged} damaged lines of the event log were kept aside: keys {recorded.prefix}/damage/…")
+    left_out = {**detail.left_out, "failure": len(failures) - len(_last(failures, most))}
+    if earlier := ", ".join(f"{count:,} {_PLURALS[kind]}" for kind, count in left_out.items() if count):
+        show.note(f"Earlier ones are not shown: {earlier}. See --limit.")
 
 
-def show_failures(records: Records, prefix: str | None, since: int, json: bool) -> None:
-    """Print failed applications, jobs, stages and queries, each with its error."""
-    failures = [failure for failure in queries.failures(records, since) if prefix in (None, failure.prefix)]
+def show_failures(
+    records: RecordReader, of: RecordedApplication | None, since: int, most: int | None, json: bool
+) -> None:
+    """Print failed applications, jobs and queries, each with its error, newest last: the last `most`. JSON has all."""
+    failures = queries.failures(records, since, of)
     if json:
-        for failure in failures:
-            show.json_line({"application": failure.prefix, "name": failure.app.name, "what": failure.what, "at": failure.at,
-                            "title": failure.title, "message": failure.error.message, "stack": failure.error.stack})  # fmt: skip
+        show.json_lines(
+            {"application": failure.prefix, "name": failure.app.name, "what": failure.what, "at": failure.at,
+             "title": failure.title, "message": failure.error.message, "stack": failure.error.stack} for failure in failures
+        )  # fmt: skip
         return
+    shown = _last(failures, most)
     sheet = Sheet(columns("?failed at", "?application", "name", "?what", "description", "message"))
-    for failure in failures:
+    for failure in shown:
         message = gist(failure.error.message)
         sheet.add_row(time_text(failure.at), failure.prefix, failure.app.name, failure.what, failure.title, message)
     if failures:
         print_sheets(sheet)
     else:
         show.say("Nothing failed." if not since else f"Nothing failed since {time_text(since)}.")
+    if len(failures) > len(shown):
+        show.note(f"{len(failures) - len(shown):,} earlier failures are not shown: see --limit and --since.")
 
 
-def show_runs(records: Records, name: str, json: bool) -> None:
+def show_runs(records: RecordReader, name: str, json: bool) -> None:
     """Print the runs of one application, job or query beside their median duration."""
     runs = queries.runs(records, name)
     if not runs:

@@ -34,6 +34,10 @@ class Snapshot:
         """The latest entry of one identity, None if there is none."""
         return next((entry for part in self.parts if (entry := part.find(decode, identity)) is not None), None)
 
+    def between(self, decode: Decode, low: tuple[str, bytes], high: tuple[str, bytes]) -> Iterator[Entry]:
+        """The latest entry of every identity from `low` to before `high`, sorted. Only the blocks of that range are read."""
+        return merge_all(part.between(decode, low, high) for part in self.parts)
+
     def whole(self, decode: Decode) -> Iterator[list[Entry]]:
         """The latest entry of every identity, sorted, in blocks. `CorruptLog` if a part does not end with its seal."""
         if len(self.parts) == 1:

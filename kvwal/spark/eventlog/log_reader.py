@@ -17,8 +17,10 @@ from kvwal.spark.eventlog.lines import DamagedFile, Lines
 from kvwal.spark.eventlog.listing import IN_PROGRESS, EventLogFile, Log, LogPath
 from kvwal.spark.eventlog.logs import ApplicationIdentity, NotAnEventLog, find_logs, identify, settings_of
 from kvwal.spark.events.parser import DamagedLine, parse_line
+from kvwal.spark.index import complete_index, index_entries, withdrawn_failures
 from kvwal.spark.projection.projection import Projection
-from kvwal.spark.records import Damage, app_prefix, cut
+from kvwal.spark.record_keys import app_prefix
+from kvwal.spark.records import Damage, cut
 from kvwal.spark.redaction import Redaction
 
 BUSINESS = "spark"
@@ -36,8 +38,16 @@ class RecordMap(Protocol):
         """The value of a key."""
         ...
 
+    def __len__(self) -> int:
+        """The number of keys."""
+        ...
+
     def put_many(self, entries: dict[str, Any], /) -> Any:
         """Put all entries in one transaction. Returns when the transaction is durable."""
+        ...
+
+    def submit_many(self, entries: dict[str, Any], deletes: list[str], /) -> Any:
+        """Put all entries and delete all keys in one transaction. Returns a future."""
         ...
 
 
@@ -258,7 +268,13 @@ class LogReader:
             position.event_crc = zlib.crc32(self._last_line)
         position.offset_event, position.offset = self._restart
         self.projection.moved(self._file.roll, self._line_number, self._unsaved_lines, str(self._file.path))
-        self._records.put_many(self.projection.take())
+        changed, dropped = self.projection.take(), self.projection.take_dropped()
+        dropped += withdrawn_failures(changed)
+        changed |= index_entries(changed)
+        if dropped:
+            self._records.submit_many(changed, dropped).result()
+        else:
+            self._records.put_many(changed)
         self._unsaved_bytes = self._unsaved_lines = 0
 
 
@@ -282,8 +298,10 @@ def record_event_logs(
     read to its end has a `problem`, and the other logs are read all the same. A log that has just begun, and a file in a folder
     that is no event log, are `skipped`.
     """
-    records: RecordMap = store.map(BUSINESS)
     logs = find_logs(paths)
+    records = store.map(BUSINESS)
+    if (node := getattr(store, "node", None)) is not None:  # a cluster has no index yet
+        complete_index(records, node)
     total, done, results = sum(log.size() for log in logs), 0, []
     for log in logs:
         size = log.size()

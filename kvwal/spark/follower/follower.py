@@ -22,7 +22,7 @@ from kvwal.spark.eventlog.logs import NotAnEventLog, identify
 from kvwal.spark.follower.leases import LeaseMap, Leases
 from kvwal.spark.follower.marks import LogMark, LogMarks
 from kvwal.spark.follower.status import FollowerStatus
-from kvwal.spark.records import app_prefix
+from kvwal.spark.record_keys import app_prefix
 
 MOST_READERS = 64
 
@@ -197,3 +197,16 @@ class _LeasedRecords:
         self._leases.beat()
         self._records.put_many(entries)
         self._leases.check()
+
+    def submit_many(self, entries: dict[str, Any], deletes: list[str], /) -> Any:
+        """See `RecordMap.submit_many`, and `put_many`. The transaction is durable when this returns."""
+        self._stop_here()
+        self._leases.beat()
+        future = self._records.submit_many(entries, deletes)
+        future.result()
+        self._leases.check()
+        return future
+
+    def __len__(self) -> int:
+        """See `RecordMap.__len__`."""
+        return len(self._records)

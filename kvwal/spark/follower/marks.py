@@ -2,7 +2,7 @@
 
     !log/<URL of the log>           LogMark
 
-No application's id begins with an exclamation mark in a key, because `records.app_prefix` encodes it.
+No application's id begins with an exclamation mark in a key, because `record_keys.app_prefix` encodes it.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from kvwal.spark.eventlog.log_reader import BUSINESS, MapStore
 from kvwal.spark.follower.follower import Follower, Stopped
 from kvwal.spark.follower.leases import BEAT_SECONDS, LeaseLost
 from kvwal.spark.follower.status import FollowerStatus
+from kvwal.spark.index import complete_index
 
 EVERY_SECONDS = 5.0
 WAITED_FOR = (ClusterUnreachable, NotRecovered, Overloaded, StorageFull, CommitUnknown, LeaseLost)
@@ -76,7 +77,10 @@ class FollowerService:
 
     def _follow(self) -> None:
         with self._open_store() as store:
-            follower = Follower(store.map(BUSINESS), self._folders, self._status, self._clock, self._stop.is_set)
+            records = store.map(BUSINESS)
+            if (node := getattr(store, "node", None)) is not None:  # a cluster has no index yet
+                complete_index(records, node)
+            follower = Follower(records, self._folders, self._status, self._clock, self._stop.is_set)
             ended = threading.Event()
             beating = start_thread("kvwal-follower-beat", partial(_beat, follower, ended), _not_beating)
             try:

@@ -8,6 +8,7 @@ from kvwal.spark import records as rec
 from kvwal.spark.events import application as events
 from kvwal.spark.projection import executors
 from kvwal.spark.projection.state import Handler, ProjectionState, set_end
+from kvwal.spark.record_keys import sql_key, stage_key
 from kvwal.spark.records import cut
 from kvwal.spark.redaction import Redaction
 
@@ -71,7 +72,7 @@ def _kill_running(state: ProjectionState) -> None:
         for stage in job.ran:
             _kill_stage(state, stage)
     for number in state.position.running_sql:
-        state.cache.edit(rec.sql_key(state.prefix, number), rec.Sql).status = "KILLED"
+        state.cache.edit(sql_key(state.prefix, number), rec.Sql).status = "KILLED"
     state.position.running.clear()
     state.position.running_sql.clear()
     state.assign_stages()
@@ -79,7 +80,7 @@ def _kill_running(state: ProjectionState) -> None:
 
 def _kill_stage(state: ProjectionState, number: int) -> None:
     for attempt in count():
-        key = rec.stage_key(state.prefix, number, attempt)
+        key = stage_key(state.prefix, number, attempt)
         stage = state.cache.fetch(key, rec.Stage)
         if stage is None:
             return

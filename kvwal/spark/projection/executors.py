@@ -7,6 +7,7 @@ import re
 from kvwal.spark import records as rec
 from kvwal.spark.events import application as events
 from kvwal.spark.projection.state import Handler, ProjectionState
+from kvwal.spark.record_keys import executor_key
 from kvwal.spark.records import cut
 
 DRIVER = "driver"
@@ -18,7 +19,7 @@ _MIB = 1 << 20
 
 def set_driver_memory(state: ProjectionState, environment: rec.Environment) -> None:
     """Set the heap of the driver, if it is an executor here. No resource profile has it: the settings do."""
-    key = rec.executor_key(state.prefix, DRIVER)
+    key = executor_key(state.prefix, DRIVER)
     driver = state.cache.fetch(key, rec.Executor)
     if driver is not None:
         driver.memory_bytes = _bytes(environment.spark.get("spark.driver.memory", DRIVER_MEMORY))

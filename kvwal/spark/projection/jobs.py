@@ -10,6 +10,7 @@ from kvwal.spark.events.tasks import TaskEnd
 from kvwal.spark.lineage import rdds
 from kvwal.spark.projection import sql, stopped, task_statistics
 from kvwal.spark.projection.state import Handler, ProjectionState, set_end
+from kvwal.spark.record_keys import job_key
 from kvwal.spark.records import cut
 
 MAX_FRAMES = 60
@@ -18,7 +19,10 @@ MAX_FRAMES = 60
 def _job_start(state: ProjectionState, event: events.JobStart) -> None:
     if state.job(event.job_id) is not None:
         return
-    job = state.cache.add(rec.job_key(state.prefix, event.job_id), _new_job(event))
+    job = _new_job(event)
+    if job.batch is not None and not state.begins_in_batch(job.stream, job.batch, job=job.id):
+        return
+    state.cache.add(job_key(state.prefix, event.job_id), job)
     state.position.running.append(job.id)
     for stage in job.stages:
         state.jobs_of_stage.setdefault(stage, []).append(job.id)

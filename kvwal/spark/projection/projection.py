@@ -15,6 +15,7 @@ from kvwal.spark.events.parser import Event
 from kvwal.spark.events.tasks import TaskEnd
 from kvwal.spark.projection import application, executors, jobs, sql, streaming
 from kvwal.spark.projection.state import Handler, ProjectionState
+from kvwal.spark.record_keys import damage_key
 from kvwal.spark.redaction import Redaction, applied
 
 _HANDLERS: dict[type, Handler] = {
@@ -55,7 +56,7 @@ class Projection:
 
     def damaged(self, damage: rec.Damage) -> None:
         """Record a damaged line, once."""
-        key = rec.damage_key(self.prefix, damage.roll, damage.event)
+        key = damage_key(self.prefix, damage.roll, damage.event)
         if self._state.cache.fetch(key, rec.Damage) is None:
             self._state.cache.add(key, damage)
             self.position.damaged += 1
@@ -68,6 +69,10 @@ class Projection:
             state.cache.pending += size
         with applied(state.redaction):
             _HANDLERS[type(event)](state, event)
+
+    def take_dropped(self) -> list[str]:
+        """The keys of the records of batches that are no longer kept. The caller deletes them in the transaction of `take`."""
+        return self._state.cache.take_dropped()
 
     def take(self) -> dict[str, Any]:
         """The changed records and the position, as stored objects by key.

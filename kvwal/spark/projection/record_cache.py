@@ -28,10 +28,13 @@ class RecordCache:
         self._records: dict[str, rec.Record] = {}
         self._changed: set[str] = set()
         self._newer: dict[str, dict[str, Any]] = {}  # stored objects with unknown fields, of records in the cache
+        self._dropped: set[str] = set()
 
     def fetch(self, key: str, kind: type[R]) -> R | None:
         """The record, or None. A caller that changes it calls `touch`."""
         record = self._records.pop(key, None)
+        if record is None and key in self._dropped:
+            return None
         if record is None:
             value = self._load(key)
             if value is None:
@@ -45,6 +48,7 @@ class RecordCache:
     def add(self, key: str, record: R) -> R:
         """Add a record, or replace it, and mark it as changed."""
         self._records.pop(key, None)
+        self._dropped.discard(key)
         self._records[key] = record
         self.touch(key)
         return record
@@ -62,6 +66,17 @@ class RecordCache:
         if key not in self._changed:
             self._changed.add(key)
             self.pending += _approximate_size(self._records[key])
+
+    def drop(self, key: str) -> None:
+        """Delete a record, here and in the store."""
+        self._records.pop(key, None)
+        self._changed.discard(key)
+        self._dropped.add(key)
+
+    def take_dropped(self) -> list[str]:
+        """The keys of the records that were dropped since the last call. The caller deletes them in the transaction of `take`."""
+        dropped, self._dropped = sorted(self._dropped), set()
+        return dropped
 
     def take(self) -> dict[str, Any]:
         """The changed records, as stored objects by key; then none counts as changed.

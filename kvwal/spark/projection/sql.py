@@ -10,6 +10,7 @@ from kvwal.spark import records as rec
 from kvwal.spark.events import sql as events
 from kvwal.spark.projection import plans, stopped
 from kvwal.spark.projection.state import Handler, ProjectionState, set_end
+from kvwal.spark.record_keys import sql_key
 from kvwal.spark.records import cut
 
 _BATCH = re.compile(
@@ -33,7 +34,10 @@ def title(description: str) -> str:
 def _start(state: ProjectionState, event: events.SqlStart) -> None:
     if state.sql(event.execution_id) is not None:
         return
-    sql = state.cache.add(rec.sql_key(state.prefix, event.execution_id), _new_sql(event))
+    sql = _new_sql(event)
+    if sql.batch is not None and not state.begins_in_batch(sql.stream, sql.batch, execution=sql.id):
+        return
+    state.cache.add(sql_key(state.prefix, event.execution_id), sql)
     _set_plan(state, sql, event)
     state.position.running_sql.append(sql.id)
     state.app_seen_at(event.time).sql += 1

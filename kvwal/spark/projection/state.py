@@ -7,7 +7,12 @@ from typing import Any
 
 from kvwal.spark import records as rec
 from kvwal.spark.projection.record_cache import RecordCache
+from kvwal.spark.record_keys import executor_key, job_key, sql_key, stage_key, stream_key
 from kvwal.spark.redaction import Redaction
+
+KEPT_BATCHES = 1_000
+"""Batches of a streaming query whose records stay, with those of their jobs, stages and SQL executions. Spark's own pages keep as
+many jobs. Without a limit, a stream of a batch a second would fill the store, and the memory of its driver."""
 
 
 class ProjectionState:
@@ -40,29 +45,43 @@ class ProjectionState:
 
     def job(self, job: int) -> rec.Job | None:
         """A job, or None."""
-        return self.cache.fetch(rec.job_key(self.prefix, job), rec.Job)
+        return self.cache.fetch(job_key(self.prefix, job), rec.Job)
 
     def edit_job(self, job: int) -> rec.Job:
         """A job, marked as changed."""
-        return self.cache.edit(rec.job_key(self.prefix, job), rec.Job)
+        return self.cache.edit(job_key(self.prefix, job), rec.Job)
 
     def edit_stage(self, stage: int, attempt: int) -> rec.Stage:
         """One attempt of a stage, marked as changed."""
-        return self.cache.edit(rec.stage_key(self.prefix, stage, attempt), rec.Stage)
+        return self.cache.edit(stage_key(self.prefix, stage, attempt), rec.Stage)
 
     def edit_executor(self, executor: str) -> rec.Executor:
         """An executor, marked as changed."""
-        record = self.cache.edit(rec.executor_key(self.prefix, executor), rec.Executor)
+        record = self.cache.edit(executor_key(self.prefix, executor), rec.Executor)
         record.id = executor
         return record
 
     def sql(self, execution: int) -> rec.Sql | None:
         """An SQL execution, or None. A caller that changes it calls `touch_sql`."""
-        return self.cache.fetch(rec.sql_key(self.prefix, execution), rec.Sql)
+        return self.cache.fetch(sql_key(self.prefix, execution), rec.Sql)
 
     def touch_sql(self, execution: int) -> None:
         """Mark an SQL execution as changed."""
-        self.cache.touch(rec.sql_key(self.prefix, execution))
+        self.cache.touch(sql_key(self.prefix, execution))
+
+    def begins_in_batch(self, query: str, batch: int, *, job: int | None = None, execution: int | None = None) -> bool:
+        """Note a job or an SQL execution that begins in a batch of a streaming query.
+
+        False, and nothing is noted, if the batch is so old that its records were dropped: its events come again, from a
+        compacted log.
+        """
+        stream = self.cache.edit(stream_key(self.prefix, query), rec.Stream)
+        stream.id = query
+        if batch <= last_dropped(stream):
+            return False
+        stream.running += [] if job is None else [job]
+        stream.running_sql += [] if execution is None else [execution]
+        return True
 
     def assign_stages(self) -> None:
         """Compute `jobs_of_stage` from the running jobs."""
@@ -71,6 +90,11 @@ class ProjectionState:
             job = self.job(running)
             for stage in job.stages if job else ():
                 self.jobs_of_stage.setdefault(stage, []).append(running)
+
+
+def last_dropped(stream: rec.Stream) -> int:
+    """The last batch of a streaming query whose records are not kept; negative if there is none."""
+    return stream.last_batch - KEPT_BATCHES
 
 
 Handler = Callable[[ProjectionState, Any], None]

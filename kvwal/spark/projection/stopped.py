@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from kvwal.spark import records as rec
 from kvwal.spark.projection.state import ProjectionState
+from kvwal.spark.record_keys import stream_key
 
 MAX_BROKEN = 100
 _INTERRUPTIONS = (
@@ -31,7 +32,7 @@ def is_stopped(jobs: Iterable[rec.Job | None], message: str) -> bool:
 
 def note_error(state: ProjectionState, sql: rec.Sql) -> None:
     """Keep an execution that ended with an error until its query ends, if it is one of the query's last batch."""
-    key = rec.stream_key(state.prefix, sql.stream)
+    key = stream_key(state.prefix, sql.stream)
     stream = state.cache.fetch(key, rec.Stream)
     if stream is None:
         return

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import msgspec
 
 from kvwal.spark import records as rec
 from kvwal.spark.events import streaming as events
-from kvwal.spark.projection.state import Handler, ProjectionState
+from kvwal.spark.projection.state import Handler, ProjectionState, last_dropped
 from kvwal.spark.projection.stopped import record_stop
+from kvwal.spark.record_keys import job_key, sql_key, stage_key, stream_key
 from kvwal.spark.records import cut
 from kvwal.spark.versions import unix_ms
 
@@ -17,7 +19,7 @@ MAX_OFFSET = 20_000
 
 
 def _stream(state: ProjectionState, query: str) -> rec.Stream:
-    stream = state.cache.edit(rec.stream_key(state.prefix, query), rec.Stream)
+    stream = state.cache.edit(stream_key(state.prefix, query), rec.Stream)
     stream.id = query
     return stream
 
@@ -26,27 +28,58 @@ def _started(state: ProjectionState, event: events.StreamStarted) -> None:
     stream = _stream(state, event.id)
     if stream.run != event.run_id:
         stream.run, stream.name, stream.status, stream.error = event.run_id, cut(event.name), "RUNNING", None
-        stream.started, stream.broken_sql = unix_ms(event.timestamp), []
+        stream.started, stream.ended, stream.broken_sql = unix_ms(event.timestamp), 0, []
 
 
 def _progress(state: ProjectionState, event: events.StreamProgress) -> None:
     batch = _new_batch(event.progress)
-    key = rec.stream_key(state.prefix, batch.query, batch.batch)
+    key = stream_key(state.prefix, batch.query, batch.batch)
     before = state.cache.fetch(key, rec.Batch)
     if before is not None and before.run == batch.run and before.at >= batch.at:
         return
-    state.cache.add(key, batch)
     stream = _stream(state, batch.query)
+    if batch.batch <= last_dropped(stream):
+        return
+    state.cache.add(key, batch)
+    batch.jobs = [*(before.jobs if before else ()), *stream.running]
+    batch.executions = [*(before.executions if before else ()), *stream.running_sql]
+    stream.running, stream.running_sql = [], []
     stream.name = stream.name or batch.name
     stream.batches += before is None
     stream.input_rows += batch.input_rows - (before.input_rows if before else 0)
     stream.last_batch = max(stream.last_batch, batch.batch)
+    _drop_batch(state, batch.query, last_dropped(stream))
     stream.watermark = batch.watermark or stream.watermark
+
+
+def _drop_batch(state: ProjectionState, query: str, number: int) -> None:
+    """Drop a batch, its SQL executions, its jobs and their stages. The sums of the application and of the query stay."""
+    key = stream_key(state.prefix, query, number)
+    batch = state.cache.fetch(key, rec.Batch) if number >= 0 else None
+    if batch is None:
+        return
+    state.cache.drop(key)
+    for execution in batch.executions:
+        state.cache.drop(sql_key(state.prefix, execution))
+    for job in batch.jobs:
+        _drop_job(state, job)
+
+
+def _drop_job(state: ProjectionState, number: int) -> None:
+    job = state.job(number)
+    for stage in job.ran if job else ():
+        for attempt in count():
+            key = stage_key(state.prefix, stage, attempt)
+            if state.cache.fetch(key, rec.Stage) is None:
+                break
+            state.cache.drop(key)
+    state.cache.drop(job_key(state.prefix, number))
 
 
 def _terminated(state: ProjectionState, event: events.StreamTerminated) -> None:
     stream = _stream(state, event.id)
     stream.status = "FAILED" if event.exception else "SUCCEEDED"
+    stream.ended = stream.ended or state.app().last_event
     if event.exception:
         message, _, stack = event.exception.partition("\n")
         stream.error = rec.Error(cut(message, rec.MAX_MESSAGE), cut(stack, rec.MAX_STACK))

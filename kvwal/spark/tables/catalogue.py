@@ -22,7 +22,7 @@ Entries = Sequence[Entry | DataEntry]
 APP = Column("app", "app", str)
 """The application of a record: the beginning of its key."""
 KEY = Column("key", "key", str)
-READER_STATE = {"buckets", "seen", "resubmitted", "core_offset_ms", "broken_sql"}
+READER_STATE = {"buckets", "seen", "resubmitted", "core_offset_ms", "broken_sql", "running", "running_sql"}
 """Fields that only a reader of event logs needs. They are no columns."""
 
 

@@ -17,7 +17,8 @@ import pytest
 from archive.layout import Place
 from kvwal.entry import DataEntry
 from kvwal.errors import KvwalError
-from kvwal.history.tail_reader import live_entry, merged_entries, read_local
+from kvwal.history.moving import live_entry
+from kvwal.history.tail_reader import merged_entries, read_local
 from kvwal.history.timeline import each_once
 from kvwal.log.files.names import find_places
 from kvwal.store.nodes import merge as merging_nodes

@@ -11,6 +11,7 @@ import pytest
 import kvwal
 from kvwal.cli.text import visible
 from kvwal.spark import queries, records
+from kvwal.spark.record_keys import job_key
 from tests.support.cli import kvwal as command
 
 HOSTILE = [
@@ -38,7 +39,7 @@ def jobs(tmp_path: Path) -> Path:
             job = records.Job(
                 id=number, description=text, name=text, status=text or "FAILED", error=records.Error(text), ended=1
             )
-            spark[records.job_key("app", number)] = records.to_value(job)
+            spark[job_key("app", number)] = records.to_value(job)
     return tmp_path
 
 
@@ -48,7 +49,7 @@ def test_what_spark_was_told_is_text_in_every_table(jobs: Path, options: list[st
     assert ran.code == 0, ran.err
     assert shown_safely(ran.out)
     if "--runs" not in options:
-        for text in HOSTILE:
+        for text in HOSTILE if options else HOSTILE[:1]:  # the list has no jobs
             assert visible(text.strip()) in ran.out
     assert command("jobs", jobs, *options, "--json").code == 0
 
@@ -83,7 +84,7 @@ def test_many_applications_are_looked_through_in_one_scan() -> None:
     for number in range(20):
         app = records.Application(id=f"a{number}", name="n", jobs_failed=1, sql_failed=1, last_event=1)
         recorded[f"a{number}/app"] = records.to_value(app)
-        recorded[records.job_key(f"a{number}", 1)] = records.to_value(records.Job(id=1, error=records.Error("x")))
+        recorded[job_key(f"a{number}", 1)] = records.to_value(records.Job(id=1, error=records.Error("x")))
     assert len(queries.failures(recorded)) == 20
     assert recorded.scans == 1
     assert queries.runs(recorded, "none") == []

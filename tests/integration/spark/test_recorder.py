@@ -121,6 +121,9 @@ class Broken:
         self.get = self._records.get
         return self
 
+    def __len__(self) -> int:
+        return len(self._records)
+
     def put_many(self, entries: dict[str, Any]) -> None:
         self._left -= 1
         if self._left < 0:
@@ -237,12 +240,13 @@ def test_what_cannot_be_recorded_is_named(spark: Any, tmp_path: Path) -> None:
     conf._jconf.remove("spark.kvwal.rot")
 
 
-def test_the_table_shows_applications_and_their_jobs(written: Written) -> None:
+def test_the_table_shows_applications_and_json_their_jobs(written: Written) -> None:
     ran = command("jobs", written.root)
     assert ran.code == 0, ran.err
     assert written.app in ran.out
-    assert "write numbers" in ran.out
-    assert "counts, batch 1" in ran.out
+    assert written.rolling_app in ran.out
+    assert "write numbers" not in ran.out
+    assert "counts, batch 1" in command("jobs", written.root, written.app).out
     told = [json.loads(line) for line in command("jobs", written.root, "--json").out.splitlines()]
     assert {one["kind"] for one in told} == {"app", "job"}
 

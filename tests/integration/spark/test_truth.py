@@ -18,6 +18,7 @@ import pytest
 import kvwal
 from kvwal.spark import record_event_logs
 from kvwal.spark import records as rec
+from kvwal.spark.record_keys import executor_key, job_key, sql_key, stage_key
 from tests.support import rest_fields as rest
 from tests.support.spark import environment
 
@@ -134,14 +135,14 @@ def keys_of(ran: Ran, folder: str) -> set[str]:
 def compare_jobs(ran: Ran) -> None:
     """All jobs."""
     rows = ran.answer("jobs")
-    assert differences(ran.told(), rows, rest.JOB, key := lambda row: rec.job_key(ran.prefix, row["jobId"])) == []
+    assert differences(ran.told(), rows, rest.JOB, key := lambda row: job_key(ran.prefix, row["jobId"])) == []
     assert {key(row) for row in rows} == keys_of(ran, "job")
 
 
 def compare_stages(ran: Ran) -> None:
     """All stages that ran."""
     rows = [row for row in ran.answer("stages") if row["status"] != "SKIPPED"]
-    key = lambda row: rec.stage_key(ran.prefix, row["stageId"], row["attemptId"])  # noqa: E731
+    key = lambda row: stage_key(ran.prefix, row["stageId"], row["attemptId"])  # noqa: E731
     assert differences(ran.told(), rows, rest.STAGE, key) == []
     assert {key(row) for row in rows} == keys_of(ran, "stage")
 
@@ -158,7 +159,7 @@ def compare_durations_of_tasks(ran: Ran) -> None:
     told = ran.told()
     for row in ran.answer("stages"):
         if row["status"] == "COMPLETE" and not row["numFailedTasks"] + row["numKilledTasks"]:
-            stage = told[rec.stage_key(ran.prefix, row["stageId"], row["attemptId"])]
+            stage = told[stage_key(ran.prefix, row["stageId"], row["attemptId"])]
             ours = [stage.task_p25_ms, stage.task_median_ms, stage.task_p75_ms, stage.task_p95_ms]
             assert ours == pytest.approx(row["taskMetricsDistributions"]["duration"], rel=0.01, abs=1)
 
@@ -166,9 +167,7 @@ def compare_durations_of_tasks(ran: Ran) -> None:
 def compare_executors(ran: Ran) -> None:
     """All executors, those that are gone and the driver included."""
     rows = ran.answer("executors")
-    assert (
-        differences(ran.told(), rows, rest.EXECUTOR, key := lambda row: rec.executor_key(ran.prefix, row["id"])) == []
-    )
+    assert differences(ran.told(), rows, rest.EXECUTOR, key := lambda row: executor_key(ran.prefix, row["id"])) == []
     assert {key(row) for row in rows} == keys_of(ran, "executor")
     hosts = {row["id"]: row["hostPort"].rpartition(":")[0] for row in rows if row["id"] != "driver"}
     assert {one.id: one.host for one in rest.of_kind(ran.told(), rec.Executor) if one.id != "driver"} == hosts
@@ -177,7 +176,7 @@ def compare_executors(ran: Ran) -> None:
 def compare_sql(ran: Ran) -> None:
     """All SQL executions."""
     rows = ran.answer("sql")
-    assert differences(ran.told(), rows, rest.SQL, key := lambda row: rec.sql_key(ran.prefix, row["id"])) == []
+    assert differences(ran.told(), rows, rest.SQL, key := lambda row: sql_key(ran.prefix, row["id"])) == []
     assert {key(row) for row in rows} == keys_of(ran, "sql")
 
 

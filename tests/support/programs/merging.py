@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from kvwal.spark.nodes import RecorderRoot, merge_finished
+from kvwal.spark.recording.nodes import RecorderRoot, merge_finished
 
 
 def main() -> None:

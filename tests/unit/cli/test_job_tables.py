@@ -16,7 +16,7 @@ def detail(
     *, jobs: list[Job] | None = None, sql: list[Sql] | None = None, batches: list[Batch] | None = None
 ) -> ApplicationDetail:
     recorded = RecordedApplication("app", Application(id="app", cores=2, core_ms=5_400_000))
-    return ApplicationDetail(recorded, jobs or [], [], sql or [], [], batches or [], [])
+    return ApplicationDetail(recorded, jobs or [], [], sql or [], batches or [], 0, {}, False)
 
 
 def test_a_write_that_no_part_counts_is_shown_at_its_root() -> None:

@@ -7,7 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from kvwal.cli.tables import SAMPLE, Column, Sheet, columns, print_sheets, print_table
+from kvwal.cli.tables import SAMPLE, WIDEST, Column, Sheet, columns, print_sheets, print_table
+from kvwal.cli.text import visible
 
 
 def sheet() -> Sheet:
@@ -40,8 +41,21 @@ def test_a_pipe_gets_every_column_and_markup_is_text(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.splitlines() == [
         "name    kind        rows       bytes",
         "jobs    kkkkkkkkkk     1  bbbbbbbbbb",
-        "[red]x                20            ",
+        "[red]x                20",
         "",
+    ]
+
+
+def test_plain_lines_leave_optional_columns_out_and_cap_the_others() -> None:
+    assert [line.split() for line in sheet().lines(20)] == [["name", "rows"], ["jobs", "1"], ["[red]x", "20"]]
+    wide = Sheet(columns("name", ">rows"), "Jobs")
+    wide.add_row("x" * (WIDEST + 5), "1")
+    wide.add_row("\x1b[31m", "2")
+    assert list(wide.lines()) == [
+        "Jobs",
+        f"{'name':{WIDEST}}  rows",
+        f"{'x' * (WIDEST + 5)}     1",
+        f"{visible(chr(27) + '[31m'):{WIDEST}}     2",
     ]
 
 

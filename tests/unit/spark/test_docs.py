@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kvwal.spark import index
 from kvwal.spark import records as rec
 
 PAGE = (Path(__file__).resolve().parent.parent.parent.parent / "docs" / "spark-metadata.md").read_text()
@@ -21,6 +22,7 @@ KINDS = {
     "batch": rec.Batch,
     "log": rec.Position,
     "damage": rec.Damage,
+    "failure": index.Failure,
 }
 PARTS = {"stage": (rec.Slowest, rec.TaskFailure), "sql": (rec.Access, rec.Metric), "batch": (rec.Source,)}
 

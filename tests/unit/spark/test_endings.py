@@ -10,13 +10,13 @@ import pytest
 
 from kvwal.spark import queries
 from kvwal.spark import records as rec
-from kvwal.spark.endings import DETACHED, Ending
 from kvwal.spark.events import application as events
 from kvwal.spark.projection.projection import Projection
+from kvwal.spark.recording.endings import DETACHED, Ending
 
 PROGRAM = """
 import atexit, sys
-from kvwal.spark.endings import EXIT_WATCH
+from kvwal.spark.recording.endings import EXIT_WATCH
 EXIT_WATCH.begin()
 EXIT_WATCH.begin()
 atexit.register(lambda: print(EXIT_WATCH.ending()[:2], type(EXIT_WATCH.ending().error).__name__))

@@ -11,12 +11,13 @@ import kvwal
 from kvwal.history.tail_reader import merged_entries
 from kvwal.log.files.names import find_places
 from kvwal.ports.disk import OS_DISK
-from kvwal.spark import nodes as spark_nodes
-from kvwal.spark import recorder
 from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog
-from kvwal.spark.nodes import SHARED, RecorderRoot, finished_nodes, merge_finished, shared_node
-from kvwal.spark.recorder import JobRecorder
-from kvwal.spark.spool import add_roll
+from kvwal.spark.index import is_mark
+from kvwal.spark.recording import nodes as spark_nodes
+from kvwal.spark.recording import recorder
+from kvwal.spark.recording.nodes import SHARED, RecorderRoot, finished_nodes, merge_finished, shared_node
+from kvwal.spark.recording.recorder import JobRecorder
+from kvwal.spark.recording.spool import add_roll
 from tests.support.cli import kvwal as run
 
 
@@ -60,9 +61,10 @@ def nodes(root: Path) -> list[str]:
 
 
 def records(root: Path) -> dict[Any, Any]:
-    """Every record as readers see it, with its timestamp."""
+    """Every record as readers see it, with its timestamp. Left out are the marks of nodes, since a new node gets its own."""
     places = find_places(OS_DISK, root, "default", "local", "spark")
-    return {key: entry.public() for key, entry in merged_entries(OS_DISK, root, places).items()}
+    entries = merged_entries(OS_DISK, root, places)
+    return {key: entry.public() for key, entry in entries.items() if not is_mark(key[1].decode())}
 
 
 def quiet(done: int, total: int, what: str) -> None:

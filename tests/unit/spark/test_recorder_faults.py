@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import kvwal
-from kvwal.spark import recorder
 from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog
-from kvwal.spark.recorder import JobRecorder
-from kvwal.spark.spool import add_roll
+from kvwal.spark.recording import recorder
+from kvwal.spark.recording.recorder import JobRecorder
+from kvwal.spark.recording.spool import add_roll
 from tests.support.polling import until
 
 

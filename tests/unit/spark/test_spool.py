@@ -8,8 +8,8 @@ import pytest
 
 import kvwal
 from kvwal.spark.eventlog.logs import EventLog
-from kvwal.spark.spool import Spool, spools
-from kvwal.spark.target import default_spool
+from kvwal.spark.recording.spool import Spool, spools
+from kvwal.spark.recording.target import default_spool
 
 
 def test_a_spool_in_use_is_left_alone_and_goes_with_its_last_log(tmp_path: Path) -> None:

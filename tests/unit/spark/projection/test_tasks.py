@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from kvwal.spark.events.tasks import TaskEnd, TaskEndReason, TaskInfo, TaskMetrics
 from kvwal.spark.projection import task_statistics
-from kvwal.spark.records import Stage, cut, executor_key, from_value, job_key, stage_key, stream_key, to_value
+from kvwal.spark.record_keys import executor_key, job_key, stage_key, stream_key
+from kvwal.spark.records import Stage, cut, from_value, to_value
 
 durations = st.lists(st.integers(0, 10**9), min_size=1, max_size=200)
 numbers = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 3)), max_size=200)

@@ -15,14 +15,16 @@ from typing import Any, NamedTuple
 
 from archive.layout import Place
 from kvwal.codecs import registry
-from kvwal.errors import StoreLocked
-from kvwal.history.tail_reader import Uncounted, find_entry, live_entry, read_log
+from kvwal.errors import KvwalError, StoreLocked
+from kvwal.history.moving import live_entry
+from kvwal.history.tail_reader import Uncounted, find_entry, read_log
 from kvwal.log.files.names import find_places
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK, Disk
 from kvwal.spark.eventlog.log_reader import BUSINESS
-from kvwal.spark.records import app_prefix
-from kvwal.spark.spool import POSITION, spools
+from kvwal.spark.index import complete_index, mark_key
+from kvwal.spark.record_keys import app_prefix
+from kvwal.spark.recording.spool import POSITION, spools
 from kvwal.store.nodes.merge import MergePorts, MergeResult, has_leftovers, merge_nodes
 from kvwal.store.sync import ReadOnlyStore, Store, open_store
 
@@ -124,7 +126,21 @@ def merge_finished(
     target = Place(where.namespace, where.cluster, BUSINESS, shared)
     if not finished and not has_leftovers(OS_DISK, where.root, target):
         return None
-    return merge_nodes(MergePorts(OS_DISK, SYSTEM), where.root, target, finished, progress)
+    for node in finished:
+        _complete_index(where, node)
+    merged = merge_nodes(MergePorts(OS_DISK, SYSTEM), where.root, target, finished, progress)
+    _complete_index(where, shared)
+    return merged
+
+
+def _complete_index(where: RecorderRoot, node: str) -> None:
+    """Write the index of a node's records if it is not whole. The merge tells of a node that cannot be opened."""
+    place = Place(where.namespace, where.cluster, BUSINESS, node)
+    if find_entry(OS_DISK, where.root, place, _identity(mark_key(node))) is not None:
+        return
+    names: dict[str, Any] = {"namespace": where.namespace, "cluster": where.cluster}
+    with suppress(KvwalError), open_store(where.root, **names, node=node, archive=None) as store:
+        complete_index(store.map(BUSINESS), node)
 
 
 def merge_many(where: RecorderRoot) -> None:
@@ -175,3 +191,4 @@ def _copy_records(where: RecorderRoot, prefix: str, store: Store) -> None:
             copied = {}
     if copied:
         records.put_many(copied)
+    complete_index(records, store.node or "")

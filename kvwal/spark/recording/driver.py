@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from kvwal.errors import ConfigError
 from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog
+from kvwal.spark.recording.spool import add_roll
 from kvwal.spark.redaction import Redaction, rules_of
-from kvwal.spark.spool import add_roll
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -17,7 +17,7 @@ from typing import Any
 
 from kvwal.errors import KvwalError
 from kvwal.ports.boundary import contain
-from kvwal.spark.recorder import record
+from kvwal.spark.recording.recorder import record
 
 _log = logging.getLogger("kvwal.spark")
 

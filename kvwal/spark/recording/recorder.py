@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kvwal.errors import ConfigError, KvwalError
 from kvwal.ports.boundary import at_exit, contain, contain_each, logged, start_thread
-from kvwal.spark.driver import Driver, context_of, no_driver
-from kvwal.spark.endings import DETACHED, EXIT_WATCH, Ending
 from kvwal.spark.eventlog.log_reader import LogReader
-from kvwal.spark.records import Position, app_prefix, to_value
-from kvwal.spark.spool import LAST_ROLL, POSITION, add_roll, delete_read_rolls
-from kvwal.spark.target import Target, default_spool, open_target
+from kvwal.spark.index import mark_of
+from kvwal.spark.record_keys import app_prefix
+from kvwal.spark.recording.driver import Driver, context_of, no_driver
+from kvwal.spark.recording.endings import DETACHED, EXIT_WATCH, Ending
+from kvwal.spark.recording.spool import LAST_ROLL, POSITION, add_roll, delete_read_rolls
+from kvwal.spark.recording.target import Target, default_spool, open_target
+from kvwal.spark.records import Position, to_value
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -54,7 +56,7 @@ class JobRecorder:
     them. The spool of a folder is `<folder>/_spark`. That of a cluster is under `spool`, a folder of this machine; by default
     `~/.local/state/kvwal`.
 
-    The application's status says how its Python ended: see `kvwal.spark.endings`.
+    The application's status says how its Python ended: see `kvwal.spark.recording.endings`.
     """
 
     def __init__(
@@ -155,7 +157,7 @@ class _Recording:
         self._spool.read_rest(target.records)
         self._spool.make()
         position = f"{app_prefix(identity.app, identity.attempt)}/{POSITION}"
-        target.records.put_many({position: to_value(Position())})
+        target.records.put_many({position: to_value(Position())} | mark_of(target.records, target.spool.node))
         self._listener = driver.attach(self._spool.folder)
         self._log = self._listener.log
         self._reader = LogReader(target.records, self._log, identity, position=POSITION)

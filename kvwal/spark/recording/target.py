@@ -15,8 +15,8 @@ from kvwal.location.parse import ArchiveLocation, ClusterLocation, parse_locatio
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.eventlog.log_reader import BUSINESS, RecordMap
 from kvwal.spark.eventlog.logs import ApplicationIdentity
-from kvwal.spark.nodes import RecorderRoot, application_node, merge_many, open_recording
-from kvwal.spark.spool import Spool
+from kvwal.spark.recording.nodes import RecorderRoot, application_node, merge_many, open_recording
+from kvwal.spark.recording.spool import Spool
 from kvwal.store.sync import Store
 
 if TYPE_CHECKING:

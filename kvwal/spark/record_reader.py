@@ -1,0 +1,165 @@
+"""Readers of recorded applications: records by key and by range of keys, as `queries` asks for them.
+
+`IndexedReader` reads ranges from the files of a store, with the index. `MappingReader` has all records in memory, and needs none.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from kvwal.entry import DataEntry
+from kvwal.spark import index
+from kvwal.spark.records import Application, Record, from_value
+from kvwal.store.read_only import ReadOnlyBusiness
+
+T = TypeVar("T")
+_LAST = "\U0010ffff"
+
+
+class StoredRecord(NamedTuple):
+    """A record as it is stored: the bytes of its JSON, or the object."""
+
+    key: str
+    data: Any
+
+    def value(self) -> dict[str, Any]:
+        """The stored object."""
+        value: dict[str, Any] = msgspec.json.decode(self.data) if isinstance(self.data, bytes) else self.data
+        return value
+
+    def record(self) -> Record:
+        """The record. `msgspec.ValidationError` for an object that is none."""
+        if isinstance(self.data, bytes):
+            record: Record = _decoder(Record).decode(self.data)
+            return record
+        return from_value(self.data)
+
+    def of(self, kind: type[T]) -> T:
+        """The record of a kind that is known. `msgspec.ValidationError` for an object of another kind."""
+        if isinstance(self.data, bytes):
+            record: T = _decoder(kind).decode(self.data)
+            return record
+        return msgspec.convert(self.data, kind)
+
+    def may_contain(self, text: bytes) -> bool:
+        """False if the JSON of the record does not have these bytes."""
+        return text in self.data if isinstance(self.data, bytes) else True
+
+
+_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """A decoder of JSON to a type, made once: making one takes longer than decoding a record."""
+    if kind not in _DECODERS:
+        _DECODERS[kind] = msgspec.json.Decoder(kind)
+    return _DECODERS[kind]
+
+
+class RecordReader(Protocol):
+    """A source of records, sorted by key."""
+
+    @property
+    def has_index(self) -> bool:
+        """Whether `between` finds the index, and the index is complete."""
+        ...
+
+    def between(self, low: str, high: str) -> Iterator[StoredRecord]:
+        """The records with keys from `low` to before `high`."""
+        ...
+
+    def applications(self) -> Iterator[tuple[str, Application]]:
+        """Every application, with the prefix of its keys."""
+        ...
+
+    def application(self, prefix: str) -> Application | None:
+        """The application whose keys have this prefix, None if there is none."""
+        ...
+
+
+def under(records: RecordReader, folder: str) -> Iterator[StoredRecord]:
+    """The records whose keys begin with `folder`, which ends with a slash."""
+    return records.between(folder, folder[:-1] + chr(ord("/") + 1))
+
+
+def everything(records: RecordReader) -> Iterator[StoredRecord]:
+    """All records of applications: not the index, and not what followers keep."""
+    return (stored for stored in records.between("", _LAST) if index.is_application_key(stored.key))
+
+
+class MappingReader:
+    """Records of a mapping, whose keys are sorted once."""
+
+    has_index = False
+
+    def __init__(self, records: Mapping[str, object]) -> None:
+        self._records = records
+        self._keys = sorted(records)
+
+    def between(self, low: str, high: str) -> Iterator[StoredRecord]:
+        """See `RecordReader.between`."""
+        keys = self._keys[bisect_left(self._keys, low) : bisect_left(self._keys, high)]
+        return (StoredRecord(key, self._records[key]) for key in keys)
+
+    def applications(self) -> Iterator[tuple[str, Application]]:
+        """See `RecordReader.applications`: the records of this kind."""
+        for key in self._keys:
+            if key.endswith("/app") and index.is_application_key(key):
+                yield key.removesuffix("/app"), StoredRecord(key, self._records[key]).of(Application)
+
+    def application(self, prefix: str) -> Application | None:
+        """See `RecordReader.application`."""
+        data = self._records.get(f"{prefix}/app")
+        return None if data is None else StoredRecord(prefix, data).of(Application)
+
+
+class IndexedReader:
+    """Records of the files of a store, with the index. Nothing is read until it is asked for."""
+
+    def __init__(self, business: ReadOnlyBusiness) -> None:
+        self._business = business
+
+    @cached_property
+    def has_index(self) -> bool:
+        """Whether every node has its mark. A node that an earlier version wrote has none."""
+        return all(index.mark_key(node) in self._summaries for node in self._business.nodes)
+
+    def between(self, low: str, high: str) -> Iterator[StoredRecord]:
+        """See `RecordReader.between`."""
+        entries = self._business.between(("str", low.encode()), ("str", high.encode()))
+        return (StoredRecord(entry.key.decode(), entry.value) for entry in entries)
+
+    def applications(self) -> Iterator[tuple[str, Application]]:
+        """See `RecordReader.applications`: the summaries."""
+        for key, stored in self._summaries.items():
+            if not index.is_mark(key):
+                yield key.removeprefix(index.APPLICATIONS), stored.of(index.Summary)
+
+    def application(self, prefix: str) -> Application | None:
+        """See `RecordReader.application`."""
+        key = index.summary_key(prefix)
+        stored = None if index.is_mark(key) else self._summaries.get(key)
+        return None if stored is None else stored.of(index.Summary)
+
+    @cached_property
+    def _summaries(self) -> dict[str, StoredRecord]:
+        """The summaries and the marks, which are neighbours, by key. They are decoded when they are asked for."""
+        return {stored.key: stored for stored in under(self, index.APPLICATIONS)}
+
+
+def reader_of_entries(entries: Iterable[DataEntry]) -> RecordReader:
+    """A reader of all records of a cluster or an archive, which are in memory."""
+    return MappingReader({entry.key.decode(): entry.value for entry in entries if entry.key_class == "str"})
+
+
+def reader_of(business: ReadOnlyBusiness) -> RecordReader:
+    """A reader of a store's records: from the index, or of all records if a node of the store has no index."""
+    records = IndexedReader(business)
+    if records.has_index:
+        return records
+    return MappingReader({stored.key: stored.data for stored in records.between("", _LAST)})

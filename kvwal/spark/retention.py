@@ -1,0 +1,76 @@
+"""Retention: recorded applications that are older than a limit are deleted, all of their records at once.
+
+One record of an application stays, the position in its event log. Without it, a reader that finds the log again would record the
+application once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import Any, Protocol
+
+from kvwal.entry import DataEntry
+from kvwal.spark import index, queries
+from kvwal.spark.queries import RecordedApplication
+from kvwal.spark.record_reader import RecordReader
+
+MOST_DELETES = 2_000
+"""Keys that are deleted in one transaction: other writes wait for it."""
+
+
+class DeletingMap(Protocol):
+    """The methods of a map that `delete_applications` needs."""
+
+    def entries(self, prefix: str, /) -> Iterator[DataEntry]:
+        """The entries whose keys begin with `prefix`, in the order of the keys."""
+        ...
+
+    def submit_many(self, items: dict[str, Any], deletes: list[str], /) -> Any:
+        """Put all items and delete all keys in one transaction. Returns a future."""
+        ...
+
+
+def old_applications(records: RecordReader, before: int, name: str | None = None) -> list[RecordedApplication]:
+    """The applications whose last event, and whose end, lie before a time in Unix milliseconds, oldest first.
+
+    With `name`, only those whose name matches this pattern of a shell. An application that runs has had an event lately.
+    """
+    return [
+        recorded
+        for recorded in queries.applications(records)
+        if max(recorded.app.last_event, recorded.app.ended) < before
+        and (name is None or fnmatchcase(recorded.app.name, name))
+    ]
+
+
+def delete_applications(records: DeletingMap, prefixes: Iterable[str]) -> int:
+    """Delete the records of these applications and their index in one node's map. Returns the number of deleted keys.
+
+    The record of an application and its summary go last. So a call that is interrupted leaves an application that is still
+    listed, and that the next call deletes.
+    """
+    doomed, deleted = set(prefixes), 0
+    failures: dict[str, list[str]] = {prefix: [] for prefix in doomed}
+    for key in _keys(records, index.FAILURES):
+        if (prefix := index.application_of_failure(key)) in doomed:
+            failures[prefix].append(key)
+    for prefix in sorted(doomed):
+        last = [f"{prefix}/app", index.summary_key(prefix)]
+        first = [key for key in _keys(records, f"{prefix}/") if _is_deleted(prefix, key) and key not in last]
+        first += failures[prefix]
+        for start in range(0, len(first), MOST_DELETES):
+            records.submit_many({}, first[start : start + MOST_DELETES]).result()
+        records.submit_many({}, last).result()
+        deleted += len(first) + len(last)
+    return deleted
+
+
+def _keys(records: DeletingMap, prefix: str) -> Iterator[str]:
+    return (entry.key.decode() for entry in records.entries(prefix))
+
+
+def _is_deleted(prefix: str, key: str) -> bool:
+    """False for the position in the event log, and for the records of the attempts at an application without attempts."""
+    part = key[len(prefix) + 1 :].partition("/")[0]
+    return part != "log" and not part.isdecimal()

@@ -1,0 +1,110 @@
+"""A range of keys is read from logs and snapshots without the rest of them, and is the same as in the whole map."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kvwal
+from kvwal.entry import DataEntry, Entry
+from kvwal.history.range_reader import live_entries
+from kvwal.log import reader
+from kvwal.log.files.parts import Snapshot
+from kvwal.log.reader import SnapshotFile, entry_decoder
+from kvwal.store.sync import ReadOnlyStore
+from tests.unit.history.test_tail_reader import PLACE, CountingDisk, public, snapshot
+
+PREFIXES = ["a", "k", "key-1", "key-99", "z", "ÿ"]
+
+
+def under(root: Path, prefix: str) -> list[DataEntry]:
+    with kvwal.open(root, read_only=True) as store:
+        assert isinstance(store, ReadOnlyStore)
+        return list(store.business("jobs").entries(prefix))
+
+
+def in_the_map(root: Path, prefix: str) -> list[DataEntry]:
+    with kvwal.open(root, read_only=True) as store:
+        return list(store.map("jobs").entries(prefix))
+
+
+def write(root: Path, seed: int, node: str) -> None:
+    """A log with a snapshot, deltas, and entries behind them."""
+    chance = random.Random(seed)
+    with kvwal.open(root, node=node, archive=None, flush="os") as store:
+        jobs = store.map("jobs")
+        for _ in range(3):
+            jobs.put_many({f"key-{chance.randrange(200)}": chance.randrange(1_000) for _ in range(80)})
+            jobs.put_many({chance.randrange(100): "an int", b"key-1": "bytes", "ÿ": "the last"})
+            for _ in range(20):
+                jobs.delete(f"key-{chance.randrange(200)}")
+            store.checkpoint()
+        jobs.put_many({f"key-{chance.randrange(200)}": "after the snapshot" for _ in range(20)})
+        jobs.delete("key-1")
+        jobs.put("key-11", "gone soon", ttl=0.001)
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_a_prefix_of_the_files_is_that_of_the_map(tmp_path: Path, nodes: int) -> None:
+    for number in range(nodes):
+        write(tmp_path, number, f"n{number}")
+    for prefix in PREFIXES:
+        assert under(tmp_path, prefix) == in_the_map(tmp_path, prefix), prefix
+    assert under(tmp_path, "key-1")
+    assert not under(tmp_path, "a")
+
+
+def test_only_the_blocks_of_the_range_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_PART_BYTES", 256 << 10)
+    entries = [Entry(b"%06d" % number, "str", b"x" * 200, "bytes", False, 1) for number in range(50_000)]
+    path = snapshot(tmp_path, entries)
+    for first in (0, 1, 24_999, 49_990, 50_000):
+        disk = CountingDisk()
+        low, high = ("str", b"%06d" % first), ("str", b"%06d" % (first + 2_000))
+        found = list(SnapshotFile(disk, path).between(entry_decoder(), low, high))
+        assert list(map(public, found)) == list(map(public, entries[first : first + 2_000]))
+        assert disk.parts < path.stat().st_size / 2
+    assert not list(SnapshotFile(disk, path).between(entry_decoder(), ("a", b""), ("b", b"")))
+
+
+def test_a_checkpoint_under_the_reader_is_read_on_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of the snapshot vanish while a range of them is read: the reader goes on behind the last entry."""
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        jobs = store.map("jobs")
+        jobs.put_many({f"key-{number:04d}": number for number in range(3_000)})
+        store.checkpoint()
+        taken = Snapshot.between
+        vanished = []
+
+        def vanishing(self: Snapshot, *arguments: object) -> Iterator[Entry]:
+            for number, entry in enumerate(taken(self, *arguments)):  # type: ignore[arg-type]
+                if number == 1_500 and not vanished:
+                    vanished.append(True)
+                    jobs.put("key-2000", "as it is then")
+                    store.checkpoint()
+                    raise FileNotFoundError
+                yield entry
+
+        monkeypatch.setattr(Snapshot, "between", vanishing)
+        found = under(tmp_path, "key-")
+    assert vanished
+    assert [entry.key for entry in found] == [b"key-%04d" % number for number in range(3_000)]
+    assert found[2_000].value == b"as it is then"
+
+
+def test_files_that_stay_away_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, 1, "local")
+
+    def gone(*_: object) -> Iterator[Entry]:
+        raise FileNotFoundError("the snapshot")
+
+    monkeypatch.setattr(Snapshot, "between", gone)
+    with pytest.raises(FileNotFoundError):
+        under(tmp_path, "key-")
+
+
+def test_no_log_has_no_range() -> None:
+    assert not list(live_entries(CountingDisk(), Path("/nowhere"), [PLACE], ("str", b""), ("str", b"z"), 0))

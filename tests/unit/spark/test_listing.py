@@ -1,0 +1,249 @@
+"""The list of applications is read from the index, and says what a scan of all records says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kvwal
+from kvwal.entry import DataEntry
+from kvwal.spark import index, queries
+from kvwal.spark.eventlog import log_reader
+from kvwal.spark.eventlog.logs import find_logs, identify
+from kvwal.spark.events import application as events
+from kvwal.spark.events import sql
+from kvwal.spark.record_keys import app_prefix
+from kvwal.spark.record_reader import IndexedReader, RecordReader, reader_of
+from kvwal.store.read_only import ReadOnlyBusiness
+from kvwal.store.sync import ReadOnlyStore
+from tests.support.applications import SECOND, ran, store_events, stream_that_failed
+from tests.support.cli import kvwal as command
+
+DAY = 86_400 * SECOND
+FIRST = 1_790_000_000_000
+
+
+def write(root: Path, node: str = "local", *, first: int = 0, with_index: bool = True) -> None:
+    """Three applications a day apart: the second fails a job, the third is killed and its stream fails."""
+    with kvwal.open(root, node=node, archive=None, flush="os") as store:
+        for number in range(first, first + 3):
+            prefix, started = f"app-{number}", FIRST + number * DAY
+            told = ran(prefix, started, failed=(1,) if number == first + 1 else (), ends=number < first + 2)
+            if number == first + 2:
+                told += [*stream_that_failed("q/1"), events.Detached(started + DAY // 2, killed=True)]
+            store_events(store, prefix, told, with_index=with_index)
+
+
+def read(root: Path, ask: Callable[[RecordReader], Any]) -> Any:
+    with kvwal.open(root, read_only=True) as store:
+        assert isinstance(store, ReadOnlyStore)
+        return ask(reader_of(store.business("spark")))
+
+
+def scan(root: Path) -> dict[str, Any]:
+    """All records, in memory."""
+    with kvwal.open(root, read_only=True) as store:
+        return dict(store.map("spark").items())
+
+
+QUESTIONS: dict[str, Callable[[Any], Any]] = {
+    "applications": queries.applications,
+    "applications since": lambda records: queries.applications(records, FIRST + DAY),
+    "one application": lambda records: queries.one_application(records, "report"),
+    "failures": queries.failures,
+    "failures since": lambda records: queries.failures(records, FIRST + 2 * DAY),
+    "failures of one": lambda records: queries.failures(records, of=queries.one_application(records, "app-1")),
+    "runs": lambda records: queries.runs(records, "report"),
+    "runs of a part": lambda records: queries.runs(records, "step 1"),
+    "detail": lambda records: queries.detail(records, queries.one_application(records, "app-1")),
+}
+
+
+def plain(answer: Any) -> str:
+    """An answer whose applications may be summaries."""
+    return repr(answer).replace("Summary(", "Application(")
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_the_index_and_a_scan_give_the_same_answer(tmp_path: Path, question: str, nodes: int) -> None:
+    for number in range(nodes):
+        write(tmp_path, f"n{number}", first=3 * number)
+    ask = QUESTIONS[question]
+    answer = read(tmp_path, ask)
+    assert answer
+    assert plain(answer) == plain(ask(scan(tmp_path)))
+    assert read(tmp_path, lambda records: records.has_index)
+
+
+def test_a_failed_execution_and_its_job_are_one_failure_and_an_application_is_another(tmp_path: Path) -> None:
+    write(tmp_path)
+    failed = [(failure.what, failure.error.message) for failure in read(tmp_path, queries.failures)]
+    assert failed == [
+        ("sql 1", "step 1 has no input"),
+        ("stream counts", "it broke"),
+        ("application", "Its driver was killed."),
+    ]
+
+
+def test_the_list_reads_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path)
+    keys: list[bytes] = []
+    between = ReadOnlyBusiness.between
+
+    def noted(self: ReadOnlyBusiness, low: Any, high: Any) -> Iterator[DataEntry]:
+        for entry in between(self, low, high):
+            keys.append(entry.key)
+            yield entry
+
+    monkeypatch.setattr(ReadOnlyBusiness, "between", noted)
+    assert "app-2" in command("jobs", tmp_path).out
+    assert keys == [b"=app/=local", b"=app/app-0", b"=app/app-1", b"=app/app-2"]
+    assert "step 1" in command("jobs", tmp_path, "--failed", "--since", "2026-01-01").out
+    assert not [key for key in keys if not key.startswith(b"=")]
+
+
+def test_a_node_of_an_earlier_version_is_scanned_until_it_is_indexed(tmp_path: Path) -> None:
+    write(tmp_path, "new")
+    write(tmp_path, "old", first=3, with_index=False)
+    assert not read(tmp_path, lambda records: records.has_index)
+    before = {name: plain(read(tmp_path, ask)) for name, ask in QUESTIONS.items()}
+    assert "app-5" in before["applications"]
+    assert "A node has no index yet" in command("jobs", tmp_path).err
+    with kvwal.open(tmp_path, node="old", archive=None) as store:
+        for _ in range(2):
+            index.complete_index(store.map("spark"), "old")
+    assert read(tmp_path, lambda records: records.has_index)
+    assert {name: plain(read(tmp_path, ask)) for name, ask in QUESTIONS.items()} == before
+    assert not command("jobs", tmp_path).err
+
+
+def test_the_index_of_an_old_node_is_the_one_that_would_have_been_recorded(tmp_path: Path) -> None:
+    for name, with_index in (("old", False), ("new", True)):
+        write(tmp_path / name, with_index=with_index)
+    with kvwal.open(tmp_path / "old", archive=None) as store:
+        index.complete_index(store.map("spark"), "local")
+    assert scan(tmp_path / "old") == scan(tmp_path / "new")
+
+
+def test_an_application_that_ended_well_after_all_is_no_failure(tmp_path: Path) -> None:
+    told = [*ran("app", FIRST, ends=False), events.Detached(FIRST + 5, error="it broke", status="FAILED", exit_code=1)]
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        store_events(store, "app", told)
+        assert [failure.what for failure in read(tmp_path, queries.failures)] == ["application"]
+        store_events(store, "app", [events.Attached(), events.Detached(FIRST + 9, status="SUCCEEDED", exit_code=0)])
+    assert not read(tmp_path, queries.failures)
+    assert len([key for key in scan(tmp_path) if key.startswith(index.FAILURES)]) == 1
+
+
+def test_a_key_of_the_index_is_that_of_no_application() -> None:
+    for app in ("=app", "=failed/1", "app/=x", "="):
+        assert index.is_application_key(app_prefix(app))
+    assert index.application_of_failure("=failed/000000000000007/app-1/2/job-4") == "app-1/2"
+
+
+def test_a_mark_is_no_application(tmp_path: Path) -> None:
+    write(tmp_path)
+    ran = command("jobs", tmp_path, "=local")
+    assert (ran.code, "There is no application '=local' here." in ran.err) == (2, True)
+
+
+def test_a_part_of_a_failed_execution_is_shown_and_not_its_root(tmp_path: Path) -> None:
+    failed = [sql.SqlStart(0, time=1), sql.SqlStart(1, time=1, root_execution_id=0, description="the part")]
+    failed += [sql.SqlEnd(number, FIRST + number, "it broke") for number in (1, 0)]
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        store_events(store, "app", [*ran("app", FIRST, count=0, ends=False), *failed])
+    for records in (None, scan(tmp_path)):
+        shown = read(tmp_path, queries.failures) if records is None else queries.failures(records)
+        assert [(failure.what, failure.title) for failure in shown] == [("sql 1", "the part")]
+
+
+def test_the_last_applications_are_shown_and_the_number_of_the_others_is_said(tmp_path: Path) -> None:
+    write(tmp_path)
+    ran = command("jobs", tmp_path, "--limit", "2")
+    assert [line.split()[0] for line in ran.out.splitlines() if line.startswith("app")] == ["app-1", "app-2"]
+    assert "1 earlier applications are not shown: see --limit and --since." in ran.err
+    assert "job 1" not in ran.out
+    every = command("jobs", tmp_path, "--limit", "0")
+    assert "app-0" in every.out
+    assert not every.err
+    told = [json.loads(line) for line in command("jobs", tmp_path, "--json", "--limit", "1").out.splitlines()]
+    assert [one["kind"] for one in told] == ["app", "job", "job", "job"] * 3
+    assert {one["app"] for one in told if one["kind"] == "job"} == {"app-0", "app-1", "app-2"}
+
+
+def test_one_application_shows_its_last_jobs(tmp_path: Path) -> None:
+    write(tmp_path)
+    ran = command("jobs", tmp_path, "app-1", "--limit", "1")
+    assert "job 2" in ran.out
+    assert "job 1 " not in ran.out
+    assert "Earlier ones are not shown: 2 jobs, 2 SQL executions. See --limit." in ran.err
+    assert "sql 1 failed at" in ran.out
+    assert "0 jobs" not in command("jobs", tmp_path, "app-1").err
+
+
+def test_the_last_failures_are_shown(tmp_path: Path) -> None:
+    write(tmp_path)
+    ran = command("jobs", tmp_path, "--failed", "--limit", "1")
+    assert "Its driver was killed." in ran.out
+    assert "has no input" not in ran.out
+    assert "2 earlier failures are not shown" in ran.err
+
+
+def test_a_reader_of_the_index_reads_what_the_store_has_at_its_first_question(tmp_path: Path) -> None:
+    write(tmp_path)
+    with kvwal.open(tmp_path, read_only=True) as store:
+        assert isinstance(store, ReadOnlyStore)
+        records = IndexedReader(store.business("spark"))
+        assert len(queries.applications(records)) == 3
+        write(tmp_path, "other", first=3)
+        assert len(queries.applications(records)) == 3
+
+
+class Killed(Exception):
+    """The process is gone."""
+
+
+class Dying:
+    """A map whose user is killed at each transaction: first just before it, and when it is tried again, just after it."""
+
+    def __init__(self, records: Any) -> None:
+        self._records = records
+        self._tried = False
+        self.kills = 0
+        self.get = records.get
+
+    def put_many(self, entries: dict[str, Any]) -> None:
+        self.kills += 1
+        self._tried = not self._tried
+        if not self._tried:
+            self._records.put_many(entries)
+        raise Killed
+
+
+def test_killed_at_every_transaction_the_index_is_that_of_the_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (log,) = find_logs([Path(__file__).resolve().parent.parent.parent / "golden" / "event-log"])
+    identity = identify(log)
+    assert identity is not None
+    monkeypatch.setattr(log_reader, "MAX_PENDING", 5_000)
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        records = store.map("spark")
+        dying = Dying(records)
+        complete = False
+        while not complete:
+            reader = log_reader.LogReader(dying, log, identity)  # type: ignore[arg-type]
+            with suppress(Killed):
+                reader.advance()
+            reader.close()
+            complete = records.get(f"{identity.app}/log", {}).get("complete", False)
+            own = {key: value for key, value in records.items() if index.is_application_key(key)}
+            assert dict(records.items()) == own | index.index_entries(own)
+        assert dying.kills > 10
+        assert len([key for key in records if not index.is_application_key(key)]) == 3
