@@ -193,6 +193,13 @@ def start_cluster(folder: Path) -> str:
     return str(masters[0])
 
 
+def _wait_for_executors(spark: SparkSession) -> None:
+    """Return when the driver and two executors are there, and Spark's listeners know them."""
+    while spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() < 3:
+        pass
+    drain(spark)
+
+
 def main(name: str, folder: Path) -> None:
     """Run one application, recorded live, with its event log and its REST API."""
     work, settings = APPLICATIONS[name]
@@ -202,6 +209,8 @@ def main(name: str, folder: Path) -> None:
         settings = {**settings, "spark.master": start_cluster(folder)}
     spark = session(name, **SETTINGS, **settings, **{"spark.eventLog.dir": logs.as_uri()})
     context = spark.sparkContext
+    if name == "cluster":
+        _wait_for_executors(spark)
     with JobRecorder(spark, folder / "root", strict=True):
         work(spark, folder)
         drain(spark)
