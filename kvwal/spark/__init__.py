@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from kvwal.spark.tables.arrow import table as table
 
 _MODULES = {
-    "JobRecorder": "recorder",
-    "record": "recorder",
+    "JobRecorder": "recording.recorder",
+    "record": "recording.recorder",
     "record_event_logs": "eventlog.log_reader",
     "table": "tables.arrow",
 }

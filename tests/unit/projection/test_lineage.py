@@ -13,7 +13,7 @@ from kvwal.spark.events.parser import parse_line
 from kvwal.spark.events.sql import PlanMetric, PlanNode, SqlEnd, SqlStart
 from kvwal.spark.projection.projection import Projection
 
-LOG = Path(__file__).resolve().parents[3] / "golden" / "lineage" / "local-1.zstd"
+LOG = Path(__file__).resolve().parents[2] / "golden" / "lineage" / "local-1.zstd"
 SALES = ("parquet", "file:/data/warehouse/sales", "spark_catalog.default.sales", 100)
 NUMBERS = ("parquet", "file:/data/numbers", "", 100)
 Places = list[tuple[str, str, str, int]]
