@@ -17,7 +17,7 @@ TWO := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 # Spark needs a Java, the machine's own where it is new enough, else the one that PyPI carries; and its workers need our Python.
 WITH_JAVA = export PYSPARK_PYTHON="$$PWD/$(BIN)/python" && home="$$($(BIN)/python deploy/java_home.py)" && if [ -n "$$home" ]; then export JAVA_HOME="$$home"; fi &&
 
-.PHONY: help setup run test test-long soak sweep mutants compat check format docs bench wheel constraints clean
+.PHONY: help setup run run-cluster test test-long soak sweep mutants compat check format docs bench wheel constraints clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ setup: $(STAMP) $(GLUE) ## everything the other targets need
 
 run: $(STAMP) ## a real Spark job recorded, killed, recovered and restored, under data/
 	@$(WITH_JAVA) $(BIN)/python examples/run.py
+
+run-cluster: $(STAMP) $(GLUE) ## a real Spark job recorded into three nodes, which are all killed, under data/cluster
+	@$(WITH_JAVA) $(BIN)/python examples/run_cluster.py
 
 test: $(STAMP) $(GLUE) ## tests of every kind, of the long ones a sample; ARGS='-k name' chooses among all
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(TWO) $(SEEDS) $(or $(ARGS),--part=sample)

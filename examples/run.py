@@ -6,7 +6,6 @@ All files lie under data/ (or the folder given). Each run deletes those of the r
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -15,17 +14,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.rule import Rule
+from terminal import console, shell, step
 
 import kvwal
 
 HERE = Path(__file__).resolve().parent
-KVWAL = (sys.executable, "-c", "from kvwal.cli.main import main; main()")
 JOBS_BEFORE_KILL = 40
 TIMEOUT_SECONDS = 120
-
-console = Console(highlight=False, soft_wrap=True)
 
 
 def main() -> int:
@@ -47,20 +42,6 @@ def main() -> int:
         else "\n[bold red]The restored records differ.[/]"
     )
     return 0 if same else 1
-
-
-def step(number: int, title: str, text: str) -> None:
-    """Print the heading of a step, and a sentence on it."""
-    console.print()
-    console.print(Rule(f"[bold]{number}  {title}", align="left"))
-    console.print(text + "\n")
-
-
-def shell(*arguments: str | Path) -> None:
-    """Print a command of kvwal as typed in a shell, and run it."""
-    console.print(f"[dim]$ kvwal {shlex.join(map(str, arguments))}[/]")
-    columns = {"COLUMNS": str(console.width)} if console.is_terminal else {}
-    subprocess.run([*KVWAL, *map(str, arguments)], check=True, env={**os.environ, **columns})
 
 
 def application(root: Path, archive: Path, work: Path, *more: str) -> subprocess.Popen[bytes]:

