@@ -81,7 +81,7 @@ def write_logs(folder: Path, alongside: Callable[[Path, Path], None]) -> Written
     rolls.mkdir()
     spark = session("second", **settings, **{
         "spark.eventLog.dir": rolls.as_uri(), "spark.eventLog.rolling.enabled": "true",
-        "spark.eventLog.rolling.maxFileSize": "10m", "spark.kvwal.root": str(folder / "by-configuration"),
+        "spark.eventLog.rolling.maxFileSize": "10m", "spark.kvwal.store": str(folder / "by-configuration"),
     })  # fmt: skip
     rolling_app = spark.sparkContext.applicationId
     with JobRecorder(spark, root):

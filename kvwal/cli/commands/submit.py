@@ -51,7 +51,7 @@ def submit(
     check_arguments(arguments)
     settings = {
         "spark.pyspark.driver.python": str(beside_python(WRAPPER)),
-        "spark.kvwal.root": target_of(location),
+        "spark.kvwal.store": target_of(location),
         "spark.kvwal.namespace": namespace,
         "spark.kvwal.cluster": cluster,
         "spark.kvwal.archive": archive,

@@ -212,11 +212,11 @@ _RECORDERS: dict[str, JobRecorder] = {}
 
 
 def record(spark: SparkSession | SparkContext) -> JobRecorder:
-    """Record the application from now to its end, into the store whose location its setting `spark.kvwal.root` is.
+    """Record the application from now to its end, into the store whose location its setting `spark.kvwal.store` is.
 
-    The settings `spark.kvwal.namespace`, `.cluster`, `.spool` and `.archive` (`none`: without an archive) are used if they are
-    set. The recording ends when Python ends. A second call while it records returns the same recorder. `ConfigError` without a
-    location, or for an unknown `spark.kvwal` setting.
+    `spark.kvwal.root` is an earlier name of that setting. The settings `spark.kvwal.namespace`, `.cluster`, `.spool` and
+    `.archive` (`none`: without an archive) are used if they are set. The recording ends when Python ends. A second call while it
+    records returns the same recorder. `ConfigError` without a location, or for an unknown `spark.kvwal` setting.
     """
     context = context_of(spark)
     if context is None:
@@ -229,19 +229,30 @@ def record(spark: SparkSession | SparkContext) -> JobRecorder:
         for name, value in context.getConf().getAll()
         if name.startswith("spark.kvwal.")
     }
-    unknown = settings.keys() - {"root", "namespace", "cluster", "archive", "spool"}
-    if unknown or "root" not in settings:
-        raise ConfigError(
-            f"spark.kvwal.{min(unknown)} is not a setting of kvwal."
-            if unknown
-            else "spark.kvwal.root is not set, so there is no store to record into.",
-            hint="Set it to a folder or to kvwal://host:port; .namespace, .cluster, .archive and .spool are optional.",
-        )
+    location = _location(settings)
     if settings.get("archive") == "none":  # as on the command line
         settings["archive"] = None
-    recorder = JobRecorder(spark, settings.pop("root"), **settings).start()
+    recorder = JobRecorder(spark, location, **settings).start()
     _RECORDERS[context.applicationId] = recorder
     return recorder
+
+
+def _location(settings: dict[str, Any]) -> str:
+    """Take the location out of the settings of kvwal. `ConfigError` unless there is one, and no unknown setting."""
+    named = settings.keys() & {"store", "root"}
+    if unknown := settings.keys() - {*named, "namespace", "cluster", "archive", "spool"}:
+        problem = f"spark.kvwal.{min(unknown)} is not a setting of kvwal."
+    elif not named:
+        problem = "spark.kvwal.store is not set, so there is no store to record into."
+    elif len(named) > 1:
+        problem = "spark.kvwal.store and spark.kvwal.root, its earlier name, are both set."
+    else:
+        location: str = settings.pop(named.pop())
+        return location
+    raise ConfigError(
+        problem,
+        hint="Set spark.kvwal.store to a folder or to kvwal://host:port; .namespace, .cluster, .archive and .spool are optional.",
+    )
 
 
 def _detached(ending: Ending, dropped: int) -> dict[str, Any]:

@@ -238,6 +238,10 @@ def test_what_cannot_be_recorded_is_named(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"spark\.kvwal\.rot"):
         record(spark)
     conf._jconf.remove("spark.kvwal.rot")
+    conf.set("spark.kvwal.root", "another")
+    with pytest.raises(ConfigError, match="both set"):
+        record(spark)
+    conf._jconf.remove("spark.kvwal.root")
 
 
 def test_the_table_shows_applications_and_json_their_jobs(written: Written) -> None:
