@@ -52,7 +52,7 @@ def _latest(logs: Sequence[Iterator[Entry]]) -> Iterator[Entry]:
 
 def _entries_of(disk: Disk, root: Path, place: Place, low: Identity, high: Identity) -> Iterator[Entry]:
     """The latest entries of a range in one log, sorted, deletes included. Reads on in new files if the old ones are gone."""
-    looks, part = 0, _common_part(low, high)
+    looks, part = 0, common_part(low, high)
     while looks < LOOKS:
         snapshot, newer = open_range(disk, root, place, low, high, part)
         try:
@@ -66,7 +66,7 @@ def _entries_of(disk: Disk, root: Path, place: Place, low: Identity, high: Ident
                 raise
 
 
-def _common_part(low: Identity, high: Identity) -> bytes | None:
+def common_part(low: Identity, high: Identity) -> bytes | None:
     """The bytes with which every key from `low` to before `high` begins, None if there are none."""
     if low[0] != high[0]:
         return None

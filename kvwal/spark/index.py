@@ -26,6 +26,8 @@ FAILURES = "=failed/"
 """Where the keys of failures begin."""
 AFTER_FAILURES = "=failed0"
 """The first key behind those of the failures."""
+CLUSTER = "cluster"
+"""Stands for the node in the mark of a cluster: a map of a cluster has one index."""
 _MARK = "=app/="
 _VERSION = 1
 _MOST_PENDING = 200

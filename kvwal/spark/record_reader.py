@@ -1,21 +1,24 @@
 """Readers of recorded applications: records by key and by range of keys, as `queries` asks for them.
 
-`IndexedReader` reads ranges from the files of a store, with the index. `MappingReader` has all records in memory, and needs none.
+`IndexedReader` reads ranges from the files of a store or from a cluster, with the index. `MappingReader` has all records in
+memory, and needs no index.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from kvwal.entry import DataEntry
+from kvwal.history.range_reader import common_part
+from kvwal.history.tail_reader import Identity
 from kvwal.spark import index
 from kvwal.spark.records import Application, Record, from_value
-from kvwal.store.read_only import ReadOnlyBusiness
 
 T = TypeVar("T")
 _LAST = "\U0010ffff"
@@ -118,16 +121,47 @@ class MappingReader:
         return None if data is None else StoredRecord(prefix, data).of(Application)
 
 
-class IndexedReader:
-    """Records of the files of a store, with the index. Nothing is read until it is asked for."""
+class RecordSource(Protocol):
+    """The business of the records, by ranges of keys."""
 
-    def __init__(self, business: ReadOnlyBusiness) -> None:
+    @property
+    def nodes(self) -> Sequence[str]:
+        """The nodes that have a mark each; none for a cluster, which has one mark."""
+        ...
+
+    def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
+        """The entries with identities from `low` to before `high`, sorted."""
+        ...
+
+
+class ClusterRecords:
+    """The records in a cluster. A range of keys is asked for by the text with which all of its keys begin."""
+
+    nodes: Sequence[str] = ()
+
+    def __init__(self, scan: Callable[[str], Iterable[DataEntry]]) -> None:
+        """`scan` gives the entries whose keys begin with a text."""
+        self._scan = scan
+
+    def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
+        """See `RecordSource.between`. The range is in memory."""
+        common = (common_part(low, high) or b"").decode(errors="ignore")
+        entries = [entry for entry in self._scan(common) if low <= (entry.key_class, entry.key) < high]
+        return iter(sorted(entries, key=attrgetter("key")))
+
+
+class IndexedReader:
+    """Records with the index. Nothing is read until it is asked for."""
+
+    def __init__(self, business: RecordSource) -> None:
         self._business = business
 
     @cached_property
     def has_index(self) -> bool:
-        """Whether every node has its mark. A node that an earlier version wrote has none."""
-        return all(index.mark_key(node) in self._summaries for node in self._business.nodes)
+        """Whether every node, or the cluster, has its mark. What an earlier version wrote has none."""
+        if nodes := self._business.nodes:
+            return all(index.mark_key(node) in self._summaries for node in nodes)
+        return any(map(index.is_mark, self._summaries))
 
     def between(self, low: str, high: str) -> Iterator[StoredRecord]:
         """See `RecordReader.between`."""
@@ -153,12 +187,12 @@ class IndexedReader:
 
 
 def reader_of_entries(entries: Iterable[DataEntry]) -> RecordReader:
-    """A reader of all records of a cluster or an archive, which are in memory."""
+    """A reader of all records of an archive, which are in memory."""
     return MappingReader({entry.key.decode(): entry.value for entry in entries if entry.key_class == "str"})
 
 
-def reader_of(business: ReadOnlyBusiness) -> RecordReader:
-    """A reader of a store's records: from the index, or of all records if a node of the store has no index."""
+def reader_of(business: RecordSource) -> RecordReader:
+    """A reader of a store's records: from the index, or of all records if a node of the store, or the cluster, has no index."""
     records = IndexedReader(business)
     if records.has_index:
         return records

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from statistics import median
 from typing import Annotated, Any, TypeVar
 
@@ -29,13 +30,16 @@ from kvwal.cli.options import Json
 from kvwal.cli.tables import Sheet, columns, print_sheets
 from kvwal.cli.text import parse_duration, parse_time, visible
 from kvwal.errors import ConfigError
+from kvwal.location.archived import ArchiveReader
+from kvwal.location.cluster import ClusterReader
 from kvwal.location.folder import FolderReader
+from kvwal.location.readers import Reader
 from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.units import size
 from kvwal.spark import queries
 from kvwal.spark.eventlog.log_reader import BUSINESS
 from kvwal.spark.queries import RecordedApplication
-from kvwal.spark.record_reader import RecordReader, reader_of, reader_of_entries, under
+from kvwal.spark.record_reader import ClusterRecords, RecordReader, reader_of, reader_of_entries, under
 
 T = TypeVar("T")
 _PLURALS = {"job": "jobs", "stage": "stages", "sql": "SQL executions", "batch": "batches", "failure": "failures"}
@@ -66,16 +70,9 @@ def jobs(
                 f"No Spark application was recorded under {selection.location}.",
                 hint="See `kvwal record --help` and kvwal.spark.JobRecorder.",
             )
-        is_folder = isinstance(store, FolderReader)
-        records = (
-            reader_of(store.business(BUSINESS))
-            if isinstance(store, FolderReader)
-            else reader_of_entries(store.scan(BUSINESS))
-        )
-        if is_folder and not records.has_index:
-            show.note(
-                "A node has no index yet, so all records are read. `kvwal record` and `kvwal prune` write the index."
-            )
+        records = records_of(store)
+        if not isinstance(store, ArchiveReader) and not records.has_index:
+            show.note("There is no whole index yet, so all records are read. `kvwal record` writes the index.")
         if runs is not None:
             show_runs(records, runs, json)
         elif failed:
@@ -84,6 +81,15 @@ def jobs(
             show_application(records, queries.one_application(records, app), most, json)
         else:
             show_all(records, after, most, json)
+
+
+def records_of(store: Reader) -> RecordReader:
+    """The reader of the records of an open location."""
+    if isinstance(store, FolderReader):
+        return reader_of(store.business(BUSINESS))
+    if isinstance(store, ClusterReader):
+        return reader_of(ClusterRecords(partial(store.scan, BUSINESS)))
+    return reader_of_entries(store.scan(BUSINESS))
 
 
 def parse_since(text: str | None) -> int:

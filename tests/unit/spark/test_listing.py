@@ -8,17 +8,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import kvwal
 from kvwal.entry import DataEntry
 from kvwal.spark import index, queries
+from kvwal.spark import records as rec
 from kvwal.spark.eventlog import log_reader
 from kvwal.spark.eventlog.logs import find_logs, identify
 from kvwal.spark.events import application as events
 from kvwal.spark.events import sql
-from kvwal.spark.record_keys import app_prefix
-from kvwal.spark.record_reader import IndexedReader, RecordReader, reader_of
+from kvwal.spark.record_keys import app_prefix, job_key
+from kvwal.spark.record_reader import ClusterRecords, IndexedReader, RecordReader, reader_of
 from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.store.sync import ReadOnlyStore
 from tests.support.applications import SECOND, ran, store_events, stream_that_failed
@@ -114,7 +116,7 @@ def test_a_node_of_an_earlier_version_is_scanned_until_it_is_indexed(tmp_path: P
     assert not read(tmp_path, lambda records: records.has_index)
     before = {name: plain(read(tmp_path, ask)) for name, ask in QUESTIONS.items()}
     assert "app-5" in before["applications"]
-    assert "A node has no index yet" in command("jobs", tmp_path).err
+    assert "no whole index yet" in command("jobs", tmp_path).err
     with kvwal.open(tmp_path, node="old", archive=None) as store:
         for _ in range(2):
             index.complete_index(store.map("spark"), "old")
@@ -247,3 +249,27 @@ def test_killed_at_every_transaction_the_index_is_that_of_the_records(
             assert dict(records.items()) == own | index.index_entries(own)
         assert dying.kills > 10
         assert len([key for key in records if not index.is_application_key(key)]) == 3
+
+
+def test_a_cluster_is_asked_for_the_index_and_for_one_application() -> None:
+    entries: dict[str, Any] = {"=app/=cluster": index.mark_value()}
+    for number in range(3):
+        app = rec.to_value(rec.Application(id=f"app-{number}", name="n", started=number + 1, last_event=number + 1))
+        job = rec.to_value(rec.Job(id=1, name="count", status="SUCCEEDED"))
+        recorded = {f"app-{number}/app": app, job_key(f"app-{number}", 1): job}
+        entries |= recorded | index.index_entries(recorded)
+    asked: list[str] = []
+
+    def scan(prefix: str) -> list[DataEntry]:
+        asked.append(prefix)
+        found = [key for key in sorted(entries, reverse=True) if key.startswith(prefix)]
+        return [DataEntry(key.encode(), "str", msgspec.json.encode(entries[key]), "json", False, 1, 0) for key in found]
+
+    records = reader_of(ClusterRecords(scan))
+    assert [each.prefix for each in queries.applications(records)] == ["app-0", "app-1", "app-2"]
+    (one,) = queries.of_kind(records, "app-1", "job", rec.Job)
+    assert (one.name, asked) == ("count", ["=app", "app-1/job"])
+    del entries["=app/=cluster"]
+    asked.clear()
+    assert len(queries.applications(reader_of(ClusterRecords(scan)))) == 3
+    assert asked == ["=app", ""], "without a mark all records are read"
