@@ -135,7 +135,10 @@ def test_every_location_gives_the_same_answer(written: Written, command: tuple[s
     expected = ask(written, "folder", command)
     assert (expected.code == 0) == bool(expected.out), expected.err
     for kind in LOCATIONS:
-        assert ask(written, kind, command) == expected, kind
+        answer = ask(written, kind, command)
+        assert (answer.code, answer.out) == (expected.code, expected.out), kind
+        # A node's folder has the cluster's mark of an index and none of its own, and says that all records are read.
+        assert answer.err == expected.err or command[0] == "jobs", kind
 
 
 @pytest.mark.parametrize("key", keys(), ids=ascii)
