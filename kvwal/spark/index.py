@@ -111,7 +111,7 @@ def complete_index(records: RecordMap, node: str) -> None:
     app: dict[str, Any] = {}
     pending: dict[str, Any] = {}
     for key, value in records.items():
-        if not is_application_key(key) or not isinstance(value, dict):
+        if not is_application_key(key) or not isinstance(value, dict) or "kind" not in value:
             continue
         if key.endswith("/app"):
             app = {key: value}

@@ -10,15 +10,17 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from archive.layout import Place
 from kvwal.codecs import registry
-from kvwal.errors import KvwalError, StoreLocked
+from kvwal.errors import StoreLocked
 from kvwal.history.moving import live_entry
 from kvwal.history.tail_reader import Uncounted, find_entry, read_log
 from kvwal.log.files.names import find_places
+from kvwal.ports.boundary import contain, logged
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK, Disk
 from kvwal.spark.eventlog.log_reader import BUSINESS
@@ -35,6 +37,9 @@ MANY_NODES = 32
 _AGAIN = re.compile(r"\.[0-9]+$")
 _COPIED = 500
 """Records that are copied in one transaction."""
+
+
+_not_indexed = logged("the index of a node could not be written")
 
 
 class RecorderRoot(NamedTuple):
@@ -126,20 +131,21 @@ def merge_finished(
     target = Place(where.namespace, where.cluster, BUSINESS, shared)
     if not finished and not has_leftovers(OS_DISK, where.root, target):
         return None
+    # Without an index all records are read for a list: that is slower, and no reason not to merge.
     for node in finished:
-        _complete_index(where, node)
+        contain(partial(_complete_index, where, node), _not_indexed)
     merged = merge_nodes(MergePorts(OS_DISK, SYSTEM), where.root, target, finished, progress)
-    _complete_index(where, shared)
+    contain(partial(_complete_index, where, shared), _not_indexed)
     return merged
 
 
 def _complete_index(where: RecorderRoot, node: str) -> None:
-    """Write the index of a node's records if it is not whole. The merge tells of a node that cannot be opened."""
+    """Write the index of a node's records if it is not whole. Errors are those of `kvwal.open`."""
     place = Place(where.namespace, where.cluster, BUSINESS, node)
     if find_entry(OS_DISK, where.root, place, _identity(mark_key(node))) is not None:
         return
     names: dict[str, Any] = {"namespace": where.namespace, "cluster": where.cluster}
-    with suppress(KvwalError), open_store(where.root, **names, node=node, archive=None) as store:
+    with open_store(where.root, **names, node=node, archive=None) as store:
         complete_index(store.map(BUSINESS), node)
 
 
