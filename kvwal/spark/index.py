@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from kvwal.spark.records import Application, Error
+from kvwal.spark.records import Application, Error, from_value, to_value
 
 APPLICATIONS = "=app/"
 """Where the keys of summaries and marks begin."""
@@ -110,8 +110,9 @@ def complete_index(records: RecordMap, node: str) -> None:
         return
     app: dict[str, Any] = {}
     pending: dict[str, Any] = {}
-    for key, value in records.items():
-        if not is_application_key(key) or not isinstance(value, dict) or "kind" not in value:
+    for key, stored in records.items():
+        value = _whole(stored) if is_application_key(key) else None
+        if value is None:
             continue
         if key.endswith("/app"):
             app = {key: value}
@@ -121,6 +122,14 @@ def complete_index(records: RecordMap, node: str) -> None:
             records.put_many(pending)
             pending = {}
     records.put_many({**pending, mark_key(node): mark_value()})
+
+
+def _whole(stored: object) -> dict[str, Any] | None:
+    """A stored record with all the fields that it has in this version; None for a value that is no record."""
+    try:
+        return to_value(from_value(stored))
+    except msgspec.ValidationError:
+        return None
 
 
 def failures_since(moment: int) -> str:
