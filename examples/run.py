@@ -133,7 +133,7 @@ def bring_to_archive(root: Path, archive: Path) -> None:
     step(
         3,
         "The archive",
-        "Each driver was a node with a log of its own. The archive holds all logs as sorted, compressed Parquet files.",
+        "A driver is a node with a log of its own, until it has ended. The archive holds all logs as sorted, compressed Parquet.",
     )
     for node in sorted(path.name for path in (root / "default" / "local" / "spark").iterdir()):
         with kvwal.open(root, node=node, archive=archive) as store:
