@@ -7,7 +7,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from archive.layout import Place
-from kvwal.entry import Entry
+from kvwal.entry import Entry, is_live
 from kvwal.history.tail_reader import read_log
 from kvwal.ports.disk import Disk
 
@@ -54,7 +54,7 @@ def wanted_entries(disk: Disk, root: Path, places: Iterable[Place], wanted: Want
         for place in sorted(places, key=attrgetter("node"))
     ]
     latest = nodes[0] if len(nodes) == 1 else _newest(nodes)
-    live = [entry for entry in latest if not entry.deleted and not 0 < entry.expires <= now_ms]
+    live = [entry for entry in latest if is_live(entry, now_ms)]
     live.sort(key=attrgetter("key"))
     return live
 

@@ -13,7 +13,7 @@ from archive.registry import registered
 from kvwal.cluster.archive_load import map_entries, marks_of
 from kvwal.codecs import registry
 from kvwal.config import Settings
-from kvwal.entry import DataEntry, Entry, timestamps_within
+from kvwal.entry import DataEntry, Entry, is_live, timestamps_within
 from kvwal.errors import ConfigError
 from kvwal.history.timeline import each_once, entries_of
 from kvwal.location.readers import Wanted
@@ -55,7 +55,7 @@ class ArchiveReader:
         data, key_class = registry.encode_key(key)
         newest = view.history(self._objects, *where, key_class=key_class, key=data, nodes=nodes).slice(0, 1)
         entry = next(iter(entries_of(newest)), None)
-        if entry is None or entry.deleted or 0 < entry.expires <= SYSTEM.wall_ms():
+        if entry is None or not is_live(entry, SYSTEM.wall_ms()):
             return None
         node = newest.column("node")[0].as_py()
         is_void = marks_of(self._objects, where).ended(node, entry.timestamp, self._skew)
@@ -68,10 +68,10 @@ class ArchiveReader:
     def entries(self, business: str, prefix: str | None = None) -> Iterator[DataEntry]:
         """See `Reader.entries`. All objects are read, in bounded memory."""
         begins = None if prefix is None else prefix.encode()
-        now = SYSTEM.wall_ms()
+        now_ms = SYSTEM.wall_ms()
         for entry in self._entries(business):
             wanted = begins is None or (entry.key_class == "str" and entry.key.startswith(begins))
-            if wanted and not 0 < entry.expires <= now:
+            if wanted and is_live(entry, now_ms):
                 yield entry.public()
 
     def select(self, business: str, wanted: Wanted) -> Iterator[DataEntry]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from archive.layout import Place
 from archive.objects import Objects
-from kvwal.entry import DataEntry, Entry
+from kvwal.entry import DataEntry, Entry, is_live
 from kvwal.history.merged import merged_in_order
 from kvwal.history.moving import read_settled
 from kvwal.history.wanted import Wanted, wanted_entries
@@ -70,7 +70,7 @@ class FileSource:
         """See `Source.entries`. They are read with bounded memory and temporary files."""
         with scratch_folder() as scratch:
             for entry in merged_in_order(self._disk, self._root, partial(self._of, business), scratch):
-                if not entry.deleted and not 0 < entry.expires <= self._now_ms:
+                if is_live(entry, self._now_ms):
                     yield entry
 
     def wanted_entries(self, business: str, wanted: Wanted) -> Entries:

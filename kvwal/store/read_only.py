@@ -10,7 +10,7 @@ from archive.layout import Place
 from archive.objects import Objects, open_objects
 from kvwal.codecs import registry
 from kvwal.config import Settings
-from kvwal.entry import DataEntry
+from kvwal.entry import DataEntry, is_live
 from kvwal.errors import ConfigError
 from kvwal.history.merged import merged_in_order
 from kvwal.history.moving import read_settled
@@ -58,7 +58,7 @@ class ReadOnlyBusiness:
         options, now_ms = self._options, self.now_ms()
         with scratch_folder() as scratch:
             for entry in merged_in_order(options.disk, options.root, self._find, scratch):
-                if not entry.deleted and not 0 < entry.expires <= now_ms:
+                if is_live(entry, now_ms):
                     yield entry.public()
 
     def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
