@@ -17,7 +17,7 @@ from archive.objects import Objects, open_objects
 from archive.reader import live_objects
 from archive.verify import verify
 from kvwal.cli import show
-from kvwal.cli.commands.checkpoint import answer_for_nodes, run_on_nodes
+from kvwal.cli.nodes import answer_for_nodes, run_on_nodes
 from kvwal.cli.options import (
     ALL,
     AcceptClock,
