@@ -18,8 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kvwal.errors import ConfigError, KvwalError
-from kvwal.ports.boundary import at_exit, contain, contain_each, logged, start_thread
+from kvwal.errors import ConfigError
+from kvwal.ports.boundary import at_exit, contain, contain_each, logged, start_thread, trace_of_bug
 from kvwal.spark.eventlog.log_reader import LogReader
 from kvwal.spark.index import mark_of
 from kvwal.spark.record_keys import app_prefix
@@ -131,8 +131,7 @@ class JobRecorder:
 
     def _refuse(self, error: BaseException) -> None:
         self._refusal = error
-        trace = None if isinstance(error, KvwalError | OSError) else error
-        _log.error("The application is not recorded: %s", error, exc_info=trace)
+        log_not_recorded(error)
 
     def _close_at_exit(self) -> None:
         self._close(EXIT_WATCH.ending())
@@ -174,8 +173,7 @@ class _Recording:
     def stopped(self, error: BaseException) -> None:
         """Keep the first error as the failure: it is why events stay in the spool."""
         self.failure = self.failure or error
-        trace = None if isinstance(error, KvwalError | OSError) else error
-        _log.warning("Recording stops: %s", error, exc_info=trace)
+        _log.warning("Recording stops: %s", error, exc_info=trace_of_bug(error))
 
     def close(self, thread: threading.Thread, ending: Ending) -> None:
         """End the log, the thread and the store, then clear the spool."""
@@ -205,6 +203,11 @@ class _Recording:
                 "Recording stopped: %s Events since then are in %s; `kvwal record %s` reads them.",
                 self.failure or self._reader.problem, self._log.path, self._target.location,
             )  # fmt: skip
+
+
+def log_not_recorded(error: BaseException) -> None:
+    """Log the error that keeps the application from being recorded."""
+    _log.error("The application is not recorded: %s", error, exc_info=trace_of_bug(error))
 
 
 _RECORDERS: dict[str, JobRecorder] = {}
