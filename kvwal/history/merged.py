@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from archive.layout import Place
-from kvwal.entry import Decode, Entry, make_entry
+from kvwal.entry import Decode, Entry, is_live, make_entry
 from kvwal.history.moving import read_settled
 from kvwal.history.tail_reader import Identity, LatestOfEach, read_log
 from kvwal.log.files.chain import check_belongs
@@ -22,7 +22,7 @@ from kvwal.log.files.names import log_folder
 from kvwal.log.files.parts import merge_all, merge_sorted, open_snapshot
 from kvwal.log.files.runs import Runs
 from kvwal.log.reader import SnapshotReader, entry_decoder, log_files
-from kvwal.ports.disk import Disk, drop_pages
+from kvwal.ports.disk import Disk, drop_pages, scratch_folder
 
 READ_BYTES = 8 << 20
 """About how many bytes of a part of a snapshot are in memory at a time."""
@@ -43,6 +43,14 @@ def merged_in_order(disk: Disk, root: Path, find: Callable[[], Sequence[Place]],
         for _, versions in groupby(heapq.merge(*sources, key=_order), key=_identity):
             *_, last = versions
             yield make_entry(*last[:-1])
+
+
+def live_in_order(disk: Disk, root: Path, find: Callable[[], Sequence[Place]], now_ms: int) -> Iterator[Entry]:
+    """The entries of `merged_in_order` that are live at `now_ms`. Their temporary files go when the iterator ends."""
+    with scratch_folder() as scratch:
+        for entry in merged_in_order(disk, root, find, scratch):
+            if is_live(entry, now_ms):
+                yield entry
 
 
 def _open(disk: Disk, root: Path, places: Sequence[Place], scratch: Path, opened: ExitStack) -> list[Iterator[_Row]]:

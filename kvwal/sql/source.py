@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from archive.layout import Place
 from archive.objects import Objects
-from kvwal.entry import DataEntry, Entry, is_live
-from kvwal.history.merged import merged_in_order
+from kvwal.entry import DataEntry, Entry
+from kvwal.history.merged import live_in_order
 from kvwal.history.moving import read_settled
 from kvwal.history.wanted import Wanted, wanted_entries
-from kvwal.ports.disk import Disk, scratch_folder
+from kvwal.ports.disk import Disk
 from kvwal.sql.changes import all_changes
 from kvwal.structures.reads import MapReads
 
@@ -68,10 +68,7 @@ class FileSource:
 
     def entries(self, business: str) -> Entries:
         """See `Source.entries`. They are read with bounded memory and temporary files."""
-        with scratch_folder() as scratch:
-            for entry in merged_in_order(self._disk, self._root, partial(self._of, business), scratch):
-                if is_live(entry, self._now_ms):
-                    yield entry
+        return live_in_order(self._disk, self._root, partial(self._of, business), self._now_ms)
 
     def wanted_entries(self, business: str, wanted: Wanted) -> Entries:
         """See `Source.wanted_entries`."""
