@@ -27,7 +27,7 @@ FAILURES = "=failed/"
 AFTER_FAILURES = "=failed0"
 """The first key behind those of the failures."""
 CLUSTER = "cluster"
-"""Stands for the node in the mark of a cluster: a map of a cluster has one index."""
+"""Stands for the node in the mark of a cluster: a map of a cluster has one index, of all its nodes."""
 _MARK = "=app/="
 _VERSION = 1
 _MOST_PENDING = 200
@@ -84,6 +84,11 @@ def summary_key(prefix: str) -> str:
 def mark_key(node: str) -> str:
     """The key of the mark of a node."""
     return f"{_MARK}{node}"
+
+
+def node_of_mark(store: object) -> str:
+    """The node that the mark of an open store names: the node of a folder, `CLUSTER` for a cluster."""
+    return getattr(store, "node", None) or CLUSTER
 
 
 def mark_value() -> dict[str, Any]:

@@ -156,7 +156,7 @@ class _Recording:
         self._spool.read_rest(target.records)
         self._spool.make()
         position = f"{app_prefix(identity.app, identity.attempt)}/{POSITION}"
-        target.records.put_many({position: to_value(Position())} | mark_of(target.records, target.spool.node))
+        target.records.put_many({position: to_value(Position())} | mark_of(target.records, target.node))
         self._listener = driver.attach(self._spool.folder)
         self._log = self._listener.log
         self._reader = LogReader(target.records, self._log, identity, position=POSITION)

@@ -15,6 +15,7 @@ from kvwal.location.parse import ArchiveLocation, ClusterLocation, parse_locatio
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.eventlog.log_reader import BUSINESS, RecordMap
 from kvwal.spark.eventlog.logs import ApplicationIdentity
+from kvwal.spark.index import node_of_mark
 from kvwal.spark.recording.nodes import RecorderRoot, application_node, merge_many, open_recording
 from kvwal.spark.recording.spool import Spool
 from kvwal.store.sync import Store
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Target(NamedTuple):
-    """An open store for the records of one application. `location` names it in messages.
+    """An open store for the records of one application. `location` names it in messages. `node` is that of the index's mark.
 
     `close` closes the store, if it was opened for this recording. `unlock` comes after the last use of the spool. `tidy` comes
     last: in a folder it moves the records of finished applications to the node that they share.
@@ -32,6 +33,7 @@ class Target(NamedTuple):
 
     records: RecordMap
     spool: Spool
+    node: str
     location: str
     close: Callable[[], None] = lambda: None
     unlock: Callable[[], None] = lambda: None
@@ -68,7 +70,7 @@ def open_target(
 def _in_folder(store: Store, application: ApplicationIdentity, *, is_own: bool) -> Target:
     """The target in an open folder. One that was opened for this recording (`is_own`) is tidied after it."""
     spool = Spool(store.root, store.namespace, store.cluster, store.node or application.app)
-    target = Target(store.map(BUSINESS), spool, str(store.root))
+    target = Target(store.map(BUSINESS), spool, node_of_mark(store), str(store.root))
     if not is_own:
         return target
     return target._replace(tidy=partial(merge_many, RecorderRoot(store.root, store.namespace, store.cluster)))
@@ -80,7 +82,7 @@ def _in_cluster(store: ClusterStore, application: ApplicationIdentity, folder: P
     records = store.map(BUSINESS)
     lock = spool.lock()
     names = f"kvwal://{addresses} --cluster {store.cluster} --namespace {store.namespace} --spool {folder}"
-    return Target(records, spool, names, unlock=lock.release)
+    return Target(records, spool, node_of_mark(store), names, unlock=lock.release)
 
 
 def default_spool(environment: Mapping[str, str] = os.environ) -> Path:

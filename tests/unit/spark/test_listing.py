@@ -270,6 +270,7 @@ def test_a_cluster_is_asked_for_the_index_and_for_one_application() -> None:
     (one,) = queries.of_kind(records, "app-1", "job", rec.Job)
     assert (one.name, asked) == ("count", ["=app", "app-1/job"])
     del entries["=app/=cluster"]
+    entries["=app/=app-0"] = index.mark_value()  # of a node with this name
     asked.clear()
     assert len(queries.applications(reader_of(ClusterRecords(scan)))) == 3
     assert asked == ["=app", ""], "without a mark all records are read"
