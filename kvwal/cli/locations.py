@@ -16,7 +16,7 @@ from archive.objects import open_objects
 from kvwal.cli import show
 from kvwal.cli.options import ALL, AnyCluster, AnyNamespace, Archive, Cluster, LogSelection, Namespace, Node
 from kvwal.errors import ConfigError
-from kvwal.location.archived import all_places
+from kvwal.location.archived import places_under
 from kvwal.location.cluster import ClusterWriter
 from kvwal.location.opening import Names, open_reader, open_writer
 from kvwal.location.parse import ArchiveLocation, FolderLocation, Location, parse_location
@@ -111,7 +111,7 @@ class StoreSelection:
         location = self.parsed()
         if not isinstance(location, ArchiveLocation):
             raise ConfigError(f"{self.location}: a cluster has one namespace.", hint="Name it with --namespace.")
-        return [place for place in all_places(open_objects(location.url)) if place.cluster == self.cluster]
+        return [place for place in places_under(open_objects(location.url), "") if place.cluster == self.cluster]
 
     def _logs(self, location: FolderLocation) -> LogSelection:
         return LogSelection(location.root, self.namespace, self.cluster, self.node, self.archive)

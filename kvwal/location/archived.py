@@ -134,7 +134,7 @@ class ArchiveReader:
         return [place for place in places if self._node in (None, place.node)]
 
 
-def all_places(objects: Objects) -> list[Place]:
-    """The places of every log in an archive, of all namespaces and clusters, sorted. Lists the whole archive."""
-    parsed = (parse_registration_key(item.key) or parse_object_key(item.key) for item in objects.list(""))
-    return sorted({found[0] for found in parsed if found})
+def places_under(objects: Objects, prefix: str) -> list[Place]:
+    """The places of the logs that have objects or registrations under this prefix, sorted. Lists all that is under the prefix."""
+    parsed = (parse_object_key(item.key) or parse_registration_key(item.key) for item in objects.list(prefix))
+    return sorted({key[0] for key in parsed if key is not None})
