@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,7 +21,7 @@ from kvwal.location.opening import Names, open_reader, open_writer
 from kvwal.location.parse import ArchiveLocation, FolderLocation, Location, parse_location
 from kvwal.location.readers import Reader, Writer
 from kvwal.ports.disk import OS_DISK
-from kvwal.store.options import Default
+from kvwal.store.options import archive_argument
 
 StoreLocation = Annotated[
     str,
@@ -117,10 +116,7 @@ class StoreSelection:
         return LogSelection(location.root, self.namespace, self.cluster, self.node, self.archive)
 
     def _names(self) -> Names:
-        archive: str | Path | Default | None = Default.ARCHIVE
-        if self.archive is not None:
-            archive = None if self.archive == "none" else self.archive
-        return Names(self.namespace, self.cluster, self.node, archive)
+        return Names(self.namespace, self.cluster, self.node, archive_argument(self.archive))
 
 
 @dataclass(frozen=True)

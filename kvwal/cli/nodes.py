@@ -10,7 +10,7 @@ from kvwal.cli.options import LogSelection
 from kvwal.errors import Kind, KvwalError
 from kvwal.ports.processes import Child
 from kvwal.store.nodes.each_node import NodeOutcome, work_on_each
-from kvwal.store.options import Default, Options
+from kvwal.store.options import Options, archive_argument
 from kvwal.store.sync import Store
 
 
@@ -27,10 +27,9 @@ def run_on_nodes(selection: LogSelection, accept_clock: bool, work: Callable[[St
     nodes = sorted({place.node for place in selection.logs()})
 
     def options(node: str, start_archiver: Callable[[], Child]) -> Options:
-        archive = Default.ARCHIVE if selection.archive is None else selection.archive
         return Options(
             selection.root, namespace=selection.namespace, cluster=selection.cluster, node=node,
-            archive=None if archive == "none" else archive, flush="sync", storage_options=None, settings=None,
+            archive=archive_argument(selection.archive), flush="sync", storage_options=None, settings=None,
             accept_clock=accept_clock, progress=None if len(nodes) > 1 else report, start_archiver=start_archiver,
         )  # fmt: skip
 

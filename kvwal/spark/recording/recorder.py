@@ -28,6 +28,7 @@ from kvwal.spark.recording.endings import DETACHED, EXIT_WATCH, Ending
 from kvwal.spark.recording.spool import LAST_ROLL, POSITION, add_roll, delete_read_rolls
 from kvwal.spark.recording.target import Target, default_spool, open_target
 from kvwal.spark.records import Position, to_value
+from kvwal.store.options import archive_argument
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -233,8 +234,8 @@ def record(spark: SparkSession | SparkContext) -> JobRecorder:
         if name.startswith("spark.kvwal.")
     }
     location = _location(settings)
-    if settings.get("archive") == "none":  # as on the command line
-        settings["archive"] = None
+    if "archive" in settings:
+        settings["archive"] = archive_argument(settings["archive"])
     recorder = JobRecorder(spark, location, **settings).start()
     _RECORDERS[context.applicationId] = recorder
     return recorder
