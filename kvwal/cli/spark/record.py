@@ -82,9 +82,13 @@ def record(
             with replace(selection, node=_node_for_logs(selection)).writer(accept_clock=accept_clock) as store:
                 reads = log_reader.record_event_logs(store, logs, progress)
         else:
-            reads = _read_spools(selection, spool, accept_clock, progress)
-            if not _merge_finished(selection, progress) and not reads:
-                _check_left(selection, spool)
+            root, left_spools = _left_spools(selection, spool)
+            reads = _read_spools(selection, left_spools, accept_clock, progress)
+            if not _merge_finished(selection, progress) and not left_spools:
+                raise ConfigError(  # a mistyped root must not look like one where all is done
+                    f"No driver left anything under {root}.",
+                    hint="Name event logs: kvwal record LOCATION EVENTLOG_OR_DIR…",
+                )
     _print_reads(reads, json)
     problems = [read for read in reads if read.problem]
     if problems:
@@ -126,15 +130,12 @@ def _merge_finished(selection: StoreSelection, progress: log_reader.ReportProgre
 
 
 def _read_spools(
-    selection: StoreSelection, folder: Path | None, accept_clock: bool, progress: log_reader.ReportProgress
+    selection: StoreSelection, left_spools: list[spools.Spool], accept_clock: bool, progress: log_reader.ReportProgress
 ) -> list[log_reader.LogResult]:
     """Read the spools of drivers that ended without closing their recorder: each into the node that it recorded as, or all into
     the cluster that they recorded into.
     """
     logs = selection.folder()
-    if isinstance(location := selection.parsed(), ArchiveLocation):
-        raise only_reads(location)
-    _, left_spools = _left_spools(selection, folder)
     reads = []
     for left in left_spools:
         if selection.node not in (None, left.node):
@@ -153,17 +154,10 @@ def _read_spools(
     return reads
 
 
-def _check_left(selection: StoreSelection, folder: Path | None) -> None:
-    """Raise `ConfigError` if no driver left anything: a mistyped root must not look like one where all is done."""
-    root, left_spools = _left_spools(selection, folder)
-    if not left_spools:
-        raise ConfigError(
-            f"No driver left anything under {root}.", hint="Name event logs: kvwal record LOCATION EVENTLOG_OR_DIR…"
-        )
-
-
 def _left_spools(selection: StoreSelection, folder: Path | None) -> tuple[Path, list[spools.Spool]]:
-    """The folder of the spools, and the spools there of the selected namespace and cluster."""
+    """The folder of the spools, and the spools there of the selected namespace and cluster. `ConfigError` for an archive."""
+    if isinstance(location := selection.parsed(), ArchiveLocation):
+        raise only_reads(location)
     logs = selection.folder()
     root = logs.root if logs is not None else folder or default_spool()
     wanted = (selection.namespace, selection.cluster)
