@@ -16,7 +16,7 @@ from kvwal.config import Settings
 from kvwal.entry import DataEntry, Entry, is_live, timestamps_within
 from kvwal.errors import ConfigError
 from kvwal.history.timeline import each_once, entries_of
-from kvwal.location.readers import Wanted
+from kvwal.location.readers import WantedIdentity
 from kvwal.ports.clock import SYSTEM
 from kvwal.structures.reads import MapReads
 from kvwal.structures.state import to_state
@@ -74,7 +74,7 @@ class ArchiveReader:
             if wanted and is_live(entry, now_ms):
                 yield entry.public()
 
-    def select(self, business: str, wanted: Wanted) -> Iterator[DataEntry]:
+    def select(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
         """See `Reader.select`."""
         return (entry for entry in self.entries(business) if wanted(entry.key, entry.key_class))
 

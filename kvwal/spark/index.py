@@ -34,7 +34,7 @@ _MOST_PENDING = 200
 """Entries of a transaction of `complete_index`. An error with its stack has up to 12 KB."""
 
 
-class RecordMap(Protocol):
+class IndexedMap(Protocol):
     """The methods of a map that `complete_index` needs."""
 
     def get(self, key: str, default: Any = None, /) -> Any:
@@ -106,7 +106,7 @@ def mark_of(records: Sized, node: str) -> dict[str, Any]:
     return {} if len(records) else {mark_key(node): mark_value()}
 
 
-def complete_index(records: RecordMap, node: str) -> None:
+def complete_index(records: IndexedMap, node: str) -> None:
     """Write the index of the records that an earlier version wrote without one, and the mark of the node.
 
     Returns at once if the mark is there. All records are read otherwise. A call that is interrupted begins anew the next time.

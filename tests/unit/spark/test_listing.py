@@ -267,8 +267,8 @@ def test_a_cluster_is_asked_for_the_index_and_for_one_application() -> None:
 
     records = reader_of(ClusterRecords(scan))
     assert [each.prefix for each in queries.applications(records)] == ["app-0", "app-1", "app-2"]
-    (one,) = queries.of_kind(records, "app-1", "job", rec.Job)
-    assert (one.name, asked) == ("count", ["=app", "app-1/job"])
+    (one,) = queries.detail(records, queries.one_application(records, "app-1")).jobs
+    assert (one.name, asked) == ("count", ["=app", "app-1"])
     del entries["=app/=cluster"]
     entries["=app/=app-0"] = index.mark_value()  # of a node with this name
     asked.clear()
