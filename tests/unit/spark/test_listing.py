@@ -25,6 +25,7 @@ from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.store.sync import ReadOnlyStore
 from tests.support.applications import SECOND, ran, store_events, stream_that_failed
 from tests.support.cli import kvwal as command
+from tests.support.spark_records import DyingMap, Killed
 
 DAY = 86_400 * SECOND
 FIRST = 1_790_000_000_000
@@ -207,27 +208,6 @@ def test_a_reader_of_the_index_reads_what_the_store_has_at_its_first_question(tm
         assert len(queries.applications(records)) == 3
 
 
-class Killed(Exception):
-    """The process is gone."""
-
-
-class Dying:
-    """A map whose user is killed at each transaction: first just before it, and when it is tried again, just after it."""
-
-    def __init__(self, records: Any) -> None:
-        self._records = records
-        self._tried = False
-        self.kills = 0
-        self.get = records.get
-
-    def put_many(self, entries: dict[str, Any]) -> None:
-        self.kills += 1
-        self._tried = not self._tried
-        if not self._tried:
-            self._records.put_many(entries)
-        raise Killed
-
-
 def test_killed_at_every_transaction_the_index_is_that_of_the_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,7 +217,7 @@ def test_killed_at_every_transaction_the_index_is_that_of_the_records(
     monkeypatch.setattr(log_reader, "MAX_PENDING", 5_000)
     with kvwal.open(tmp_path, archive=None, flush="os") as store:
         records = store.map("spark")
-        dying = Dying(records)
+        dying = DyingMap(records)
         complete = False
         while not complete:
             reader = log_reader.LogReader(dying, log, identity)  # type: ignore[arg-type]
