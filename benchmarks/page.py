@@ -10,7 +10,8 @@ from benchmarks.harness import RATIO, RESULTS, ROOT, Result, Row, load
 PAGE = ROOT / "docs" / "benchmarks.md"
 ORDER = [
     "aio_puts", "threads", "batches", "large_values", "recovery", "restore", "gets", "command", "archiver", "size", "recorder",
-    "event_logs", "follower", "listing", "typed_query", "cluster_writes", "cluster_kill", "cluster_loading", "cluster_maps",
+    "cluster_recorder", "event_logs", "follower", "listing", "history_server", "typed_query", "cluster_writes", "cluster_kill",
+    "cluster_loading", "cluster_maps",
 ]  # fmt: skip
 
 # The reason of each missed target, by the row's name. A test fails for a miss without a reason, and for a reason whose row has
