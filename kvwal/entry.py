@@ -76,6 +76,11 @@ def entry_identity(entry: Entry) -> tuple[str, bytes]:
     return entry.key_class, entry.key
 
 
+def is_live(entry: Entry | DataEntry, now_ms: int) -> bool:
+    """Whether an entry that is the latest of its key makes the key present: it is no delete, and has not expired by `now_ms`."""
+    return not entry.deleted and not 0 < entry.expires <= now_ms
+
+
 def timestamps_within(seconds: float) -> int:
     """The difference of two timestamps that are `seconds` apart."""
     return int(seconds * 1000) << TIMESTAMP_SHIFT

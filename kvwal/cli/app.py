@@ -16,14 +16,12 @@ from kvwal.cli.commands import (
     checkpoint,
     data,
     doctor,
-    jobs,
     logs,
     query,
-    record,
     stats,
-    submit,
     transfer,
 )
+from kvwal.cli.spark import jobs, prune, record, submit
 from kvwal.node import command
 
 app = typer.Typer(
@@ -60,7 +58,7 @@ COMMANDS: list[tuple[str, list[Callable[..., None]]]] = [
     ("The store", [checkpoint.checkpoint, stats.stats, doctor.doctor, bench.bench]),
     ("The archive", [archives.restore]),
     ("The cluster", [command.node]),
-    ("Spark", [submit.submit, record.record, jobs.jobs, record.prune]),
+    ("Spark", [submit.submit, record.record, jobs.jobs, prune.prune]),
 ]
 """The commands of one word, by the panel of help that lists them."""
 

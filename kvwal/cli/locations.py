@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,13 +15,13 @@ from archive.objects import open_objects
 from kvwal.cli import show
 from kvwal.cli.options import ALL, AnyCluster, AnyNamespace, Archive, Cluster, LogSelection, Namespace, Node
 from kvwal.errors import ConfigError
-from kvwal.location.archived import all_places
+from kvwal.location.archived import places_under
 from kvwal.location.cluster import ClusterWriter
 from kvwal.location.opening import Names, open_reader, open_writer
 from kvwal.location.parse import ArchiveLocation, FolderLocation, Location, parse_location
 from kvwal.location.readers import Reader, Writer
 from kvwal.ports.disk import OS_DISK
-from kvwal.store.options import Default
+from kvwal.store.options import archive_argument
 
 StoreLocation = Annotated[
     str,
@@ -111,16 +110,13 @@ class StoreSelection:
         location = self.parsed()
         if not isinstance(location, ArchiveLocation):
             raise ConfigError(f"{self.location}: a cluster has one namespace.", hint="Name it with --namespace.")
-        return [place for place in all_places(open_objects(location.url)) if place.cluster == self.cluster]
+        return [place for place in places_under(open_objects(location.url), "") if place.cluster == self.cluster]
 
     def _logs(self, location: FolderLocation) -> LogSelection:
         return LogSelection(location.root, self.namespace, self.cluster, self.node, self.archive)
 
     def _names(self) -> Names:
-        archive: str | Path | Default | None = Default.ARCHIVE
-        if self.archive is not None:
-            archive = None if self.archive == "none" else self.archive
-        return Names(self.namespace, self.cluster, self.node, archive)
+        return Names(self.namespace, self.cluster, self.node, archive_argument(self.archive))
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from kvwal.errors import ArchiveError, ConfigError
 from kvwal.log.files.names import find_places
 from kvwal.ports.disk import OS_DISK
 from kvwal.scrub.progress import NotesInMemory, notes_file
-from kvwal.store.options import ARCHIVE_FOLDER
+from kvwal.store.options import ARCHIVE_FOLDER, archive_argument
 
 ALL = "*"
 """The value of --namespace and --cluster that selects all of them."""
@@ -124,9 +124,6 @@ class LogSelection:
     @contextmanager
     def open(self, *, read_only: bool = False, accept_clock: bool = False) -> Iterator[kvwal.Store]:
         """Open the store for one command, with a progress bar while logs are recovered."""
-        archive: dict[str, Any] = {}
-        if self.archive is not None:
-            archive["archive"] = None if self.archive == "none" else self.archive
         with (
             show.progress() as report,
             kvwal.open(
@@ -137,7 +134,7 @@ class LogSelection:
                 read_only=read_only,
                 accept_clock=accept_clock,
                 progress=report,
-                **archive,
+                archive=archive_argument(self.archive),
             ) as store,
         ):
             yield store

@@ -14,7 +14,7 @@ from kvwal.client.member_tasks import ask_objects
 from kvwal.client.wire import Encoded
 from kvwal.cluster.map_names import has_log
 from kvwal.cluster.requests import NOW, Page
-from kvwal.entry import DataEntry
+from kvwal.entry import DataEntry, is_live
 from kvwal.structures.map import Map
 
 MAP_SERVICE = "hz:impl:mapService"
@@ -55,7 +55,7 @@ class ClusterMap(Map):
         """
         page = NO_LIMIT if prefix is None else Page(prefix_class="str", prefix=prefix.encode())
         for entry in self._cluster.logged_entries(NOW, page):
-            if not 0 < entry.expires <= self._cluster.now_ms():
+            if is_live(entry, self._cluster.now_ms()):
                 yield entry.public()
 
     def logged_entry(self, key_class: str, key: bytes) -> DataEntry | None:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kvwal.entry import Entry, make_decoder, make_entry
+from kvwal.entry import Entry, is_live, make_decoder, make_entry
 from kvwal.log.ring import Submission, size_of
 from kvwal.store.open_business import OpenBusiness
 
@@ -73,7 +73,7 @@ class Unfinished:
 
     def puts(self, now_ms: int) -> list[Entry]:
         """After all rows: the live changes of the intents, which have to be loaded into memory besides the rows."""
-        return [e for e in self._latest.values() if not e.deleted and not 0 < e.expires <= now_ms]
+        return [entry for entry in self._latest.values() if is_live(entry, now_ms)]
 
     def left(self) -> list[tuple[Entry, list[Entry]]]:
         """After all rows: the intents, each with those of its changes that have to be logged before the intent is deleted."""

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from archive.layout import Place
-from kvwal.entry import Entry, make_entry
+from kvwal.entry import Entry, is_live, make_entry
 from kvwal.history.moving import read_settled
 from kvwal.history.open_log import open_log
 from kvwal.history.tail_reader import Identity, LatestOfEach
 from kvwal.log.files.names import log_folder
 from kvwal.log.files.runs import Runs
 from kvwal.log.reader import log_files
-from kvwal.ports.disk import Disk
+from kvwal.ports.disk import Disk, scratch_folder
 
 _Row = Any
 """The seven values of an entry, and the rank of its node."""
@@ -38,6 +38,14 @@ def merged_in_order(disk: Disk, root: Path, find: Callable[[], Sequence[Place]],
         for _, versions in groupby(heapq.merge(*sources, key=_order), key=_identity):
             *_, last = versions
             yield make_entry(*last[:-1])
+
+
+def live_in_order(disk: Disk, root: Path, find: Callable[[], Sequence[Place]], now_ms: int) -> Iterator[Entry]:
+    """The entries of `merged_in_order` that are live at `now_ms`. Their temporary files go when the iterator ends."""
+    with scratch_folder() as scratch:
+        for entry in merged_in_order(disk, root, find, scratch):
+            if is_live(entry, now_ms):
+                yield entry
 
 
 def _open(disk: Disk, root: Path, places: Sequence[Place], scratch: Path, opened: ExitStack) -> list[Iterator[_Row]]:

@@ -13,7 +13,7 @@ from heapq import merge
 from pathlib import Path
 
 from archive.layout import Place
-from kvwal.entry import Entry, entry_identity
+from kvwal.entry import Entry, entry_identity, is_live
 from kvwal.history.tail_reader import LOOKS, Identity, open_range
 from kvwal.log.files.parts import merge_sorted
 from kvwal.ports.disk import Disk
@@ -29,7 +29,7 @@ def live_entries(
     """
     logs = [_entries_of(disk, root, place, low, high) for place in sorted(places, key=lambda place: place.node)]
     for entry in _latest(logs):
-        if not entry.deleted and not 0 < entry.expires <= now_ms:
+        if is_live(entry, now_ms):
             yield entry
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from archive.layout import Place
-from kvwal.entry import Decode, Entry, entry_identity
+from kvwal.entry import Decode, Entry, entry_identity, is_live
 from kvwal.errors import ArchiveGap, CorruptLog
 from kvwal.log.files.chain import check_belongs, link_problem
 from kvwal.log.files.format import SnapshotHeader
@@ -237,8 +237,7 @@ def latest_of(disk: Disk, root: Path, places: Iterable[Place], identity: Identit
         candidate = find_entry(disk, root, place, identity)
         if candidate is not None and (entry is None or candidate.timestamp >= entry.timestamp):
             entry = candidate
-    is_absent = entry is None or entry.deleted or 0 < entry.expires <= now_ms
-    return None if is_absent else entry
+    return entry if entry is not None and is_live(entry, now_ms) else None
 
 
 class _LogReader:

@@ -8,7 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from archive.layout import Place
-from kvwal.entry import DataEntry, Entry
+from kvwal.entry import DataEntry, Entry, is_live
 from kvwal.history.moving import read_settled
 from kvwal.history.open_log import OpenLog, open_log
 from kvwal.history.tail_reader import read_log
@@ -89,7 +89,7 @@ def _of(wanted: Wanted, entries: list[Entry]) -> list[Entry]:
 
 
 def _live(entries: Iterable[Entry], now_ms: int) -> list[Entry]:
-    return [entry for entry in entries if not entry.deleted and not 0 < entry.expires <= now_ms]
+    return [entry for entry in entries if is_live(entry, now_ms)]
 
 
 def _newest(nodes: list[list[Entry]]) -> Iterable[Entry]:

@@ -13,10 +13,10 @@ from archive.registry import registered
 from kvwal.cluster.archive_load import map_entries, marks_of
 from kvwal.codecs import registry
 from kvwal.config import Settings
-from kvwal.entry import DataEntry, Entry, timestamps_within
+from kvwal.entry import DataEntry, Entry, is_live, timestamps_within
 from kvwal.errors import ConfigError
 from kvwal.history.timeline import each_once, entries_of
-from kvwal.location.readers import Wanted
+from kvwal.location.readers import WantedIdentity
 from kvwal.ports.clock import SYSTEM
 from kvwal.structures.reads import MapReads
 from kvwal.structures.state import to_state
@@ -55,7 +55,7 @@ class ArchiveReader:
         data, key_class = registry.encode_key(key)
         newest = view.history(self._objects, *where, key_class=key_class, key=data, nodes=nodes).slice(0, 1)
         entry = next(iter(entries_of(newest)), None)
-        if entry is None or entry.deleted or 0 < entry.expires <= SYSTEM.wall_ms():
+        if entry is None or not is_live(entry, SYSTEM.wall_ms()):
             return None
         node = newest.column("node")[0].as_py()
         is_void = marks_of(self._objects, where).ended(node, entry.timestamp, self._skew)
@@ -68,13 +68,13 @@ class ArchiveReader:
     def entries(self, business: str, prefix: str | None = None) -> Iterator[DataEntry]:
         """See `Reader.entries`. All objects are read, in bounded memory."""
         begins = None if prefix is None else prefix.encode()
-        now = SYSTEM.wall_ms()
+        now_ms = SYSTEM.wall_ms()
         for entry in self._entries(business):
             wanted = begins is None or (entry.key_class == "str" and entry.key.startswith(begins))
-            if wanted and not 0 < entry.expires <= now:
+            if wanted and is_live(entry, now_ms):
                 yield entry.public()
 
-    def select(self, business: str, wanted: Wanted) -> Iterator[DataEntry]:
+    def select(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
         """See `Reader.select`."""
         return (entry for entry in self.entries(business) if wanted(entry.key, entry.key_class))
 
@@ -134,7 +134,7 @@ class ArchiveReader:
         return [place for place in places if self._node in (None, place.node)]
 
 
-def all_places(objects: Objects) -> list[Place]:
-    """The places of every log in an archive, of all namespaces and clusters, sorted. Lists the whole archive."""
-    parsed = (parse_registration_key(item.key) or parse_object_key(item.key) for item in objects.list(""))
-    return sorted({found[0] for found in parsed if found})
+def places_under(objects: Objects, prefix: str) -> list[Place]:
+    """The places of the logs that have objects or registrations under this prefix, sorted. Lists all that is under the prefix."""
+    parsed = (parse_object_key(item.key) or parse_registration_key(item.key) for item in objects.list(prefix))
+    return sorted({key[0] for key in parsed if key is not None})

@@ -9,7 +9,7 @@ from kvwal.cluster.map_names import to_business, to_map
 from kvwal.codecs import registry
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import ConfigError
-from kvwal.location.readers import Wanted
+from kvwal.location.readers import WantedIdentity
 from kvwal.ports.clock import SYSTEM
 from kvwal.structures.reads import MapReads
 from kvwal.structures.state import to_state
@@ -83,7 +83,7 @@ class ClusterReader:
         """See `Reader.entries`."""
         return self._maps.existing(business).logged_entries(prefix)
 
-    def select(self, business: str, wanted: Wanted) -> Iterator[DataEntry]:
+    def select(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
         """See `Reader.select`. The logs are asked for each key, or for all entries if many keys are wanted."""
         jobs = self._maps.existing(business)
         chosen = [key for key in jobs.identities() if wanted(key.data, key.class_name)]

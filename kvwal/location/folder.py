@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kvwal.entry import DataEntry
-from kvwal.location.readers import Wanted
+from kvwal.location.readers import WantedIdentity
 from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.store.sync import ReadOnlyStore
 from kvwal.structures.map import Map
@@ -46,7 +46,7 @@ class FolderReader:
         """See `ReadOnlyStore.business`."""
         return self._store.business(name)
 
-    def select(self, business: str, wanted: Wanted) -> Iterator[DataEntry]:
+    def select(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
         """See `Reader.select`."""
         return (entry for entry in self.entries(business) if wanted(entry.key, entry.key_class))
 

@@ -9,7 +9,7 @@ from kvwal.entry import DataEntry
 from kvwal.structures.map import Map
 from kvwal.structures.reads import MapReads
 
-Wanted = Callable[[bytes, str], bool]
+WantedIdentity = Callable[[bytes, str], bool]
 """Whether a key is wanted, by its bytes and its class."""
 
 
@@ -43,7 +43,7 @@ class Reader(Protocol):
         """The live entries of a business in key order, as a stream: all, or those whose text key begins with `prefix`."""
         ...
 
-    def select(self, business: str, wanted: Wanted) -> Iterator[DataEntry]:
+    def select(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
         """As `entries`, of the keys that `wanted` accepts. A cluster sends the keys, and values of these keys only."""
         ...
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kvwal.config import Flush, Interval
-from kvwal.entry import Entry, encode_entries
+from kvwal.entry import Entry, encode_entries, is_live
 from kvwal.errors import CommitUnknown, KvwalError, LogFailed, StorageFull, TooLarge
 from kvwal.hlc import HybridClock
 from kvwal.log.appender import Appender
@@ -303,7 +303,7 @@ class _Overlay:
         entry = self._changed.get((key_class, key))
         if entry is None:
             return self._below(key_class, key)
-        return None if entry.deleted or 0 < entry.expires <= self._now_ms else entry
+        return entry if is_live(entry, self._now_ms) else None
 
 
 def _fail(submissions: list[Submission], error: KvwalError) -> None:

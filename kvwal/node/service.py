@@ -36,7 +36,7 @@ from kvwal.ports.boundary import on_signals, raised_to_awaiter, start_task, when
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.engine import Engine
-from kvwal.store.options import Default, Options
+from kvwal.store.options import Options, archive_argument
 from kvwal.structures.state import Now
 
 _ARCHIVE_SECONDS = 75.0
@@ -287,15 +287,9 @@ class Service:
         options = self._options
         return Options(
             options.root, namespace=options.namespace, cluster=options.cluster, node=options.node,
-            archive=_archive(options.archive), flush=options.flush, storage_options=None, settings=options.file.log,
+            archive=archive_argument(options.archive), flush=options.flush, storage_options=None, settings=options.file.log,
             accept_clock=False, progress=None, metrics=metrics,
         )  # fmt: skip
-
-
-def _archive(typed: str | None) -> str | Default | None:
-    if typed is None:
-        return Default.ARCHIVE
-    return None if typed == "none" else typed
 
 
 def run(options: NodeOptions) -> None:

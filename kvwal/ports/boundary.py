@@ -43,6 +43,11 @@ def logged(sentence: str) -> OnError:
     return log_error
 
 
+def trace_of_bug(error: BaseException) -> BaseException | None:
+    """The error as the trace of a log line; None for a `KvwalError` or an `OSError`, whose sentence says what to do."""
+    return None if isinstance(error, KvwalError | OSError) else error
+
+
 def raised_to_awaiter(error: BaseException) -> None:
     """The error handler of a task that kvwal awaits. It does nothing, because the await raises the error."""
 

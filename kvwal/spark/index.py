@@ -27,14 +27,14 @@ FAILURES = "=failed/"
 AFTER_FAILURES = "=failed0"
 """The first key behind those of the failures."""
 CLUSTER = "cluster"
-"""Stands for the node in the mark of a cluster: a map of a cluster has one index."""
+"""Stands for the node in the mark of a cluster: a map of a cluster has one index, of all its nodes."""
 _MARK = "=app/="
 _VERSION = 1
 _MOST_PENDING = 200
 """Entries of a transaction of `complete_index`. An error with its stack has up to 12 KB."""
 
 
-class RecordMap(Protocol):
+class IndexedMap(Protocol):
     """The methods of a map that `complete_index` needs."""
 
     def get(self, key: str, default: Any = None, /) -> Any:
@@ -86,6 +86,11 @@ def mark_key(node: str) -> str:
     return f"{_MARK}{node}"
 
 
+def node_of_mark(store: object) -> str:
+    """The node that the mark of an open store names: the node of a folder, `CLUSTER` for a cluster."""
+    return getattr(store, "node", None) or CLUSTER
+
+
 def mark_value() -> dict[str, Any]:
     """The value of a mark."""
     return {"kind": "index", "version": _VERSION}
@@ -101,7 +106,7 @@ def mark_of(records: Sized, node: str) -> dict[str, Any]:
     return {} if len(records) else {mark_key(node): mark_value()}
 
 
-def complete_index(records: RecordMap, node: str) -> None:
+def complete_index(records: IndexedMap, node: str) -> None:
     """Write the index of the records that an earlier version wrote without one, and the mark of the node.
 
     Returns at once if the mark is there. All records are read otherwise. A call that is interrupted begins anew the next time.

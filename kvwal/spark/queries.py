@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,9 +14,8 @@ from kvwal.errors import ConfigError
 from kvwal.spark import index
 from kvwal.spark.index import Failure
 from kvwal.spark.record_reader import MappingReader, RecordReader, StoredRecord, everything, under
-from kvwal.spark.records import Application, Batch, Error, Job, Record, Sql, Stage
+from kvwal.spark.records import Application, Batch, Error, Job, Sql, Stage
 
-R = TypeVar("R", bound=Record)
 LAST_RUNS = 30
 Records = RecordReader | Mapping[str, object]
 """Records with a reader, or a mapping of all of them."""
@@ -105,13 +104,6 @@ def one_application(records: Records, wanted: str) -> RecordedApplication:
         else f"There is no application {wanted!r} here."
     )
     raise ConfigError(problem, hint=f"The latest: {names}.")
-
-
-def of_kind(records: Records, prefix: str, folder: str, kind: type[R]) -> Iterator[R]:
-    """An application's records of one kind, in the order of their keys."""
-    for stored in under(indexed(records), f"{prefix}/{folder}/"):
-        if isinstance(record := stored.record(), kind):
-            yield record
 
 
 def detail(records: Records, application: RecordedApplication, limit: int | None = None) -> ApplicationDetail:

@@ -126,7 +126,7 @@ class RecordSource(Protocol):
 
     @property
     def nodes(self) -> Sequence[str]:
-        """The nodes that have a mark each; none for a cluster, which has one mark."""
+        """The nodes that have a mark each. A cluster has one mark, under the name `index.CLUSTER`."""
         ...
 
     def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
@@ -137,7 +137,7 @@ class RecordSource(Protocol):
 class ClusterRecords:
     """The records in a cluster. A range of keys is asked for by the text with which all of its keys begin."""
 
-    nodes: Sequence[str] = ()
+    nodes: Sequence[str] = (index.CLUSTER,)
 
     def __init__(self, scan: Callable[[str], Iterable[DataEntry]]) -> None:
         """`scan` gives the entries whose keys begin with a text."""
@@ -159,9 +159,7 @@ class IndexedReader:
     @cached_property
     def has_index(self) -> bool:
         """Whether every node, or the cluster, has its mark. What an earlier version wrote has none."""
-        if nodes := self._business.nodes:
-            return all(index.mark_key(node) in self._summaries for node in nodes)
-        return any(map(index.is_mark, self._summaries))
+        return all(index.mark_key(node) in self._summaries for node in self._business.nodes)
 
     def between(self, low: str, high: str) -> Iterator[StoredRecord]:
         """See `RecordReader.between`."""

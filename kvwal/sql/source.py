@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 from archive.layout import Place
 from archive.objects import Objects
 from kvwal.entry import DataEntry, Entry
-from kvwal.history.merged import merged_in_order
+from kvwal.history.merged import live_in_order
 from kvwal.history.moving import read_settled
 from kvwal.history.wanted import Pieces, Wanted, open_wanted
-from kvwal.ports.disk import Disk, scratch_folder
+from kvwal.ports.disk import Disk
 from kvwal.sql.changes import all_changes
 from kvwal.structures.reads import MapReads
 
@@ -68,10 +68,7 @@ class FileSource:
 
     def entries(self, business: str) -> Entries:
         """See `Source.entries`. They are read with bounded memory and temporary files."""
-        with scratch_folder() as scratch:
-            for entry in merged_in_order(self._disk, self._root, partial(self._of, business), scratch):
-                if not entry.deleted and not 0 < entry.expires <= self._now_ms:
-                    yield entry
+        return live_in_order(self._disk, self._root, partial(self._of, business), self._now_ms)
 
     def open_wanted(self, business: str, wanted: Wanted) -> AbstractContextManager[Pieces]:
         """See `Source.open_wanted`. Those of one log are read with bounded memory."""

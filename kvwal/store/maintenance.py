@@ -18,7 +18,7 @@ from kvwal.errors import KvwalError, StoreClosed
 from kvwal.log.files.names import find_places
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.log import Log
-from kvwal.ports.boundary import contain_awaiting, raised_to_awaiter, start_task
+from kvwal.ports.boundary import contain_awaiting, raised_to_awaiter, start_task, trace_of_bug
 from kvwal.store.archive_progress import ArchiveProgress
 from kvwal.store.context import StoreContext
 from kvwal.store.expiry import ExpirySweep
@@ -171,12 +171,12 @@ class Maintenance:
         await contain_awaiting(done, partial(self._failed, job))
 
     def _failed(self, job: str, error: BaseException) -> None:
-        is_expected = isinstance(error, KvwalError | OSError)
-        reason = str(error) if is_expected else f"a bug: {type(error).__name__}: {error}"
+        trace = trace_of_bug(error)
+        reason = str(error) if trace is None else f"a bug: {type(error).__name__}: {error}"
         known, self.failures[job] = self.failures.get(job), reason
         self._context.logger.warning(
             "maintenance failed", business=self.place.business, node=self.place.node, job=job, error=reason,
-            exc_info=None if is_expected or known == reason else error,
+            exc_info=None if known == reason else trace,
         )  # fmt: skip
 
     async def _relieve(self) -> None:

@@ -31,6 +31,13 @@ class Default(Enum):
     ARCHIVE = "the folder _archive under the root"
 
 
+def archive_argument(typed: str | None) -> str | Default | None:
+    """The argument `archive` of `kvwal.open` for what a user typed: the default folder for nothing, no archive for 'none'."""
+    if typed is None:
+        return Default.ARCHIVE
+    return None if typed == "none" else typed
+
+
 class Options:
     """The checked arguments of `kvwal.open`."""
 

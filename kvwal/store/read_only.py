@@ -12,7 +12,7 @@ from kvwal.codecs import registry
 from kvwal.config import Settings
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
-from kvwal.history.merged import merged_in_order
+from kvwal.history.merged import live_in_order
 from kvwal.history.moving import read_settled
 from kvwal.history.range_reader import live_entries
 from kvwal.history.tail_reader import Identity, Uncounted, latest_of, merged_entries, read_log
@@ -20,7 +20,6 @@ from kvwal.history.timeline import Timeline
 from kvwal.log.files.names import find_places
 from kvwal.log.files.retired import retired_places
 from kvwal.log.ring import Submission
-from kvwal.ports.disk import scratch_folder
 from kvwal.ports.space import space_stats
 from kvwal.sql.source import FileSource
 from kvwal.store.options import Options
@@ -55,11 +54,8 @@ class ReadOnlyBusiness:
 
     def in_order(self) -> Iterator[DataEntry]:
         """Live entries in the order of identity, read with bounded memory and temporary files."""
-        options, now_ms = self._options, self.now_ms()
-        with scratch_folder() as scratch:
-            for entry in merged_in_order(options.disk, options.root, self._find, scratch):
-                if not entry.deleted and not 0 < entry.expires <= now_ms:
-                    yield entry.public()
+        for entry in live_in_order(self._options.disk, self._options.root, self._find, self.now_ms()):
+            yield entry.public()
 
     def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
         """The latest entries with identities from `low` to before `high`, sorted. Of a snapshot only that range is read.

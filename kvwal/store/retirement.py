@@ -13,10 +13,9 @@ from functools import partial
 from archive.layout import Place
 from kvwal.archiver.jobs import ArchiveTarget, Forget, Forgotten
 from kvwal.entry import TIMESTAMP_SHIFT
-from kvwal.errors import KvwalError
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.retired import end_of, forget, retired_places
-from kvwal.ports.boundary import contain_awaiting, raised_to_awaiter, start_task
+from kvwal.ports.boundary import contain_awaiting, raised_to_awaiter, start_task, trace_of_bug
 from kvwal.ports.logger import Logger
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.context import StoreContext
@@ -100,8 +99,9 @@ class Retirement:
             self._workers.logs = len(self._businesses)
 
     def _failed(self, name: str, error: BaseException) -> None:
-        trace = None if isinstance(error, KvwalError | OSError) else error
-        self._logger.warning("a log that holds nothing is still there", business=name, error=str(error), exc_info=trace)
+        self._logger.warning(
+            "a log that holds nothing is still there", business=name, error=str(error), exc_info=trace_of_bug(error)
+        )
 
 
 class Forgetting:
@@ -165,9 +165,8 @@ class Forgetting:
             await context.ports.workers.run(partial(forget, context.ports.disk, context.root, place))
 
     def _failed(self, error: BaseException) -> None:
-        trace = None if isinstance(error, KvwalError | OSError) else error
         self._context.logger.warning(
-            "what the archive holds of destroyed maps is still there", error=str(error), exc_info=trace
+            "what the archive holds of destroyed maps is still there", error=str(error), exc_info=trace_of_bug(error)
         )
 
 

@@ -72,19 +72,7 @@ class Changes:
 
     def deletes(self, stored: Iterable[Entry]) -> Iterator[list[Entry]]:
         """Deletes of the keys of stored entries, split into transactions of limited size."""
-        most = min(_DELETES_BYTES, self._business.overflow_bytes)
-        deletes: list[Entry] = []
-        size = 0
-        for entry in stored:
-            delete = _delete_of(entry)
-            cost = size_of([delete])
-            if deletes and (size + cost > most or len(deletes) >= _DELETES):
-                yield deletes
-                deletes, size = [], 0
-            deletes.append(delete)
-            size += cost
-        if deletes:
-            yield deletes
+        return in_transactions(map(_delete_of, stored), min(_DELETES_BYTES, self._business.overflow_bytes))
 
     def submission(
         self,
@@ -138,6 +126,21 @@ class Changes:
             return entries if equal else []
 
         return entries, decide
+
+
+def in_transactions(deletes: Iterable[Entry], most_bytes: int = _DELETES_BYTES) -> Iterator[list[Entry]]:
+    """Deletes, split into transactions of at most 5,000 entries and about `most_bytes` bytes: the size of a block is limited."""
+    transaction: list[Entry] = []
+    size = 0
+    for delete in deletes:
+        cost = size_of([delete])
+        if transaction and (size + cost > most_bytes or len(transaction) >= _DELETES):
+            yield transaction
+            transaction, size = [], 0
+        transaction.append(delete)
+        size += cost
+    if transaction:
+        yield transaction
 
 
 def _delete_of(entry: Entry) -> Entry:

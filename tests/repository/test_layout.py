@@ -32,10 +32,10 @@ LATE_IMPORTS = {
         "kvwal.node.service",
     ): "what a node needs is an extra: every other command works without it",
     (
-        "kvwal/cli/follow.py",
+        "kvwal/cli/spark/follow.py",
         "kvwal.node.health.http",
     ): "HTTP is an extra: a follower without --http works without it",
-    ("kvwal/cli/follow.py", "kvwal.spark.follower.metrics"): "as above",
+    ("kvwal/cli/spark/follow.py", "kvwal.spark.follower.metrics"): "as above",
     (
         "kvwal/client/connect.py",
         "kvwal.client.store",

@@ -15,7 +15,6 @@ TASKS = 2
 """Tasks of each job."""
 CODECS = ("plain", "zstd", "lz4", "snappy")
 SUFFIXES = {"plain": "", "zstd": ".zstd", "lz4": ".lz4", "snappy": ".snappy"}
-_BLOCK = 32 << 10
 
 
 def event_log(app: str, jobs: int, *, ended: bool = True, first: int = 0, name: str = "a test") -> bytes:
@@ -60,20 +59,20 @@ def lines(*events: dict[str, Any]) -> bytes:
     return b"".join(json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in events)
 
 
-def compressed(text: bytes, codec: str) -> bytes:
+def compressed(text: bytes, codec: str, block_bytes: int = 32 << 10) -> bytes:
     """The bytes as Spark's codecs frame them; a prefix of `text` gives a prefix of the frames, but for the last one."""
-    blocks = [text[at : at + _BLOCK] for at in range(0, len(text), _BLOCK)]
+    blocks = [text[at : at + block_bytes] for at in range(0, len(text), block_bytes)]
     if codec == "plain":
         return text
     if codec == "zstd":
         return b"".join(zstandard.ZstdCompressor().compress(block) for block in blocks)
     if codec == "lz4":
-        return b"".join(lz4_block(block) for block in blocks)
+        return b"".join(_lz4_block(block) for block in blocks)
     packed = [pa.compress(block, codec="snappy", asbytes=True) for block in blocks]
     return b"\x82SNAPPY\x00" + bytes(8) + b"".join(len(block).to_bytes(4, "big") + block for block in packed)
 
 
-def lz4_block(block: bytes) -> bytes:
+def _lz4_block(block: bytes) -> bytes:
     """A block as lz4-java frames it."""
     packed = lz4.block.compress(block, store_size=False)
     token = b"\x26"

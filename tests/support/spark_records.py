@@ -1,4 +1,4 @@
-"""Records of Spark of every kind, as they are stored."""
+"""Records of Spark of every kind, as they are stored, and a map of records whose user is killed."""
 
 from __future__ import annotations
 
@@ -33,3 +33,24 @@ def records() -> dict[str, Any]:
         "b/1/env": rec.Environment(spark={"spark.app.name": "load", "k": "1"}),
     }  # fmt: skip
     return {key: rec.to_value(record) for key, record in found.items()}
+
+
+class Killed(Exception):
+    """The process is gone."""
+
+
+class DyingMap:
+    """A map whose user is killed at each transaction: first just before it, and when it is tried again, just after it."""
+
+    def __init__(self, records: Any) -> None:
+        self._records = records
+        self._tried = False
+        self.kills = 0
+        self.get = records.get
+
+    def put_many(self, entries: dict[str, Any]) -> None:
+        self.kills += 1
+        self._tried = not self._tried
+        if not self._tried:
+            self._records.put_many(entries)
+        raise Killed

@@ -11,13 +11,13 @@ from typing import Annotated
 import typer
 
 import kvwal
-from archive.layout import Place, parse_object_key, parse_registration_key
+from archive.layout import Place
 from archive.maintenance.compaction import gc, rewrite
 from archive.objects import Objects, open_objects
 from archive.reader import live_objects
 from archive.verify import verify
 from kvwal.cli import show
-from kvwal.cli.commands.checkpoint import answer_for_nodes, run_on_nodes
+from kvwal.cli.nodes import answer_for_nodes, run_on_nodes
 from kvwal.cli.options import (
     ALL,
     AcceptClock,
@@ -38,6 +38,7 @@ from kvwal.cli.text import parse_time
 from kvwal.config import Settings
 from kvwal.errors import ArchiveError, ConfigError
 from kvwal.hlc import to_text
+from kvwal.location.archived import places_under
 
 Source = Annotated[str, typer.Argument(metavar="ROOT|URL", help="A store, or the archive itself.", show_default=False)]
 
@@ -77,12 +78,6 @@ def places_of(objects: Objects, namespace: str, cluster: str, node: str | None) 
             hint=f"Check the URL, --namespace, --cluster and --node. There is: {there or 'nothing'}.",
         )
     return selected
-
-
-def places_under(objects: Objects, prefix: str) -> list[Place]:
-    """The logs that have objects or registrations under this prefix, sorted."""
-    parsed = (parse_object_key(item.key) or parse_registration_key(item.key) for item in objects.list(prefix))
-    return sorted({key[0] for key in parsed if key is not None})
 
 
 def now_ms() -> int:

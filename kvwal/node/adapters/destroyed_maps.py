@@ -10,7 +10,7 @@ that was away has no mark: it marks its own log when it is back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 import jpype
@@ -30,11 +30,9 @@ from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
 from kvwal.store.open_business import OpenBusiness
+from kvwal.structures.changes import in_transactions
 
 _AGAIN_SECONDS = 10.0
-_AT_ONCE = 5_000
-_BYTES_AT_ONCE = 1 << 20
-"""A transaction of deletes has at most `_AT_ONCE` entries and about `_BYTES_AT_ONCE` bytes: the size of a block is limited."""
 _MARK = Entry(b"", DROPPED, b"", "", True, 0)
 
 
@@ -54,7 +52,7 @@ async def drop(
 async def delete(business: OpenBusiness, entries: Iterable[Entry], still: Callable[[Entry], bool]) -> int:
     """Append a delete of each entry for which `still` holds when the delete is written. Then delete the mark."""
     count = 0
-    for deletes in _chunks(Entry(entry.key, entry.key_class, b"", "", True, 0) for entry in entries):
+    for deletes in in_transactions(Entry(entry.key, entry.key_class, b"", "", True, 0) for entry in entries):
         await _submit(business, deletes, still)
         count += len(deletes)
     await _submit(business, [msgspec.structs.replace(_MARK)], lambda entry: True)
@@ -129,17 +127,3 @@ async def _submit(business: OpenBusiness, deletes: list[Entry], still: Callable[
     future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
     await business.submit_soon(Submission(deletes, size_of(deletes), future, decide))
     await future
-
-
-def _chunks(entries: Iterator[Entry]) -> Iterator[list[Entry]]:
-    chunk: list[Entry] = []
-    size = 0
-    for entry in entries:
-        mine = size_of([entry])
-        if chunk and (len(chunk) == _AT_ONCE or size + mine > _BYTES_AT_ONCE):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(entry)
-        size += mine
-    if chunk:
-        yield chunk

@@ -17,7 +17,7 @@ from kvwal.spark.eventlog.lines import DamagedFile, Lines
 from kvwal.spark.eventlog.listing import IN_PROGRESS, EventLogFile, Log, LogPath
 from kvwal.spark.eventlog.logs import ApplicationIdentity, NotAnEventLog, find_logs, identify, settings_of
 from kvwal.spark.events.parser import DamagedLine, parse_line
-from kvwal.spark.index import CLUSTER, complete_index, index_entries, withdrawn_failures
+from kvwal.spark.index import complete_index, index_entries, node_of_mark, withdrawn_failures
 from kvwal.spark.projection.projection import Projection
 from kvwal.spark.record_keys import app_prefix
 from kvwal.spark.records import Damage, cut
@@ -300,7 +300,7 @@ def record_event_logs(
     """
     logs = find_logs(paths)
     records = store.map(BUSINESS)
-    complete_index(records, getattr(store, "node", None) or CLUSTER)
+    complete_index(records, node_of_mark(store))
     total, done, results = sum(log.size() for log in logs), 0, []
     for log in logs:
         size = log.size()

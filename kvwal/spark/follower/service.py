@@ -19,7 +19,7 @@ from kvwal.spark.eventlog.log_reader import BUSINESS, MapStore
 from kvwal.spark.follower.follower import Follower, Stopped
 from kvwal.spark.follower.leases import BEAT_SECONDS, LeaseLost
 from kvwal.spark.follower.status import FollowerStatus
-from kvwal.spark.index import CLUSTER, complete_index
+from kvwal.spark.index import complete_index, node_of_mark
 
 EVERY_SECONDS = 5.0
 WAITED_FOR = (ClusterUnreachable, NotRecovered, Overloaded, StorageFull, CommitUnknown, LeaseLost)
@@ -78,7 +78,7 @@ class FollowerService:
     def _follow(self) -> None:
         with self._open_store() as store:
             records = store.map(BUSINESS)
-            complete_index(records, getattr(store, "node", None) or CLUSTER)
+            complete_index(records, node_of_mark(store))
             follower = Follower(records, self._folders, self._status, self._clock, self._stop.is_set)
             ended = threading.Event()
             beating = start_thread("kvwal-follower-beat", partial(_beat, follower, ended), _not_beating)

@@ -7,7 +7,6 @@ application is recorded without a line of code: the recorder begins when the pro
 from __future__ import annotations
 
 import builtins
-import logging
 import os
 import sys
 from functools import wraps
@@ -15,11 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kvwal.errors import KvwalError
 from kvwal.ports.boundary import contain
-from kvwal.spark.recording.recorder import record
-
-_log = logging.getLogger("kvwal.spark")
+from kvwal.spark.recording.recorder import log_not_recorded, record
 
 
 def main() -> None:
@@ -65,11 +61,6 @@ def record_contexts() -> None:
     @wraps(begin)
     def begin_recorded(context: SparkContext, *arguments: Any, **options: Any) -> None:
         begin(context, *arguments, **options)
-        contain(lambda: record(context), _not_recorded)
+        contain(lambda: record(context), log_not_recorded)
 
     SparkContext.__init__ = begin_recorded  # type: ignore[method-assign,assignment]
-
-
-def _not_recorded(error: BaseException) -> None:
-    trace = None if isinstance(error, KvwalError | OSError) else error
-    _log.error("The application is not recorded: %s", error, exc_info=trace)

@@ -18,8 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kvwal.errors import ConfigError, KvwalError
-from kvwal.ports.boundary import at_exit, contain, contain_each, logged, start_thread
+from kvwal.errors import ConfigError
+from kvwal.ports.boundary import at_exit, contain, contain_each, logged, start_thread, trace_of_bug
 from kvwal.spark.eventlog.log_reader import LogReader
 from kvwal.spark.index import mark_of
 from kvwal.spark.record_keys import app_prefix
@@ -28,6 +28,7 @@ from kvwal.spark.recording.endings import DETACHED, EXIT_WATCH, Ending
 from kvwal.spark.recording.spool import LAST_ROLL, POSITION, add_roll, delete_read_rolls
 from kvwal.spark.recording.target import Target, default_spool, open_target
 from kvwal.spark.records import Position, to_value
+from kvwal.store.options import archive_argument
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -131,8 +132,7 @@ class JobRecorder:
 
     def _refuse(self, error: BaseException) -> None:
         self._refusal = error
-        trace = None if isinstance(error, KvwalError | OSError) else error
-        _log.error("The application is not recorded: %s", error, exc_info=trace)
+        log_not_recorded(error)
 
     def _close_at_exit(self) -> None:
         self._close(EXIT_WATCH.ending())
@@ -157,7 +157,7 @@ class _Recording:
         self._spool.read_rest(target.records)
         self._spool.make()
         position = f"{app_prefix(identity.app, identity.attempt)}/{POSITION}"
-        target.records.put_many({position: to_value(Position())} | mark_of(target.records, target.spool.node))
+        target.records.put_many({position: to_value(Position())} | mark_of(target.records, target.node))
         self._listener = driver.attach(self._spool.folder)
         self._log = self._listener.log
         self._reader = LogReader(target.records, self._log, identity, position=POSITION)
@@ -174,8 +174,7 @@ class _Recording:
     def stopped(self, error: BaseException) -> None:
         """Keep the first error as the failure: it is why events stay in the spool."""
         self.failure = self.failure or error
-        trace = None if isinstance(error, KvwalError | OSError) else error
-        _log.warning("Recording stops: %s", error, exc_info=trace)
+        _log.warning("Recording stops: %s", error, exc_info=trace_of_bug(error))
 
     def close(self, thread: threading.Thread, ending: Ending) -> None:
         """End the log, the thread and the store, then clear the spool."""
@@ -207,6 +206,11 @@ class _Recording:
             )  # fmt: skip
 
 
+def log_not_recorded(error: BaseException) -> None:
+    """Log the error that keeps the application from being recorded."""
+    _log.error("The application is not recorded: %s", error, exc_info=trace_of_bug(error))
+
+
 _RECORDERS: dict[str, JobRecorder] = {}
 """The recorders that `record` began, by application."""
 
@@ -230,8 +234,8 @@ def record(spark: SparkSession | SparkContext) -> JobRecorder:
         if name.startswith("spark.kvwal.")
     }
     location = _location(settings)
-    if settings.get("archive") == "none":  # as on the command line
-        settings["archive"] = None
+    if "archive" in settings:
+        settings["archive"] = archive_argument(settings["archive"])
     recorder = JobRecorder(spark, location, **settings).start()
     _RECORDERS[context.applicationId] = recorder
     return recorder

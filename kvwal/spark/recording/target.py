@@ -15,6 +15,7 @@ from kvwal.location.parse import ArchiveLocation, ClusterLocation, parse_locatio
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.eventlog.log_reader import BUSINESS, RecordMap
 from kvwal.spark.eventlog.logs import ApplicationIdentity
+from kvwal.spark.index import node_of_mark
 from kvwal.spark.recording.nodes import RecorderRoot, application_node, merge_many, open_recording
 from kvwal.spark.recording.spool import Spool
 from kvwal.store.sync import Store
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Target(NamedTuple):
-    """An open store for the records of one application. `location` names it in messages.
+    """An open store for the records of one application. `location` names it in messages. `node` is that of the index's mark.
 
     `close` closes the store, if it was opened for this recording. `unlock` comes after the last use of the spool. `tidy` comes
     last: in a folder it moves the records of finished applications to the node that they share.
@@ -32,8 +33,9 @@ class Target(NamedTuple):
 
     records: RecordMap
     spool: Spool
+    node: str
     location: str
-    close: Callable[[], None]
+    close: Callable[[], None] = lambda: None
     unlock: Callable[[], None] = lambda: None
     tidy: Callable[[], None] = lambda: None
 
@@ -47,29 +49,40 @@ def open_target(
     `kvwal.connect` takes them. An open store stays open. The spool of a folder is in the folder. That of a cluster is under
     `spool`, and is locked: `StoreLocked` if another recorder of this application has it.
     """
-    node = application_node(application.app, application.attempt)
+    location = parse_location(OS_DISK, store) if isinstance(store, str | Path) else None
+    if isinstance(location, ArchiveLocation):
+        raise only_reads(location)
     with ExitStack() as undo:
-        location = parse_location(OS_DISK, store) if isinstance(store, str | Path) else None
-        if isinstance(location, ArchiveLocation):
-            raise only_reads(location)
         if isinstance(location, ClusterLocation):
             store = undo.enter_context(connect(location.addresses, **options))
         elif location is not None:
             store = undo.enter_context(open_recording(location.root, application.app, application.attempt, options))
-        if isinstance(store, str | Path):
+        if isinstance(store, Store):
+            target = _in_folder(store, application, is_own=location is not None)
+        elif isinstance(store, str | Path):
             raise TypeError(f"{store!r} was opened to be a store")
-        records = store.map(BUSINESS)
-        if (root := getattr(store, "root", None)) is not None:
-            place = Spool(Path(root), store.namespace, store.cluster, getattr(store, "node", None) or application.app)
-            if location is None:
-                return Target(records, place, str(root), undo.pop_all().close)
-            tidy = partial(merge_many, RecorderRoot(Path(root), store.namespace, store.cluster))
-            return Target(records, place, str(root), undo.pop_all().close, tidy=tidy)
-        place = Spool(spool, store.namespace, store.cluster, node)
-        lock = place.lock()
-        where = f"kvwal://{location.addresses}" if isinstance(location, ClusterLocation) else "kvwal://HOST:PORT"
-        names = f"{where} --cluster {store.cluster} --namespace {store.namespace} --spool {spool}"
-        return Target(records, place, names, undo.pop_all().close, lock.release)
+        else:
+            addresses = location.addresses if isinstance(location, ClusterLocation) else "HOST:PORT"
+            target = _in_cluster(store, application, spool, addresses)
+        return target._replace(close=undo.pop_all().close)
+
+
+def _in_folder(store: Store, application: ApplicationIdentity, *, is_own: bool) -> Target:
+    """The target in an open folder. One that was opened for this recording (`is_own`) is tidied after it."""
+    spool = Spool(store.root, store.namespace, store.cluster, store.node or application.app)
+    target = Target(store.map(BUSINESS), spool, node_of_mark(store), str(store.root))
+    if not is_own:
+        return target
+    return target._replace(tidy=partial(merge_many, RecorderRoot(store.root, store.namespace, store.cluster)))
+
+
+def _in_cluster(store: ClusterStore, application: ApplicationIdentity, folder: Path, addresses: str) -> Target:
+    """The target in a cluster, with its locked spool under `folder`. `addresses` are those of the cluster in messages."""
+    spool = Spool(folder, store.namespace, store.cluster, application_node(application.app, application.attempt))
+    records = store.map(BUSINESS)
+    lock = spool.lock()
+    names = f"kvwal://{addresses} --cluster {store.cluster} --namespace {store.namespace} --spool {folder}"
+    return Target(records, spool, node_of_mark(store), names, unlock=lock.release)
 
 
 def default_spool(environment: Mapping[str, str] = os.environ) -> Path:

@@ -18,6 +18,7 @@ from kvwal.spark.eventlog.log_reader import LogReader
 from kvwal.spark.eventlog.logs import find_logs, identify
 from tests.support.cli import kvwal as command
 from tests.support.spark import LARGE_JOBS, Written, comparable
+from tests.support.spark_records import DyingMap, Killed
 
 Values = dict[str, dict[str, Any]]
 
@@ -113,27 +114,6 @@ def test_a_codec_that_cannot_be_read_says_so_and_stops_no_other(store: kvwal.Sto
     assert good.complete
 
 
-class Killed(Exception):
-    """The process is gone."""
-
-
-class Dying:
-    """A map whose user is killed at each transaction: first just before it, and when it is tried again, just after it."""
-
-    def __init__(self, records: Any) -> None:
-        self._records = records
-        self._tried = False
-        self.kills = 0
-        self.get = records.get
-
-    def put_many(self, entries: dict[str, Any]) -> None:
-        self.kills += 1
-        self._tried = not self._tried
-        if not self._tried:
-            self._records.put_many(entries)
-        raise Killed
-
-
 @pytest.mark.parametrize("form", ["plain", "zstd", "lz4", "rolling"])
 def test_killed_at_every_transaction_each_event_counts_once(
     store: kvwal.Store, tmp_path: Path, written: Written, form: str, monkeypatch: pytest.MonkeyPatch
@@ -145,7 +125,7 @@ def test_killed_at_every_transaction_each_event_counts_once(
     (log,) = find_logs([path])
     identity = identify(log)
     assert identity is not None
-    dying = Dying(store.map("spark"))
+    dying = DyingMap(store.map("spark"))
     alive = False
     while not alive:
         reader = LogReader(dying, log, identity)

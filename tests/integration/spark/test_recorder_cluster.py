@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kvwal
-from kvwal.spark import JobRecorder
+from kvwal.spark import JobRecorder, index
 from tests.support.cli import kvwal as command
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast
 from tests.support.spark import Written
@@ -51,6 +51,8 @@ def test_a_driver_records_into_a_cluster_and_leaves_no_node_and_no_spool(
     spark: Any, node: Node, tmp_path: Path
 ) -> None:
     app = spark.sparkContext.applicationId
+    with kvwal.connect(node.address, cluster=CLUSTER) as store:
+        store.map("spark").clear()  # so that this recorder is the first one of the cluster, which marks the index
     with JobRecorder(spark, f"kvwal://{node.address}", cluster=CLUSTER, spool=tmp_path, strict=True) as recorder:
         run_jobs(spark, 3)
         ran = command("record", f"kvwal://{node.address}", "--cluster", CLUSTER, "--spool", tmp_path)
@@ -58,6 +60,9 @@ def test_a_driver_records_into_a_cluster_and_leaves_no_node_and_no_spool(
     assert recorder.failure is None
     recorded = application(node, app)
     assert (recorded["jobs"], recorded["status"]) == (3, "SUCCEEDED")
+    with kvwal.connect(node.address, cluster=CLUSTER) as store:
+        marks = [key for key in store.map("spark") if index.is_mark(key)]
+        assert marks == [index.mark_key(index.CLUSTER)]
     assert not list((tmp_path / "_spark").glob("*"))
     assert {path.name for path in (node.root / "default" / CLUSTER / "spark").iterdir()} == {"node-1"}
 

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from kvwal.cli.job_tables import application_sheet, batches_sheet, reads_and_writes_sheet
+from kvwal.cli.spark.job_tables import application_sheet, batches_sheet, reads_and_writes_sheet
 from kvwal.cli.tables import Sheet
 from kvwal.spark.queries import ApplicationDetail, RecordedApplication
 from kvwal.spark.records import Access, Application, Batch, Job, Sql

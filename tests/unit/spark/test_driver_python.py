@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kvwal.cli.commands.submit import beside_python, check_arguments, split_arguments
+from kvwal.cli.spark.submit import beside_python, check_arguments, split_arguments
 from kvwal.errors import ConfigError
 
 PROGRAM = """

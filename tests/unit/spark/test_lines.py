@@ -5,10 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-import lz4.block
-import pyarrow as pa
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +15,7 @@ from kvwal.spark.eventlog.lines import DamagedFile, Lines
 from kvwal.spark.eventlog.logs import EventLog, identify, settings_of
 from kvwal.spark.events.jobs import JobStart
 from kvwal.spark.events.parser import DamagedLine, parse_line
+from tests.support.event_logs import compressed
 
 BLOCK = 700
 TEXT = b"".join(
@@ -26,26 +24,8 @@ TEXT = b"".join(
 
 
 def framed(codec: str) -> bytes:
-    """TEXT as Spark's codecs frame it."""
-    blocks = [TEXT[at : at + BLOCK] for at in range(0, len(TEXT), BLOCK)]
-    if codec == "plain":
-        return TEXT
-    if codec == "zstd":
-        return b"".join(zstandard.ZstdCompressor().compress(block) for block in blocks)
-    if codec == "lz4":
-        return b"".join(lz4_block(block) for block in blocks) + b"LZ4Block\x16" + bytes(12)
-    packed = [pa.compress(block, codec="snappy", asbytes=True) for block in blocks]
-    return b"\x82SNAPPY\x00" + bytes(8) + b"".join(len(block).to_bytes(4, "big") + block for block in packed)
-
-
-def lz4_block(block: bytes) -> bytes:
-    packed = lz4.block.compress(block, store_size=False)
-    token = b"\x26"
-    if len(packed) >= len(block):
-        packed, token = block, b"\x16"
-    return (
-        b"LZ4Block" + token + len(packed).to_bytes(4, "little") + len(block).to_bytes(4, "little") + bytes(4) + packed
-    )
+    """TEXT as Spark's codecs frame it, with the end mark of lz4."""
+    return compressed(TEXT, codec, BLOCK) + (b"LZ4Block\x16" + bytes(12) if codec == "lz4" else b"")
 
 
 def read(reader: Lines) -> list[bytes]:

@@ -25,6 +25,7 @@ from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.store.sync import ReadOnlyStore
 from tests.support.applications import SECOND, ran, store_events, stream_that_failed
 from tests.support.cli import kvwal as command
+from tests.support.spark_records import DyingMap, Killed
 
 DAY = 86_400 * SECOND
 FIRST = 1_790_000_000_000
@@ -207,27 +208,6 @@ def test_a_reader_of_the_index_reads_what_the_store_has_at_its_first_question(tm
         assert len(queries.applications(records)) == 3
 
 
-class Killed(Exception):
-    """The process is gone."""
-
-
-class Dying:
-    """A map whose user is killed at each transaction: first just before it, and when it is tried again, just after it."""
-
-    def __init__(self, records: Any) -> None:
-        self._records = records
-        self._tried = False
-        self.kills = 0
-        self.get = records.get
-
-    def put_many(self, entries: dict[str, Any]) -> None:
-        self.kills += 1
-        self._tried = not self._tried
-        if not self._tried:
-            self._records.put_many(entries)
-        raise Killed
-
-
 def test_killed_at_every_transaction_the_index_is_that_of_the_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,7 +217,7 @@ def test_killed_at_every_transaction_the_index_is_that_of_the_records(
     monkeypatch.setattr(log_reader, "MAX_PENDING", 5_000)
     with kvwal.open(tmp_path, archive=None, flush="os") as store:
         records = store.map("spark")
-        dying = Dying(records)
+        dying = DyingMap(records)
         complete = False
         while not complete:
             reader = log_reader.LogReader(dying, log, identity)  # type: ignore[arg-type]
@@ -267,9 +247,10 @@ def test_a_cluster_is_asked_for_the_index_and_for_one_application() -> None:
 
     records = reader_of(ClusterRecords(scan))
     assert [each.prefix for each in queries.applications(records)] == ["app-0", "app-1", "app-2"]
-    (one,) = queries.of_kind(records, "app-1", "job", rec.Job)
-    assert (one.name, asked) == ("count", ["=app", "app-1/job"])
+    (one,) = queries.detail(records, queries.one_application(records, "app-1")).jobs
+    assert (one.name, asked) == ("count", ["=app", "app-1"])
     del entries["=app/=cluster"]
+    entries["=app/=app-0"] = index.mark_value()  # of a node with this name
     asked.clear()
     assert len(queries.applications(reader_of(ClusterRecords(scan)))) == 3
     assert asked == ["=app", ""], "without a mark all records are read"

@@ -1,4 +1,4 @@
-"""kvwal record and kvwal prune: what is recorded of Spark applications, once or as a service, and how long it stays."""
+"""kvwal record: reads Spark event logs into a store, once or as a service."""
 
 from __future__ import annotations
 
@@ -11,26 +11,19 @@ from typing import Annotated
 import typer
 
 from kvwal.cli import show
-from kvwal.cli.follow import follow
-from kvwal.cli.job_tables import time_text
 from kvwal.cli.locations import StoreSelection
-from kvwal.cli.options import AcceptClock, Json, LogSelection, check_time
+from kvwal.cli.options import AcceptClock, Json, check_time
+from kvwal.cli.spark.follow import follow
 from kvwal.cli.tables import print_table
-from kvwal.cli.text import parse_duration
 from kvwal.errors import ConfigError, Kind, KvwalError, StoreLocked
 from kvwal.location.opening import only_reads
 from kvwal.location.parse import ArchiveLocation
-from kvwal.ports.clock import SYSTEM
-from kvwal.spark import retention
 from kvwal.spark.eventlog import log_reader
 from kvwal.spark.follower.service import EVERY_SECONDS
 from kvwal.spark.index import complete_index
-from kvwal.spark.record_reader import reader_of
 from kvwal.spark.recording import spool as spools
 from kvwal.spark.recording.nodes import RecorderRoot, merge_finished, shared_node
 from kvwal.spark.recording.target import default_spool
-from kvwal.store.read_only import ReadOnlyBusiness
-from kvwal.store.sync import ReadOnlyStore
 
 Logs = Annotated[
     list[str] | None,
@@ -89,9 +82,13 @@ def record(
             with replace(selection, node=_node_for_logs(selection)).writer(accept_clock=accept_clock) as store:
                 reads = log_reader.record_event_logs(store, logs, progress)
         else:
-            reads = _read_spools(selection, spool, accept_clock, progress)
-            if not _merge_finished(selection, progress) and not reads:
-                _check_left(selection, spool)
+            root, left_spools = _left_spools(selection, spool)
+            reads = _read_spools(selection, left_spools, accept_clock, progress)
+            if not _merge_finished(selection, progress) and not left_spools:
+                raise ConfigError(  # a mistyped root must not look like one where all is done
+                    f"No driver left anything under {root}.",
+                    hint="Name event logs: kvwal record LOCATION EVENTLOG_OR_DIR…",
+                )
     _print_reads(reads, json)
     problems = [read for read in reads if read.problem]
     if problems:
@@ -133,15 +130,12 @@ def _merge_finished(selection: StoreSelection, progress: log_reader.ReportProgre
 
 
 def _read_spools(
-    selection: StoreSelection, folder: Path | None, accept_clock: bool, progress: log_reader.ReportProgress
+    selection: StoreSelection, left_spools: list[spools.Spool], accept_clock: bool, progress: log_reader.ReportProgress
 ) -> list[log_reader.LogResult]:
     """Read the spools of drivers that ended without closing their recorder: each into the node that it recorded as, or all into
     the cluster that they recorded into.
     """
     logs = selection.folder()
-    if isinstance(location := selection.parsed(), ArchiveLocation):
-        raise only_reads(location)
-    _, left_spools = _left_spools(selection, folder)
     reads = []
     for left in left_spools:
         if selection.node not in (None, left.node):
@@ -160,17 +154,10 @@ def _read_spools(
     return reads
 
 
-def _check_left(selection: StoreSelection, folder: Path | None) -> None:
-    """Raise `ConfigError` if no driver left anything: a mistyped root must not look like one where all is done."""
-    root, left_spools = _left_spools(selection, folder)
-    if not left_spools:
-        raise ConfigError(
-            f"No driver left anything under {root}.", hint="Name event logs: kvwal record LOCATION EVENTLOG_OR_DIR…"
-        )
-
-
 def _left_spools(selection: StoreSelection, folder: Path | None) -> tuple[Path, list[spools.Spool]]:
-    """The folder of the spools, and the spools there of the selected namespace and cluster."""
+    """The folder of the spools, and the spools there of the selected namespace and cluster. `ConfigError` for an archive."""
+    if isinstance(location := selection.parsed(), ArchiveLocation):
+        raise only_reads(location)
     logs = selection.folder()
     root = logs.root if logs is not None else folder or default_spool()
     wanted = (selection.namespace, selection.cluster)
@@ -201,60 +188,3 @@ def _print_reads(reads: list[log_reader.LogResult], json: bool) -> None:
     for read in reads:
         if read.skipped:
             show.note(f"Skipped {read.path.name}: {read.skipped}")
-
-
-def prune(
-    selection: LogSelection,
-    keep: Annotated[str, typer.Option(help="How long applications stay after their last event: 90d, 12h, 4w.")],
-    name: Annotated[
-        str | None, typer.Option(help="Only applications with this name; * and ? stand for any letters.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be deleted, and delete nothing.")
-    ] = False,
-    accept_clock: AcceptClock = False,
-    json: Json = False,
-) -> None:
-    """Delete recorded Spark applications whose last event is older than a limit, with all of their records.
-
-    A node that another process writes to is left out and named: run the command again later.
-    """
-    age = parse_duration(keep)
-    if age is None:
-        raise ConfigError(f"--keep {keep!r} is no duration.", hint="Give a number with its unit: 90d, 12h, 4w.")
-    before = SYSTEM.wall_ms() - age
-    business = _recorded(selection)
-    old = retention.old_applications(reader_of(business), before, name)
-    nodes = business.nodes
-    prefixes = {recorded.prefix for recorded in old}
-    if not dry_run:
-        for node in nodes:
-            _prune_node(replace(selection, node=node), prefixes, accept_clock)
-    rows = [(recorded.prefix, recorded.app.name, time_text(recorded.app.last_event)) for recorded in old]
-    nothing = f"No application is older than {keep}." if name is None else f"No {name!r} is older than {keep}."
-    show.outcome(("would be deleted" if dry_run else "deleted", "name", "last event"), rows, json, nothing)
-
-
-def _prune_node(selection: LogSelection, prefixes: set[str], accept_clock: bool) -> None:
-    """Delete the applications in the log of one node. A node that has none of them, and has its index, is not opened."""
-    records = reader_of(_recorded(selection))
-    own = prefixes.intersection(prefix for prefix, _ in records.applications())
-    if not own and records.has_index:
-        return
-    try:
-        with selection.open(accept_clock=accept_clock) as writable:
-            target = writable.map(log_reader.BUSINESS)
-            complete_index(target, selection.node or "")
-            retention.delete_applications(target, own)
-    except StoreLocked:
-        show.note(f"{selection.node} is in use; its applications stay.")
-
-
-def _recorded(selection: LogSelection) -> ReadOnlyBusiness:
-    """The records under a root, as the files are. Raises `ConfigError` if there are none."""
-    with selection.open(read_only=True) as store:
-        if not isinstance(store, ReadOnlyStore) or log_reader.BUSINESS not in store.businesses():
-            raise ConfigError(
-                f"No Spark application was recorded under {selection.root}.", hint="See `kvwal jobs --help`."
-            )
-        return store.business(log_reader.BUSINESS)

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from kvwal.cli.locations import StoreLocation
+from kvwal.cli.options import Archive
 from kvwal.errors import ConfigError
 from kvwal.location.opening import only_reads
 from kvwal.location.parse import ArchiveLocation, FolderLocation, parse_location
@@ -40,9 +41,7 @@ def submit(
     cluster: Annotated[
         str | None, typer.Option(help="The cluster; 'local' without it.", rich_help_panel="Which log")
     ] = None,
-    archive: Annotated[
-        str | None, typer.Option(help="URL or folder of the archive, or 'none'.", rich_help_panel="Which log")
-    ] = None,
+    archive: Archive = None,
 ) -> None:
     """Run a Python application by spark-submit, and record it into a store. Nothing changes in the application.
 

@@ -11,7 +11,9 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from kvwal.cli import show
-from kvwal.cli.job_tables import (
+from kvwal.cli.locations import StoreSelection
+from kvwal.cli.options import Json
+from kvwal.cli.spark.job_tables import (
     APPLICATIONS,
     application_row,
     application_sheet,
@@ -25,8 +27,6 @@ from kvwal.cli.job_tables import (
     status_cell,
     time_text,
 )
-from kvwal.cli.locations import StoreSelection
-from kvwal.cli.options import Json
 from kvwal.cli.tables import Sheet, columns, print_sheets
 from kvwal.cli.text import parse_duration, parse_time, visible
 from kvwal.errors import ConfigError

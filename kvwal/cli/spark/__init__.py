@@ -1,0 +1,1 @@
+"""The commands on Spark job metadata: submit, record, jobs, prune."""

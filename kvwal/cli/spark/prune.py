@@ -1,0 +1,78 @@
+"""kvwal prune: deletes recorded Spark applications that are older than a limit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from kvwal.cli import show
+from kvwal.cli.options import AcceptClock, Json, LogSelection
+from kvwal.cli.spark.job_tables import time_text
+from kvwal.cli.text import parse_duration
+from kvwal.errors import ConfigError, StoreLocked
+from kvwal.ports.clock import SYSTEM
+from kvwal.spark import retention
+from kvwal.spark.eventlog import log_reader
+from kvwal.spark.index import complete_index
+from kvwal.spark.record_reader import reader_of
+from kvwal.store.read_only import ReadOnlyBusiness
+from kvwal.store.sync import ReadOnlyStore
+
+
+def prune(
+    selection: LogSelection,
+    keep: Annotated[str, typer.Option(help="How long applications stay after their last event: 90d, 12h, 4w.")],
+    name: Annotated[
+        str | None, typer.Option(help="Only applications with this name; * and ? stand for any letters.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be deleted, and delete nothing.")
+    ] = False,
+    accept_clock: AcceptClock = False,
+    json: Json = False,
+) -> None:
+    """Delete recorded Spark applications whose last event is older than a limit, with all of their records.
+
+    A node that another process writes to is left out and named: run the command again later.
+    """
+    age = parse_duration(keep)
+    if age is None:
+        raise ConfigError(f"--keep {keep!r} is no duration.", hint="Give a number with its unit: 90d, 12h, 4w.")
+    before = SYSTEM.wall_ms() - age
+    business = _recorded(selection)
+    old = retention.old_applications(reader_of(business), before, name)
+    nodes = business.nodes
+    prefixes = {recorded.prefix for recorded in old}
+    if not dry_run:
+        for node in nodes:
+            _prune_node(replace(selection, node=node), prefixes, accept_clock)
+    rows = [(recorded.prefix, recorded.app.name, time_text(recorded.app.last_event)) for recorded in old]
+    nothing = f"No application is older than {keep}." if name is None else f"No {name!r} is older than {keep}."
+    show.outcome(("would be deleted" if dry_run else "deleted", "name", "last event"), rows, json, nothing)
+
+
+def _prune_node(selection: LogSelection, prefixes: set[str], accept_clock: bool) -> None:
+    """Delete the applications in the log of one node. A node that has none of them, and has its index, is not opened."""
+    records = reader_of(_recorded(selection))
+    own = prefixes.intersection(prefix for prefix, _ in records.applications())
+    if not own and records.has_index:
+        return
+    try:
+        with selection.open(accept_clock=accept_clock) as writable:
+            target = writable.map(log_reader.BUSINESS)
+            complete_index(target, selection.node or "")
+            retention.delete_applications(target, own)
+    except StoreLocked:
+        show.note(f"{selection.node} is in use; its applications stay.")
+
+
+def _recorded(selection: LogSelection) -> ReadOnlyBusiness:
+    """The records under a root, as the files are. Raises `ConfigError` if there are none."""
+    with selection.open(read_only=True) as store:
+        if not isinstance(store, ReadOnlyStore) or log_reader.BUSINESS not in store.businesses():
+            raise ConfigError(
+                f"No Spark application was recorded under {selection.root}.", hint="See `kvwal jobs --help`."
+            )
+        return store.business(log_reader.BUSINESS)
