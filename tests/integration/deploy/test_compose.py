@@ -40,12 +40,7 @@ print(jobs.size())
 client.shutdown()
 """
 READ = WRITE.replace('jobs.set(f"job-{number}", number)', 'assert jobs.get(f"job-{number}") == number')
-JOB = """
-import kvwal, sys
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.master(sys.argv[1]).getOrCreate()
-print(spark.sparkContext.parallelize(range(100), 4).map(lambda number: number * number).sum())
-"""
+KVWAL = ("--cluster", "kvwal", "--namespace", "spark")
 
 pytestmark = [
     pytest.mark.skipif(box.missing() is not None, reason=f"no box can be made here: {box.missing()}"),
@@ -59,6 +54,8 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def layer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The images, built once."""
+    if not image.s3a_jars():
+        pytest.skip("the jars for s3a:// are not here: deploy/fetch_s3a.py fetches them where there is a network")
     folder = tmp_path_factory.mktemp("image")
     image.build(folder)
     yield folder
@@ -108,13 +105,13 @@ def test_the_image_of_a_node_has_what_a_node_needs_and_none_of_what_builds_or_te
     assert list(node.glob("lib/python3.*/site-packages/kvwal/node/glue.jar"))
 
 
-def test_the_object_store_has_its_bucket_and_nothing_for_who_has_no_key(stack: Stack) -> None:
+def test_the_object_store_has_its_buckets_and_nothing_for_who_has_no_key(stack: Stack) -> None:
     list_buckets = (
         "import s3fs, sys\n"
         "try: print(s3fs.S3FileSystem(anon=len(sys.argv) > 1, use_listings_cache=False).ls(''))\n"
         "except PermissionError: print('refused')"
     )
-    assert python(stack, list_buckets).strip() == "['kvwal']"
+    assert python(stack, list_buckets).strip() == "['kvwal', 'spark-events', 'spark-warehouse']"
     assert python(stack, list_buckets, "anonymous").strip() in {"refused", "[]"}
     assert python(stack, list_buckets, AWS_SECRET_ACCESS_KEY="another").strip() == "refused"
 
@@ -168,18 +165,48 @@ def test_three_nodes_form_a_cluster_and_one_of_them_may_go(stack: Stack) -> None
 
 
 @pytest.mark.long
-def test_spark_has_a_master_and_two_workers_that_run_a_job(stack: Stack) -> None:
-    stack.start("spark-master", *WORKERS)
-    master = stack.services["spark-master"]
-    until(master, lambda: asked(stack, "http://spark-master:8080/json/")["aliveworkers"] == len(WORKERS))
-    way = master.way._replace(environment={**master.way.environment, "SPARK_LOCAL_IP": "spark-master"})
-    ran = stack.box.run([f"{image.FOLDER}/spark/bin/python", "-c", JOB, "spark://spark-master:7077"], way)
-    assert ran.stdout.strip() == "328350", ran.stderr[-4000:]
+@pytest.mark.timeout(3600)
+def test_an_application_that_is_submitted_is_recorded_into_the_nodes(stack: Stack) -> None:
+    stack.start(*NODES, "spark-master", *WORKERS)
+    stack.start("recorder")
+    until(
+        stack.services["spark-master"],
+        lambda: asked(stack, "http://spark-master:8080/json/")["aliveworkers"] == len(WORKERS),
+    )
+    ran = stack.run_once("submit", "examples/flights/app.py")
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    assert ran.stdout == "A job failed, as it should.\n"
+    recorder = stack.services["recorder"]
+    until(recorder, lambda: recorded(stack)["status"] != "RUNNING")
+    (flights,) = query(stack, "SELECT name, status, status_from, jobs_failed, jobs FROM spark_apps")
+    *ended, jobs = flights.split(",")
+    assert ended == ["flights", "SUCCEEDED", "spark", "1"]
+    counts = query(stack, "SELECT status, count(*) FROM spark_jobs GROUP BY ALL ORDER BY ALL")
+    assert counts == ["FAILED,1", f"SUCCEEDED,{int(jobs) - 1}"]
+    places = query(stack, "SELECT DISTINCT place FROM spark_reads_writes WHERE way = 'write'")
+    assert "s3a://spark-warehouse/flights/planes_by_maker" in places
+    assert "kvwal_follower_applications 1.0" in python(stack, ASK, "http://recorder:8702/metrics")
+    assert stack.stop("recorder") == 0
     assert [stack.stop(name) for name in (*WORKERS, "spark-master")] == [ENDED_BY_SIGTERM] * 3
+    assert [stack.stop(name) for name in NODES] == [0, 0, 0]
+
+
+def query(stack: Stack, sql: str) -> list[str]:
+    """The rows of a statement on the cluster, as lines of CSV; it runs where the recorder does."""
+    ran = stack.execute("recorder", "kvwal", "query", "kvwal://node-1:5701", sql, "--format", "csv", *KVWAL)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.splitlines()[1:]
+
+
+def recorded(stack: Stack) -> Any:
+    """The application of the cluster that began last, as JSON; an empty one as long as none is there."""
+    ran = stack.execute("recorder", "kvwal", "jobs", "kvwal://node-1:5701", "--json", *KVWAL)
+    lines = ran.stdout.splitlines() if ran.returncode == 0 else []
+    return json.loads(lines[-1]) if lines else {"status": "RUNNING"}
 
 
 def targets(stack: Stack) -> set[str]:
-    """The nodes that Prometheus asks for figures."""
+    """The hosts that Prometheus asks for figures."""
     found = asked(stack, "http://prometheus:9090/api/v1/targets")["data"]["activeTargets"]
     return {target["labels"]["node"] for target in found}
 
@@ -194,7 +221,7 @@ def test_prometheus_loads_its_rules_and_asks_every_node(stack: Stack) -> None:
     assert {rule["name"] for rule in group["rules"]} >= {"KvwalNodeDown", "KvwalClockSkew"}
     prometheus = stack.services["prometheus"]
     until(prometheus, lambda: bool(targets(stack)))
-    assert targets(stack) == set(NODES)
+    assert targets(stack) == {*NODES, "recorder"}
     assert stack.stop("prometheus") == 0
 
 

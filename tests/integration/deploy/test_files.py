@@ -86,7 +86,7 @@ def test_the_example_as_it_stands_starts_nothing() -> None:
 
 def test_what_is_waited_for_has_a_health_check(stack: dict[str, Any]) -> None:
     for name, service in services(stack).items():
-        assert service["healthcheck"]["test"][0] == "CMD", name
+        assert name == "submit" or service["healthcheck"]["test"][0] == "CMD", name
         for other, how in service.get("depends_on", {}).items():
             assert how == {"condition": "service_healthy"}
             assert "healthcheck" in services(stack)[other], f"{name} waits for {other}, which has no health check"
@@ -115,14 +115,14 @@ def test_every_image_is_pinned_and_those_of_others_are_what_the_tests_run(stack:
 def test_every_service_is_limited_restarted_and_reaped(stack: dict[str, Any]) -> None:
     for service in services(stack).values():
         assert set(service["deploy"]["resources"]["limits"]) == {"cpus", "memory"}
-        assert service["restart"] == "unless-stopped"
+        assert service["restart"] == ("no" if "profiles" in service else "unless-stopped")
         assert service["init"] is True
         assert service["security_opt"] == ["no-new-privileges:true"]
 
 
 def test_what_is_ours_runs_as_nobody_on_files_it_cannot_change(stack: dict[str, Any]) -> None:
     ours = [service for service in services(stack).values() if "build" in service]
-    assert len(ours) == 6
+    assert len(ours) == 8
     for service in ours:
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
@@ -148,6 +148,49 @@ def test_prometheus_asks_every_node_where_it_answers(stack: dict[str, Any]) -> N
     assert asked == [
         word.removeprefix("--http=") for command in nodes for word in command if word.startswith("--http=")
     ]
+
+
+def test_prometheus_asks_the_recorder_where_it_answers(stack: dict[str, Any]) -> None:
+    scrape = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())["scrape_configs"]
+    (asked,) = [one["static_configs"][0]["targets"] for one in scrape if one["job_name"] == "kvwal-recorder"]
+    recorder = services(stack)["recorder"]
+    assert [f"--http={address}" for address in asked] == [word for word in recorder["command"] if "--http" in word]
+    assert recorder["healthcheck"]["test"][-1] == f"http://{asked[0]}/readyz"
+
+
+def driver_settings() -> dict[str, str]:
+    """The settings with which every driver of the image begins."""
+    lines = (ROOT / "deploy" / "spark-defaults.conf").read_text().splitlines()
+    found = dict(line.split() for line in lines if line and not line.startswith("#"))
+    assert all(name.startswith("spark.") for name in found), "Spark ignores other names"
+    return found
+
+
+def test_the_recorder_follows_the_bucket_that_drivers_write_to(stack: dict[str, Any]) -> None:
+    settings, recorder = driver_settings(), services(stack)["recorder"]["command"]
+    followed = settings["spark.eventLog.dir"].replace("s3a://", "s3://").rstrip("/")
+    assert recorder[1:5] == ["kvwal", "record", "kvwal://node-1:5701,node-2:5701,node-3:5701", followed]
+    known = set(re.findall(r"--[a-z-]+", cli.kvwal("record", "--help").out))
+    assert {word.partition("=")[0] for word in recorder if word.startswith("--")} <= known
+    store = services(stack)["object-store"]
+    (made,) = [word.removeprefix("-bucket=").split(",") for word in store["command"] if word.startswith("-bucket=")]
+    needed = {settings[name].split("/")[2] for name in ("spark.eventLog.dir", "spark.sql.warehouse.dir")}
+    assert needed < set(made)
+    assert {url.split("/")[4] for url in store["healthcheck"]["test"] if "/buckets/" in url} == set(made)
+
+
+def test_a_driver_finds_its_settings_and_its_jars_in_the_image() -> None:
+    settings, image = driver_settings(), compose.image("spark")
+    assert image.environment["SPARK_CONF_DIR"] == "/srv/kvwal/s3a/conf"
+    assert settings["spark.driver.extraClassPath"] == settings["spark.executor.extraClassPath"]
+    assert settings["spark.driver.extraClassPath"] == "/srv/kvwal/s3a/jars/*"
+
+
+def test_only_drivers_among_spark_have_the_keys_and_up_starts_no_driver(stack: dict[str, Any]) -> None:
+    spark = {name: one for name, one in services(stack).items() if one["image"].startswith("kvwal/spark")}
+    assert {name for name, one in spark.items() if "AWS_SECRET_ACCESS_KEY" in one["environment"]} == {"submit"}
+    assert {name for name, one in services(stack).items() if "profiles" in one} == {"submit"}
+    assert set(spark["submit"]["depends_on"]) >= {"recorder", "object-store", "spark-worker-1"}
 
 
 def alerts() -> Iterator[dict[str, Any]]:
@@ -224,7 +267,9 @@ def test_the_dockerfile_copies_what_its_steps_build() -> None:
     called = {step for line in re.findall(r"deploy/build\.sh /srv/kvwal (.+)", text) for step in line.split()}
     known = set(re.findall(r"^(\w+)\(\) \{", (ROOT / "deploy" / "build.sh").read_text(), re.MULTILINE))
     assert called == known - {"environment", "furnish"}
-    assert set(re.findall(r"COPY --from=\S+ (\S+) \1\n", text)) == {"/srv/kvwal/node", "/srv/kvwal/spark"}
+    assert set(re.findall(r"COPY --from=\S+ (\S+) \1\n", text)) == {
+        f"/srv/kvwal/{name}" for name in ("node", "spark", "s3a")
+    }
 
 
 def test_the_unit_gives_a_node_time_and_files_and_little_else() -> None:

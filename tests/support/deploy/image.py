@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -22,12 +23,18 @@ FOLDER = "/srv/kvwal"
 JARS = Path(".cache") / "jars"
 
 
+def s3a_jars() -> bool:
+    """Whether the jars for `s3a://` are in the cache, after fetching those that are missing."""
+    fetched = subprocess.run([sys.executable, "deploy/fetch_s3a.py"], cwd=ROOT, check=False)
+    return fetched.returncode == 0
+
+
 def copy_context(layer: Path) -> None:
-    """What the Dockerfile copies, and Hazelcast's jar where set-up has brought it, as if it had just been fetched."""
+    """What the Dockerfile copies, and the jars that the cache has, as if they had just been fetched."""
     source = layer / "upper" / SOURCE.lstrip("/")
     for path in [
         *compose.context(),
-        *((ROOT / JARS).relative_to(ROOT) / jar.name for jar in (ROOT / JARS).glob("*.jar")),
+        *(jar.relative_to(ROOT) for jar in (ROOT / JARS).rglob("*.jar")),
     ]:
         (source / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / path, source / path)
@@ -51,6 +58,8 @@ def build(layer: Path) -> None:
     steps = [
         f"mkdir -p {FOLDER} && ln -s {here} {FOLDER}/tools && ln -s {here} {FOLDER}/spark",
         *(line for line in commands("build") if not line.endswith(" tools")),
+        # The environment of Spark is the link above.
+        *(line.replace(" spark ", " ") for line in commands("build-spark")),
         *commands("runtime"),
         # What the step `spark` adds to its environment.
         f"{FOLDER}/spark/bin/python deploy/java_home.py --bundled",

@@ -15,7 +15,7 @@ from tests.repository.source import ROOT
 from tests.support.deploy import compose
 from tests.support.deploy.box import Box, Mounted, Way
 
-PATIENCE_S = 180
+PATIENCE_S = compose.seconds("5m")  # the start_period of the health checks
 VOLUMES = "/volumes/"
 BETWEEN_S = 0.5
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -57,9 +57,10 @@ class Service:
     def of_file(cls, name: str, found: Mapping[str, Any], folder: Path) -> Service:
         """A service as docker-compose.yml has it."""
         first = [] if "build" in found else [str(program(found["image"]))]
-        service = cls(name, [*first, *found["command"]], folder)
+        first += ["env", f"--chdir={found['working_dir']}"] if "working_dir" in found else []
+        service = cls(name, [*first, *found.get("entrypoint", []), *found.get("command", [])], folder)
         service.grace = compose.seconds(found.get("stop_grace_period", "10s"))
-        service.probe = found["healthcheck"]["test"][1:]
+        service.probe = found["healthcheck"]["test"][1:] if "healthcheck" in found else []
         service.way = way_of(name, found)
         return service
 
@@ -125,6 +126,17 @@ class Stack:
         """Start a service that the file does not have; returns when it is ready."""
         self._spawn(service)
         self.wait(service)
+
+    def run_once(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a service of the file with these arguments to its end, as `docker compose run` does."""
+        for other in self._after[name]:
+            self.wait(self.services[other])
+        service = self.services[name]
+        return self.box.run([*service.words, *arguments], service.way)
+
+    def execute(self, name: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run another command where a service of the file runs, as `docker compose exec` does."""
+        return self.box.run(words, self.services[name].way)
 
     def _spawn(self, service: Service) -> None:
         service.process = self.box.spawn(service.words, service.way, service.log)
