@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kvwal.client.address import check_address
 from kvwal.client.connect import connect
 from kvwal.location.opening import only_reads
 from kvwal.location.parse import ArchiveLocation, ClusterLocation, parse_location
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.eventlog.log_reader import BUSINESS, RecordMap
 from kvwal.spark.eventlog.logs import ApplicationIdentity
+from kvwal.spark.recording.delivery import OpenRecords
 from kvwal.spark.recording.nodes import RecorderRoot, application_node, merge_many, open_recording
 from kvwal.spark.recording.spool import Spool
 from kvwal.store.sync import Store
@@ -24,16 +26,17 @@ if TYPE_CHECKING:
 
 
 class Target(NamedTuple):
-    """An open store for the records of one application. `location` names it in messages.
+    """The store for the records of one application. `location` names it in messages.
 
-    `close` closes the store, if it was opened for this recording. `unlock` comes after the last use of the spool. `tidy` comes
-    last: in a folder it moves the records of finished applications to the node that they share.
+    `open` gives the map of the records for a block. A cluster is connected to for that block, so that a recording goes on after
+    the cluster was away. A folder is open already, because its node has a lock; `close` closes it. `unlock` comes after the last
+    use of the spool. `tidy` comes last: in a folder it moves the records of finished applications to the node that they share.
     """
 
-    records: RecordMap
+    open: OpenRecords
     spool: Spool
     location: str
-    close: Callable[[], None]
+    close: Callable[[], None] = lambda: None
     unlock: Callable[[], None] = lambda: None
     tidy: Callable[[], None] = lambda: None
 
@@ -41,35 +44,51 @@ class Target(NamedTuple):
 def open_target(
     store: Store | ClusterStore | str | Path, application: ApplicationIdentity, spool: Path, options: Mapping[str, Any]
 ) -> Target:
-    """Open the target of an application's records.
+    """The target of an application's records.
 
-    A folder is opened as a node named after the application, and a cluster is connected to, with `options` as `kvwal.open` or
-    `kvwal.connect` takes them. An open store stays open. The spool of a folder is in the folder. That of a cluster is under
-    `spool`, and is locked: `StoreLocked` if another recorder of this application has it.
+    A folder is opened as a node that is named after the application, with `options` as `kvwal.open` takes them. A cluster is not
+    connected to yet; `options` are those of `kvwal.connect`. An open store stays open. The spool of a folder is in the folder.
+    That of a cluster is under `spool`, and is locked: `StoreLocked` if another recorder of this application has it.
     """
-    node = application_node(application.app, application.attempt)
+    location = parse_location(OS_DISK, store) if isinstance(store, str | Path) else None
+    if isinstance(location, ArchiveLocation):
+        raise only_reads(location)
+    if isinstance(location, ClusterLocation):
+        address = check_address(location.addresses, **options)
+        names = (f"kvwal://{location.addresses}", address.namespace, address.cluster)
+        return _in_cluster(names, partial(_connected, location.addresses, options), application, spool)
     with ExitStack() as undo:
-        location = parse_location(OS_DISK, store) if isinstance(store, str | Path) else None
-        if isinstance(location, ArchiveLocation):
-            raise only_reads(location)
-        if isinstance(location, ClusterLocation):
-            store = undo.enter_context(connect(location.addresses, **options))
-        elif location is not None:
+        if location is not None:
             store = undo.enter_context(open_recording(location.root, application.app, application.attempt, options))
         if isinstance(store, str | Path):
             raise TypeError(f"{store!r} was opened to be a store")
-        records = store.map(BUSINESS)
-        if (root := getattr(store, "root", None)) is not None:
-            place = Spool(Path(root), store.namespace, store.cluster, getattr(store, "node", None) or application.app)
-            if location is None:
-                return Target(records, place, str(root), undo.pop_all().close)
-            tidy = partial(merge_many, RecorderRoot(Path(root), store.namespace, store.cluster))
-            return Target(records, place, str(root), undo.pop_all().close, tidy=tidy)
-        place = Spool(spool, store.namespace, store.cluster, node)
-        lock = place.lock()
-        where = f"kvwal://{location.addresses}" if isinstance(location, ClusterLocation) else "kvwal://HOST:PORT"
-        names = f"{where} --cluster {store.cluster} --namespace {store.namespace} --spool {spool}"
-        return Target(records, place, names, undo.pop_all().close, lock.release)
+        opened = _opened(store.map(BUSINESS))
+        if (root := getattr(store, "root", None)) is None:
+            return _in_cluster(("kvwal://HOST:PORT", store.namespace, store.cluster), opened, application, spool)
+        place = Spool(Path(root), store.namespace, store.cluster, getattr(store, "node", None) or application.app)
+        if location is None:
+            return Target(opened, place, str(root))
+        tidy = partial(merge_many, RecorderRoot(Path(root), store.namespace, store.cluster))
+        return Target(opened, place, str(root), undo.pop_all().close, tidy=tidy)
+
+
+def _in_cluster(
+    names: tuple[str, str, str], opened: OpenRecords, application: ApplicationIdentity, spool: Path
+) -> Target:
+    where, namespace, cluster = names
+    place = Spool(spool, namespace, cluster, application_node(application.app, application.attempt))
+    location = f"{where} --cluster {cluster} --namespace {namespace} --spool {spool}"
+    return Target(opened, place, location, unlock=place.lock().release)
+
+
+def _opened(records: RecordMap) -> OpenRecords:
+    return lambda: nullcontext(records)
+
+
+@contextmanager
+def _connected(addresses: str, options: Mapping[str, Any]) -> Iterator[RecordMap]:
+    with connect(addresses, **options) as store:
+        yield store.map(BUSINESS)
 
 
 def default_spool(environment: Mapping[str, str] = os.environ) -> Path:
