@@ -14,19 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from archive.layout import Place
-from kvwal.entry import Decode, Entry, make_entry
+from kvwal.entry import Entry, make_entry
 from kvwal.history.moving import read_settled
-from kvwal.history.tail_reader import Identity, LatestOfEach, read_log
-from kvwal.log.files.chain import check_belongs
+from kvwal.history.open_log import open_log
+from kvwal.history.tail_reader import Identity, LatestOfEach
 from kvwal.log.files.names import log_folder
-from kvwal.log.files.parts import merge_all, merge_sorted, open_snapshot
 from kvwal.log.files.runs import Runs
-from kvwal.log.reader import SnapshotReader, entry_decoder, log_files
-from kvwal.ports.disk import Disk, drop_pages
-
-READ_BYTES = 8 << 20
-"""About how many bytes of a part of a snapshot are in memory at a time."""
-_LOOKS = 10
+from kvwal.log.reader import log_files
+from kvwal.ports.disk import Disk
 
 _Row = Any
 """The seven values of an entry, and the rank of its node."""
@@ -63,47 +58,9 @@ def _open(disk: Disk, root: Path, places: Sequence[Place], scratch: Path, opened
 
 @contextmanager
 def open_in_order(disk: Disk, root: Path, place: Place) -> Iterator[Iterator[Entry]]:
-    """The latest entry of every identity of one log, sorted by identity, deletes included, as the log is now.
-
-    The parts of the snapshot stay open, so that a checkpoint may remove them meanwhile.
-    """
-    decode = entry_decoder()
-    with ExitStack() as opened:
-        last, parts = _open_snapshot(disk, root, place, opened)
-        tail = read_log(disk, root, place, LatestOfEach, archived=lambda log_id: last).sink.latest
-        newer = (tail[identity][1] for identity in sorted(tail))
-        yield merge_sorted(merge_all(_entries(reader, buffer, decode) for reader, buffer in parts), newer)
-
-
-def _open_snapshot(
-    disk: Disk, root: Path, place: Place, opened: ExitStack
-) -> tuple[int, list[tuple[SnapshotReader, Any]]]:
-    """The last sequence of the snapshot, and its parts, newest first. A checkpoint may replace the parts meanwhile."""
-    for _ in range(_LOOKS):
-        with suppress(FileNotFoundError):
-            return _open_parts(disk, root, place, opened)
-    return _open_parts(disk, root, place, opened)
-
-
-def _open_parts(
-    disk: Disk, root: Path, place: Place, opened: ExitStack
-) -> tuple[int, list[tuple[SnapshotReader, Any]]]:
-    folder = log_folder(root, place)
-    snapshot = open_snapshot(disk, folder, log_files(disk, folder)[1])
-    if snapshot is None:
-        return 0, []
-    check_belongs(snapshot.header, place, folder)
-    buffers = [(part.path, opened.enter_context(disk.view(part.path))) for part in snapshot.parts]
-    return snapshot.header.last_sequence, [(SnapshotReader(path, buffer), buffer) for path, buffer in buffers]
-
-
-def _entries(reader: SnapshotReader, buffer: Any, decode: Decode) -> Iterator[Entry]:
-    before = 0
-    for entries in reader.whole(decode):
-        yield from entries
-        if reader.end - before >= READ_BYTES:
-            before = reader.end
-            drop_pages(buffer, before)
+    """The latest entry of every identity of one log, sorted by identity, deletes included, as the log is now."""
+    with open_log(disk, root, place, LatestOfEach) as log:
+        yield chain.from_iterable(log.blocks())
 
 
 def _size(disk: Disk, root: Path, place: Place) -> int:

@@ -81,6 +81,10 @@ class LatestOfEach:
         """Entries with their sequences."""
         return list(self.latest.values())
 
+    def in_order(self) -> list[Entry]:
+        """The entries, sorted by identity."""
+        return [self.latest[identity][1] for identity in sorted(self.latest)]
+
     def take(self, first: int, entries: list[Entry]) -> None:
         """See `Sink.take`."""
         at = self._at

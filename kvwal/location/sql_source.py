@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
-from kvwal.history.wanted import Wanted
+from kvwal.history.wanted import Pieces, Wanted
 from kvwal.location.key_filter import key_filter
 from kvwal.location.readers import Reader
 from kvwal.sql.source import Entries
@@ -38,9 +39,10 @@ class LocationSource:
             return self._store.entries(business)
         return self._store.select(business, lambda key, key_class: keys.accepts(label(key, key_class)))
 
-    def wanted_entries(self, business: str, wanted: Wanted) -> Entries:
-        """See `Source.wanted_entries`."""
-        return self._store.select(business, lambda key, key_class: key_class == "str" and bool(wanted(key)))
+    def open_wanted(self, business: str, wanted: Wanted) -> AbstractContextManager[Pieces]:
+        """See `Source.open_wanted`."""
+        found = self._store.select(business, lambda key, key_class: key_class == "str" and bool(wanted(key)))
+        return nullcontext([list(found)])
 
     def changes(self, business: str) -> pa.Table:
         """See `Source.changes`."""

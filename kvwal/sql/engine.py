@@ -8,7 +8,7 @@ needs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,10 +60,10 @@ def answered(sources: Sources, statement: str) -> Iterator[Answer]:
     import duckdb
 
     try:
-        with scratch_folder() as scratch, duckdb.connect(config=_config(scratch)) as connection:
+        with scratch_folder() as scratch, ExitStack() as opened, duckdb.connect(config=_config(scratch)) as connection:
             connection.execute("SET TimeZone = 'UTC'")
             _check_one(connection, statement)
-            load_tables(connection, sources, statement)
+            load_tables(connection, sources, statement, opened)
             yield Answer(connection, statement)
     except duckdb.Error as error:
         raise ConfigError(str(error).splitlines()[0], hint=listed(sources)) from error

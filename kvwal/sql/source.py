@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from archive.layout import Place
 from archive.objects import Objects
 from kvwal.entry import DataEntry, Entry
 from kvwal.history.merged import merged_in_order
 from kvwal.history.moving import read_settled
-from kvwal.history.wanted import Wanted, wanted_entries
+from kvwal.history.wanted import Pieces, Wanted, open_wanted
 from kvwal.ports.disk import Disk, scratch_folder
 from kvwal.sql.changes import all_changes
 from kvwal.structures.reads import MapReads
@@ -20,7 +21,6 @@ from kvwal.structures.reads import MapReads
 if TYPE_CHECKING:
     import pyarrow as pa
 
-T = TypeVar("T")
 Entries = Iterable[Entry | DataEntry]
 
 
@@ -35,8 +35,8 @@ class Source(Protocol):
         """The live entries of a business, in the order of identity."""
         ...
 
-    def wanted_entries(self, business: str, wanted: Wanted) -> Entries:
-        """The live entries of a business whose keys are text and wanted, in the order of their keys."""
+    def open_wanted(self, business: str, wanted: Wanted) -> AbstractContextManager[Pieces]:
+        """The live entries of a business whose keys are text and wanted. They show one moment."""
         ...
 
     def changes(self, business: str) -> pa.Table:
@@ -73,16 +73,16 @@ class FileSource:
                 if not entry.deleted and not 0 < entry.expires <= self._now_ms:
                     yield entry
 
-    def wanted_entries(self, business: str, wanted: Wanted) -> Entries:
-        """See `Source.wanted_entries`."""
-        return self._read(business, lambda places: wanted_entries(self._disk, self._root, places, wanted, self._now_ms))
+    def open_wanted(self, business: str, wanted: Wanted) -> AbstractContextManager[Pieces]:
+        """See `Source.open_wanted`. Those of one log are read with bounded memory."""
+        return open_wanted(self._disk, self._root, partial(self._of, business), wanted, self._now_ms)
 
     def changes(self, business: str) -> pa.Table:
         """See `Source.changes`."""
-        return self._read(business, lambda places: all_changes(self._disk, self._root, places, self._archive()))
+        return read_settled(self._disk, self._root, partial(self._of, business), self._changes)
 
-    def _read(self, business: str, read: Callable[[Sequence[Place]], T]) -> T:
-        return read_settled(self._disk, self._root, partial(self._of, business), read)
+    def _changes(self, places: Sequence[Place]) -> pa.Table:
+        return all_changes(self._disk, self._root, places, self._archive())
 
     def _of(self, business: str) -> list[Place]:
         return [place for place in self._find() if place.business == business]
@@ -105,10 +105,10 @@ class MemorySource:
         """See `Source.entries`. They show one moment."""
         return self._map_of(business).entries()
 
-    def wanted_entries(self, business: str, wanted: Wanted) -> Entries:
-        """See `Source.wanted_entries`. They show one moment."""
+    def open_wanted(self, business: str, wanted: Wanted) -> AbstractContextManager[Pieces]:
+        """See `Source.open_wanted`."""
         entries = self._map_of(business).entries("")
-        return [entry for entry in entries if wanted(entry.key)]
+        return nullcontext([[entry for entry in entries if wanted(entry.key)]])
 
     def changes(self, business: str) -> pa.Table:
         """See `Source.changes`."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from kvwal.sql.rows import CHANGES, HISTORY, LATEST, pieces, rows_of, rows_of_changes
 from kvwal.sql.source import Source
-from kvwal.sql.typed import TypedTable, dataset, read_records, typed_tables
+from kvwal.sql.typed import TypedTable, dataset, open_records, typed_tables
 
 if TYPE_CHECKING:
     import duckdb
@@ -27,8 +28,11 @@ def listed(sources: Sources) -> str:
     return f"{said} Typed tables: {', '.join(typed)}." if typed else said
 
 
-def load_tables(connection: duckdb.DuckDBPyConnection, sources: Sources, statement: str) -> None:
-    """Make the tables that the statement names. A business hides a history, or a typed table, of the same name."""
+def load_tables(connection: duckdb.DuckDBPyConnection, sources: Sources, statement: str, opened: ExitStack) -> None:
+    """Make the tables that the statement names. A business hides a history, or a typed table, of the same name.
+
+    Typed tables read what `opened` holds open.
+    """
     businesses = _businesses(sources)
     for business in businesses:
         having = {name: source for name, source in sources.items() if business in source.businesses()}
@@ -39,7 +43,11 @@ def load_tables(connection: duckdb.DuckDBPyConnection, sources: Sources, stateme
             rows = ((name, rows_of_changes(source.changes(business))) for name, source in having.items())
             _make_table(connection, history, CHANGES, rows)
         typed = [table for name, table in _typed(business, businesses).items() if mentions(statement, name)]
-        records = {name: read_records(source, business, typed) for name, source in having.items() if typed}
+        records = {
+            name: opened.enter_context(open_records(source, business, typed))
+            for name, source in having.items()
+            if typed
+        }
         for table in typed:
             parts = ((name, dataset(table, entries[table.name])) for name, entries in records.items())
             _make_view(connection, table.name, parts)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kvwal.entry import DataEntry, Entry
+from kvwal.history.wanted import Pieces
 from kvwal.sql.source import Source
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ _MODULES = {"spark": "kvwal.spark.tables.catalogue"}
 
 The modules lie in a higher layer. They are imported when a statement is run on a store that has the business.
 """
+RECORDS_AT_ONCE = 10_000
 
 
 class TypedTable(Protocol):
@@ -52,19 +55,48 @@ def typed_tables(business: str) -> Mapping[str, TypedTable]:
     return tables
 
 
-def read_records(source: Source, business: str, tables: Sequence[TypedTable]) -> dict[str, list[Entry | DataEntry]]:
-    """The entries of the records of each table, in the order of their keys: one moment for all tables."""
+@contextmanager
+def open_records(source: Source, business: str, tables: Sequence[TypedTable]) -> Iterator[dict[str, Pieces]]:
+    """The entries of the records of each table, by its name: one moment for all tables."""
     patterns = sorted({table.keys.pattern for table in tables})
     wanted = re.compile(b"|".join(b"(?:" + pattern + b")" for pattern in patterns)).search
-    entries = list(source.wanted_entries(business, wanted))
-    if len(patterns) == 1:
-        return {table.name: entries for table in tables}
-    return {table.name: [entry for entry in entries if table.keys.search(entry.key)] for table in tables}
+    with source.open_wanted(business, wanted) as pieces:
+        yield {table.name: pieces if len(patterns) == 1 else _Matching(pieces, table.keys) for table in tables}
 
 
-def dataset(table: TypedTable, entries: Sequence[Entry | DataEntry]) -> Any:
+class _Matching:
+    """Those of the entries in whose keys a pattern is found."""
+
+    def __init__(self, pieces: Pieces, keys: re.Pattern[bytes]) -> None:
+        self._pieces = pieces
+        self._keys = keys
+
+    def __iter__(self) -> Iterator[Sequence[Entry | DataEntry]]:
+        for piece in self._pieces:
+            yield [entry for entry in piece if self._keys.search(entry.key)]
+
+
+def read_table(table: TypedTable, pieces: Pieces, columns: Sequence[str]) -> pa.Table:
+    """These columns of a table. Only about `RECORDS_AT_ONCE` records are in memory as objects of Python."""
+    import pyarrow as pa
+
+    return pa.concat_tables([table.read(entries, columns) for entries in _together(pieces)])
+
+
+def _together(pieces: Pieces) -> Iterator[Sequence[Entry | DataEntry]]:
+    """The entries in larger pieces: at least one piece, of which the last may be empty."""
+    together: list[Entry | DataEntry] = []
+    for piece in pieces:
+        together += piece
+        if len(together) >= RECORDS_AT_ONCE:
+            yield together
+            together = []
+    yield together
+
+
+def dataset(table: TypedTable, pieces: Pieces) -> Any:
     """A dataset that decodes the records when DuckDB scans it."""
-    return _dataset_class()(table, entries)
+    return _dataset_class()(table, pieces)
 
 
 @cache
@@ -74,9 +106,9 @@ def _dataset_class() -> Any:
     class RecordDataset(ds.Dataset):  # type: ignore[misc]
         """A dataset of pyarrow as far as DuckDB asks one: its schema, and a scanner of some columns and a filter."""
 
-        def __init__(self, table: TypedTable, entries: Sequence[Entry | DataEntry]) -> None:
+        def __init__(self, table: TypedTable, pieces: Pieces) -> None:
             self._table = table
-            self._entries = entries
+            self._pieces = pieces
 
         @property
         def schema(self) -> pa.Schema:
@@ -86,7 +118,7 @@ def _dataset_class() -> Any:
             """A scanner of these columns. A filter may name other columns; its text has the names of all of them."""
             names = self._table.schema.names
             read = [name for name in names if columns is None or name in columns or name in str(filter)]
-            rows = self._table.read(self._entries, read)
+            rows = read_table(self._table, self._pieces, read)
             return ds.dataset(rows).scanner(columns=columns, filter=filter)
 
     return RecordDataset

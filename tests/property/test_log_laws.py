@@ -11,7 +11,7 @@ from kvwal.codecs import registry
 from kvwal.entry import DataEntry, Entry, encode_entries, make_decoder, make_entry
 from kvwal.errors import CodecError, NewerVersion
 from kvwal.log.files.format import BlockKind, align, find_blocks, pack_block, unpack_block
-from kvwal.log.files.parts import merge_all
+from kvwal.log.files.parts import merge_all, merge_all_blocks
 
 ENTRIES = st.lists(
     st.builds(
@@ -112,8 +112,8 @@ def test_float_keys_sort_as_numbers(numbers: list[float]) -> None:
 RUN = st.dictionaries(st.tuples(st.sampled_from(["int", "str"]), st.binary(max_size=2)), st.integers(1, 9), max_size=8)
 
 
-@given(runs=st.lists(RUN, max_size=4))
-def test_a_checkpoint_merges_as_a_dict_updates(runs: list[dict[tuple[str, bytes], int]]) -> None:
+@given(runs=st.lists(RUN, max_size=4), size=st.integers(1, 4))
+def test_a_checkpoint_merges_as_a_dict_updates(runs: list[dict[tuple[str, bytes], int]], size: int) -> None:
     def run(entries: dict[tuple[str, bytes], int], base: int) -> list[Entry]:
         return [
             Entry(key, kind, b"", "", value % 2 == 0, base + value) for (kind, key), value in sorted(entries.items())
@@ -124,3 +124,8 @@ def test_a_checkpoint_merges_as_a_dict_updates(runs: list[dict[tuple[str, bytes]
     expected = {(e.key_class, e.key): e.public() for entries in written for e in entries}
     assert merged == [expected[identity] for identity in sorted(expected)]
     assert all(isinstance(entry, DataEntry) for entry in merged)
+    blocks = list(
+        merge_all_blocks([run[at : at + size] for at in range(0, len(run), size)] for run in reversed(written))
+    )
+    assert [entry.public() for block in blocks for entry in block] == merged
+    assert all(blocks)

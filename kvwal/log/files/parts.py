@@ -5,15 +5,15 @@ This module imports neither asyncio nor Arrow, so that `kvwal get` starts fast.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from kvwal.entry import Decode, Entry
+from kvwal.entry import Decode, Entry, entry_identity
 from kvwal.errors import CorruptLog
 from kvwal.log.files.chain import missing_part_problem, part_problem, snapshot_part, snapshot_parts
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import LogFile
-from kvwal.log.files.snapshot import in_blocks
 from kvwal.log.reader import SnapshotFile
 from kvwal.ports.disk import Disk
 
@@ -40,11 +40,7 @@ class Snapshot:
 
     def whole(self, decode: Decode) -> Iterator[list[Entry]]:
         """The latest entry of every identity, sorted, in blocks. `CorruptLog` if a part does not end with its seal."""
-        if len(self.parts) == 1:
-            yield from self.parts[0].whole(decode)
-            return
-        runs = ((entry for block in part.whole(decode) for entry in block) for part in self.parts)
-        yield from in_blocks(merge_all(runs), lambda entry: len(entry.key) + len(entry.value))
+        yield from merge_all_blocks(part.whole(decode) for part in self.parts)
 
 
 def open_snapshot(disk: Disk, folder: Path, snapshots: Iterable[LogFile]) -> Snapshot | None:
@@ -92,6 +88,38 @@ def merge_sorted(older: Iterator[Entry], newer: Iterator[Entry]) -> Iterator[Ent
     if waiting is not None:
         yield waiting
         yield from newer
+
+
+def merge_all_blocks(runs: Iterable[Iterable[list[Entry]]]) -> Iterator[list[Entry]]:
+    """`merge_all` of runs whose entries come in blocks, in blocks of any size. Faster, because most blocks pass untouched."""
+    merged: Iterator[list[Entry]] = iter(())
+    for older in runs:
+        merged = merge_blocks(iter(older), merged)
+    return merged
+
+
+def merge_blocks(older: Iterator[list[Entry]], newer: Iterator[list[Entry]]) -> Iterator[list[Entry]]:
+    """`merge_sorted` of two runs whose entries come in blocks, none of them empty. One block of each run is in memory."""
+    low, high = next(older, []), next(newer, [])
+    while low and high:
+        end = min(entry_identity(low[-1]), entry_identity(high[-1]))
+        below, above = (bisect_right(block, end, key=entry_identity) for block in (low, high))
+        yield _merged(low[:below], high[:above])
+        low = low[below:] or next(older, [])
+        high = high[above:] or next(newer, [])
+    if low or high:
+        yield low or high
+    yield from older
+    yield from newer
+
+
+def _merged(older: list[Entry], newer: list[Entry]) -> list[Entry]:
+    """Two sorted lists, one of which may be empty, as one. Of two entries of one identity the newer list's stays."""
+    if not (older and newer):
+        return older or newer
+    latest = {entry_identity(entry): entry for entry in older}
+    latest.update((entry_identity(entry), entry) for entry in newer)
+    return [latest[identity] for identity in sorted(latest)]
 
 
 def _identity(entry: Entry | None) -> tuple[str, bytes]:

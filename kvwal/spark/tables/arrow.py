@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvwal.errors import ConfigError
 from kvwal.spark.tables.catalogue import TABLES
+from kvwal.sql.typed import read_table
 from kvwal.store.sync import Store
 
 if TYPE_CHECKING:
@@ -33,5 +34,7 @@ def table(store: Store, name: str, columns: Iterable[str] | None = None) -> pa.T
             f"{known.name} has no column {unknown[0]!r}.", hint=f"The columns: {', '.join(known.schema.names)}."
         )
     source = store.source()
-    entries = source.wanted_entries(BUSINESS, known.keys.search) if BUSINESS in source.businesses() else ()
-    return known.read(list(entries), wanted).select(wanted)
+    if BUSINESS not in source.businesses():
+        return known.read([], wanted).select(wanted)
+    with source.open_wanted(BUSINESS, known.keys.search) as pieces:
+        return read_table(known, pieces, wanted).select(wanted)

@@ -14,7 +14,7 @@ import kvwal
 from archive.layout import Place
 from kvwal.entry import Entry
 from kvwal.errors import CorruptLog
-from kvwal.history import merged
+from kvwal.history import open_log
 from kvwal.history.merged import merged_in_order, open_in_order
 from kvwal.history.tail_reader import merged_entries
 from kvwal.log.files import runs
@@ -57,7 +57,7 @@ def test_the_merge_has_the_entries_of_the_state_in_order(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_bytes: int
 ) -> None:
     monkeypatch.setattr(runs, "RUN_BYTES", run_bytes)
-    monkeypatch.setattr(merged, "READ_BYTES", 1)
+    monkeypatch.setattr(open_log, "READ_BYTES", 1)
     expected = merged_entries(OS_DISK, root, places(root))
     assert any(entry.deleted for entry in expected.values())
     shown = [entry.public() for entry in merged_in_order(OS_DISK, root, lambda: places(root), tmp_path)]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 import re
+from functools import partial
 from pathlib import Path
+
+import msgspec
 
 import kvwal
 from kvwal.history.tail_reader import merged_entries
-from kvwal.history.wanted import wanted_entries
+from kvwal.history.wanted import open_wanted
 from kvwal.log.files.names import find_places
 from kvwal.ports.disk import OS_DISK
 
@@ -36,14 +39,35 @@ def test_the_wanted_entries_are_the_latest_of_all_nodes(tmp_path: Path) -> None:
         chance = random.Random(seed)
         for node in ("n1", "n2", "n3")[: 1 + seed % 3]:
             write(root, node, chance)
-        places = find_places(OS_DISK, root, "default", "local", "spark")
-        every = merged_entries(OS_DISK, root, places).values()
+        find = partial(find_places, OS_DISK, root, "default", "local", "spark")
+        every = merged_entries(OS_DISK, root, find()).values()
         for now_ms in (0, 1 << 60):
             expected = sorted(
                 (e.key, e.value, e.timestamp)
                 for e in every
                 if e.key_class == "str" and b"/job/" in e.key and not e.deleted and not 0 < e.expires <= now_ms
             )
-            found = wanted_entries(OS_DISK, root, places, re.compile(rb"/job/").search, now_ms)
-            assert [(entry.key, entry.value, entry.timestamp) for entry in found] == expected
+            with open_wanted(OS_DISK, root, find, re.compile(rb"/job/").search, now_ms) as pieces:
+                for _ in range(2):
+                    found = [(entry.key, entry.value, entry.timestamp) for piece in pieces for entry in piece]
+                    assert found == expected
             assert expected
+
+
+def test_a_log_shows_the_moment_at_which_it_was_opened(tmp_path: Path) -> None:
+    find = partial(find_places, OS_DISK, tmp_path, "default", "local", "spark")
+    with kvwal.open(tmp_path, archive=None) as store:
+        records = store.map("spark")
+        for turn in range(3):
+            records.put_many({f"a/job/{number}": {"turn": turn} for number in range(turn, 3000, turn + 1)})
+            store.checkpoint()
+        records["a/job/1"] = {"behind": "the snapshot"}
+        before = [(key, msgspec.json.encode(value)) for key, value in sorted(records.items())]
+        with open_wanted(OS_DISK, tmp_path, find, re.compile(rb"/job/").search, 0) as pieces:
+            for change in ("nothing", "a put", "a checkpoint"):
+                if change != "nothing":
+                    records["a/job/1"] = {"change": change}
+                if change == "a checkpoint":
+                    records.put_many({f"a/job/{number}": {} for number in range(5000)})
+                    store.checkpoint()
+                assert [(entry.key.decode(), entry.value) for piece in pieces for entry in piece] == before

@@ -1,0 +1,89 @@
+"""A log whose files are held open, so that it shows one moment: a checkpoint may remove the files meanwhile.
+
+This module imports neither asyncio nor Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from archive.layout import Place
+from kvwal.entry import Decode, Entry
+from kvwal.history.tail_reader import Sink, read_log
+from kvwal.log.files.chain import check_belongs
+from kvwal.log.files.names import log_folder
+from kvwal.log.files.parts import merge_all_blocks, merge_blocks, open_snapshot
+from kvwal.log.reader import SnapshotReader, entry_decoder, log_files
+from kvwal.ports.disk import Buffer, Disk, drop_pages
+
+READ_BYTES = 8 << 20
+"""About how many bytes of a part of a snapshot are in memory at a time."""
+_LOOKS = 10
+Blocks = Iterator[list[Entry]]
+Part = tuple[Path, Buffer]
+
+
+class LatestSink(Sink, Protocol):
+    """A sink that can be asked for the latest entry of every identity that it took."""
+
+    def in_order(self) -> list[Entry]:
+        """The entries, sorted by identity, deletes included."""
+        ...
+
+
+class OpenLog:
+    """A log as it was when it was opened. It can be read several times, with bounded memory."""
+
+    def __init__(self, parts: Sequence[Part], newer: list[Entry]) -> None:
+        """`parts` are the files of the snapshot, newest first; `newer` are the entries behind it."""
+        self._parts = parts
+        self._newer = newer
+
+    def blocks(self, keep: Callable[[list[Entry]], list[Entry]] = list) -> Blocks:
+        """The latest entry of every identity, sorted, deletes included, in blocks that are not empty.
+
+        `keep` gives the entries to keep of a block of the snapshot. Raises `CorruptLog`.
+        """
+        decode = entry_decoder()
+        snapshot = merge_all_blocks(_blocks(path, buffer, decode) for path, buffer in self._parts)
+        kept = (block for block in map(keep, snapshot) if block)
+        return merge_blocks(kept, iter([self._newer] if self._newer else []))
+
+
+@contextmanager
+def open_log(disk: Disk, root: Path, place: Place, sink: Callable[[], LatestSink]) -> Iterator[OpenLog]:
+    """Open a log as it is now. The entries behind the snapshot go through `sink`. Raises `CorruptLog`."""
+    with ExitStack() as opened:
+        last, parts = _open_snapshot(disk, root, place, opened)
+        newer = read_log(disk, root, place, sink, archived=lambda log_id: last).sink.in_order()
+        yield OpenLog(parts, newer)
+
+
+def _open_snapshot(disk: Disk, root: Path, place: Place, opened: ExitStack) -> tuple[int, list[Part]]:
+    """The last sequence of the snapshot, and its parts, newest first. A checkpoint may replace the parts meanwhile."""
+    for _ in range(_LOOKS):
+        with suppress(FileNotFoundError):
+            return _open_parts(disk, root, place, opened)
+    return _open_parts(disk, root, place, opened)
+
+
+def _open_parts(disk: Disk, root: Path, place: Place, opened: ExitStack) -> tuple[int, list[Part]]:
+    folder = log_folder(root, place)
+    snapshot = open_snapshot(disk, folder, log_files(disk, folder)[1])
+    if snapshot is None:
+        return 0, []
+    check_belongs(snapshot.header, place, folder)
+    parts = [(part.path, opened.enter_context(disk.view(part.path))) for part in snapshot.parts]
+    return snapshot.header.last_sequence, parts
+
+
+def _blocks(path: Path, buffer: Buffer, decode: Decode) -> Blocks:
+    reader, before = SnapshotReader(path, buffer), 0
+    for entries in reader.whole(decode):
+        yield entries
+        if reader.end - before >= READ_BYTES:
+            before = reader.end
+            drop_pages(buffer, before)
