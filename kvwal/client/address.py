@@ -33,13 +33,13 @@ class ClusterAddress(NamedTuple):
 
 def check_address(
     addresses: str | Sequence[str],
-    cluster: str,
-    namespace: str,
-    timeout: float,
+    cluster: str = "local",
+    namespace: str = "default",
+    timeout: float = 30.0,
     token: str | None = None,
     authority: str | None = None,
 ) -> ClusterAddress:
-    """The arguments of `kvwal.connect` as a `ClusterAddress`. Raises `ConfigError` and `WrongType`."""
+    """The arguments of `kvwal.connect`, with its defaults, as a `ClusterAddress`. Raises `ConfigError` and `WrongType`."""
     if find_spec("hazelcast") is None:
         raise ConfigError(
             "connecting to a cluster needs the package hazelcast-python-client.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DRAIN_MS = 30_000
+LISTED_MS = 2_000
+"""Longest wait, at the start of a recording, for Spark's own list of its executors."""
 _EVENT_LOG = {
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "true",
@@ -26,6 +29,7 @@ _EVENT_LOG = {
     "spark.eventLog.logBlockUpdates.enabled": "false",
     "spark.eventLog.logStageExecutorMetrics": "false",
 }
+_DROPPED = "queue.eventLog.numDroppedEvents"
 _log = logging.getLogger("kvwal.spark")
 
 
@@ -55,27 +59,38 @@ class Driver:
         self._settings = Redaction(settings).settings(settings) | rules_of(settings)
 
     def attach(self, folder: Path) -> Listener:
-        """Let Spark write an event log into `folder`."""
+        """Let Spark write an event log into a new folder under `folder`.
+
+        Spark writes from now on what happens, and then kvwal writes what was there before. So an executor that registers
+        meanwhile is in both, and counts once.
+        """
         conf = self._context.conf().clone()
         for name, value in _EVENT_LOG.items():
             conf.set(name, value)
         uri = self._jvm.java.io.File(str(folder.absolute())).toURI()
         listener = self._jvm.org.apache.spark.scheduler.EventLoggingListener(
-            self.identity.app, self._context.applicationAttemptId(), uri, conf, self._context.hadoopConfiguration()
+            f"{self.identity.app}-{time.time_ns() // 1_000_000}",
+            self._context.applicationAttemptId(),
+            uri,
+            conf,
+            self._context.hadoopConfiguration(),
         )
         before = set(folder.iterdir())
         listener.start()
         (path,) = set(folder.iterdir()) - before
         log, java = EventLog(path), self._jvm.java.lang.System
         runtime = {"Java Version": java.getProperty("java.version"), "Java Home": java.getProperty("java.home")}
-        add_roll(log, 0, [
+        begin = [
             self._start_event,
             {"Event": "kvwal.Attached"},
             {"Event": "SparkListenerEnvironmentUpdate", "JVM Information": runtime, "Spark Properties": self._settings},
-            *(_call_jvm(self._profiles) or []),
-            *(_call_jvm(self._executors) or []),
-        ])  # fmt: skip
-        self._context.listenerBus().addToEventLogQueue(listener)
+        ]
+        add_roll(log, 0, begin)  # a log has to name its application, also if the driver is killed now
+        bus = self._context.listenerBus()
+        bus.addToEventLogQueue(listener)
+        # Spark's list of executors is written by another of its listeners, which may be behind.
+        _call_jvm(lambda: bus.waitUntilEmpty(LISTED_MS))
+        add_roll(log, 0, [*begin, *(_call_jvm(self._profiles) or []), *(_call_jvm(self._executors) or [])])
         return Listener(log, self._context, listener)
 
     def _profiles(self) -> list[dict[str, Any]]:
@@ -138,19 +153,35 @@ class Listener:
         self.log = log
         self._context = context
         self._listener = listener
+        self._posted: int | None = None
+        """Events that Spark had posted when it stopped writing them; None while it writes."""
+
+    def halt(self) -> None:
+        """Let Spark write no more events; those that it posts from now on count as dropped."""
+        bus = _call_jvm(self._context.listenerBus)
+        if bus is not None and self._posted is None:
+            self._posted = _counter(bus, "numEventsPosted")
+            self._remove(bus)
 
     def detach(self) -> int:
-        """Let Spark write the events queued so far, then stop the listener. Returns how many events Spark dropped."""
+        """Let Spark write the events queued so far, then stop the listener. Returns how many events were dropped."""
         bus = _call_jvm(self._context.listenerBus)
         if bus is None:
             return 0
+        if self._posted is not None:
+            return _counter(bus, _DROPPED) + max(0, _counter(bus, "numEventsPosted") - self._posted)
         _call_jvm(lambda: bus.waitUntilEmpty(DRAIN_MS))
+        self._remove(bus)
+        return _counter(bus, _DROPPED)
+
+    def _remove(self, bus: Any) -> None:
         _call_jvm(lambda: bus.removeListener(self._listener))
         _call_jvm(self._listener.stop)
-        dropped = _call_jvm(
-            lambda: bus.metrics().metricRegistry().counter("queue.eventLog.numDroppedEvents").getCount()
-        )
-        return int(dropped or 0)
+
+
+def _counter(bus: Any, name: str) -> int:
+    """A counter of Spark's listener bus; 0 if the JVM is gone."""
+    return int(_call_jvm(lambda: bus.metrics().metricRegistry().counter(name).getCount()) or 0)
 
 
 def _call_jvm(call: Callable[[], Any]) -> Any:

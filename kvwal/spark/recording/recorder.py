@@ -10,24 +10,18 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
-from contextlib import ExitStack, closing
-from functools import partial
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kvwal.errors import ConfigError
-from kvwal.ports.boundary import at_exit, contain, contain_each, logged, start_thread, trace_of_bug
-from kvwal.spark.eventlog.log_reader import LogReader
-from kvwal.spark.index import mark_of
-from kvwal.spark.record_keys import app_prefix
+from kvwal.ports.boundary import at_exit, contain, logged, start_thread, trace_of_bug
 from kvwal.spark.recording.driver import Driver, context_of, no_driver
 from kvwal.spark.recording.endings import DETACHED, EXIT_WATCH, Ending
-from kvwal.spark.recording.spool import LAST_ROLL, POSITION, add_roll, delete_read_rolls
-from kvwal.spark.recording.target import Target, default_spool, open_target
-from kvwal.spark.records import Position, to_value
+from kvwal.spark.recording.recording import Recording
+from kvwal.spark.recording.target import default_spool, open_target
 from kvwal.store.options import archive_argument
 
 if TYPE_CHECKING:
@@ -37,9 +31,7 @@ if TYPE_CHECKING:
     from kvwal.client.store import ClusterStore
     from kvwal.store.sync import Store
 
-POLL_SECONDS = 0.25
 _log = logging.getLogger("kvwal.spark")
-_not_merged = logged("the nodes of finished applications could not be merged; `kvwal record ROOT` tries again")
 _not_closed = logged("the recording of the application could not be closed")
 
 
@@ -51,11 +43,15 @@ class JobRecorder:
     (`kvwal://host:port`) with `options` as `kvwal.connect` takes them. The records can be read while the application runs; they
     are about a quarter of a second behind it. Those of a folder move later to a node that finished applications share.
 
-    No trouble of the recorder reaches the application. If the store cannot be opened, that is logged as an error, `failure` has
-    it, and the application runs on without being recorded; with `strict`, `start` raises it instead. `close` does not raise an
-    error of the store: it logs the error and leaves the rest of the events in the spool, where `kvwal record LOCATION` finds
-    them. The spool of a folder is `<folder>/_spark`. That of a cluster is under `spool`, a folder of this machine; by default
-    `~/.local/state/kvwal`.
+    No trouble of the recorder reaches the application. If a folder cannot be opened, that is logged as an error, `failure` has
+    it, and the application runs on without being recorded; with `strict`, `start` raises it instead. While a cluster is away, at
+    the start or later, the events stay in the spool, up to 1 GiB; the recorder tries again by itself, and `stats` tells. With
+    `strict`, a cluster has to answer at the start.
+
+    `close` does not raise an error of the store: it logs the error and leaves the rest of the events in the spool, where
+    `kvwal record LOCATION` finds them. It waits for a cluster that is away for one try: the `timeout` of `kvwal.connect`, and up
+    to 10 seconds to connect. The spool of a folder is `<folder>/_spark`. That of a cluster is under `spool`, a folder of this
+    machine; by default `~/.local/state/kvwal`.
 
     The application's status says how its Python ended: see `kvwal.spark.recording.endings`.
     """
@@ -75,7 +71,7 @@ class JobRecorder:
         self._store = store
         self._strict = strict
         self._options = options
-        self._recording: _Recording | None = None
+        self._recording: Recording | None = None
         self._thread: threading.Thread | None = None
         self._refusal: BaseException | None = None
         self._not_at_exit: Callable[[], None] = lambda: None
@@ -90,6 +86,24 @@ class JobRecorder:
         """The error that kept the recording from starting, or stopped it early; None if there was none."""
         return self._refusal or (self._recording.failure if self._recording is not None else None)
 
+    def stats(self) -> dict[str, Any]:
+        """The state of the recording: what is stored, what waits in the spool, and the trouble with the store.
+
+        `events` are those that the store has, and `spool_bytes` the size of those that wait. `spool_full` says that later events
+        are not recorded. `troubles` counts calls that the store did not take. `waiting` says why the recorder waits for it, or is
+        None. `failure` is the error that ended the recording, or None.
+        """
+        recording = self._recording
+        return {
+            "recording": self.recording,
+            "events": recording.events if recording else 0,
+            "spool_bytes": recording.spooled_bytes() if recording else 0,
+            "spool_full": recording.is_full if recording else False,
+            "troubles": recording.status.troubles if recording else 0,
+            "waiting": recording.status.waiting if recording else None,
+            "failure": None if self.failure is None else str(self.failure),
+        }
+
     def __enter__(self) -> Self:
         return self.start()
 
@@ -101,7 +115,7 @@ class JobRecorder:
     def start(self) -> Self:
         """Begin to record; nothing if that has begun. It ends with `close`, with the `with` block, or with Python.
 
-        With `strict` it raises the errors of `kvwal.open`.
+        With `strict` it raises the errors of `kvwal.open`, or of `kvwal.connect` and a first read.
         """
         if self._thread is None:
             self._refusal = None
@@ -124,7 +138,7 @@ class JobRecorder:
         with ExitStack() as undo:
             undo.callback(target.unlock)
             undo.callback(target.close)
-            self._recording = _Recording(self._driver, target)
+            self._recording = Recording(self._driver, target, strict=self._strict)
             undo.pop_all()
         self._thread = start_thread("kvwal-recorder", self._recording.follow, self._recording.stopped)
         EXIT_WATCH.begin()
@@ -143,67 +157,6 @@ class JobRecorder:
             return
         self._not_at_exit()
         self._recording.close(thread, ending)
-
-
-class _Recording:
-    """A recording in progress: its target, the event log that Spark writes, and its reader."""
-
-    def __init__(self, driver: Driver, target: Target) -> None:
-        identity = driver.identity
-        self.failure: BaseException | None = None
-        self._target = target
-        self._spool = target.spool
-        self._stopping = threading.Event()
-        self._spool.read_rest(target.records)
-        self._spool.make()
-        position = f"{app_prefix(identity.app, identity.attempt)}/{POSITION}"
-        target.records.put_many({position: to_value(Position())} | mark_of(target.records, target.node))
-        self._listener = driver.attach(self._spool.folder)
-        self._log = self._listener.log
-        self._reader = LogReader(target.records, self._log, identity, position=POSITION)
-
-    def follow(self) -> None:
-        """Read the log until `close`, and once more afterwards. Runs on the recorder's thread."""
-        with closing(self._reader):
-            stopping = False
-            while not stopping:
-                stopping = self._stopping.wait(POLL_SECONDS)
-                self._reader.advance()
-                delete_read_rolls(self._log, self._reader.projection.position)
-
-    def stopped(self, error: BaseException) -> None:
-        """Keep the first error as the failure: it is why events stay in the spool."""
-        self.failure = self.failure or error
-        _log.warning("Recording stops: %s", error, exc_info=trace_of_bug(error))
-
-    def close(self, thread: threading.Thread, ending: Ending) -> None:
-        """End the log, the thread and the store, then clear the spool."""
-        # Each step runs, also after an error in the step before, and no error of a step replaces the application's exception.
-        steps: list[Callable[[], object]] = [
-            partial(self._end_log, ending),
-            self._stopping.set,
-            thread.join,
-            self._target.close,
-            self._clear_spool,
-            self._target.unlock,
-        ]
-        contain_each(steps, self.stopped)
-        contain(self._target.tidy, _not_merged)
-
-    def _end_log(self, ending: Ending) -> None:
-        """Let Spark write its queued events, then write how the recording ended."""
-        dropped = self._listener.detach()
-        add_roll(self._log, LAST_ROLL, [_detached(ending, dropped)])
-
-    def _clear_spool(self) -> None:
-        """Delete the log if all its events are durable. Otherwise the log stays, and a message names it."""
-        if self.failure is None and not self._reader.problem:
-            self._spool.remove(self._log)
-        else:
-            _log.error(
-                "Recording stopped: %s Events since then are in %s; `kvwal record %s` reads them.",
-                self.failure or self._reader.problem, self._log.path, self._target.location,
-            )  # fmt: skip
 
 
 def log_not_recorded(error: BaseException) -> None:
@@ -257,16 +210,3 @@ def _location(settings: dict[str, Any]) -> str:
         problem,
         hint="Set spark.kvwal.store to a folder or to kvwal://host:port; .namespace, .cluster, .archive and .spool are optional.",
     )
-
-
-def _detached(ending: Ending, dropped: int) -> dict[str, Any]:
-    """The event that ends a recording."""
-    return {
-        "Event": "kvwal.Detached",
-        "Timestamp": time.time_ns() // 1_000_000,
-        "Status": ending.status,
-        "Exit Code": ending.exit_code,
-        "Error": ending.message(),
-        "Stack": ending.stack(),
-        "Dropped": dropped,
-    }

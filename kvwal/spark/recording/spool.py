@@ -1,10 +1,11 @@
 """The spool: the folder of the event logs that Spark's listeners write and recorders read.
 
-    <root>/_spark/<namespace>/<cluster>/<node>/eventlog_v2_<app>/events_<n>_…      written by Spark, in rolls of 10 MiB
-    …/events_0_<app>                                                               written by kvwal: the application's start
+    <root>/_spark/<namespace>/<cluster>/<node>/eventlog_v2_<app>-<time>/events_<n>_…     written by Spark, in rolls of 10 MiB
+    …/events_0_<app>-<time>                                                              written by kvwal: the application's start
 
 A roll is deleted when the records of its events are durable, and the folder when its recorder was closed without a failure. A
 killed driver leaves its folder behind. The next recorder of the node reads the rest of it, and so does `kvwal record ROOT`.
+Each recording has a folder of its own, because the next recorder may begin before the store has taken the rest of the last one.
 
 A recorder into a cluster has its spool in a folder of its machine instead of `<root>`, and <node> is named after the application.
 The store's lock does not protect that spool, because a cluster has none. So the spool has a lock of its own.
@@ -24,8 +25,10 @@ from kvwal.errors import StoreLocked
 from kvwal.log.files.names import LOCKS
 from kvwal.ports.disk import OS_DISK, Lock
 from kvwal.spark.eventlog.log_reader import LogReader, LogResult, RecordMap, ReportProgress, result_of
-from kvwal.spark.eventlog.logs import EventLog, identify
-from kvwal.spark.records import Position
+from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog, identify
+from kvwal.spark.index import mark_of
+from kvwal.spark.record_keys import app_prefix
+from kvwal.spark.records import Position, from_value, to_value
 
 FOLDER = "_spark"
 POSITION = "recorder"
@@ -76,12 +79,28 @@ class Spool(NamedTuple):
             folder.rmdir()
             folder = folder.parent
 
-    def read_rest(self, records: RecordMap, progress: ReportProgress | None = None) -> list[LogResult]:
+    def read_rest(
+        self, records: RecordMap, progress: ReportProgress | None = None, *, recording: EventLog | None = None
+    ) -> list[LogResult]:
         """Read the logs that killed drivers of this node left, and delete each that was read to its end.
 
-        The caller holds the lock of the node, or of the spool, so no driver is recording here.
+        The caller holds the lock of the node, or of the spool, so no driver is recording here but the caller's own, into the log
+        `recording`.
         """
-        return [result for log in self.logs() if (result := self._read_rest(records, log, progress))]
+        left = [log for log in self.logs() if recording is None or log.path.name != recording.path.name]
+        return [result for log in left if (result := self._read_rest(records, log, progress))]
+
+    def begin(self, records: RecordMap, log: EventLog, identity: ApplicationIdentity, node: str) -> None:
+        """Put a position at the start of the log, unless the stored position was taken in this log.
+
+        An application has one position for all of its recordings, and each recording has a log of its own. In a new store, the
+        mark of the index names `node`.
+        """
+        key = f"{app_prefix(identity.app, identity.attempt)}/{POSITION}"
+        stored = records.get(key)
+        position = None if stored is None else from_value(stored)
+        if not isinstance(position, Position) or (position.path and Path(position.path).parent.name != log.path.name):
+            records.put_many({key: to_value(Position())} | mark_of(records, node))
 
     def _read_rest(self, records: RecordMap, log: EventLog, progress: ReportProgress | None) -> LogResult | None:
         identity = identify(log)
@@ -91,6 +110,7 @@ class Spool(NamedTuple):
         # A closed recorder has written the last roll; it left the log only because it could not store all events.
         if log.files()[-1].roll != LAST_ROLL:
             add_roll(log, LAST_ROLL, [{"Event": "kvwal.Detached", "Killed": True}])
+        self.begin(records, log, identity)
         reader, size = LogReader(records, log, identity, position=POSITION), log.size()
         reader.advance(lambda done: progress(done, size, identity.app) if progress else None)
         reader.close()

@@ -16,8 +16,9 @@ import pytest
 import kvwal
 from kvwal.errors import ConfigError, KvwalError, LogFailed
 from kvwal.spark import JobRecorder, queries, record, record_event_logs
+from kvwal.spark.recording.driver import Driver
 from tests.support.cli import kvwal as command
-from tests.support.spark import ENDING_DRIVER, KILLED_DRIVER, LARGE_JOBS, Written, comparable, environment
+from tests.support.spark import ENDING_DRIVER, KILLED_DRIVER, LARGE_JOBS, Written, comparable, drain, environment
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 
@@ -216,6 +217,39 @@ def test_a_recorder_that_is_started_twice_records_once(spark: Any, tmp_path: Pat
         recorder.close()
         recorder.close()
         assert recorded(tmp_path)[f"{spark.sparkContext.applicationId}/app"]["jobs"] == times
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_an_executor_that_registers_while_a_recording_begins_counts_once(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_listed: bool
+) -> None:
+    """It registers before the recorder asks Spark for the executors that are there, or just after."""
+    jvm, bus = spark.sparkContext._jvm, spark.sparkContext._jsc.sc().listenerBus()
+    urls = jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap())
+    info = jvm.org.apache.spark.scheduler.cluster.ExecutorInfo("host-7", 4, urls)
+    events = jvm.org.apache.spark.scheduler
+    list_executors = Driver._executors
+
+    def register() -> None:
+        bus.post(events.SparkListenerExecutorAdded(1_000, "7", info))
+        drain(spark)
+
+    def listed(driver: Driver) -> Any:
+        if is_listed:
+            register()
+        found = list_executors(driver)
+        if not is_listed:
+            register()
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Driver, "_executors", listed)
+        with JobRecorder(spark, tmp_path, strict=True):
+            bus.post(events.SparkListenerExecutorRemoved(2_000, "7", "the test is over"))
+    found = recorded(tmp_path)
+    executor = found[f"{spark.sparkContext.applicationId}/executor/000007"]
+    assert (executor["cores"], executor["added"], executor["removed"]) == (4, 1_000, 2_000)
+    assert found[f"{spark.sparkContext.applicationId}/app"]["cores"] == 2
 
 
 def test_one_setting_says_where_to_record(spark: Any, written: Written) -> None:

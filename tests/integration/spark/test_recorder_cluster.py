@@ -13,6 +13,7 @@ import kvwal
 from kvwal.spark import JobRecorder, index
 from tests.support.cli import kvwal as command
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast
+from tests.support.polling import until
 from tests.support.spark import Written
 
 pytestmark = needs_hazelcast
@@ -87,4 +88,31 @@ def test_what_a_cluster_did_not_take_is_read_from_the_spool_once(
         assert (ran.code == 0) == events, ran.err
         assert bool(ran.out and json.loads(ran.out)["events"]) == events
     assert application(node, app)["jobs"] == before + 3
+    assert not list((tmp_path / "_spark").glob("*"))
+
+
+@pytest.mark.parametrize("away_at_start", [False, True])
+def test_a_cluster_that_was_away_has_the_records_before_the_driver_ends(
+    spark: Any, node: Node, tmp_path: Path, away_at_start: bool
+) -> None:
+    """Every member is killed, while the driver runs or before, and started again. The driver goes on all the time."""
+    app = spark.sparkContext.applicationId
+    before = (application(node, app) or {"jobs": 0})["jobs"]
+    if away_at_start:
+        node.kill()
+    recorder = JobRecorder(spark, f"kvwal://{node.address}", cluster=CLUSTER, spool=tmp_path, timeout=2.0).start()
+    if not away_at_start:
+        run_jobs(spark, 1)
+        until(lambda: application(node, app)["jobs"] == before + 1 or None)
+        node.kill()
+    run_jobs(spark, 2)
+    until(lambda: recorder.stats()["waiting"])
+    assert recorder.stats()["spool_bytes"] > 0
+    node.start()
+    expected = before + (2 if away_at_start else 3)
+    until(lambda: (application(node, app) or {"jobs": -1})["jobs"] == expected or None)
+    assert recorder.recording
+    assert recorder.failure is None
+    recorder.close()
+    assert recorder.failure is None
     assert not list((tmp_path / "_spark").glob("*"))

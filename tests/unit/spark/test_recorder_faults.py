@@ -9,36 +9,11 @@ from typing import Any
 import pytest
 
 import kvwal
-from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog
 from kvwal.spark.recording import recorder
+from kvwal.spark.recording import recording as running
 from kvwal.spark.recording.recorder import JobRecorder
-from kvwal.spark.recording.spool import add_roll
 from tests.support.polling import until
-
-
-class Listener:
-    """Has written the beginning of an application's event log."""
-
-    def __init__(self, folder: Path) -> None:
-        path = folder / "eventlog_v2_app-1"
-        path.mkdir()
-        self.log = EventLog(path)
-        add_roll(self.log, 0, [
-            {"Event": "SparkListenerApplicationStart", "App Name": "a test", "App ID": "app-1", "Timestamp": 1, "User": "me"},
-        ])  # fmt: skip
-
-    def detach(self) -> int:
-        return 0
-
-
-class Driver:
-    """Stands in for the driver of a Spark session."""
-
-    def __init__(self, spark: object) -> None:
-        self.identity = ApplicationIdentity("app-1", "", "a test")
-
-    def attach(self, folder: Path) -> Listener:
-        return Listener(folder)
+from tests.support.recording.driver import Driver
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +35,7 @@ def test_what_ends_the_thread_is_the_failure_and_the_spool_stays(
         def advance(self: object) -> int:
             raise kind("unforeseen")
 
-        broken.setattr(recorder.LogReader, "advance", advance)
+        broken.setattr(running.LogReader, "advance", advance)
         recording.start()
         until(lambda: recording.failure)
         assert isinstance(recording.failure, kind)
@@ -81,7 +56,7 @@ def test_a_full_disk_at_the_end_leaves_the_application_its_own_exception(
 
     def application() -> None:
         with JobRecorder(None, tmp_path, archive=None):  # type: ignore[arg-type]
-            monkeypatch.setattr(recorder, "add_roll", full)
+            monkeypatch.setattr(running, "add_roll", full)
             raise LookupError("the application's own")
 
     with pytest.raises(LookupError, match="the application's own"):

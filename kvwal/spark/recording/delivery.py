@@ -1,0 +1,141 @@
+"""Delivery of records into a store that may be away: a call is repeated until the store answers, or the recording ends."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, ExitStack
+from time import monotonic, sleep
+from typing import Any, TypeVar
+
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_when_event_set, wait_exponential
+
+from kvwal.errors import CommitUnknown
+from kvwal.spark.eventlog.log_reader import RecordMap
+from kvwal.spark.outages import PASSING, SETTLE_SECONDS
+
+T = TypeVar("T")
+OpenRecords = Callable[[], AbstractContextManager[RecordMap]]
+"""Opens the map of the records. It is called again after each error that passes."""
+
+POLL_SECONDS = 0.25
+FIRST_WAIT_SECONDS = 0.5
+LONGEST_WAIT_SECONDS = 5.0
+_log = logging.getLogger("kvwal.spark")
+
+
+class DeliveryStatus:
+    """What a delivery has met so far. The delivering thread writes it; other threads read it."""
+
+    def __init__(self) -> None:
+        self.troubles = 0
+        """Calls that the store did not answer, or refused for a while."""
+        self.waiting: str | None = None
+        """Why the delivery cannot go on at the moment: a sentence."""
+
+    def trouble(self, error: BaseException) -> None:
+        """A call failed and will be repeated. The log says it once for each outage."""
+        self.troubles += 1
+        if self.waiting is None:
+            _log.warning("The recorder waits for its store; the events stay in the spool meanwhile: %s", error)
+        self.waiting = str(error)
+
+    def answered(self) -> None:
+        """A call succeeded."""
+        if self.waiting is not None:
+            self.waiting = None
+            _log.warning("The store answers the recorder again.")
+
+
+class PatientRecords:
+    """The map of the records, as the reader of a recording uses it: see `RecordMap`. Used by one thread.
+
+    A call that fails with an error of `PASSING` is repeated, on a new connection if the recorder made the connection. The waits
+    between two tries grow to `LONGEST_WAIT_SECONDS`. When `stopping` is set, the try under way is the last one, or there is one
+    more try if the delivery waits; the error of the last try is raised. Other errors are raised at once.
+
+    A transaction of unknown outcome is repeated as it is. Its records are whole values, and no other process writes them, so
+    doing it twice does no harm. The next transaction comes `SETTLE_SECONDS` later, because the first try may still be under way
+    in the cluster, and would overwrite it.
+    """
+
+    def __init__(
+        self, open_records: OpenRecords, status: DeliveryStatus, stopping: threading.Event, watch: Callable[[], None]
+    ) -> None:
+        """`watch` is called every `POLL_SECONDS` while a call waits for its next try."""
+        self._open_records = open_records
+        self._status = status
+        self._stopping = stopping
+        self._watch = watch
+        self._open = ExitStack()
+        self._records: RecordMap | None = None
+        self._is_unknown = False
+        self._tries = Retrying(
+            retry=retry_if_exception_type(PASSING), stop=stop_when_event_set(stopping), before_sleep=self._note,
+            wait=wait_exponential(multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS),
+            sleep=self._wait, reraise=True,
+        )  # fmt: skip
+
+    def check(self) -> None:
+        """Reach the store, in one try. Raises the errors of opening it, and of a read."""
+        len(self._opened())
+
+    def get(self, key: str, default: Any = None, /) -> Any:
+        """See `RecordMap.get`."""
+        return self._tries(self._try, lambda records: records.get(key, default))
+
+    def __len__(self) -> int:
+        """See `RecordMap.__len__`."""
+        return int(self._tries(self._try, len))
+
+    def put_many(self, entries: dict[str, Any], /) -> None:
+        """See `RecordMap.put_many`."""
+        self._tries(self._try, lambda records: records.put_many(entries))
+        self._settle()
+
+    def submit_many(self, entries: dict[str, Any], deletes: list[str], /) -> Future[None]:
+        """See `RecordMap.submit_many`. The transaction is durable when this returns."""
+        self._tries(self._try, lambda records: records.submit_many(entries, deletes).result())
+        self._settle()
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    def close(self) -> None:
+        """Close the connection, if the recorder made it."""
+        self._records = None
+        self._open.close()
+
+    def _opened(self) -> RecordMap:
+        if self._records is None:
+            self._records = self._open.enter_context(self._open_records())
+        return self._records
+
+    def _try(self, call: Callable[[RecordMap], T]) -> T:
+        try:
+            answer = call(self._opened())
+        except PASSING as error:
+            self._is_unknown = self._is_unknown or isinstance(error, CommitUnknown)
+            self.close()
+            raise
+        self._status.answered()
+        return answer
+
+    def _note(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome is not None else None
+        if error is not None:
+            self._status.trouble(error)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait for the next try; the end of the recording ends the wait."""
+        until = monotonic() + seconds
+        while (left := until - monotonic()) > 0 and not self._stopping.wait(min(left, POLL_SECONDS)):
+            self._watch()
+
+    def _settle(self) -> None:
+        """Wait after a transaction whose first try may still be under way. The end of the recording does not end this wait."""
+        if self._is_unknown:
+            self._is_unknown = False
+            sleep(SETTLE_SECONDS)

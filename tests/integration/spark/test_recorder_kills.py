@@ -1,0 +1,133 @@
+"""The recorder into three members, killed at random moments: each event counts once. A stand-in writes the events of Spark."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kvwal
+from kvwal.client.store import ClusterMap
+from kvwal.spark.recording import recorder
+from kvwal.spark.recording.recorder import JobRecorder
+from tests.support.chance import new_seed
+from tests.support.cli import kvwal as command
+from tests.support.cluster.nodes import CLUSTER, Cluster, cluster, needs_hazelcast
+from tests.support.event_logs import TASKS, counts, job_events
+from tests.support.polling import until
+from tests.support.recording.driver import Driver
+from tests.support.recording.same_records import application_records
+from tests.support.spark import environment
+
+pytestmark = [needs_hazelcast, pytest.mark.long]
+ROOT = Path(__file__).resolve().parent.parent.parent.parent
+APP = "app-1"
+JOBS = 200
+"""Jobs that are written at once: their records are several transactions."""
+
+
+@pytest.fixture(scope="module")
+def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three members for the tests of this file; each test leaves all of them serving."""
+    with cluster(tmp_path_factory.mktemp("members"), 3) as made:
+        yield made
+
+
+@pytest.fixture
+def records(members: Cluster) -> Iterator[ClusterMap]:
+    """The map of the records, empty."""
+    with kvwal.connect([node.address for node in members.nodes], cluster=CLUSTER) as store:
+        found = store.map("spark")
+        found.clear()
+        yield found
+
+
+def addresses(members: Cluster) -> str:
+    return ",".join(node.address for node in members.nodes)
+
+
+def begin(store: Any, **options: Any) -> tuple[JobRecorder, Any]:
+    """A recorder that has begun, and the listener of its stand-in for Spark."""
+    spark: Any = None
+    started = JobRecorder(spark, store, **options).start()
+    driver: Any = started._driver
+    return started, driver.listener
+
+
+def reach(records: ClusterMap, count: int) -> None:
+    """Wait until so many records are stored."""
+    until(lambda: len(records) >= count or None)
+
+
+def test_members_that_are_killed_while_a_recorder_delivers(
+    members: Cluster, records: ClusterMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each member in turn, and then all at once, at some number of records that are stored."""
+    monkeypatch.setattr(recorder, "Driver", Driver)
+    chance = random.Random(new_seed())
+    location = f"kvwal://{addresses(members)}"
+    recording, listener = begin(location, cluster=CLUSTER, spool=tmp_path, timeout=5.0)
+    others, other = begin(tmp_path / "root", archive=None)
+    for part, node in enumerate([*members.nodes, None]):
+        enough = len(records) + chance.randrange(1, 2 * JOBS)
+        events = [event for job in range(part * JOBS, (part + 1) * JOBS) for event in job_events(job)]
+        listener.write(*events)
+        other.write(*events)
+        reach(records, enough)
+        if node is None:
+            members.kill()
+        else:
+            node.kill()
+        members.start()
+    until(lambda: recording.stats()["events"] >= 4 * len(events) or None)
+    for started in (recording, others):
+        started.close()
+        assert started.failure is None
+    assert recording.stats()["troubles"] > 0
+    with kvwal.open(tmp_path / "root", read_only=True) as store:
+        expected = application_records(dict(store.map("spark").items()), APP)
+    recorded = application_records(dict(records.items()), APP)
+    assert recorded.keys() == expected.keys()
+    for found in (recorded, expected):  # the recorders were closed one after the other
+        del found[f"{APP}/app"]["ended"], found[f"{APP}/app"]["duration_ms"]
+    assert [key for key in expected if recorded[key] != expected[key]] == []
+    assert counts(expected, APP) == ("DETACHED", 4 * JOBS, 4 * JOBS * TASKS, 4 * JOBS)
+    assert not (tmp_path / "_spark").exists()
+
+
+@pytest.mark.parametrize("lost", ["the driver", "the driver and a member", "the driver and all members"])
+def test_a_driver_that_is_killed_at_any_moment(
+    members: Cluster, records: ClusterMap, tmp_path: Path, lost: str
+) -> None:
+    """What its spool has left is recorded by `kvwal record`, once."""
+    chance = random.Random(new_seed())
+    words = [sys.executable, "-m", "tests.support.programs.recorder", addresses(members), str(tmp_path)]
+    driver = subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(ROOT), cwd=tmp_path
+    )
+    assert driver.stdin is not None
+    assert driver.stdout is not None
+    for _ in range(chance.randrange(20, 120)):
+        driver.stdin.write("\n")
+        driver.stdin.flush()
+        written = int(driver.stdout.readline())
+    reach(records, chance.randrange(1, written))
+    if lost == "the driver and a member":
+        members.nodes[chance.randrange(3)].kill()
+    driver.kill()
+    driver.communicate()
+    if lost == "the driver and all members":
+        members.kill()
+    members.start()
+    names = ("--cluster", CLUSTER, "--spool", tmp_path)
+    assert command("record", f"kvwal://{addresses(members)}", *names).code == 0
+    assert command("record", f"kvwal://{addresses(members)}", *names).code == 2
+    status, jobs, tasks, there = counts(records, APP)
+    assert (status, tasks, there) == ("KILLED", jobs * TASKS, jobs)
+    assert jobs in (written + 1, written + 2)  # the next one may be written, and its number was not read
+    assert {value["status"] for key, value in records.items() if value["kind"] in ("job", "stage")} == {"SUCCEEDED"}

@@ -1,0 +1,92 @@
+"""Stand-ins for Spark's driver and for a store that goes away: the faults of a recorder, without Spark and without a cluster."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import kvwal
+from kvwal.errors import ClusterUnreachable, CommitUnknown
+from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog
+from kvwal.spark.recording.spool import add_roll
+
+HALTED = 7
+"""Events that count as dropped after a stand-in for Spark was told to write no more."""
+
+
+class Listener:
+    """Has written the beginning of an application's event log."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = EventLog(Path(mkdtemp(prefix="eventlog_v2_app-1-", dir=folder)))
+        self.is_halted = False
+        self._rolls = 0
+        self.write({
+            "Event": "SparkListenerApplicationStart", "App Name": "a test", "App ID": "app-1", "Timestamp": 1, "User": "me",
+        }, {"Event": "kvwal.Attached"})  # fmt: skip
+
+    def write(self, *events: dict[str, Any]) -> None:
+        """Write events as Spark does, in a roll of their own."""
+        add_roll(self.log, self._rolls, list(events))
+        self._rolls += 1
+
+    def halt(self) -> None:
+        self.is_halted = True
+
+    def detach(self) -> int:
+        return HALTED if self.is_halted else 0
+
+
+class Driver:
+    """Stands in for the driver of a Spark session."""
+
+    def __init__(self, spark: object) -> None:
+        self.identity = ApplicationIdentity("app-1", "", "a test")
+
+    def attach(self, folder: Path) -> Listener:
+        self.listener = Listener(folder)
+        return self.listener
+
+
+class AwayStore:
+    """An open store, as a recorder sees it, that is away while `away` is true. `tries` counts the calls meanwhile.
+
+    If `loses_answer` is true, the next transaction is kept as `late`, and its outcome is unknown.
+    """
+
+    def __init__(self, store: kvwal.Store, *, away: bool = True) -> None:
+        self._records = store.map("spark")
+        self.root, self.namespace, self.cluster, self.node = store.root, store.namespace, store.cluster, store.node
+        self.away = away
+        self.tries = 0
+        self.loses_answer = False
+        self.late: dict[str, Any] = {}
+
+    def map(self, name: str) -> AwayStore:
+        return self
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._answer()
+        return self._records.get(key, default)
+
+    def __len__(self) -> int:
+        self._answer()
+        return len(self._records)
+
+    def put_many(self, entries: dict[str, Any]) -> None:
+        self._answer()
+        if self.loses_answer:
+            self.loses_answer, self.late = False, dict(entries)
+            raise CommitUnknown("the member that was to answer is gone.")
+        self._records.put_many(entries)
+
+    def submit_many(self, entries: dict[str, Any], deletes: list[str]) -> Future[Any]:
+        self._answer()
+        return self._records.submit_many(entries, deletes)
+
+    def _answer(self) -> None:
+        if self.away:
+            self.tries += 1
+            raise ClusterUnreachable("no node of the cluster answers.")
