@@ -12,6 +12,7 @@ from typing import Any
 
 from kvwal.ports.boundary import contain, contain_each, logged, trace_of_bug
 from kvwal.spark.eventlog.log_reader import LogReader
+from kvwal.spark.index import mark_of
 from kvwal.spark.recording.delivery import POLL_SECONDS, DeliveryStatus, PatientRecords
 from kvwal.spark.recording.driver import Driver
 from kvwal.spark.recording.endings import Ending
@@ -70,7 +71,8 @@ class Recording:
     def _deliver(self) -> None:
         with closing(self._records):
             self._spool.read_rest(self._records, recording=self._log)
-            self._spool.begin(self._records, self._log, self._identity, self._target.node)
+            mark = mark_of(self._records, self._target.node)
+            self._spool.begin(self._records, self._log, self._identity, mark)
             self._reader = LogReader(self._records, self._log, self._identity, position=POSITION)
             with closing(self._reader):
                 stopping = False

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,10 +27,10 @@ from kvwal.log.files.names import LOCKS
 from kvwal.ports.disk import OS_DISK, Lock
 from kvwal.spark.eventlog.log_reader import LogReader, LogResult, RecordMap, ReportProgress, result_of
 from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog, identify
-from kvwal.spark.index import mark_of
 from kvwal.spark.record_keys import app_prefix
 from kvwal.spark.records import Position, from_value, to_value
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 FOLDER = "_spark"
 POSITION = "recorder"
 LAST_ROLL = 999_999_999
@@ -90,17 +91,18 @@ class Spool(NamedTuple):
         left = [log for log in self.logs() if recording is None or log.path.name != recording.path.name]
         return [result for log in left if (result := self._read_rest(records, log, progress))]
 
-    def begin(self, records: RecordMap, log: EventLog, identity: ApplicationIdentity, node: str) -> None:
-        """Put a position at the start of the log, unless the stored position was taken in this log.
+    def begin(
+        self, records: RecordMap, log: EventLog, identity: ApplicationIdentity, beside: Mapping[str, Any] = NOTHING
+    ) -> None:
+        """Put a position at the start of the log, and the records `beside` it, unless the stored position was taken in this log.
 
-        An application has one position for all of its recordings, and each recording has a log of its own. In a new store, the
-        mark of the index names `node`.
+        An application has one position for all of its recordings, and each recording has a log of its own.
         """
         key = f"{app_prefix(identity.app, identity.attempt)}/{POSITION}"
         stored = records.get(key)
         position = None if stored is None else from_value(stored)
         if not isinstance(position, Position) or (position.path and Path(position.path).parent.name != log.path.name):
-            records.put_many({key: to_value(Position())} | mark_of(records, node))
+            records.put_many({key: to_value(Position()), **beside})
 
     def _read_rest(self, records: RecordMap, log: EventLog, progress: ReportProgress | None) -> LogResult | None:
         identity = identify(log)

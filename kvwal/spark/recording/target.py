@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kvwal.client.address import check_address
 from kvwal.client.connect import connect
+from kvwal.client.store import ClusterStore
 from kvwal.location.opening import only_reads
 from kvwal.location.parse import ArchiveLocation, ClusterLocation, parse_location
 from kvwal.ports.disk import OS_DISK
@@ -21,9 +22,6 @@ from kvwal.spark.recording.delivery import OpenRecords
 from kvwal.spark.recording.nodes import RecorderRoot, application_node, merge_many, open_recording
 from kvwal.spark.recording.spool import Spool
 from kvwal.store.sync import Store
-
-if TYPE_CHECKING:
-    from kvwal.client.store import ClusterStore
 
 
 class Target(NamedTuple):
@@ -62,13 +60,13 @@ def open_target(
     with ExitStack() as undo:
         if location is not None:
             store = undo.enter_context(open_recording(location.root, application.app, application.attempt, options))
-        if isinstance(store, Store):
-            target = _in_folder(store, application, is_own=location is not None)
-        elif isinstance(store, str | Path):
+        if isinstance(store, str | Path):
             raise TypeError(f"{store!r} was opened to be a store")
-        else:
+        if isinstance(store, ClusterStore):
             names = ("kvwal://HOST:PORT", store.namespace, store.cluster)
             target = _in_cluster(names, _opened(store.map(BUSINESS)), application, spool)
+        else:
+            target = _in_folder(store, application, is_own=location is not None)
         return target._replace(close=undo.pop_all().close)
 
 
