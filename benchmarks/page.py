@@ -10,7 +10,7 @@ from benchmarks.harness import RATIO, RESULTS, ROOT, Result, Row, load
 PAGE = ROOT / "docs" / "benchmarks.md"
 ORDER = [
     "aio_puts", "threads", "batches", "large_values", "recovery", "restore", "gets", "command", "archiver", "size", "recorder",
-    "event_logs", "follower", "listing", "history_server", "typed_query", "cluster_writes", "cluster_kill",
+    "cluster_recorder", "event_logs", "follower", "listing", "history_server", "typed_query", "cluster_writes", "cluster_kill",
     "cluster_loading", "cluster_maps",
 ]  # fmt: skip
 
