@@ -1,0 +1,162 @@
+"""Followers of one cluster that are killed, and members that are killed under them: each event counts once."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kvwal
+from kvwal.client.store import ClusterMap
+from kvwal.spark import record_event_logs
+from tests.support.chance import new_seed
+from tests.support.cluster.nodes import CLUSTER, Cluster, cluster, needs_hazelcast
+from tests.support.event_logs import event_log, job_events, lines
+from tests.support.polling import until
+from tests.support.recording.same_records import application_records
+
+pytestmark = [needs_hazelcast, pytest.mark.long]
+APPLICATIONS = ("app-1", "app-2", "app-3")
+JOBS = 120
+"""Jobs of each application that are written at once: their records are several transactions."""
+
+
+@pytest.fixture(scope="module")
+def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three members for the tests of this file; each test leaves all of them serving."""
+    with cluster(tmp_path_factory.mktemp("members"), 3) as made:
+        yield made
+
+
+class Followers:
+    """Followers of one folder, as processes."""
+
+    def __init__(self, members: Cluster, folder: Path, count: int) -> None:
+        location = f"kvwal://{','.join(node.address for node in members.nodes)}"
+        program = str(Path(sys.executable).with_name("kvwal"))
+        self._words = [
+            program,
+            "record",
+            location,
+            str(folder / "logs"),
+            "--follow",
+            "--every",
+            "0.2",
+            "--cluster",
+            CLUSTER,
+        ]
+        self._said = folder / "stderr"
+        self.running = [self._start() for _ in range(count)]
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self._said.open("ab") as errors:
+            return subprocess.Popen(self._words, stdout=subprocess.DEVNULL, stderr=errors)
+
+    def replace(self, number: int) -> None:
+        """Kill -9 one, and start another in its place."""
+        self.running[number].kill()
+        self.running[number].wait()
+        self.running[number] = self._start()
+
+    def stop(self) -> list[int]:
+        """End all of them in order; their exit codes."""
+        for process in self.running:
+            process.send_signal(signal.SIGTERM)
+        return [process.wait() for process in self.running]
+
+
+@contextmanager
+def following(members: Cluster, folder: Path, count: int) -> Iterator[tuple[Followers, ClusterMap]]:
+    """Followers of the folder's logs, and the map that they record into."""
+    (folder / "logs").mkdir()
+    with kvwal.connect([node.address for node in members.nodes], cluster=CLUSTER) as store:
+        records = store.map("spark")
+        records.clear()
+        followers = Followers(members, folder, count)
+        try:
+            yield followers, records
+        finally:
+            for process in followers.running:
+                process.kill()
+                process.wait()
+
+
+def write(folder: Path, number: int) -> None:
+    """Write the `number`-th part of each log. The first one begins the logs."""
+    for app in APPLICATIONS:
+        with (folder / "logs" / f"{app}.inprogress").open("ab") as log:
+            if number == 0:
+                log.write(event_log(app, JOBS, ended=False))
+            else:
+                log.write(
+                    lines(*(event for job in range(number * JOBS, (number + 1) * JOBS) for event in job_events(job)))
+                )
+
+
+def reach(records: ClusterMap, count: int) -> None:
+    """Wait until the followers have stored so many records."""
+    until(lambda: len(records) >= count or None)
+
+
+def finish(folder: Path) -> None:
+    """End the applications, as Spark does it."""
+    for app in APPLICATIONS:
+        log = folder / "logs" / f"{app}.inprogress"
+        with log.open("ab") as file:
+            file.write(lines({"Event": "SparkListenerApplicationEnd", "Timestamp": 1_000_000}))
+        log.rename(log.with_suffix(""))
+
+
+def check(folder: Path, followers: Followers, records: ClusterMap) -> None:
+    """When all logs are read to their end, the records are those that a plain `kvwal record` makes."""
+    for app in APPLICATIONS:
+        until(lambda key=f"{app}/log": (records.get(key) or {"complete": False})["complete"] or None)  # type: ignore[misc]
+    assert followers.stop() == [0] * len(followers.running), (folder / "stderr").read_text()[-2_000:]
+    with kvwal.open(folder / "by-log", archive=None, flush="os") as store:
+        record_event_logs(store, [folder / "logs"])
+        expected: Any = dict(store.map("spark").items())
+    recorded = dict(records.items())
+    for app in APPLICATIONS:
+        ours, theirs = application_records(recorded, app), application_records(expected, app)
+        assert ours.keys() == theirs.keys()
+        assert [key for key in theirs if ours[key] != theirs[key]] == []
+        assert theirs[f"{app}/app"]["status"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_followers_that_are_killed_at_any_moment(members: Cluster, tmp_path: Path, whole: bool, count: int) -> None:
+    """A part of the logs is written, and at some number of records one follower is killed."""
+    chance = random.Random(new_seed())
+    with following(members, tmp_path, count) as (followers, records):
+        parts = 3 if whole else 1
+        for part in range(parts):
+            enough = len(records) + chance.randrange(1, 2 * JOBS * len(APPLICATIONS))
+            write(tmp_path, part)
+            reach(records, enough)
+            followers.replace(chance.randrange(count))
+        finish(tmp_path)
+        check(tmp_path, followers, records)
+
+
+def test_members_that_are_killed_under_two_followers(members: Cluster, tmp_path: Path) -> None:
+    """Each member in turn, and then all at once."""
+    chance = random.Random(new_seed())
+    with following(members, tmp_path, 2) as (followers, records):
+        for part, node in enumerate([*members.nodes, None]):
+            enough = len(records) + chance.randrange(1, 2 * JOBS * len(APPLICATIONS))
+            write(tmp_path, part)
+            reach(records, enough)
+            if node is None:
+                members.kill()
+            else:
+                node.kill()
+            members.start()
+        finish(tmp_path)
+        check(tmp_path, followers, records)
