@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kvwal.client.address import check_address
 from kvwal.client.connect import connect
-from kvwal.client.store import ClusterStore
 from kvwal.location.opening import only_reads
 from kvwal.location.parse import ArchiveLocation, ClusterLocation, parse_location
 from kvwal.ports.disk import OS_DISK
@@ -22,6 +21,10 @@ from kvwal.spark.recording.delivery import OpenRecords
 from kvwal.spark.recording.nodes import RecorderRoot, application_node, merge_many, open_recording
 from kvwal.spark.recording.spool import Spool
 from kvwal.store.sync import Store
+
+if TYPE_CHECKING:
+    # Its module needs the packages of kvwal[cluster], which who records into a folder may not have.
+    from kvwal.client.store import ClusterStore
 
 
 class Target(NamedTuple):
@@ -62,11 +65,11 @@ def open_target(
             store = undo.enter_context(open_recording(location.root, application.app, application.attempt, options))
         if isinstance(store, str | Path):
             raise TypeError(f"{store!r} was opened to be a store")
-        if isinstance(store, ClusterStore):
+        if isinstance(store, Store):
+            target = _in_folder(store, application, is_own=location is not None)
+        else:
             names = ("kvwal://HOST:PORT", store.namespace, store.cluster)
             target = _in_cluster(names, _opened(store.map(BUSINESS)), application, spool)
-        else:
-            target = _in_folder(store, application, is_own=location is not None)
         return target._replace(close=undo.pop_all().close)
 
 
