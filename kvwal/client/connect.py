@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvwal.client.address import check_address
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
     from kvwal.client.store import ClusterStore
 
 
@@ -37,3 +40,9 @@ def connect(
     from kvwal.client.store import ClusterStore
 
     return ClusterStore(address)
+
+
+def is_cluster(store: object) -> TypeIs[ClusterStore]:
+    """Whether an open store is that of a cluster. Hazelcast's client is not loaded to find out: an open store has done so."""
+    module = sys.modules.get("kvwal.client.store")
+    return module is not None and isinstance(store, module.ClusterStore)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.repository.source import ROOT
-from tests.support.programs.without_extras import hidden_packages
+from tests.support.deploy.without_extras import hidden_packages
 
 EVENT_LOGS = ROOT / "tests" / "golden" / "event-log"
 NODE = ["node", "data", "--node", "a", "--address", "localhost:5701", "--members", "localhost:5701"]
@@ -17,7 +17,7 @@ NODE = ["node", "data", "--node", "a", "--address", "localhost:5701", "--members
 
 def kvwal(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """`kvwal WORD…` in a process that finds no package of an extra."""
-    line = [sys.executable, "-m", "tests.support.programs.without_extras", *words]
+    line = [sys.executable, "-m", "tests.support.deploy.without_extras", *words]
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(folder), "COLUMNS": "200"}
     return subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kvwal.client.address import check_address
-from kvwal.client.connect import connect
+from kvwal.client.connect import connect, is_cluster
 from kvwal.location.opening import only_reads
 from kvwal.location.parse import ArchiveLocation, ClusterLocation, parse_location
 from kvwal.ports.disk import OS_DISK
@@ -65,11 +65,11 @@ def open_target(
             store = undo.enter_context(open_recording(location.root, application.app, application.attempt, options))
         if isinstance(store, str | Path):
             raise TypeError(f"{store!r} was opened to be a store")
-        if isinstance(store, Store):
-            target = _in_folder(store, application, is_own=location is not None)
-        else:
+        if is_cluster(store):
             names = ("kvwal://HOST:PORT", store.namespace, store.cluster)
             target = _in_cluster(names, _opened(store.map(BUSINESS)), application, spool)
+        else:
+            target = _in_folder(store, application, is_own=location is not None)
         return target._replace(close=undo.pop_all().close)
 
 

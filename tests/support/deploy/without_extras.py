@@ -1,6 +1,6 @@
 """The command line as it is where kvwal was installed without any extra.
 
-python -m tests.support.programs.without_extras WORD…
+python -m tests.support.deploy.without_extras WORD…
 """
 
 from __future__ import annotations
