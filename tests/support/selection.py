@@ -1,9 +1,9 @@
 """Which tests a run takes: a sample of the long ones, the others of them, or all.
 
 A test is marked `long` where the suite has several of its kind and its own time is felt: mostly tests that start a cluster.
-`make test` takes all tests that are not long, and of the long ones one each of at most four files of each folder, which the
-seed chooses; `make test-long` takes the long tests that `make test` left out. A test marked `loop` repeats one proof many
-times: `make test` runs it with few rounds, `make test-long` with all of them (the fixture `whole`).
+`make test` takes all tests that are not long, and of the long ones one each of at most four files of each kind, which the seed
+chooses; the kinds are the folders of tests/. `make test-long` takes the long tests that `make test` left out. A test marked
+`loop` repeats one proof many times: `make test` runs it with few rounds, `make test-long` with all of them (the fixture `whole`).
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from typing import Literal
 
 Part = Literal["all", "sample", "rest"]
 FILES = 4
-"""Of each folder, so many files give a long test to the sample."""
+"""Of each kind, so many files give a long test to the sample."""
 
 
 def left_out(long: Iterable[str], part: Part, seed: int) -> set[str]:
     """Those of the node ids `long` that a run of this part with this seed does not take."""
-    by_folder: dict[str, dict[str, list[str]]] = {}
+    by_kind: dict[str, dict[str, list[str]]] = {}
     for name in sorted(long):
         file = name.partition("::")[0]
-        by_folder.setdefault(file.rpartition("/")[0], {}).setdefault(file, []).append(name)
+        kind = "/".join(file.split("/")[:2])
+        by_kind.setdefault(kind, {}).setdefault(file, []).append(name)
     sample = set()
-    for folder, files in by_folder.items():
-        chance = random.Random(f"{seed} {folder}")
+    for kind, files in by_kind.items():
+        chance = random.Random(f"{seed} {kind}")
         chosen = chance.sample(sorted(files), min(FILES, len(files)))
         sample |= {chance.choice(files[file]) for file in chosen}
     return {"all": set[str](), "sample": set(long) - sample, "rest": sample}[part]

@@ -88,6 +88,7 @@ def test_an_object_is_put_once_and_never_changed(objects: Objects) -> None:
     assert objects.read("a/b") == b"first"
 
 
+@pytest.mark.long
 def test_of_many_who_put_one_key_one_wins(server: s3.Server, url: str) -> None:
     for key in ("race-1", "race-2"):
         barrier = threading.Barrier(4)
@@ -208,6 +209,7 @@ def silent_port() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
+@pytest.mark.long
 def test_an_endpoint_that_never_answers_is_given_up(server: s3.Server, url: str, silent_port: int) -> None:
     quick = {"connect_timeout": 0.2, "read_timeout": 0.2}
     options = server.options(endpoint_url=f"http://127.0.0.1:{silent_port}", config_kwargs=quick)
@@ -223,6 +225,7 @@ def test_an_endpoint_that_never_answers_is_given_up(server: s3.Server, url: str,
         assert not any(secret in str(caught.value) for secret in SECRETS)
 
 
+@pytest.mark.long
 def test_an_endpoint_without_a_server_is_given_up(server: s3.Server, url: str) -> None:
     objects = open_objects(url, server.options(endpoint_url=f"http://127.0.0.1:{free_port()}"))
     with pytest.raises(ArchiveError, match="does not answer"):

@@ -44,6 +44,7 @@ def test_no_node_answers() -> None:
         kvwal.connect([f"127.0.0.1:{port}" for port in ports])
 
 
+@pytest.mark.long
 def test_what_answers_is_no_member() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -78,6 +79,7 @@ def test_nothing_of_hazelcast_is_loaded_before_it_is_needed() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+@pytest.mark.long
 @needs_hazelcast
 def test_another_cluster_or_namespace_is_refused(node: Node) -> None:
     with pytest.raises(kvwal.ClusterUnreachable, match="cluster other at 127"):

@@ -9,6 +9,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import kvwal
 from kvwal.structures.map import Map
 from tests.support.chance import new_seed
@@ -70,6 +72,7 @@ async def submitting(jobs: Map, name: str) -> None:
         assert jobs[f"task-{name}"] == value
 
 
+@pytest.mark.long
 def test_threads_and_tasks_on_the_synchronous_store(tmp_path: Path) -> None:
     seed, tally, stop, others = new_seed(), Tally(), threading.Event(), Background()
     root, archive = tmp_path / "root", tmp_path / "archive"
@@ -112,6 +115,7 @@ def check_idle(stats: dict[str, Any], tally: Tally) -> None:
     assert tally.looks > 0
 
 
+@pytest.mark.long
 def test_tasks_and_threads_on_the_asynchronous_store(tmp_path: Path) -> None:
     seed, tally, threads = new_seed(), Tally(), Background()
     root, archive = tmp_path / "root", tmp_path / "archive"

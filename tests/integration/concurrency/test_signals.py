@@ -23,6 +23,14 @@ LINES = 60
 NOISE = ("Fatal Python", "Exception ignored", "never awaited", "Task was destroyed", "never retrieved", "Traceback")
 
 
+@pytest.fixture(autouse=True)
+def hang_up_ends_a_process() -> Iterator[None]:
+    """As a shell starts programs. Who runs the tests by `nohup` has them ignore SIGHUP, and processes inherit that."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 class Program:
     """`tests.support.programs.endings`, in a session of its own. `lines` are what it said so far."""
 
@@ -123,6 +131,7 @@ def test_a_signal_without_a_handler(tmp_path: Path, name: str) -> None:
         check(program.lines, content(tmp_path / "root"))
 
 
+@pytest.mark.long
 def test_ctrl_c_closes_the_store(tmp_path: Path) -> None:
     """`KeyboardInterrupt` in the main thread, out of a put, through the `with` block."""
     with running("endless", tmp_path / "root", tmp_path / "archive") as program:
@@ -141,6 +150,7 @@ def check_archive(program: Program, folder: Path) -> None:
     check(program.lines, content(folder / "second"))
 
 
+@pytest.mark.long
 def test_sigterm_to_all_processes_closes_the_store_and_archives_the_tail(tmp_path: Path) -> None:
     """As a service manager sends it: to the archiver's process too, whose work the close still needs."""
     with running("served", tmp_path / "root", tmp_path / "archive") as program:
@@ -151,6 +161,7 @@ def test_sigterm_to_all_processes_closes_the_store_and_archives_the_tail(tmp_pat
         check_archive(program, tmp_path)
 
 
+@pytest.mark.long
 def test_a_process_that_is_stopped_keeps_its_lock_and_goes_on(tmp_path: Path) -> None:
     root = tmp_path / "root"
     with running("served", root) as program:

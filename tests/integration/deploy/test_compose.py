@@ -96,6 +96,7 @@ def until(service: Service, what: Callable[[], bool]) -> None:
         raise AssertionError(f"{service.name} ended:\n{service.log.read_text()[-4000:]}")
 
 
+@pytest.mark.long
 def test_the_image_of_a_node_has_what_a_node_needs_and_none_of_what_builds_or_tests_it(layer: Path) -> None:
     node = layer / "upper" / image.FOLDER.lstrip("/") / "node"
     packages = {path.name.partition("-")[0].lower() for path in node.glob("lib/python3.*/site-packages/*.dist-info")}
@@ -105,6 +106,7 @@ def test_the_image_of_a_node_has_what_a_node_needs_and_none_of_what_builds_or_te
     assert list(node.glob("lib/python3.*/site-packages/kvwal/node/glue.jar"))
 
 
+@pytest.mark.long
 def test_the_object_store_has_its_buckets_and_nothing_for_who_has_no_key(stack: Stack) -> None:
     list_buckets = (
         "import s3fs, sys\n"
@@ -211,6 +213,7 @@ def targets(stack: Stack) -> set[str]:
     return {target["labels"]["node"] for target in found}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     found_program("prometheus") is None,
     reason="Prometheus is not here: .ci/run brings it where Debian's packages can be had",
@@ -225,6 +228,7 @@ def test_prometheus_loads_its_rules_and_asks_every_node(stack: Stack) -> None:
     assert stack.stop("prometheus") == 0
 
 
+@pytest.mark.long
 def test_the_object_store_ends_in_time(stack: Stack) -> None:
     assert stack.stop("object-store") == 0
 

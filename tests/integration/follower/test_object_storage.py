@@ -134,6 +134,7 @@ def test_a_wrong_key_and_a_missing_bucket_are_refusals(bucket: str, monkeypatch:
     assert "not-the-one" not in str(refused.value)
 
 
+@pytest.mark.long
 def test_storage_that_goes_away_is_tried_again_and_nothing_is_lost(
     tmp_path: Path, records: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

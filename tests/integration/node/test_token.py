@@ -58,6 +58,7 @@ def closed(node: Node, *sent: bytes) -> bytes:
         return heard
 
 
+@pytest.mark.long
 @needs_hazelcast
 def test_only_clients_with_the_token_are_let_in(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     assert enters(node, token_provider=BasicTokenProvider(TOKEN))

@@ -148,6 +148,7 @@ def test_a_failing_store_is_not_noticed_by_the_driver_and_loses_nothing(spark: A
     assert not (tmp_path / "_spark").exists()
 
 
+@pytest.mark.long
 def test_a_driver_that_is_killed_leaves_what_it_had_seen(tmp_path: Path) -> None:
     driver = subprocess.run(
         [sys.executable, "-c", KILLED_DRIVER, str(tmp_path)], env=environment(ROOT), start_new_session=True, check=False,

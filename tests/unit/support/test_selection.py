@@ -6,8 +6,10 @@ import pytest
 
 from tests.support.selection import FILES, left_out
 
-FEW = [f"tests/integration/few/test_{file}.py::test_{number}" for file in "abc" for number in range(5)]
-MANY = [f"tests/integration/many/test_{file}.py::test_{number}" for file in "abcdefg" for number in range(3)]
+FEW = [f"tests/few/test_{file}.py::test_{number}" for file in "abc" for number in range(5)]
+MANY = [
+    f"tests/many/{folder}/test_{file}.py::test_{number}" for folder in "ab" for file in "cdefg" for number in range(3)
+]
 LONG = FEW + MANY
 
 
