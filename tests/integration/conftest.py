@@ -50,6 +50,15 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
+def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Three members for the tests of a file; each test leaves all of them serving."""
+    from tests.support.cluster.nodes import cluster
+
+    with cluster(tmp_path_factory.mktemp("members"), 3) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
 def client(node: Any) -> Iterator[Any]:
     """A plain client of that node."""
     with node.client() as client:

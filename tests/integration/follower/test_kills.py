@@ -17,7 +17,7 @@ import kvwal
 from kvwal.client.store import ClusterMap
 from kvwal.spark import record_event_logs
 from tests.support.chance import new_seed
-from tests.support.cluster.nodes import CLUSTER, Cluster, cluster, needs_hazelcast
+from tests.support.cluster.nodes import CLUSTER, Cluster, needs_hazelcast
 from tests.support.event_logs import event_log, job_events, lines
 from tests.support.polling import until
 from tests.support.recording.same_records import application_records
@@ -28,23 +28,15 @@ JOBS = 120
 """Jobs of each application that are written at once: their records are several transactions."""
 
 
-@pytest.fixture(scope="module")
-def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three members for the tests of this file; each test leaves all of them serving."""
-    with cluster(tmp_path_factory.mktemp("members"), 3) as made:
-        yield made
-
-
 class Followers:
     """Followers of one folder, as processes."""
 
     def __init__(self, members: Cluster, folder: Path, count: int) -> None:
-        location = f"kvwal://{','.join(node.address for node in members.nodes)}"
         program = str(Path(sys.executable).with_name("kvwal"))
         self._words = [
             program,
             "record",
-            location,
+            members.location,
             str(folder / "logs"),
             "--follow",
             "--every",
@@ -76,7 +68,7 @@ class Followers:
 def following(members: Cluster, folder: Path, count: int) -> Iterator[tuple[Followers, ClusterMap]]:
     """Followers of the folder's logs, and the map that they record into."""
     (folder / "logs").mkdir()
-    with kvwal.connect([node.address for node in members.nodes], cluster=CLUSTER) as store:
+    with kvwal.connect(members.addresses, cluster=CLUSTER) as store:
         records = store.map("spark")
         records.clear()
         followers = Followers(members, folder, count)
@@ -153,10 +145,6 @@ def test_members_that_are_killed_under_two_followers(members: Cluster, tmp_path:
             enough = len(records) + chance.randrange(1, 2 * JOBS * len(APPLICATIONS))
             write(tmp_path, part)
             reach(records, enough)
-            if node is None:
-                members.kill()
-            else:
-                node.kill()
-            members.start()
+            members.restart(node)
         finish(tmp_path)
         check(tmp_path, followers, records)

@@ -31,7 +31,7 @@ SMALL = "[log]\narchive_seconds = 1\n"
 def test_nobody_reads_a_change_that_goes_with_its_owner(three: tuple[Cluster, Network], whole: bool) -> None:
     """Writers of few keys each always have a change on its way; readers ask the owner of each key as long as it answers."""
     cluster, network = three
-    members = ",".join(node.address for node in cluster.nodes)
+    members = cluster.addresses
     with checked(kvwal.connect(members, cluster=CLUSTER), "held", writers=24, keys=2, readers=6, others=1) as clients:
         for number in range(ROUNDS if whole else 1):
             clients.wait(500)

@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from kvwal.spark import record_event_logs
 from kvwal.spark.tables.catalogue import TABLES
 from tests.support.cli import kvwal as command
 from tests.support.cluster.network import Network, missing, networked
-from tests.support.cluster.nodes import CLUSTER, Cluster, cluster, needs_hazelcast
+from tests.support.cluster.nodes import CLUSTER, Cluster, needs_hazelcast
 from tests.support.polling import until
 from tests.support.programs.recorded import POINTS
 from tests.support.recording.one_sided import differences
@@ -37,13 +37,6 @@ LAST_POINT = "during stop"
 SETTINGS = {"spark_settings": "AND scope = 'spark'"}
 CUT_SECONDS = 3.0
 """For each of three members; a call of the recorder of this application gives up after 5."""
-
-
-@pytest.fixture(scope="module")
-def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three members for the tests of this file; each test leaves all of them serving."""
-    with cluster(tmp_path_factory.mktemp("members"), 3) as made:
-        yield made
 
 
 class Driver:
@@ -87,12 +80,11 @@ class Driver:
 @contextmanager
 def driver(members: Cluster, folder: Path) -> Iterator[Driver]:
     """The application, recorded into the cluster."""
-    location = f"kvwal://{','.join(node.address for node in members.nodes)}"
     words = [
         sys.executable,
         "-m",
         "tests.support.programs.recorded",
-        location,
+        members.location,
         str(folder / "spool"),
         str(folder / "out"),
     ]
@@ -102,7 +94,7 @@ def driver(members: Cluster, folder: Path) -> Iterator[Driver]:
             cwd=folder, start_new_session=True,
         )  # fmt: skip
     try:
-        yield Driver(process, folder, location)
+        yield Driver(process, folder, members.location)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -147,33 +139,14 @@ def test_a_driver_that_is_killed(members: Cluster, tmp_path: Path, point: str) -
         check(ran, was_killed=point != LAST_POINT)
 
 
-def restart_one(number: int) -> Callable[[Cluster], None]:
-    """Kill -9 one member, and start it again."""
-
-    def restart(members: Cluster) -> None:
-        members.nodes[number].kill()
-        members.start()
-
-    return restart
-
-
-def restart_all(members: Cluster) -> None:
-    """Kill -9 all members, and start them again."""
-    members.kill()
-    members.start()
-
-
-@pytest.mark.parametrize(
-    "lose", [restart_one(0), restart_one(1), restart_one(2), restart_all], ids=["first", "second", "third", "all"]
-)
-def test_members_that_are_killed_at_every_stage(
-    members: Cluster, tmp_path: Path, lose: Callable[[Cluster], None]
-) -> None:
+@pytest.mark.parametrize("lost", ["first", "second", "third", "all"])
+def test_members_that_are_killed_at_every_stage(members: Cluster, tmp_path: Path, lost: str) -> None:
+    node = dict(zip(("first", "second", "third"), members.nodes, strict=True)).get(lost)
     with driver(members, tmp_path) as ran:
         for at in POINTS:
             ran.reach(at)
             ran.go_on()
-            lose(members)
+            members.restart(node)
         ran.end()
         check(ran)
 

@@ -17,7 +17,7 @@ from kvwal.spark.recording import recorder
 from kvwal.spark.recording.recorder import JobRecorder
 from tests.support.chance import new_seed
 from tests.support.cli import kvwal as command
-from tests.support.cluster.nodes import CLUSTER, Cluster, cluster, needs_hazelcast
+from tests.support.cluster.nodes import CLUSTER, Cluster, needs_hazelcast
 from tests.support.event_logs import TASKS, counts, job_events
 from tests.support.polling import until
 from tests.support.recording.driver import Driver
@@ -31,24 +31,13 @@ JOBS = 200
 """Jobs that are written at once: their records are several transactions."""
 
 
-@pytest.fixture(scope="module")
-def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three members for the tests of this file; each test leaves all of them serving."""
-    with cluster(tmp_path_factory.mktemp("members"), 3) as made:
-        yield made
-
-
 @pytest.fixture
 def records(members: Cluster) -> Iterator[ClusterMap]:
     """The map of the records, empty."""
-    with kvwal.connect([node.address for node in members.nodes], cluster=CLUSTER) as store:
+    with kvwal.connect(members.addresses, cluster=CLUSTER) as store:
         found = store.map("spark")
         found.clear()
         yield found
-
-
-def addresses(members: Cluster) -> str:
-    return ",".join(node.address for node in members.nodes)
 
 
 def begin(store: Any, **options: Any) -> tuple[JobRecorder, Any]:
@@ -70,7 +59,7 @@ def test_members_that_are_killed_while_a_recorder_delivers(
     """Each member in turn, and then all at once, at some number of records that are stored."""
     monkeypatch.setattr(recorder, "Driver", Driver)
     chance = random.Random(new_seed())
-    location = f"kvwal://{addresses(members)}"
+    location = members.location
     recording, listener = begin(location, cluster=CLUSTER, spool=tmp_path, timeout=5.0)
     others, other = begin(tmp_path / "root", archive=None)
     for part, node in enumerate([*members.nodes, None]):
@@ -79,11 +68,7 @@ def test_members_that_are_killed_while_a_recorder_delivers(
         listener.write(*events)
         other.write(*events)
         reach(records, enough)
-        if node is None:
-            members.kill()
-        else:
-            node.kill()
-        members.start()
+        members.restart(node)
     until(lambda: recording.stats()["events"] >= 4 * len(events) or None)
     for started in (recording, others):
         started.close()
@@ -106,7 +91,7 @@ def test_a_driver_that_is_killed_at_any_moment(
 ) -> None:
     """What its spool has left is recorded by `kvwal record`, once."""
     chance = random.Random(new_seed())
-    words = [sys.executable, "-m", "tests.support.programs.recorder", addresses(members), str(tmp_path)]
+    words = [sys.executable, "-m", "tests.support.programs.recorder", members.addresses, str(tmp_path)]
     driver = subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(ROOT), cwd=tmp_path
     )
@@ -125,8 +110,8 @@ def test_a_driver_that_is_killed_at_any_moment(
         members.kill()
     members.start()
     names = ("--cluster", CLUSTER, "--spool", tmp_path)
-    assert command("record", f"kvwal://{addresses(members)}", *names).code == 0
-    assert command("record", f"kvwal://{addresses(members)}", *names).code == 2
+    assert command("record", members.location, *names).code == 0
+    assert command("record", members.location, *names).code == 2
     status, jobs, tasks, there = counts(records, APP)
     assert (status, tasks, there) == ("KILLED", jobs * TASKS, jobs)
     assert jobs in (written + 1, written + 2)  # the next one may be written, and its number was not read

@@ -224,11 +224,20 @@ class Cluster:
         self._ever = 0
         self.grow(count)
 
+    @property
+    def addresses(self) -> str:
+        """The addresses of all nodes, with commas."""
+        return ",".join(node.address for node in self.nodes)
+
+    @property
+    def location(self) -> str:
+        """The cluster as a location of kvwal."""
+        return f"kvwal://{self.addresses}"
+
     def tell(self, *more: str) -> None:
         """Give every node the list of members as it is now, and `more` options."""
-        members = ",".join(node.address for node in self.nodes)
         for node in self.nodes:
-            node.more = ["--members", members, "--archive", str(self.archive), *more]
+            node.more = ["--members", self.addresses, "--archive", str(self.archive), *more]
 
     def grow(self, count: int) -> None:
         """More nodes, with roots of their own; all are told of them, and none is started."""
@@ -251,6 +260,14 @@ class Cluster:
             os.kill(node.pid, signal.SIGKILL)
         for node in self.nodes:
             node.kill()
+
+    def restart(self, lost: Node | None = None) -> None:
+        """Kill -9 one of them (None: all), and start what is gone; return when all serve."""
+        if lost is None:
+            self.kill()
+        else:
+            lost.kill()
+        self.start()
 
     @contextmanager
     def client(self, *first: Node, **settings: Any) -> Iterator[hazelcast.HazelcastClient]:
