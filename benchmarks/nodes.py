@@ -32,6 +32,11 @@ class Nodes:
         self._archive = archive
         (folder / "node.toml").write_text(NODE_SETTINGS)
 
+    @property
+    def location(self) -> str:
+        """The nodes as a location of kvwal."""
+        return f"kvwal://{','.join(self.addresses)}"
+
     def start(self) -> None:
         """Start all nodes. Returns when all serve."""
         for number, address in enumerate(self.addresses):

@@ -38,11 +38,6 @@ def session() -> SparkSession:
     return builder.config("spark.driver.memory", "512m").getOrCreate()
 
 
-def location(cluster: Nodes) -> str:
-    """The location of the nodes."""
-    return f"kvwal://{','.join(cluster.addresses)}"
-
-
 def seconds_until_seen(context: SparkContext, cluster: Nodes, jobs: int) -> list[float]:
     """For each of some jobs that run one after the other, the seconds from its end until its record in the cluster says so."""
     prefix, first = app_prefix(context.applicationId), context._jsc.sc().dagScheduler().numTotalJobs()
@@ -75,9 +70,9 @@ def one_driver(run: Run, cluster: Nodes) -> list[Row]:
         baselines, ours, seen = [], [], []
         for _ in range(rounds):
             baselines.append(run_jobs(spark.sparkContext, jobs))
-            with JobRecorder(spark, location(cluster), cluster=CLUSTER, spool=run.folder, strict=True):
+            with JobRecorder(spark, cluster.location, cluster=CLUSTER, spool=run.folder, strict=True):
                 ours.append(run_jobs(spark.sparkContext, jobs))
-        with JobRecorder(spark, location(cluster), cluster=CLUSTER, spool=run.folder, strict=True):
+        with JobRecorder(spark, cluster.location, cluster=CLUSTER, spool=run.folder, strict=True):
             seen = seconds_until_seen(spark.sparkContext, cluster, jobs)
     finally:
         spark.stop()

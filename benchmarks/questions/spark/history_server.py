@@ -105,7 +105,7 @@ def measure(run: Run) -> list[Row]:
     write_logs(logs, count)
     kvwal("record", str(root), str(logs), "--archive", "none")
     with nodes(run.root(), 3, run.root()) as cluster:
-        location = (f"kvwal://{','.join(cluster.addresses)}", "--cluster", CLUSTER)
+        location = (cluster.location, "--cluster", CLUSTER)
         kvwal("record", location[0], str(logs), *location[1:])
         asked = {"a root": (str(root),), "a cluster of three nodes": location}
         ours: dict[str, list[float]] = {name: [] for name in asked}
