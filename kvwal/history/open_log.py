@@ -12,7 +12,7 @@ from typing import Protocol
 
 from archive.layout import Place
 from kvwal.entry import Decode, Entry
-from kvwal.history.tail_reader import Sink, read_log
+from kvwal.history.tail_reader import LOOKS, Sink, read_log
 from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.names import log_folder
 from kvwal.log.files.parts import merge_all_blocks, merge_blocks, open_snapshot
@@ -21,7 +21,6 @@ from kvwal.ports.disk import Buffer, Disk, drop_pages
 
 READ_BYTES = 8 << 20
 """About how many bytes of a part of a snapshot are in memory at a time."""
-_LOOKS = 10
 Blocks = Iterator[list[Entry]]
 Part = tuple[Path, Buffer]
 
@@ -64,7 +63,7 @@ def open_log(disk: Disk, root: Path, place: Place, sink: Callable[[], LatestSink
 
 def _open_snapshot(disk: Disk, root: Path, place: Place, opened: ExitStack) -> tuple[int, list[Part]]:
     """The last sequence of the snapshot, and its parts, newest first. A checkpoint may replace the parts meanwhile."""
-    for _ in range(_LOOKS):
+    for _ in range(LOOKS):
         with suppress(FileNotFoundError):
             return _open_parts(disk, root, place, opened)
     return _open_parts(disk, root, place, opened)
