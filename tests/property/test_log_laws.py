@@ -38,6 +38,10 @@ ANYTHING = st.one_of(
 )
 
 
+class Payload(bytes):
+    """What a block of a file holds, among other bytes."""
+
+
 @given(entries=ENTRIES)
 def test_entries_come_back_from_a_payload(entries: list[Entry]) -> None:
     decode = make_decoder(["str", "bytes", "json"])
@@ -57,6 +61,35 @@ def test_blocks_come_back_where_they_were_written(payloads: list[bytes], salt: i
         offset = block.end
     assert found == payloads
     assert [block.payload for block in find_blocks(data, 0, salt)] == payloads
+
+
+@given(
+    pieces=st.lists(
+        st.one_of(
+            st.binary(max_size=20),
+            st.lists(st.sampled_from(b"\x00\x00\x01\x04\x05"), max_size=30).map(bytes),
+            st.integers(0, 40).map(bytes),
+            st.binary(max_size=30).map(Payload),
+        )
+    ),
+    salt=st.integers(0, 2**32 - 1),
+    offset=st.integers(0, 40),
+)
+def test_every_block_that_verifies_is_found(pieces: list[bytes], salt: int, offset: int) -> None:
+    """Each offset tried, one after the other, finds no more: between blocks there is whatever a disk may have."""
+    data = b""
+    for piece in pieces:
+        if isinstance(piece, Payload):
+            data += bytes(-len(data) % 8)
+            data += b"".join(pack_block(BlockKind.ENTRIES, piece, salt=salt, offset=len(data), flags=len(piece) % 2)[0])
+        else:
+            data += piece
+    expected, at = [], align(offset)
+    while at < len(data):
+        block = unpack_block(data, at, salt)
+        expected += [block] if block else []
+        at = block.end if block else at + 8
+    assert list(find_blocks(data, offset, salt)) == expected
 
 
 @given(payload=st.binary(max_size=60), salt=st.integers(0, 2**32 - 1), place=st.integers(0, 99), chosen=st.data())
