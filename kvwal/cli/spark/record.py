@@ -18,12 +18,14 @@ from kvwal.cli.tables import print_table
 from kvwal.errors import ConfigError, Kind, KvwalError, StoreLocked
 from kvwal.location.opening import only_reads
 from kvwal.location.parse import ArchiveLocation
+from kvwal.location.readers import Writer
 from kvwal.spark.eventlog import log_reader
 from kvwal.spark.follower.service import EVERY_SECONDS
 from kvwal.spark.index import complete_index
 from kvwal.spark.recording import spool as spools
 from kvwal.spark.recording.nodes import RecorderRoot, merge_finished, shared_node
 from kvwal.spark.recording.target import default_spool
+from kvwal.store.sync import Store
 
 Logs = Annotated[
     list[str] | None,
@@ -50,6 +52,10 @@ class NotAllRead(KvwalError):
     """An event log could not be read to its end."""
 
     kind = Kind.DAMAGE
+
+
+MANY_EVENTS = 20_000
+"""Events of one command whose records get a snapshot: about 15 MB of log, which each later command would read otherwise."""
 
 
 def record(
@@ -81,6 +87,7 @@ def record(
             _merge_finished(selection, progress)
             with replace(selection, node=_node_for_logs(selection)).writer(accept_clock=accept_clock) as store:
                 reads = log_reader.record_event_logs(store, logs, progress)
+                _checkpoint_after(reads, store)
         else:
             root, left_spools = _left_spools(selection, spool)
             reads = _read_spools(selection, left_spools, accept_clock, progress)
@@ -97,6 +104,12 @@ def record(
             + (f" (and {len(problems) - 1} more)" if problems[1:] else ""),
             hint="What could be read was recorded.",
         )
+
+
+def _checkpoint_after(reads: list[log_reader.LogResult], store: Writer) -> None:
+    """Make a snapshot after many events: the next command reads that, and not the log. Nodes of a cluster make their own."""
+    if isinstance(store, Store) and sum(read.events for read in reads) >= MANY_EVENTS:
+        store.checkpoint()
 
 
 def _node_for_logs(selection: StoreSelection) -> str | None:

@@ -1,0 +1,27 @@
+"""`kvwal record`: what it leaves beside the records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kvwal.cli.spark import record
+from tests.support.cli import kvwal
+from tests.support.event_logs import event_log
+
+EVENTS = 12
+"""Lines of the event log of two jobs, at least."""
+
+
+@pytest.mark.parametrize(("many", "snapshots"), [(EVENTS, 1), (1_000, 0)], ids=["many events", "few events"])
+def test_many_events_are_followed_by_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int, snapshots: int
+) -> None:
+    monkeypatch.setattr(record, "MANY_EVENTS", many)
+    (tmp_path / "app-1").write_bytes(event_log("app-1", 2))
+    root = tmp_path / "root"
+    ran = kvwal("record", root, tmp_path / "app-1")
+    assert ran.code == 0, ran.err
+    assert len(list(root.rglob("*.snapshot"))) == snapshots
+    assert "app-1" in kvwal("jobs", root).out
