@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from kvwal.client.address import check_address
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
     from kvwal.client.store import ClusterStore
 
 
@@ -42,7 +40,7 @@ def connect(
     return ClusterStore(address)
 
 
-def is_cluster(store: object) -> TypeIs[ClusterStore]:
+def is_cluster(store: object) -> TypeGuard[ClusterStore]:
     """Whether an open store is that of a cluster. Hazelcast's client is not loaded to find out: an open store has done so."""
     module = sys.modules.get("kvwal.client.store")
     return module is not None and isinstance(store, module.ClusterStore)

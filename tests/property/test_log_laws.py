@@ -76,7 +76,7 @@ def test_blocks_come_back_where_they_were_written(payloads: list[bytes], salt: i
     offset=st.integers(0, 40),
 )
 def test_every_block_that_verifies_is_found(pieces: list[bytes], salt: int, offset: int) -> None:
-    """Each offset tried, one after the other, finds no more: between blocks there is whatever a disk may have."""
+    """Each offset tried, one after the other, finds no more: between blocks stand any bytes that a disk may have."""
     data = b""
     for piece in pieces:
         if isinstance(piece, Payload):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kvwal.client.address import check_address
 from kvwal.client.connect import connect, is_cluster
@@ -69,7 +69,7 @@ def open_target(
             names = ("kvwal://HOST:PORT", store.namespace, store.cluster)
             target = _in_cluster(names, _opened(store.map(BUSINESS)), application, spool)
         else:
-            target = _in_folder(store, application, is_own=location is not None)
+            target = _in_folder(cast("Store", store), application, is_own=location is not None)
         return target._replace(close=undo.pop_all().close)
 
 
