@@ -42,7 +42,7 @@ MISSES: dict[str, str] = {
         "as from a root; and the command connects to the cluster, whose three nodes run on the same two cores."
     ),
     "Group 1M jobs by name, from a root": (
-        "one interpreter reads the log, checks it, and decodes each record; DuckDB reads plain JSON with both cores. The speed of "
+        "one interpreter reads the log, checks it, and decodes each record; DuckDB reads JSON with both cores. The speed of "
         "this virtual machine varied by half within the hour: another run had 2.6 s, and later ones had 4.2 s."
     ),
 }
