@@ -34,9 +34,12 @@ _HEAD = struct.Struct("<IIBBH")
 _PLACE = struct.Struct("<IQ")
 _ZEROS = bytes(ALIGNMENT)
 _MANY_ZEROS = bytes(64 << 10)
-_ZERO_RUN = re.compile(rb"\x00\x00+")
-_KIND_AT = 8
-"""Where the kind stands in the head of a block."""
+_RESERVED = re.compile(rb"\x00\x00(?<=[\x01-\x04][\x00\x01]\x00\x00)")
+"""The reserved bytes of what can be a head, behind its kind and flags.
+
+Among entries a pattern that begins with plain bytes is found ten times faster than one that begins with the kinds. It matters:
+a segment that is used again is full of old entries, and each reader of the log searches all of it.
+"""
 
 
 class BlockKind(IntEnum):
@@ -46,9 +49,6 @@ class BlockKind(IntEnum):
     ENTRIES = 2
     OVERFLOW = 3
     SEAL = 4
-
-
-_KINDS = frozenset(BlockKind)
 
 
 class Header(msgspec.Struct, kw_only=True):
@@ -206,8 +206,8 @@ def _first_block(buffer: Buffer) -> Block | None:
 def find_blocks(buffer: Buffer, offset: int, salt: int, *, base: int = 0) -> Iterator[Block]:
     """Every block that verifies at or after `offset`, at any aligned position: finds the blocks after damage."""
     position, end = offset, _end_of_bytes(buffer, offset)
-    while (kind := _find_kind(buffer, position + _KIND_AT, end + 3)) is not None:
-        start = kind - _KIND_AT
+    while match := _RESERVED.search(buffer, position + 10, end + 3):
+        start = match.start() - 10
         position = start + 1
         if start % ALIGNMENT:
             continue
@@ -215,22 +215,6 @@ def find_blocks(buffer: Buffer, offset: int, salt: int, *, base: int = 0) -> Ite
         if block is not None:
             yield block
             position = block.end - base
-
-
-def _find_kind(buffer: Buffer, low: int, high: int) -> int | None:
-    """The first offset, from `low` to before `high`, of what can be kind, flags and reserved bytes in the head of a block.
-
-    That is a kind, 0 or 1, and two zeros. So it ends in a run of zeros, which begins behind the flags or, if they are 0, with
-    them. A search for the runs is ten times faster than one for the kinds: a segment that is used again is full of old entries,
-    and each reader of the log searches all of it.
-    """
-    for zeros in _ZERO_RUN.finditer(buffer, low, high):
-        at = zeros.start()
-        if at - 2 >= low and buffer[at - 1] == DURABLE and buffer[at - 2] in _KINDS:
-            return at - 2
-        if at - 1 >= low and buffer[at - 1] in _KINDS and zeros.end() - at >= 3:
-            return at - 1
-    return None
 
 
 def _end_of_bytes(buffer: Buffer, offset: int) -> int:
