@@ -15,7 +15,7 @@ from kvwal.cli.locations import StoreSelection
 from kvwal.cli.options import AcceptClock, Json, check_time
 from kvwal.cli.spark.follow import follow
 from kvwal.cli.tables import print_table
-from kvwal.errors import ConfigError, Kind, KvwalError, StoreLocked
+from kvwal.errors import ConfigError, Kind, KvwalError, StorageFull, StoreLocked
 from kvwal.location.opening import only_reads
 from kvwal.location.parse import ArchiveLocation
 from kvwal.location.readers import Writer
@@ -108,8 +108,12 @@ def record(
 
 def _checkpoint_after(reads: list[log_reader.LogResult], store: Writer) -> None:
     """Make a snapshot after many events: the next command reads that, and not the log. Nodes of a cluster make their own."""
-    if isinstance(store, Store) and sum(read.events for read in reads) >= MANY_EVENTS:
+    if not isinstance(store, Store) or sum(read.events for read in reads) < MANY_EVENTS:
+        return
+    try:
         store.checkpoint()
+    except StorageFull as full:
+        show.note(f"All records are in the log, and there is no snapshot of them yet: {full}")
 
 
 def _node_for_logs(selection: StoreSelection) -> str | None:

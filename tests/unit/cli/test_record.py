@@ -8,6 +8,7 @@ import pytest
 
 from kvwal.cli.spark import record
 from tests.support.cli import kvwal
+from tests.support.disk.mounts import small_disk
 from tests.support.event_logs import event_log
 
 EVENTS = 12
@@ -25,3 +26,15 @@ def test_many_events_are_followed_by_a_snapshot(
     assert ran.code == 0, ran.err
     assert len(list(root.rglob("*.snapshot"))) == snapshots
     assert "app-1" in kvwal("jobs", root).out
+
+
+def test_a_disk_without_room_for_the_snapshot_has_all_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "MANY_EVENTS", EVENTS)
+    (tmp_path / "app-1").write_bytes(event_log("app-1", 3_000))
+    with small_disk("tmpfs", 8 << 20) as disk:
+        ran = kvwal("record", disk, tmp_path / "app-1")
+        assert ran.code == 0, ran.err
+        assert "no snapshot of them yet" in ran.err
+        assert "complete" in ran.out
+        assert not list(disk.rglob("*.snapshot"))
+        assert len(kvwal("jobs", disk, "app-1", "--json").out.splitlines()) > 6_000
