@@ -30,9 +30,7 @@ def test_the_packages_of_the_extras_are_hidden() -> None:
 
 def test_a_folder_needs_no_extra(tmp_path: Path) -> None:
     commands = [
-        ["--help"],
         ["put", "data", "notes", "a", "1"],
-        ["history", "data", "notes", "a"],
         ["record", "data", str(EVENT_LOGS)],
         ["jobs", "data"],
         ["query", "data", "SELECT app, status FROM spark_apps"],

@@ -1,8 +1,8 @@
 """Which tests a run takes: a sample of the long ones, the others of them, or all.
 
 A test is marked `long` where the suite has several of its kind and its own time is felt: mostly tests that start a cluster.
-`make test` takes all tests that are not long, and of the long ones one each of at most four files of each kind, which the seed
-chooses; the kinds are the folders of tests/. `make test-long` takes the long tests that `make test` left out. A test marked
+`make test` takes all tests that are not long, and of the long ones one each of at most three files of each kind, which the
+seed chooses; the kinds are the folders of tests/. `make test-long` takes the long tests that `make test` left out. A test marked
 `loop` repeats one proof many times: `make test` runs it with few rounds, `make test-long` with all of them (the fixture `whole`).
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 Part = Literal["all", "sample", "rest"]
-FILES = 4
+FILES = 3
 """Of each kind, so many files give a long test to the sample."""
 
 

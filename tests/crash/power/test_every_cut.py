@@ -78,6 +78,7 @@ SCRIPTS: list[Callable[[Life], None]] = [puts, rotates, checkpoints, deltas, dro
 FLUSHES: list[Flush] = ["sync", "os", Interval(ms=3_600_000, bytes=1000)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flush", FLUSHES, ids=["sync", "os", "interval"])
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
 def test_every_cut_of_a_script(script: Callable[[Life], None], flush: Flush, tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ def write(jobs: Map, name: int) -> Callable[[int], Any]:
     return ways[name % len(ways)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("round_", range(ROUNDS))
 def test_each_write_during_a_close_is_there_or_raised(tmp_path: Path, round_: int) -> None:
     """A few more writes each round before the close, and two threads that close at once."""

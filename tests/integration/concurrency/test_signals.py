@@ -99,6 +99,7 @@ ENDINGS = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ENDINGS)
 @pytest.mark.parametrize("archived", [False, True], ids=["alone", "archived"])
 def test_an_interpreter_that_ends(tmp_path: Path, how: str, archived: bool) -> None:

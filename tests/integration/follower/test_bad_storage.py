@@ -44,6 +44,7 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setting
         yield Setting(proxy, store.map("spark"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["503", "cut"])
 def test_one_failure_of_a_request_is_not_noticed(setting: Setting, what: str) -> None:
     setting.put("app-1", event_log("app-1", 3))
@@ -62,6 +63,7 @@ def test_one_failure_of_a_request_is_not_noticed(setting: Setting, what: str) ->
     assert counts(setting.records, "app-1") == ("SUCCEEDED", 3, 3 * TASKS, 3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", ["list-type", "app-2"])
 def test_a_bucket_that_answers_503_is_said_and_tried_again(setting: Setting, path: str) -> None:
     for app in ("app-1", "app-2"):

@@ -109,6 +109,7 @@ def test_a_test_that_times_out_fails_alone(client: Path) -> None:
     assert _outcomes(client, source) == (None, {"test_waits": "failed", "test_passes": "passed"})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "source", ["", "import os\ndef test_dies():\n    os.kill(os.getpid(), 9)\n", "import nothing\n"]
 )
@@ -117,6 +118,7 @@ def test_a_run_that_ended_abnormally_has_a_fault_and_no_report(client: Path, sou
     assert "a_test.py on plain members: pytest ended with" in str(fault)
 
 
+@pytest.mark.long
 def test_what_a_module_started_ends_with_the_module(client: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         child = (
@@ -134,6 +136,7 @@ def test_what_a_module_started_ends_with_the_module(client: Path) -> None:
             assert link.recv(1) == b""
 
 
+@pytest.mark.long
 def test_members_end_with_a_test_whose_set_up_fails(client: Path) -> None:
     source = """
 import unittest
@@ -178,6 +181,7 @@ class C(unittest.TestCase):
     assert all("the client does not connect" in why for why in said)
 
 
+@pytest.mark.long
 def test_a_run_with_a_fault_ends_with_1(client: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from compat import controller, jars, run, table
 
