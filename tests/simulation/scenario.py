@@ -92,6 +92,7 @@ class Scenario:
             ledger.may_lose_behind(ledger.up_to(ledger.confirmed))
         if any(not self.world.bucket.has_log_of(name) for name in self.ledgers):
             self.world.end_all("nothing would fence what still runs there")
+            self.world.bucket.cut_off.add(self.world.machine)
         self.world.machine = Machine(self.world)
         self.world.met("a lost disk")
         await Operator(self.world, self.profile, "take-over").take_over()

@@ -19,6 +19,7 @@ from tests.simulation.machine.loop import Dead, current_job, pause
 from tests.simulation.machine.process import PROCESS, START_MS, Process
 
 if TYPE_CHECKING:
+    from tests.simulation.machine.disk import Machine
     from tests.simulation.world import World
 
 URL = "sim://bucket"
@@ -47,6 +48,8 @@ class Bucket:
         self.away = False
         self.etags = True
         self.deleted = 0
+        self.cut_off: set[Machine] = set()
+        """Machines from which nothing arrives any more, also of what is on its way."""
         self._chance = world.chance("bucket")
 
     def has_log_of(self, business: str) -> bool:
@@ -99,11 +102,12 @@ class Bucket:
             self.request("put", key, lambda: self.put(key, data, only_new=only_new))
         except Dead:
             if self._chance.random() < 0.5:
-                self.world.loop.call_later(self._chance.choice([0.0, 0.5, 5.0]), self._arrive, key, data, only_new)
+                machine, after = PROCESS.get().disk.machine, self._chance.choice([0.0, 0.5, 5.0])
+                self.world.loop.call_later(after, self._arrive, machine, key, data, only_new)
             raise
 
-    def _arrive(self, key: str, data: bytes, only_new: bool) -> None:
-        if not (only_new and key in self.objects):
+    def _arrive(self, machine: Machine, key: str, data: bytes, only_new: bool) -> None:
+        if machine not in self.cut_off and not (only_new and key in self.objects):
             self.world.met("bucket: a put arrived after its sender was dead")
             self.put(key, data, only_new=only_new)
 
