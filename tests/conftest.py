@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from xdist.scheduler.protocol import Scheduling
 
-from tests.support.scheduling import FolderScheduling
+from tests.support.scheduling import FolderScheduling, is_taken_as_a_whole
 from tests.support.selection import left_out
 
 settings.register_profile(
@@ -58,7 +58,7 @@ def whole(request: pytest.FixtureRequest) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what this part does not take."""
+    """Leave out what this part does not take. Folders that one process takes as a whole come first, as they take longest."""
     part = config.option.part
     long = {item.nodeid for item in items if item.get_closest_marker("long")}
     left = left_out(long, part, config.option.sample_seed)
@@ -68,3 +68,4 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
         items[:] = [item for item in items if item.nodeid not in left]
+    items.sort(key=lambda item: not is_taken_as_a_whole(item.nodeid))

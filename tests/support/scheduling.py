@@ -15,6 +15,11 @@ def share(nodeid: str) -> str:
     return folder if folder in TOGETHER else file
 
 
+def is_taken_as_a_whole(nodeid: str) -> bool:
+    """Whether a test belongs to a folder that one process takes as a whole."""
+    return share(nodeid) in TOGETHER
+
+
 class FolderScheduling(LoadFileScheduling):  # type: ignore[misc]
     """Files go to the processes in the order of their collection, some folders as a whole."""
 
