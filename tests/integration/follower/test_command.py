@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from tests.support.cli import kvwal as command
 from tests.support.event_logs import TASKS, counts, event_log
 from tests.support.polling import until
 from tests.support.ports import free_port
+from tests.support.recording.follow_command import follow_command
 
 
 class Service:
@@ -46,20 +46,9 @@ class Service:
 @contextmanager
 def running(tmp_path: Path, *places: Path) -> Iterator[Service]:
     port, log = free_port(), tmp_path / "stderr"
-    arguments = [
-        "record",
-        str(tmp_path / "root"),
-        *map(str, places),
-        "--follow",
-        "--every",
-        "0.1",
-        "--http",
-        f"127.0.0.1:{port}",
-    ]
+    words = follow_command(tmp_path / "root", *places, "--http", f"127.0.0.1:{port}", every=0.1)
     with log.open("wb") as errors:
-        process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("kvwal")), *arguments], stderr=errors, stdout=subprocess.DEVNULL
-        )
+        process = subprocess.Popen(words, stderr=errors, stdout=subprocess.DEVNULL)
     try:
         yield Service(process, port, log)
     finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from tests.support.chance import new_seed
 from tests.support.cluster.nodes import CLUSTER, Cluster, needs_hazelcast
 from tests.support.event_logs import event_log, job_events, lines
 from tests.support.polling import until
+from tests.support.recording.follow_command import follow_command
 from tests.support.recording.same_records import application_records
 
 pytestmark = [needs_hazelcast, pytest.mark.long]
@@ -32,18 +32,7 @@ class Followers:
     """Followers of one folder, as processes."""
 
     def __init__(self, members: Cluster, folder: Path, count: int) -> None:
-        program = str(Path(sys.executable).with_name("kvwal"))
-        self._words = [
-            program,
-            "record",
-            members.location,
-            str(folder / "logs"),
-            "--follow",
-            "--every",
-            "0.2",
-            "--cluster",
-            CLUSTER,
-        ]
+        self._words = follow_command(members.location, folder / "logs", "--cluster", CLUSTER)
         self._said = folder / "stderr"
         self.running = [self._start() for _ in range(count)]
 

@@ -16,6 +16,7 @@ from kvwal.spark.tables.catalogue import TABLES
 from tests.support.cli import kvwal as command
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast, running
 from tests.support.polling import until
+from tests.support.recording.follow_command import follow_command
 from tests.support.recording.one_sided import ONE_SIDED
 from tests.support.spark import environment
 
@@ -48,16 +49,7 @@ def rows(location: str | Path, table: str, app: str) -> list[dict[str, Any]]:
 def follow(location: str | Path, logs: Path, app: str) -> None:
     """Follow the folder of the log until it is read to its end."""
     names = ["--cluster", CLUSTER] if str(location).startswith("kvwal://") else []
-    words = [
-        str(Path(sys.executable).with_name("kvwal")),
-        "record",
-        str(location),
-        str(logs),
-        "--follow",
-        "--every",
-        "0.2",
-    ]
-    with subprocess.Popen([*words, *names], stderr=subprocess.PIPE) as follower:
+    with subprocess.Popen(follow_command(location, logs, *names), stderr=subprocess.PIPE) as follower:
         assert follower.stderr is not None
         until(lambda: b"read to its end" in follower.stderr.readline() or None)  # type: ignore[union-attr]
         follower.send_signal(signal.SIGTERM)
