@@ -34,6 +34,8 @@ _HEAD = struct.Struct("<IIBBH")
 _PLACE = struct.Struct("<IQ")
 _ZEROS = bytes(ALIGNMENT)
 _MANY_ZEROS = bytes(64 << 10)
+_RESERVED_AT = HEAD_BYTES - 2
+"""Where the reserved bytes stand in the head of a block."""
 _RESERVED = re.compile(rb"\x00\x00(?<=[\x01-\x04][\x00\x01]\x00\x00)")
 """The reserved bytes of what can be a head, behind its kind and flags.
 
@@ -206,8 +208,8 @@ def _first_block(buffer: Buffer) -> Block | None:
 def find_blocks(buffer: Buffer, offset: int, salt: int, *, base: int = 0) -> Iterator[Block]:
     """Every block that verifies at or after `offset`, at any aligned position: finds the blocks after damage."""
     position, end = offset, _end_of_bytes(buffer, offset)
-    while match := _RESERVED.search(buffer, position + 10, end + 3):
-        start = match.start() - 10
+    while match := _RESERVED.search(buffer, position + _RESERVED_AT, end + 3):
+        start = match.start() - _RESERVED_AT
         position = start + 1
         if start % ALIGNMENT:
             continue
