@@ -9,7 +9,9 @@ import pytest
 
 from kvwal.spark import records as rec
 from kvwal.spark.events import application as events
+from kvwal.spark.events.tasks import TaskEnd, TaskEndReason, TaskInfo
 from kvwal.spark.projection.projection import Projection
+from kvwal.spark.record_keys import executor_key, stage_key
 
 MIB = 1 << 20
 PROFILE = events.ResourceProfileAdded(1, {"memory": events.ResourceRequest(512), "cores": events.ResourceRequest(2)})
@@ -28,6 +30,11 @@ def memory(executor: str, moment: int, size: int = 300) -> events.BlockManagerAd
 
 def gone(executor: str, moment: int) -> events.ExecutorRemoved:
     return events.ExecutorRemoved(moment, executor, "idle")
+
+
+def ended(index: int, executor: str, reason: str) -> TaskEnd:
+    info = TaskInfo(task_id=index, index=index, finish_time=5_000, executor_id=executor)
+    return TaskEnd(stage_id=0, attempt=0, reason=TaskEndReason(reason), task_info=info)
 
 
 def recorded(*told: Any, times: int = 1) -> dict[str, Any]:
@@ -99,3 +106,11 @@ def test_an_executor_of_an_earlier_version_takes_no_core_time_away() -> None:
     app = rec.from_value(projection.take()[APP])
     assert isinstance(app, rec.Application)
     assert (app.cores, app.core_ms) == (0, 0)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_task_that_ends_after_its_executor_is_gone_counts_for_its_stage_only(times: int) -> None:
+    first, last = ended(0, "1", "Success"), ended(1, "1", "ExecutorLostFailure")
+    found = recorded(START, added("1", 2_000), first, gone("1", 5_000), last, times=times)
+    stage, executor = found[stage_key("app", 0, 0)], found[executor_key("app", "1")]
+    assert ((stage.tasks, stage.failed), (executor.tasks, executor.failed)) == ((2, 1), (1, 0))
