@@ -19,10 +19,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from kvwal.spark import JobRecorder
+from kvwal.spark.eventlog.logs import EventLog
+from kvwal.spark.recording import recording
 from tests.support.cluster.nodes import CLUSTER
 from tests.support.spark import drain, session
 
-POINTS = ("before the first job", "during a job", "between jobs", "at the end")
+POINTS = ("before the first job", "during a job", "between jobs", "at the end", "during stop")
+"""At the last one the recorder has written how the application ended, and has not been told yet to deliver the rest."""
 SMALL_JOBS = 8
 
 
@@ -30,6 +33,17 @@ def stop_at(point: str) -> None:
     """Say that the application is at a point, and wait."""
     print(point, flush=True)
     sys.stdin.readline()
+
+
+def stop_at_the_last_roll() -> None:
+    """Stop at the last point when the recorder writes its last roll."""
+    add_roll = recording.add_roll
+
+    def add_last_roll(log: EventLog, roll: int, events: list[dict[str, Any]]) -> None:
+        add_roll(log, roll, events)
+        stop_at(POINTS[-1])
+
+    recording.add_roll = add_last_roll
 
 
 def small_jobs(spark: SparkSession, name: str) -> None:
@@ -98,6 +112,7 @@ def main(location: str, spool: Path, folder: Path) -> None:
     small_jobs(spark, "last jobs")
     drain(spark)
     stop_at("at the end")
+    stop_at_the_last_roll()
     spark.stop()
     recorder.close()
     print(json.dumps(recorder.stats()), flush=True)
