@@ -229,17 +229,24 @@ def _history_fits(log: Log, place: int, op: Op) -> bool:
     """Every change of the key, newest first; below the horizon all but the latest may be gone, and that too if it holds nothing
     (docs/decisions/0024). Then nothing older is there, because it would come up again.
     """
+    told = list(reversed(op.answer))
     changes = [
-        Stamped(txn.timestamp, txn.changes[op.key])
+        _as_told(Stamped(txn.timestamp, txn.changes[op.key]), told, op.horizon)
         for txn in (*log.before, *log.since[:place])
         if op.key in txn.changes
     ]
-    told = list(reversed(op.answer))
     older = [change for change in changes if change.timestamp < op.horizon]
     if older and older[-1] not in told and _holds_nothing(older[-1].version, op.horizon):
         changes, older = changes[len(older) :], []
     must = [*older[-1:], *changes[len(older) :]]
     return all(change in told for change in must) and told == [change for change in changes if change in told]
+
+
+def _as_told(change: Stamped, told: Sequence[Stamped], horizon: int) -> Stamped:
+    """The change, or a delete of its timestamp if that is told, as it may be of what had expired by the horizon."""
+    delete = Stamped(change.timestamp, Version(ABSENT))
+    may_be_told = change.timestamp < horizon and _holds_nothing(change.version, horizon)
+    return delete if may_be_told and delete in told else change
 
 
 def _holds_nothing(version: Version, horizon: int) -> bool:

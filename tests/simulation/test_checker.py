@@ -43,6 +43,10 @@ GOOD: dict[str, tuple[list[Txn], list[Op]]] = {
     "unknown, and not there": (BOTH[:1], [PUT, op(2, "put", 3, None, key="a", writes={"a": "v2"})]),
     "a delete older than the history that is kept": (DELETED, [PUT, OVER, GONE, told(31)]),
     "what had expired before the history that is kept": (EXPIRING, [PUT_EXPIRING, told(7 << 16)]),
+    "what had expired by then, told as a delete": (
+        EXPIRING,
+        [PUT_EXPIRING, told(7 << 16, Stamped(20, Version(ABSENT)))],
+    ),
 }
 BAD: dict[str, tuple[list[Txn], list[Op], str]] = {
     "a lost write": (BOTH[:1], [PUT, OVER], "acknowledged, and not in the log"),
@@ -88,6 +92,11 @@ BAD: dict[str, tuple[list[Txn], list[Op], str]] = {
     "history without what had not expired": (
         EXPIRING,
         [PUT_EXPIRING, told((7 << 16) - 1)],
+        "nothing that the log ever held",
+    ),
+    "a delete in place of what had not expired": (
+        EXPIRING,
+        [PUT_EXPIRING, told((7 << 16) - 1, Stamped(20, Version(ABSENT)))],
         "nothing that the log ever held",
     ),
     "a scan of two moments": (
