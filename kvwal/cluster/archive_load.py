@@ -183,7 +183,21 @@ def map_entries(
     tails: view.Tails = (),
     at: int | None = None,
 ) -> Iterator[Entry]:
-    """The latest entries of a map in the archive and these tails, up to the timestamp `at`, in the order of identity.
+    """The entries of `map_rows`, in its order."""
+    for rows in map_rows(objects, where, skew, nodes=nodes, tails=tails, at=at):
+        yield from entries_of(rows)
+
+
+def map_rows(
+    objects: Objects,
+    where: tuple[str, str, str],
+    skew: int,
+    *,
+    nodes: Mapping[str, int | None] | None = None,
+    tails: view.Tails = (),
+    at: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The latest rows of a map in the archive and these tails, up to the timestamp `at`, in the order of identity.
 
     Deletes are left out, and so is all that is void because the map was destroyed; see `dropped_rows` for `skew`. Expired entries
     are not left out. The merge streams, and ends with the iterator. Raises as `view.latest_of`.
@@ -197,7 +211,7 @@ def map_entries(
         rows = batch.filter(pc.invert(batch.column("deleted")))
         of_map = [name for name in pc.unique(rows.column("key_class")).to_pylist() if is_of_map(name)]
         rows = rows.filter(pc.is_in(rows.column("key_class"), value_set=pa.array(of_map, pa.string())))
-        yield from entries_of(rows.filter(pc.invert(dropped_rows(rows, marks, skew))) if marks.own else rows)
+        yield rows.filter(pc.invert(dropped_rows(rows, marks, skew))) if marks.own else rows
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -180,8 +180,16 @@ def from_bytes(data: bytes) -> pa.Table:
 
 def entries_of(table: pa.Table | pa.RecordBatch) -> Iterable[Entry]:
     """Rows of the archive as entries, in their order."""
-    columns = [table.column(name).to_pylist() for name in rows.COLUMNS if name != "sequence"]
-    return (make_entry(*values) for values in zip(*columns, strict=True))
+    return (make_entry(*values) for values in _values_of(table))
+
+
+def data_entries_of(table: pa.Table | pa.RecordBatch) -> list[DataEntry]:
+    """Rows of the archive as entries for callers, in their order."""
+    return [DataEntry(*values) for values in _values_of(table)]
+
+
+def _values_of(table: pa.Table | pa.RecordBatch) -> Iterable[tuple[Any, ...]]:
+    return zip(*(table.column(name).to_pylist() for name in rows.COLUMNS if name != "sequence"), strict=True)
 
 
 def each_once(entries: list[Entry]) -> list[DataEntry]:
