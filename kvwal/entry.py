@@ -24,7 +24,7 @@ AWAY = b"away"
 """The key of the mark in a log whose member was away when other members destroyed the map: see `Ended`."""
 
 
-class DataEntry(msgspec.Struct, array_like=True, frozen=True):
+class DataEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One change of one key.
 
     `key` and `value` are encoded by the codecs that `key_class` and `value_class` name. `deleted` is the only operation
