@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from kvwal.ports.clock import SYSTEM
+from kvwal.spark.follower.metrics import FollowerMetrics
+from kvwal.spark.follower.status import FollowerStatus
 from tests.integration.deploy.test_files import METRIC, alerts, expressions
 from tests.repository.source import ROOT
 from tests.support.cluster.nodes import needs_hazelcast, running
@@ -19,6 +22,7 @@ FILES = ROOT / "deploy" / "prometheus"
 MINUTES = 60
 NODE = 'job="kvwal", node="node-1"'
 LOG = 'job="kvwal", node="node-1", business="jobs"'
+RECORDER = 'job="kvwal-recorder", node="recorder"'
 OTHERS = {f'up{{job="kvwal", node="node-{number}"}}': "1" for number in (2, 3)}
 WELL = {
     **OTHERS,
@@ -41,6 +45,8 @@ WELL = {
     f'kvwal_map_bytes{{{NODE}, map="jobs"}}': "200000000",
     f'kvwal_map_bytes{{{NODE}, map="tmp.jobs"}}': "200000000",
     f"kvwal_heap_max_bytes{{{NODE}}}": "1000000000",
+    f"up{{{RECORDER}}}": "1",
+    f"kvwal_follower_lag_seconds{{{RECORDER}}}": "6",
 }
 ILL = {
     "KvwalNodeDown": {f"up{{{NODE}}}": "0"},
@@ -61,6 +67,8 @@ ILL = {
         f'kvwal_fsync_seconds_bucket{{{NODE}, le="1"}}': "0+60",
     },
     "KvwalClockSkew": {f"kvwal_clock_skew_seconds{{{NODE}}}": "-3"},
+    "KvwalRecorderDown": {f"up{{{RECORDER}}}": "0"},
+    "KvwalRecorderBehind": {f"kvwal_follower_lag_seconds{{{RECORDER}}}": "700"},
 }
 CHOSEN = re.compile(rf"({METRIC.pattern}){{([^}}]*)}}")
 LABEL = re.compile(r"(\w+)=~?\"")
@@ -120,11 +128,11 @@ def test_each_alert_goes_off_for_its_own_reason(tmp_path: Path) -> None:
 
 
 @needs_hazelcast
-def test_every_metric_that_is_asked_for_is_one_that_a_node_tells(tmp_path: Path) -> None:
+def test_every_metric_that_is_asked_for_is_one_that_a_node_or_a_recorder_tells(tmp_path: Path) -> None:
     asked = {name for expression in expressions() for name in METRIC.findall(expression)}
     with running(tmp_path / "root") as node, node.client() as client:
         client.get_map("jobs").blocking().set("job-1", 1)
-        page = node.get("/metrics")[1]
+        page = node.get("/metrics")[1] + FollowerMetrics(FollowerStatus(SYSTEM)).page().decode()
     assert asked <= set(METRIC.findall(page))
     for expression in expressions():
         for name, chosen in CHOSEN.findall(expression):

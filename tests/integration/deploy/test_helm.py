@@ -35,6 +35,7 @@ EVERYTHING = {
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
     "token": {"existingSecret": "kvwal-token"},
     "tls": {"existingSecret": "kvwal-tls"},
+    "recorder": {"eventLogs": ["s3://bucket/spark-events", "s3://bucket/other"], "replicas": 2},
     "podAnnotations": {"note": "one"},
     "nodeSelector": {"disk": "nvme"},
     "tolerations": [{"key": "dedicated", "operator": "Exists"}],
@@ -74,11 +75,12 @@ def container(resources: dict[str, dict[str, Any]]) -> dict[str, Any]:
 @pytest.mark.parametrize("values", [NEEDED, EVERYTHING], ids=["needed", "everything"])
 def test_every_resource_is_what_kubernetes_takes(values: dict[str, Any], version: str) -> None:
     resources = rendered(values)
-    assert len(resources) == 7 + ("serviceMonitor" in values)
+    assert len(resources) == (11 if "recorder" in values else 7)
     for name, resource in resources.items():
-        if (
-            resource["kind"] != "ServiceMonitor"
-        ):  # a resource of Prometheus' operator, of which Kubernetes has no schema
+        if resource["kind"] not in (
+            "ServiceMonitor",
+            "PodMonitor",
+        ):  # of Prometheus' operator: Kubernetes has no schema
             validate.validate(resource, version, strict=True)
         assert resource["metadata"]["labels"]["app.kubernetes.io/instance"] == "demo", name
 
@@ -100,6 +102,7 @@ def test_the_schemas_notice_a_mistake(plain: dict[str, dict[str, Any]]) -> None:
         {**NEEDED, "namespace": "../other"},
         {**NEEDED, "terminationGracePeriodSeconds": 30},
         {**NEEDED, "image": {"repository": "kvwal/node", "digest": "latest"}},
+        {**NEEDED, "recorder": {"eventLogs": ["spark-events"]}},
         {**NEEDED, "tls": {"existingSecret": "kvwal-tls"}},  # TLS alone lets every client in
     ],
 )
@@ -157,8 +160,10 @@ def test_nothing_but_the_members_reaches_a_node_unless_it_is_named(plain: dict[s
     (only,) = plain["NetworkPolicy/demo-kvwal"]["spec"]["ingress"]
     own = plain["StatefulSet/demo-kvwal"]["spec"]["selector"]
     assert only == {"from": [{"podSelector": own}], "ports": [{"protocol": "TCP", "port": 5701}]}
-    members, watchers = rendered(EVERYTHING)["NetworkPolicy/demo-kvwal"]["spec"]["ingress"]
+    every = rendered(EVERYTHING)
+    members, watchers = every["NetworkPolicy/demo-kvwal"]["spec"]["ingress"]
     assert EVERYTHING["networkPolicy"]["clients"][0] in members["from"]  # type: ignore[index]
+    assert {"podSelector": every["Deployment/demo-kvwal-recorder"]["spec"]["selector"]} in members["from"]
     assert watchers["ports"] == [{"protocol": "TCP", "port": 8701}]
 
 
@@ -199,3 +204,24 @@ def test_prometheus_asks_each_pod_once_and_knows_it_by_the_names_of_the_alerts()
     ]
     assert chosen == ["Service/demo-kvwal-members"]
     assert [one["operator"] for one in monitor["selector"]["matchExpressions"]] == ["DoesNotExist"]
+
+
+def test_a_recorder_is_told_the_nodes_and_the_event_logs_and_no_service_of_the_nodes_finds_it() -> None:
+    resources = rendered(EVERYTHING)
+    recorder = resources["Deployment/demo-kvwal-recorder"]["spec"]
+    (found,) = recorder["template"]["spec"]["containers"]
+    program, command, location, *logs = found["command"][:5]
+    (members,) = (word for word in container(resources)["command"] if word.startswith("--members="))
+    assert (program, command, location) == ("kvwal", "record", f"kvwal://{members.removeprefix('--members=')}")
+    assert logs == EVERYTHING["recorder"]["eventLogs"]  # type: ignore[index]
+    options = dict(word.removeprefix("--").split("=", 1) for word in found["command"][6:])
+    assert options == {"namespace": "spark", "cluster": "kvwal", "http": "$(POD_IP):8702"}
+    assert found["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}
+    environment = {one["name"]: one.get("value") for one in found["env"]}
+    mounts = {one["name"]: one["mountPath"] for one in found["volumeMounts"]}
+    assert environment["KVWAL_TOKEN_FILE"] == f"{mounts['token']}/token"
+    assert environment["KVWAL_AUTHORITY"] == f"{mounts['tls']}/ca.crt"
+    labels = recorder["template"]["metadata"]["labels"].items()
+    of_nodes = [one["spec"]["selector"] for name, one in resources.items() if name.startswith("Service/")]
+    assert of_nodes
+    assert not any(selector.items() <= labels for selector in of_nodes)

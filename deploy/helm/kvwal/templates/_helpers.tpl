@@ -52,3 +52,80 @@ key = "/etc/kvwal-secrets/tls/tls.key"
 authority = "/etc/kvwal-secrets/tls/ca.crt"
 {{ end }}
 {{- end }}
+
+{{/* The recorder of event logs: a name of its own, so that no service of the nodes finds it. */}}
+{{- define "kvwal.recorder" -}}
+{{ include "kvwal.name" . }}-recorder
+{{- end }}
+
+{{- define "kvwal.recorderSelector" -}}
+app.kubernetes.io/name: kvwal-recorder
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{/* How the object storage is reached. */}}
+{{- define "kvwal.storageEnvironment" -}}
+- name: AWS_DEFAULT_REGION
+  value: {{ .Values.archive.region | quote }}
+{{- with .Values.archive.endpoint }}
+- name: AWS_ENDPOINT_URL
+  value: {{ . | quote }}
+{{- end }}
+{{- with .Values.archive.existingSecret }}
+{{- range $key := list "AWS_ACCESS_KEY_ID" "AWS_SECRET_ACCESS_KEY" }}
+- name: {{ $key }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ $.Values.archive.existingSecret }}
+      key: {{ $key }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The secrets of the cluster as files. */}}
+{{- define "kvwal.secretMounts" -}}
+{{- range $what := list "token" "tls" }}
+{{- if (index $.Values $what).existingSecret }}
+- name: {{ $what }}
+  mountPath: /etc/kvwal-secrets/{{ $what }}
+  readOnly: true
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "kvwal.secretVolumes" -}}
+{{- range $what := list "token" "tls" }}
+{{- with (index $.Values $what).existingSecret }}
+- name: {{ $what }}
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0440
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "kvwal.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "kvwal.confined" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{/* Which machines the pods may run on. */}}
+{{- define "kvwal.placement" -}}
+{{- range $what := list "nodeSelector" "tolerations" "affinity" }}
+{{- with index $.Values $what }}
+{{ $what }}: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}
