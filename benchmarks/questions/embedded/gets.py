@@ -72,7 +72,7 @@ def put_beside_scan(root: str, count: int) -> dict[str, float]:
             begun = time.perf_counter()
             next(iter(keys.scan("job-")))
             ended = time.perf_counter()
-        alone = putter.longest(begun - ALONE_SECONDS / 2, begun)
+        alone = putter.longest(begun - ALONE_SECONDS, begun)
     return {"alone": alone, "beside": putter.longest(begun, ended)}
 
 
