@@ -282,9 +282,9 @@ def test_after_its_end_an_entry_is_absent(jobs: Map) -> None:
     jobs.put("soon", 1, ttl=3)
     assert jobs.put_if_absent("soon too", 1, ttl=3)
     jobs.put("later", 1, ttl=1000)
-    jobs.put("kept", 1, ttl=3)
+    jobs.put("kept", 1, ttl=10)
     jobs["kept"] = 2
-    jobs.put("replaced", 1, ttl=3)
+    jobs.put("replaced", 1, ttl=10)
     assert jobs.replace("replaced", 1, 2)
     while "soon" in jobs or "soon too" in jobs:
         pass

@@ -218,7 +218,7 @@ def test_an_archiver_killed_in_the_middle_of_an_upload(server: s3.Server, proxy:
         writes.some()
         store.archive()
         writes.some()
-        proxy.choose = of_each(1, "held", "PUT")
+        proxy.choose = lambda method, path: "held" if method == "PUT" else None
         said: list[str] = []
         job = threading.Thread(target=lambda: said.append(refused(store.archive, "died")))
         job.start()
@@ -229,6 +229,7 @@ def test_an_archiver_killed_in_the_middle_of_an_upload(server: s3.Server, proxy:
         job.join()
         assert said
         writes.some()
+        proxy.choose = lambda method, path: None
         proxy.go_on()
         archived(store, writes)
     is_whole(server, url, writes.known, tmp_path / "fresh")

@@ -82,6 +82,7 @@ def test_a_change_that_a_backup_has_not_is_not_told_to_be_done(three: Cluster) -
         keys = [f"key-{number}" for number in range(60)]
         half.blocking().put_all(dict.fromkeys(keys, 0))
         silent = three.nodes[2]
+        spread(client)
         os.kill(silent.pid, signal.SIGSTOP)
         changes = {key: half.set(key, 1) for key in keys if owner(client, key) != silent.address}
         told = [outcome(change) for change in changes.values()]
@@ -139,6 +140,7 @@ def test_a_change_of_many_keys_that_a_backup_has_not_is_not_told_to_be_done(thre
         assert half.blocking().is_empty()
         half.blocking().put_all(dict.fromkeys(keys, 0))
         silent = three.nodes[2]
+        spread(client)
         theirs = [key for key in keys if owner(client, key) != silent.address]
         os.kill(silent.pid, signal.SIGSTOP)
         clear = cleared.clear()
@@ -165,6 +167,7 @@ def test_what_is_put_after_a_clear_stays(three: Cluster) -> None:
         again = client.get_map("put-again")
         again.blocking().put_all({f"key-{number}": 0 for number in range(60)})
         silent = three.nodes[2]
+        spread(client)
         until(lambda: entries(three.nodes, "put-again") == 120 or None)
         whole = entries(three.nodes[:2], "put-again")
         theirs = [f"key-{number}" for number in range(60) if owner(client, f"key-{number}") != silent.address]
@@ -177,12 +180,29 @@ def test_what_is_put_after_a_clear_stays(three: Cluster) -> None:
         assert {outcome(change) for change in [clear, *puts]} <= {"done", "IndeterminateOperationStateError"}
         logged = store.map("put-again")
         assert sorted(logged.at(settled())) == sorted(theirs) == sorted(again.blocking().key_set())
-        assert [change.deleted for change in logged.history(theirs[0])] == [False, True, False]
+        assert [deleted for deleted, _ in groupby(change.deleted for change in logged.history(theirs[0]))] == [
+            False, True, False
+        ]  # fmt: skip
 
 
 def entries(nodes: list[Node], name: str) -> float:
     """How many entries of a map their memories have, copies included. A read would wait for a backup that is silent."""
     return sum(node.figures().get(f'kvwal_map_entries{{map="{name}"}}', 0) for node in nodes)
+
+
+def spread(client: Any) -> None:
+    """Wait until each of three members serves its third of the partitions.
+
+    One that is on its way to a silent member answers nobody.
+    """
+    partitions = client.partition_service
+    count = partitions.get_partition_count()
+
+    def is_spread() -> bool | None:
+        served = Counter(partitions.get_partition_owner(number) for number in range(count))
+        return (len(served) == 3 and min(served.values()) >= count // 3) or None
+
+    until(is_spread)
 
 
 def owner(client: Any, key: str) -> str:
@@ -232,7 +252,15 @@ def test_the_past_is_what_all_members_logged(three: Cluster) -> None:
         # What the log of the killed member alone has is missing until it is back, or adopted.
         assert values(jobs, "key-1")[0] == b"third"
         three.nodes[2].start()
-        until(lambda: values(jobs, "key-1") == [b"third", b"second", b"first"] or None)
+        until(lambda: values_at_last(jobs, "key-1") == [b"third", b"second", b"first"] or None)
+
+
+def values_at_last(jobs: Any, key: str) -> list[bytes] | None:
+    """As `values`; None if a member could not archive its log in time, as one that has just started may not."""
+    try:
+        return values(jobs, key)
+    except kvwal.ArchiveError:
+        return None
 
 
 def values(jobs: Any, key: str) -> list[bytes]:
@@ -304,11 +332,11 @@ def test_the_past_of_a_key_among_many_maps(three: Cluster) -> None:
     with kvwal.connect(three.nodes[0].address, cluster=CLUSTER) as store:
         maps = [store.map(f"past-{number}") for number in range(MAPS)]
         for number, found in enumerate(maps):
-            found.put("key-1", -number)
+            found.put("key-1", -number - 1)
         slowest = 0.0
         for found in maps:
             began = monotonic()
-            assert len(found.history("key-1")) == 2
+            assert len(values(found, "key-1")) == 2
             slowest = max(slowest, monotonic() - began)
         print(f"the past of a key of {MAPS} maps: {slowest:.2f} s at most")
 
@@ -317,6 +345,8 @@ def test_too_many_at_once_is_no_absence(three: Cluster) -> None:
     """Of three members with one backup two go: the third says what is missing from memory and ends, until all are back."""
     with three.client() as client:
         client.get_map("whole").blocking().put_all({f"key-{number}": number for number in range(500)})
+    for node in three.nodes[:2]:  # at the same moment: or copies are made of what the second one still has
+        os.kill(node.pid, signal.SIGKILL)
     for node in three.nodes[:2]:
         node.kill()
     assert three.nodes[2].ended() == 3

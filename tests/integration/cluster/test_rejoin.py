@@ -31,6 +31,10 @@ BEFORE = {
 AFTER = {"one": "new", "two": "new", "both": "two", "again": "two", "same": "old", "only-one": "new", "only-two": "new"}
 
 
+FEW = 1000
+"""Keys that are not deleted, on however fast a machine."""
+
+
 def alone(node: Node) -> None:
     """Until it sees nobody else."""
     until(lambda: "kvwal_cluster_members 1.0" in node.get("/metrics")[1] or None)
@@ -94,9 +98,8 @@ def test_what_is_deleted_while_a_member_comes_back_stays_away(tmp_path: Path) ->
         back = two.nodes[0]
         back.kill()
         back.spawn()
-        while written_again(back) is None:
-            key = left.pop()
-            surely(partial(jobs.delete, key))
+        while len(left) > FEW and written_again(back) is None:
+            surely(partial(jobs.delete, left.pop()))
         back.wait_ready()
         assert two.contents("jobs") == dict.fromkeys(left, "old")
-        assert written_again(back) == {}
+        assert until(lambda: written_again(back)) == {}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
@@ -59,6 +60,7 @@ def test_stores_that_are_opened_and_closed_leave_nothing_behind(tmp_path: Path) 
     """With the archiver's real process in some of them."""
     me = psutil.Process()
     counts = []
+    gc.collect()  # what other tests have left may hold descriptors
     for number in range(CYCLES):
         archive = tmp_path / "archive" if number % 50 == 49 else None
         with kvwal.open(tmp_path / "root", archive=archive) as store:

@@ -31,6 +31,7 @@ class Service:
         self._log = log
 
     def get(self, path: str) -> tuple[int, bytes]:
+        assert self.process.poll() is None, self._log.read_text()
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=20) as answer:
                 return answer.status, answer.read()

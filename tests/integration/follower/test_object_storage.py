@@ -10,12 +10,13 @@ import pytest
 
 import kvwal
 from archive.objects.remote import RemoteObjects
-from kvwal.ports.clock import SYSTEM
+from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.spark import record_event_logs
 from kvwal.spark.eventlog.folders import READ_AHEAD, EventLogsRefused, EventLogsUnreachable, open_folder
 from kvwal.spark.follower.follower import Follower
 from kvwal.spark.follower.status import FollowerStatus
 from tests.support.archive import s3
+from tests.support.disk.faults import FakeClock
 from tests.support.event_logs import CODECS, SUFFIXES, TASKS, compressed, counts, event_log, lines
 
 
@@ -56,9 +57,9 @@ def put(url: str, data: bytes) -> None:
     s3.filesystem(s3.server()).pipe_file(url, data)
 
 
-def following(records: Any, *urls: str) -> tuple[Follower, FollowerStatus]:
-    status = FollowerStatus(SYSTEM)
-    return Follower(records, [open_folder(url) for url in urls], status, SYSTEM, lambda: False), status
+def following(records: Any, *urls: str, clock: Clock = SYSTEM) -> tuple[Follower, FollowerStatus]:
+    status = FollowerStatus(clock)
+    return Follower(records, [open_folder(url) for url in urls], status, clock, lambda: False), status
 
 
 def test_a_round_costs_one_listing_and_reads_only_what_is_new(
@@ -144,7 +145,8 @@ def test_storage_that_goes_away_is_tried_again_and_nothing_is_lost(
         own = s3.bucket(mortal.server)
         files = s3.filesystem(mortal.server)
         files.pipe_file(f"{own}/app-1.inprogress", event_log("app-1", 3, ended=False))
-        follower, status = following(records, own)
+        # A storage may take longer to come back than a lease lasts; the service would keep the lease meanwhile.
+        follower, status = following(records, own, clock=FakeClock())
         follower.round()
         mortal.kill()
         with pytest.raises(EventLogsUnreachable, match="does not answer"):

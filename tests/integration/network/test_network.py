@@ -23,7 +23,6 @@ pytestmark = [
     needs_hazelcast,
     pytest.mark.long,
     pytest.mark.skipif(support.missing() is not None, reason=str(support.missing())),
-    pytest.mark.timeout(400),
 ]
 SMALL = "[log]\narchive_seconds = 1\n"
 

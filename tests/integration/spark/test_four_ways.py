@@ -15,7 +15,6 @@ import pytest
 from kvwal.spark.tables.catalogue import TABLES
 from tests.support.cli import kvwal as command
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast, running
-from tests.support.polling import until
 from tests.support.recording.follow_command import follow_command
 from tests.support.recording.one_sided import ONE_SIDED
 from tests.support.spark import environment
@@ -51,9 +50,12 @@ def follow(location: str | Path, logs: Path, app: str) -> None:
     names = ["--cluster", CLUSTER] if str(location).startswith("kvwal://") else []
     with subprocess.Popen(follow_command(location, logs, *names), stderr=subprocess.PIPE) as follower:
         assert follower.stderr is not None
-        until(lambda: b"read to its end" in follower.stderr.readline() or None)  # type: ignore[union-attr]
-        follower.send_signal(signal.SIGTERM)
-        assert follower.wait() == 0
+        try:
+            assert any(b"read to its end" in line for line in follower.stderr), follower.wait()
+            follower.send_signal(signal.SIGTERM)
+            assert follower.wait() == 0
+        finally:
+            follower.kill()
 
 
 @pytest.mark.parametrize("name", ["flights", "streaming"])

@@ -72,7 +72,7 @@ def test_what_a_cluster_did_not_take_is_read_from_the_spool_once(
     spark: Any, node: Node, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = spark.sparkContext.applicationId
-    before = application(node, app)["jobs"]
+    before = (application(node, app) or {"jobs": 0})["jobs"]
     location = f"kvwal://{node.address}"
     recorder = JobRecorder(spark, location, cluster=CLUSTER, spool=tmp_path, timeout=1.0).start()
     node.kill()
@@ -103,7 +103,7 @@ def test_a_cluster_that_was_away_has_the_records_before_the_driver_ends(
     recorder = JobRecorder(spark, f"kvwal://{node.address}", cluster=CLUSTER, spool=tmp_path, timeout=2.0).start()
     if not away_at_start:
         run_jobs(spark, 1)
-        until(lambda: application(node, app)["jobs"] == before + 1 or None)
+        until(lambda: (application(node, app) or {"jobs": -1})["jobs"] == before + 1 or None)
         node.kill()
     run_jobs(spark, 2)
     until(lambda: recorder.stats()["waiting"])

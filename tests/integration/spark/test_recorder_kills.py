@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ pytestmark = [needs_hazelcast, pytest.mark.long]
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 APP = "app-1"
 JOBS = 200
-"""Jobs that are written at once: their records are several transactions."""
+"""Jobs that are written at once: their records are about as large as a transaction may be."""
+
+PARTS = 5
 
 
 @pytest.fixture
@@ -56,20 +59,27 @@ def reach(records: ClusterMap, count: int) -> None:
 def test_members_that_are_killed_while_a_recorder_delivers(
     members: Cluster, records: ClusterMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each member in turn, and then all at once, at some number of records that are stored."""
+    """Each member in turn, and then all at once, at some number of records that are stored. More events come meanwhile."""
     monkeypatch.setattr(recorder, "Driver", Driver)
     chance = random.Random(new_seed())
     location = members.location
     recording, listener = begin(location, cluster=CLUSTER, spool=tmp_path, timeout=5.0)
     others, other = begin(tmp_path / "root", archive=None)
-    for part, node in enumerate([*members.nodes, None]):
+    parts = [
+        [event for job in range(part * JOBS, (part + 1) * JOBS) for event in job_events(job)] for part in range(PARTS)
+    ]
+    other.write(*chain.from_iterable(parts))
+    for node, events in zip((*members.nodes, None), parts, strict=False):
         enough = len(records) + chance.randrange(1, 2 * JOBS)
-        events = [event for job in range(part * JOBS, (part + 1) * JOBS) for event in job_events(job)]
         listener.write(*events)
-        other.write(*events)
         reach(records, enough)
-        members.restart(node)
-    until(lambda: recording.stats()["events"] >= 4 * len(events) or None)
+        if node is not None:
+            members.restart(node)
+    members.kill()
+    listener.write(*parts[-1])
+    until(lambda: recording.stats()["waiting"])
+    members.start()
+    until(lambda: recording.stats()["events"] >= sum(map(len, parts)) or None)
     for started in (recording, others):
         started.close()
         assert started.failure is None
@@ -81,7 +91,7 @@ def test_members_that_are_killed_while_a_recorder_delivers(
     for found in (recorded, expected):  # the recorders were closed one after the other
         del found[f"{APP}/app"]["ended"], found[f"{APP}/app"]["duration_ms"]
     assert [key for key in expected if recorded[key] != expected[key]] == []
-    assert counts(expected, APP) == ("DETACHED", 4 * JOBS, 4 * JOBS * TASKS, 4 * JOBS)
+    assert counts(expected, APP) == ("DETACHED", PARTS * JOBS, PARTS * JOBS * TASKS, PARTS * JOBS)
     assert not (tmp_path / "_spark").exists()
 
 

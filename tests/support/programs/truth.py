@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from kvwal.spark import JobRecorder
+from tests.support.polling import until
 from tests.support.spark import drain, session
 
 ANSWERS = {
@@ -141,6 +142,7 @@ def cluster(spark: SparkSession, folder: Path) -> None:
     pairs.collect()
     pairs.map(lambda pair: _kill_executor(once, pair)).collect()
     spark.range(0, 1_000, 1, 4).groupBy((f.col("id") % 3).alias("k")).count().write.parquet(str(folder / "counts"))
+    _wait_for_executors(spark)  # the one in place of the lost one
 
 
 def _slow_at_first(n: int) -> int:
@@ -200,6 +202,13 @@ def _wait_for_executors(spark: SparkSession) -> None:
     drain(spark)
 
 
+def ask(context: SparkContext, path: str) -> bytes:
+    """An answer of Spark's REST API about the application."""
+    with urlopen(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}{path}") as response:
+        answer: bytes = response.read()
+        return answer
+
+
 def main(name: str, folder: Path) -> None:
     """Run one application, recorded live, with its event log and its REST API."""
     work, settings = APPLICATIONS[name]
@@ -214,9 +223,11 @@ def main(name: str, folder: Path) -> None:
     with JobRecorder(spark, folder / "root", strict=True):
         work(spark, folder)
         drain(spark)
+        # A task that was killed ends later than its job.
+        until(lambda: not any(row["activeTasks"] for row in json.loads(ask(context, "/executors"))) or None)
+        drain(spark)
         for answer, path in ANSWERS.items():
-            with urlopen(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}{path}") as response:
-                (folder / f"{answer}.json").write_bytes(response.read())
+            (folder / f"{answer}.json").write_bytes(ask(context, path))
         spark.stop()
 
 
