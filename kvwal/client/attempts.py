@@ -10,12 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from hazelcast.errors import IndeterminateOperationStateError
-from hazelcast.protocol.codec import map_delete_codec, map_set_codec
+from hazelcast.protocol.codec import map_clear_codec, map_delete_codec, map_set_codec
 
-from kvwal.client.failures import UNKNOWN, first_line, may_be_done
+from kvwal.client.failures import UNKNOWN, first_line, may_be_done, was_sent
 
 _BLIND = frozenset({map_set_codec._REQUEST_MESSAGE_TYPE, map_delete_codec._REQUEST_MESSAGE_TYPE})
 """Idempotent requests: they do not depend on the value before, so a request that is done twice has the effect of one."""
+_BY_PARTITION = frozenset({map_clear_codec._REQUEST_MESSAGE_TYPE})
+"""Requests that each partition does for itself: where one of them refused, others may have done their part."""
 _TYPE_OFFSET = 6
 _OPEN = "kvwal_open"
 """Attribute of a call's future: the error of its first attempt that may have been done."""
@@ -38,9 +40,11 @@ def _retry_of(original: Retry) -> Retry:
     """
 
     def should_retry(invocation: Any, error: Exception) -> bool:
-        if not may_be_done(error):
-            return original(invocation, error)
         request = invocation.request
+        if not may_be_done(error):
+            if _type_of(request) in _BY_PARTITION and was_sent(error):
+                vars(invocation.future).setdefault(_OPEN, error)
+            return original(invocation, error)
         if not request.retryable:
             vars(invocation.future).setdefault(_OPEN, error)
             if _type_of(request) not in _BLIND:

@@ -18,7 +18,7 @@ from kvwal.cluster.requests import PAGE_BYTES, Page, Question
 from kvwal.codecs import registry
 from kvwal.config import MIB
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_decoder
-from kvwal.errors import ClusterUnreachable, CommitUnknown, LogFailed, Overloaded, StorageFull
+from kvwal.errors import ClusterUnreachable, Overloaded
 from kvwal.hlc import HybridClock
 from kvwal.log.ring import Decide, Submission
 from kvwal.ports.boundary import contain, when_done
@@ -116,14 +116,9 @@ class ClusterBusiness:
     def clear(self) -> None:
         """Delete every key that is there now, each in its node's log before memory drops it.
 
-        Raises `CommitUnknown` if a member refused, because other members may have deleted their keys.
+        Raises `CommitUnknown` if a member refused, because other members may have deleted their keys: see `attempts`.
         """
-        try:
-            self._link.result(self.proxy.clear, self.label, writes=True)
-        except CommitUnknown:
-            raise
-        except (LogFailed, StorageFull) as error:
-            raise CommitUnknown(f"{self.label}: some keys may be deleted, others are not ({error}).") from error
+        self._link.result(self.proxy.clear, self.label, writes=True)
 
     def begin(self, submission: Submission) -> None:
         """Send a submission that has a slot, unless its caller cancelled it. The answer releases the slot."""

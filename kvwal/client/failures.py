@@ -54,6 +54,12 @@ def may_be_done(error: Exception) -> bool:
     return not (gave_up or type(error) in _BEFORE or (isinstance(error, OSError) and text.startswith(_NOT_SENT)))
 
 
+def was_sent(error: Exception) -> bool:
+    """Whether a member may have got the request of the attempt that ended with this error. False only if it certainly did not."""
+    not_sent = isinstance(error, OSError) and str(error).startswith(_NOT_SENT)
+    return not (not_sent or isinstance(error, hazelcast.ClientOfflineError))
+
+
 def translate(error: BaseException, label: str, *, writes: bool) -> BaseException:
     """The error of kvwal for an error of Hazelcast's client; other errors are returned as they are.
 

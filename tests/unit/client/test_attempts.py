@@ -14,14 +14,12 @@ from hazelcast.errors import (
     TargetDisconnectedError,
     UndefinedErrorCodeError,
 )
-from hazelcast.future import Future
 from hazelcast.invocation import Invocation, InvocationService
 from hazelcast.protocol.client_message import OutboundMessage
-from hazelcast.protocol.codec import map_delete_codec, map_put_if_absent_codec, map_set_codec
+from hazelcast.protocol.codec import map_clear_codec, map_delete_codec, map_put_if_absent_codec, map_set_codec
 from hazelcast.serialization.data import Data
 
 from kvwal.client.attempts import install
-from kvwal.client.cluster_business import ClusterBusiness
 from kvwal.client.failures import translate
 from kvwal.errors import CommitUnknown, KvwalError
 
@@ -104,23 +102,16 @@ def test_what_both_attempts_said_is_told() -> None:
     assert "No connection found" in text
 
 
-def test_a_clear_that_one_member_refused_is_of_unknown_outcome() -> None:
-    error = ATTEMPTS["full"]
-    assert error is not None
+def test_a_clear_is_of_unknown_outcome_once_a_member_had_it() -> None:
+    """Each partition clears itself: one may refuse when others have done it, and the error is that of one partition."""
+    for count in (1, 2, 3):
+        for faults in itertools.product(ATTEMPTS, repeat=count):
+            connections = Connections(faults)
+            error = connections.ends(map_clear_codec.encode_request("jobs"))
+            told = f"{faults}, of which {connections.made} were met: {error!r}"
+            assert isinstance(error, KvwalError), told
+            assert isinstance(error, CommitUnknown) == (set(connections.made) != {"offline"}), told
 
-    def refused() -> Any:
-        future: Any = Future()
-        future.set_exception(error)
-        return future
 
-    def result(begin: Any, label: str, *, writes: bool) -> Any:
-        try:
-            return begin().result()
-        except HazelcastError as found:
-            raise translate(found, label, writes=writes) from found
-
-    proxy = SimpleNamespace(clear=refused)
-    address = SimpleNamespace(timeout=1)
-    link: Any = SimpleNamespace(address=address, map=lambda name: proxy, result=result)
-    with pytest.raises(CommitUnknown, match=r"some keys may be deleted.*disk is full"):
-        ClusterBusiness(link, "jobs", lambda call: call()).clear()
+def test_a_clear_says_why_a_member_refused_it() -> None:
+    assert "the disk is full" in str(Connections(("full",)).ends(map_clear_codec.encode_request("jobs")))
