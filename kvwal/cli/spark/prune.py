@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kvwal.cli import show
+from kvwal.cli.locations import StoreSelection
 from kvwal.cli.options import AcceptClock, Json, LogSelection
 from kvwal.cli.spark.job_tables import time_text
 from kvwal.cli.text import parse_duration
@@ -15,14 +16,15 @@ from kvwal.errors import ConfigError, StoreLocked
 from kvwal.ports.clock import SYSTEM
 from kvwal.spark import retention
 from kvwal.spark.eventlog import log_reader
-from kvwal.spark.index import complete_index
-from kvwal.spark.record_reader import reader_of
+from kvwal.spark.index import complete_index, node_of_mark
+from kvwal.spark.queries import RecordedApplication
+from kvwal.spark.record_reader import ClusterRecords, reader_of
 from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.store.sync import ReadOnlyStore
 
 
 def prune(
-    selection: LogSelection,
+    selection: StoreSelection,
     keep: Annotated[str, typer.Option(help="How long applications stay after their last event: 90d, 12h, 4w.")],
     name: Annotated[
         str | None, typer.Option(help="Only applications with this name; * and ? stand for any letters.")
@@ -35,22 +37,46 @@ def prune(
 ) -> None:
     """Delete recorded Spark applications whose last event is older than a limit, with all of their records.
 
-    A node that another process writes to is left out and named: run the command again later.
+    A node of a folder that another process writes to is left out and named: run the command again later.
     """
     age = parse_duration(keep)
     if age is None:
         raise ConfigError(f"--keep {keep!r} is no duration.", hint="Give a number with its unit: 90d, 12h, 4w.")
     before = SYSTEM.wall_ms() - age
-    business = _recorded(selection)
-    old = retention.old_applications(reader_of(business), before, name)
-    nodes = business.nodes
-    prefixes = {recorded.prefix for recorded in old}
-    if not dry_run:
-        for node in nodes:
-            _prune_node(replace(selection, node=node), prefixes, accept_clock)
+    folder = selection.folder()
+    if folder is None:
+        old = _prune_cluster(selection, before, name, dry_run)
+    else:
+        old = _prune_folder(folder, before, name, dry_run, accept_clock)
     rows = [(recorded.prefix, recorded.app.name, time_text(recorded.app.last_event)) for recorded in old]
     nothing = f"No application is older than {keep}." if name is None else f"No {name!r} is older than {keep}."
     show.outcome(("would be deleted" if dry_run else "deleted", "name", "last event"), rows, json, nothing)
+
+
+def _prune_cluster(
+    selection: StoreSelection, before: int, name: str | None, dry_run: bool
+) -> list[RecordedApplication]:
+    """Delete the applications in a cluster that are older than a time. Returns them."""
+    with selection.writer(existing=log_reader.BUSINESS) as store:
+        target = store.map(log_reader.BUSINESS)
+        old = retention.old_applications(reader_of(ClusterRecords(target.entries)), before, name)
+        if not dry_run:
+            complete_index(target, node_of_mark(store))
+            retention.delete_applications(target, {recorded.prefix for recorded in old})
+    return old
+
+
+def _prune_folder(
+    folder: LogSelection, before: int, name: str | None, dry_run: bool, accept_clock: bool
+) -> list[RecordedApplication]:
+    """Delete the applications under a root that are older than a time. Returns them, also those of nodes in use."""
+    business = _recorded(folder)
+    old = retention.old_applications(reader_of(business), before, name)
+    prefixes = {recorded.prefix for recorded in old}
+    if not dry_run:
+        for node in business.nodes:
+            _prune_node(replace(folder, node=node), prefixes, accept_clock)
+    return old
 
 
 def _prune_node(selection: LogSelection, prefixes: set[str], accept_clock: bool) -> None:
