@@ -115,7 +115,7 @@ class ArchiveReader:
         }
 
     def _live(self, business: str, wanted: WantedIdentity | None) -> Iterator[DataEntry]:
-        """The live entries, whose keys are wanted. A million of them pass here, so all but `wanted` is done by columns."""
+        """The live entries whose keys are wanted (None: all). A million may pass here, so all but `wanted` is done by columns."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

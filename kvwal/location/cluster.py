@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kvwal.cluster.map_names import to_business, to_map
 from kvwal.codecs import registry
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import ConfigError
+from kvwal.history.range_reader import common_part
 from kvwal.location.readers import WantedIdentity
 from kvwal.ports.clock import SYSTEM
 from kvwal.structures.reads import MapReads
@@ -16,9 +17,10 @@ from kvwal.structures.state import to_state
 
 if TYPE_CHECKING:
     from kvwal.client.store import ClusterMap, ClusterStore
+    from kvwal.client.wire import Encoded
 
 _MOST_KEYS = 32
-"""Keys that the logs are asked for one by one. For more of them a member reads all entries once."""
+"""Keys that the logs are asked for one by one. For more of them a member reads entries in a row."""
 
 
 class ClusterWriter:
@@ -84,11 +86,12 @@ class ClusterReader:
         return self._maps.existing(business).logged_entries(prefix)
 
     def select(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
-        """See `Reader.select`. The logs are asked for each key, or for all entries if many keys are wanted."""
+        """See `Reader.select`. The logs are asked for each key; or, if many are wanted, for what begins as all of them do."""
         jobs = self._maps.existing(business)
         chosen = [key for key in jobs.identities() if wanted(key.data, key.class_name)]
         if len(chosen) > _MOST_KEYS:
-            yield from (entry for entry in jobs.logged_entries() if wanted(entry.key, entry.key_class))
+            entries = jobs.logged_entries(_common_text(chosen))
+            yield from (entry for entry in entries if wanted(entry.key, entry.key_class))
             return
         for key in chosen:
             entry = jobs.logged_entry(key.class_name, key.data)
@@ -107,3 +110,11 @@ class ClusterReader:
             "members": {member.node: member.address for member in self._store.members()},
             "businesses": {name: {"entries": len(self._maps.map(name))} for name in self.businesses()},
         }
+
+
+def _common_text(keys: Sequence[Encoded]) -> str | None:
+    """The text with which all of these keys begin; None if there is none, or if one of them is no text."""
+    identities = [(key.class_name, key.data) for key in keys]
+    first, last = min(identities), max(identities)
+    common = common_part(first, last) if first[0] == "str" else None
+    return None if common is None else common.decode(errors="ignore")  # a letter may be cut

@@ -210,6 +210,22 @@ def test_large_reads_come_in_pages(written: Written, monkeypatch: pytest.MonkeyP
         assert len(large.at(large.put("last", 1))) == 21
 
 
+def test_many_keys_of_one_beginning_are_all_that_a_cluster_reads(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bytes] = []
+    ask_logs = ClusterBusiness._ask
+
+    def noted(business: ClusterBusiness, question: requests.Question) -> Any:
+        asked.append(question.page.prefix)
+        return ask_logs(business, question)
+
+    monkeypatch.setattr(ClusterBusiness, "_ask", noted)
+    query = ("query", "SELECT count(*) FROM words WHERE key LIKE 'key-1%' AND value::INT >= 1100", "--format", "csv")
+    assert ask(written, "cluster", query).out.split() == ["count_star()", "900"]
+    assert asked == [b"key-1"]
+
+
 def test_the_figures_of_a_cluster_name_its_members(written: Written) -> None:
     figures = json.loads(ask(written, "cluster", ("stats", "--json")).out)
     assert figures["members"] == {"node-1": written.node.address}
