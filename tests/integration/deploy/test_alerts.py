@@ -46,6 +46,7 @@ WELL = {
     f'kvwal_map_bytes{{{NODE}, map="tmp.jobs"}}': "200000000",
     f"kvwal_heap_max_bytes{{{NODE}}}": "1000000000",
     f"up{{{RECORDER}}}": "1",
+    f"process_start_time_seconds{{{RECORDER}}}": "1000000",
     f"kvwal_follower_lag_seconds{{{RECORDER}}}": "6",
 }
 ILL = {
@@ -67,7 +68,7 @@ ILL = {
         f'kvwal_fsync_seconds_bucket{{{NODE}, le="1"}}': "0+60",
     },
     "KvwalClockSkew": {f"kvwal_clock_skew_seconds{{{NODE}}}": "-3"},
-    "KvwalRecorderDown": {f"up{{{RECORDER}}}": "0"},
+    "KvwalRecorderDown": {f"process_start_time_seconds{{{RECORDER}}}": "1000000+300"},
     "KvwalRecorderBehind": {f"kvwal_follower_lag_seconds{{{RECORDER}}}": "700"},
 }
 CHOSEN = re.compile(rf"({METRIC.pattern}){{([^}}]*)}}")

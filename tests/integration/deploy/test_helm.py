@@ -42,6 +42,10 @@ EVERYTHING = {
     "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
 }
 
+RECORDED = {**NEEDED, "recorder": {"eventLogs": ["s3://bucket/spark-events"]}, "networkPolicy": {"enabled": False}}
+OF_PROMETHEUS_OPERATOR = {"ServiceMonitor", "PodMonitor"}
+"""Kinds of which Kubernetes has no schema."""
+
 
 def rendered(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Every resource by its kind and name."""
@@ -72,15 +76,15 @@ def container(resources: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", ["1.27.0", "1.37.0"])
-@pytest.mark.parametrize("values", [NEEDED, EVERYTHING], ids=["needed", "everything"])
-def test_every_resource_is_what_kubernetes_takes(values: dict[str, Any], version: str) -> None:
+@pytest.mark.parametrize(
+    ("values", "count"), [(NEEDED, 7), (EVERYTHING, 11), (RECORDED, 7), ({**NEEDED, "recorder": None}, 7)],
+    ids=["needed", "everything", "a recorder and no policies", "the values of an older chart"],
+)  # fmt: skip
+def test_every_resource_is_what_kubernetes_takes(values: dict[str, Any], count: int, version: str) -> None:
     resources = rendered(values)
-    assert len(resources) == (11 if "recorder" in values else 7)
+    assert len(resources) == count
     for name, resource in resources.items():
-        if resource["kind"] not in (
-            "ServiceMonitor",
-            "PodMonitor",
-        ):  # of Prometheus' operator: Kubernetes has no schema
+        if resource["kind"] not in OF_PROMETHEUS_OPERATOR:
             validate.validate(resource, version, strict=True)
         assert resource["metadata"]["labels"]["app.kubernetes.io/instance"] == "demo", name
 
