@@ -52,8 +52,8 @@ def check_host(address: Address) -> None:
         raise ConfigError(
             f"--address {address}: {address.host} stands for every address of this machine, and members and clients need one by"
             " which they reach it.",
-            hint="Give the private address of this machine that they use. Nothing asks for a password there: docs/operations.md"
-            " says how to fence it.",
+            hint="Give the private address of this machine that they use. Without a token nothing asks for a password there:"
+            " docs/security.md says how to protect it.",
         )
 
 

@@ -41,8 +41,8 @@ def warn(options: NodeOptions) -> None:
     """Log a warning for options that are valid, but probably a mistake."""
     if options.http is not None and options.http.host in ANYWHERE:
         get_logger(__name__).warning(
-            f"--http {options.http}: everyone who reaches this machine is told health, figures and the names of maps. Give a"
-            " private address, or fence the port (docs/operations.md)."
+            f"--http {options.http}: everyone who reaches this machine is told health and, without a token, figures and the names"
+            " of maps. Give a private address, or protect the port (docs/security.md)."
         )
 
 
