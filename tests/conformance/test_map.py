@@ -286,6 +286,7 @@ def test_after_its_end_an_entry_is_absent(jobs: Map) -> None:
     jobs["kept"] = 2
     jobs.put("replaced", 1, ttl=10)
     assert jobs.replace("replaced", 1, 2)
+    assert {entry.key for entry in jobs.entries() if entry.expires} <= {b"soon", b"soon too", b"later"}
     while "soon" in jobs or "soon too" in jobs:
         pass
     assert jobs.get("soon") is None

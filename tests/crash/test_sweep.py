@@ -56,7 +56,7 @@ def test_a_life_has_every_kind_of_call_in_every_stage(calls: list[SweepPoint]) -
 
 
 @pytest.mark.long
-@pytest.mark.timeout(7200 if ALL else 600)
+@pytest.mark.timeout(7200 if ALL else 900)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_life_is_hurt_at_every_call_that_changes_the_disk(mode: str, calls: list[SweepPoint], tmp_path: Path) -> None:
     known = counted(calls, mode)

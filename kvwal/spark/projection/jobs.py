@@ -118,9 +118,8 @@ def _task_end(state: ProjectionState, event: TaskEnd) -> None:
     app = state.app_seen_at(event.task_info.finish_time)
     for totals in (stage, app):
         task_statistics.add_task(totals, event)
-    if (
-        not executor.removed
-    ):  # Spark counts nothing for an executor that is gone, and its loss may be told before its tasks' ends
+    # Spark counts nothing for an executor that is gone, and its loss may be told before its tasks' ends.
+    if not executor.removed:
         task_statistics.add_task(executor, event)
     for number in stage.jobs:
         task_statistics.add_task(state.edit_job(number), event)

@@ -27,7 +27,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
 
 
-@pytest.mark.timeout(300 + 120 * ROUNDS)
+@pytest.mark.timeout(900 + 120 * ROUNDS)
 def test_all_members_killed_under_load(three: Cluster) -> None:
     acknowledged: dict[str, int] = {}
     tried: dict[str, list[int]] = {}

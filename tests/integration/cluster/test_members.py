@@ -193,7 +193,7 @@ def entries(nodes: list[Node], name: str) -> float:
 def spread(client: Any) -> None:
     """Wait until each of three members serves its third of the partitions.
 
-    One that is on its way to a silent member answers nobody.
+    A partition that migrates to a silent member answers no client.
     """
     partitions = client.partition_service
     count = partitions.get_partition_count()
@@ -345,10 +345,7 @@ def test_too_many_at_once_is_no_absence(three: Cluster) -> None:
     """Of three members with one backup two go: the third says what is missing from memory and ends, until all are back."""
     with three.client() as client:
         client.get_map("whole").blocking().put_all({f"key-{number}": number for number in range(500)})
-    for node in three.nodes[:2]:  # at the same moment: or copies are made of what the second one still has
-        os.kill(node.pid, signal.SIGKILL)
-    for node in three.nodes[:2]:
-        node.kill()
+    three.kill(*three.nodes[:2])  # at the same moment: or copies are made of what the second one still has
     assert three.nodes[2].ended() == 3
     assert "memory lost partition" in three.nodes[2].log.read_text()
     three.start()

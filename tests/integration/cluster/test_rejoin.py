@@ -32,7 +32,7 @@ AFTER = {"one": "new", "two": "new", "both": "two", "again": "two", "same": "old
 
 
 FEW = 1000
-"""Keys that are not deleted, on however fast a machine."""
+"""So many keys stay, also where deletes are fast."""
 
 
 def alone(node: Node) -> None:

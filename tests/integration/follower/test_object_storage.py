@@ -14,6 +14,7 @@ from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.spark import record_event_logs
 from kvwal.spark.eventlog.folders import READ_AHEAD, EventLogsRefused, EventLogsUnreachable, open_folder
 from kvwal.spark.follower.follower import Follower
+from kvwal.spark.follower.leases import BEAT_SECONDS
 from kvwal.spark.follower.status import FollowerStatus
 from tests.support.archive import s3
 from tests.support.disk.faults import FakeClock
@@ -146,13 +147,16 @@ def test_storage_that_goes_away_is_tried_again_and_nothing_is_lost(
         files = s3.filesystem(mortal.server)
         files.pipe_file(f"{own}/app-1.inprogress", event_log("app-1", 3, ended=False))
         # A storage may take longer to come back than a lease lasts; the service would keep the lease meanwhile.
-        follower, status = following(records, own, clock=FakeClock())
+        clock = FakeClock()
+        follower, status = following(records, own, clock=clock)
         follower.round()
         mortal.kill()
         with pytest.raises(EventLogsUnreachable, match="does not answer"):
             open_folder(own).list()
+        clock.seconds += BEAT_SECONDS
         follower.beat()  # as the service does while the listing waits
         follower.round()
+        clock.seconds += BEAT_SECONDS
         follower.beat()
         assert status.ready()[0] is False
         assert "does not answer" in (status.waiting or "")

@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.long,
     needs_hazelcast,
     pytest.mark.skipif(support.missing() is not None, reason=str(support.missing())),
-    pytest.mark.timeout(400 * ROUNDS),
+    pytest.mark.timeout(900 * ROUNDS),
 ]
 
 

@@ -51,7 +51,13 @@ def follow(location: str | Path, logs: Path, app: str) -> None:
     with subprocess.Popen(follow_command(location, logs, *names), stderr=subprocess.PIPE) as follower:
         assert follower.stderr is not None
         try:
-            assert any(b"read to its end" in line for line in follower.stderr), follower.wait()
+            said = []
+            for line in follower.stderr:
+                said.append(line)
+                if b"read to its end" in line:
+                    break
+            else:
+                raise AssertionError(b"".join(said).decode())
             follower.send_signal(signal.SIGTERM)
             assert follower.wait() == 0
         finally:

@@ -254,11 +254,11 @@ class Cluster:
         for node in self.nodes:
             node.wait_ready()
 
-    def kill(self) -> None:
-        """Kill -9 all of them, as near to the same moment as can be."""
-        for node in self.nodes:
+    def kill(self, *lost: Node) -> None:
+        """Kill -9 these, or all of them, as near to the same moment as can be."""
+        for node in lost or self.nodes:
             os.kill(node.pid, signal.SIGKILL)
-        for node in self.nodes:
+        for node in lost or self.nodes:
             node.kill()
 
     def restart(self, lost: Node | None = None) -> None:
