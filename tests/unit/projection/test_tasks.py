@@ -43,6 +43,16 @@ def test_quantiles_are_within_one_percent(spans: list[int]) -> None:
     assert len(stage.buckets) <= 64 + math.log(10**9 / 64) / math.log(1.02) + 1
 
 
+def test_a_task_that_ends_before_it_begins_took_no_time() -> None:
+    """As it may when a driver's clock is set back."""
+    stage = Stage()
+    for index, ms in enumerate((-5_000, 40)):
+        task_statistics.add_duration(stage, ended(index, ms))
+        task_statistics.add_task(stage, ended(index, ms))
+    task_statistics.summarise(stage)
+    assert (stage.task_min_ms, stage.task_max_ms, stage.scheduler_delay_ms) == (0, 40, 40)
+
+
 @given(numbers)
 def test_each_run_of_a_task_counts_once(runs: list[tuple[int, int]]) -> None:
     stage = Stage()

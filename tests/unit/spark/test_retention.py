@@ -84,6 +84,24 @@ def test_an_application_with_a_late_event_stays(root: Path) -> None:
     assert listed(root) == ["app-0", "app-2", "app-3"]
 
 
+def test_each_application_is_as_old_as_its_drivers_clock_says(tmp_path: Path) -> None:
+    """Two drivers at the same moment, of which one's clock is a day ahead and the other's a day behind."""
+    now = SYSTEM.wall_ms()
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        for prefix, started in (("a-ahead", now + DAY), ("b-behind", now - DAY)):
+            store_events(store, prefix, ran(prefix, started, failed=(1,)))
+    told = [json.loads(line) for line in command("jobs", tmp_path, "--json").out.splitlines()]
+    assert [(one["jobs"], one["jobs_failed"], one["duration_ms"]) for one in told if one["kind"] == "app"] == [
+        (3, 1, 3_000)
+    ] * 2
+    table = command("jobs", tmp_path).out
+    assert table.index("b-behind") < table.index("a-ahead")
+    failed = command("jobs", tmp_path, "--failed", "--since", "12h", "--json").out
+    assert {json.loads(line)["application"] for line in failed.splitlines()} == {"a-ahead"}
+    assert command("prune", tmp_path, "--keep", "12h").code == 0
+    assert listed(tmp_path) == ["a-ahead"]
+
+
 def test_a_node_in_use_is_left_out_and_named(root: Path) -> None:
     with kvwal.open(root, node="n0", archive=None) as store:
         store.map("spark")
