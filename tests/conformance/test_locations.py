@@ -19,6 +19,7 @@ from tests.support.cli import Ran
 from tests.support.cli import kvwal as run
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast, running
 from tests.support.polling import until
+from tests.support.ports import free_port
 
 pytestmark = needs_hazelcast
 
@@ -252,3 +253,15 @@ def test_the_businesses_are_known_after_a_restart(written: Written) -> None:
     written.node.restart()
     there = set(json.loads(ask(written, "cluster", ("stats", "--json")).out)["businesses"])
     assert {"jobs", "spark", "words"} <= there
+
+
+def test_doctor_says_which_members_answer_and_that_an_archive_is_not_its_own(written: Written) -> None:
+    ran = ask(written, "cluster", ("doctor", "--json"))
+    told = [json.loads(line) for line in ran.out.splitlines()]
+    assert (ran.code, {one["level"] for one in told}) == (0, {"ok"}), ran.out
+    assert [one["found"] for one in told if one["about"] == written.node.address][1:] == ["it is the member node-1."]
+    assert "entries on 1 members" in told[-1]["found"]
+    nobody = run("doctor", f"kvwal://127.0.0.1:{free_port()}", *NAMES)
+    assert (nobody.code, "it does not answer" in nobody.out) == (1, True)
+    ran = ask(written, "file URL", ("doctor",))
+    assert (ran.code, "`kvwal archive verify` checks an archive" in ran.err) == (2, True)

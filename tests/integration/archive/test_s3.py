@@ -6,10 +6,12 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import kvwal as library
 from archive import registry
 from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, ConfigError
 from archive.faults import ObjectMissing
@@ -315,3 +317,19 @@ def test_the_commands_that_read_take_a_bucket(
         True,
         False,
     )
+
+
+def test_a_bucket_is_a_location(server: s3.Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that only read give the same answers from it as from the folder that was archived there."""
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    root = tmp_path / "root"
+    with library.open(root, archive=url) as store:
+        store.map("jobs").update({"a": {"n": 1}, "b": [1, None]})
+        store.map("jobs")["a"] = 2
+    for command in (("get", "jobs", "a"), ("history", "jobs", "a", "--json"), ("scan", "jobs", "--json"),
+                    ("query", "SELECT * FROM jobs ORDER BY key", "--json")):  # fmt: skip
+        expected = kvwal(command[0], root, *command[1:], "--archive", url)
+        assert expected.code == 0, expected.err
+        assert kvwal(command[0], url, *command[1:]) == expected
+    assert kvwal("put", url, "jobs", "a", "3").code == 2
