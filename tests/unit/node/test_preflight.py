@@ -75,7 +75,7 @@ def test_an_address_of_another_machine_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_address_of_everywhere_is_none_to_be_reached_at(tmp_path: Path) -> None:
-    assert "docs/operations.md" in refused(tmp_path / "root", "--address", "0.0.0.0:5701")
+    assert "docs/security.md" in refused(tmp_path / "root", "--address", "0.0.0.0:5701")
 
 
 @pytest.mark.parametrize("text", ["1q", "", "g", "-1g", "1.5g", "0", "1 g", "1gb", "٣g", "31m", "5"])
