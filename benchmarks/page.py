@@ -14,12 +14,13 @@ ORDER = [
     "cluster_kill", "cluster_loading", "cluster_maps",
 ]  # fmt: skip
 
-# The reason of each missed target, by the row's name. A test fails for a miss without a reason, and for a reason whose row has
-# reached its target.
 _FAST_DISK = (
     "the baseline waits for the disk at each put, and the disk was faster in this run than in those that reached the target. "
     "kvwal's own figure was about the same: its threads and its interpreter are the limit."
 )
+
+# The reason of each missed target, by the row's name. A test fails for a miss without a reason, and for a reason whose row has
+# reached its target.
 MISSES: dict[str, str] = {
     "1,000 puts in flight (kvwal.aio, sync)": _FAST_DISK,
     "64 threads (sync)": _FAST_DISK,

@@ -12,7 +12,7 @@ from typing import Any
 from hazelcast.errors import IndeterminateOperationStateError
 from hazelcast.protocol.codec import map_clear_codec, map_delete_codec, map_set_codec
 
-from kvwal.client.failures import UNKNOWN, first_line, may_be_done, was_sent
+from kvwal.client.failures import UNKNOWN, first_line, may_be_done, may_be_done_in_part
 
 _BLIND = frozenset({map_set_codec._REQUEST_MESSAGE_TYPE, map_delete_codec._REQUEST_MESSAGE_TYPE})
 """Idempotent requests: they do not depend on the value before, so a request that is done twice has the effect of one."""
@@ -42,7 +42,7 @@ def _retry_of(original: Retry) -> Retry:
     def should_retry(invocation: Any, error: Exception) -> bool:
         request = invocation.request
         if not may_be_done(error):
-            if _type_of(request) in _BY_PARTITION and was_sent(error):
+            if _type_of(request) in _BY_PARTITION and may_be_done_in_part(error):
                 vars(invocation.future).setdefault(_OPEN, error)
             return original(invocation, error)
         if not request.retryable:

@@ -25,7 +25,6 @@ UNKNOWN = (
 _BEFORE = frozenset(
     {
         hazelcast.CallerNotMemberError,
-        hazelcast.ClientOfflineError,
         hazelcast.InvocationMightContainCompactDataError,
         hazelcast.PartitionMigratingError,
         hazelcast.RetryableHazelcastError,
@@ -33,10 +32,12 @@ _BEFORE = frozenset(
         hazelcast.WrongTargetError,
     }
 )
-"""Errors of a request that was not done: it was not sent, or the member did not accept it."""
+"""Errors of a request that the member did not accept."""
 _REFUSED = re.compile(r"kvwal\.node\.NotWritten: (\w+): (.*?)\n", re.DOTALL)
 _FIRST_LINE = re.compile(r"Exception from server: (.*?)(?:\n|$)", re.DOTALL)
 _LOADING = "still loading"
+_WHOLE_REFUSED = re.compile(r"Map .* is still loading\.", re.DOTALL)
+"""What a member that fills its memory answers to each request for a map, before it gives any of it to a partition (ReadyGate)."""
 _NOT_SENT = ("No connection found", "Could not invoke on connection")
 _GAVE_UP = "Request timed out because an error occurred"
 """How Hazelcast's client begins its error when the timeout of a call is over."""
@@ -51,13 +52,18 @@ def may_be_done(error: Exception) -> bool:
         return isinstance(_refusal(refused[1], refused[2]), CommitUnknown)
     # The client gives up so after attempts of which none was done. After any other attempt, `attempts` raises another error.
     gave_up = isinstance(error, hazelcast.OperationTimeoutError) and text.startswith(_GAVE_UP)
-    return not (gave_up or type(error) in _BEFORE or (isinstance(error, OSError) and text.startswith(_NOT_SENT)))
+    return not gave_up and type(error) not in _BEFORE and was_sent(error)
 
 
 def was_sent(error: Exception) -> bool:
     """Whether a member may have got the request of the attempt that ended with this error. False only if it certainly did not."""
     not_sent = isinstance(error, OSError) and str(error).startswith(_NOT_SENT)
     return not (not_sent or isinstance(error, hazelcast.ClientOfflineError))
+
+
+def may_be_done_in_part(error: Exception) -> bool:
+    """Whether a partition may have done its part of the attempt that ended with this error, whichever error that is."""
+    return was_sent(error) and _WHOLE_REFUSED.search(first_line(error)) is None
 
 
 def translate(error: BaseException, label: str, *, writes: bool) -> BaseException:

@@ -18,7 +18,6 @@ from kvwal.cluster.map_names import to_map
 from kvwal.cluster.recovery_buffer import SCHEMAS, is_of_map
 from kvwal.cluster.transactions import INTENT, Unfinished
 from kvwal.entry import AWAY, DROPPED, TIMESTAMP_SHIFT, Ended, Entry, encode_entries
-from kvwal.history.timeline import entries_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -136,8 +135,8 @@ class ArchiveLoad:
     def _live(self, batch: pa.RecordBatch, marks: Marks) -> pa.RecordBatch:
         import pyarrow.compute as pc
 
-        expires, key_class = batch.column("expires"), batch.column("key_class")
-        gone = pc.or_(batch.column("deleted"), pc.and_(pc.greater(expires, 0), pc.less_equal(expires, self._now_ms)))
+        key_class = batch.column("key_class")
+        gone = pc.or_(batch.column("deleted"), expired_rows(batch, self._now_ms))
         gone = pc.or_(gone, pc.or_(pc.equal(key_class, DROPPED), pc.equal(key_class, INTENT)))
         if marks.own:
             dropped = pc.and_(dropped_rows(batch, marks, self._skew), pc.invert(pc.starts_with(key_class, SCHEMAS)))
@@ -161,6 +160,14 @@ def marks_of(objects: Objects, where: tuple[str, str, str], at: int | None = Non
     return Marks(own, last)
 
 
+def expired_rows(batch: pa.RecordBatch, now_ms: int) -> pa.BooleanArray:
+    """Mask of the rows that have expired by `now_ms`."""
+    import pyarrow.compute as pc
+
+    expires = batch.column("expires")
+    return pc.and_(pc.greater(expires, 0), pc.less_equal(expires, now_ms))
+
+
 def dropped_rows(batch: pa.RecordBatch, marks: Marks, skew: int) -> pa.BooleanArray:
     """Mask of the rows that a destruction of the map voids: rows up to the mark of their own node, and rows of every node up to
     `skew` before the last mark, because a node that had nothing of the map made no mark. `skew` is the greatest difference
@@ -172,20 +179,6 @@ def dropped_rows(batch: pa.RecordBatch, marks: Marks, skew: int) -> pa.BooleanAr
     for name, mark in marks.own.items():
         dropped = pc.or_(dropped, pc.and_(pc.equal(node, name), pc.less_equal(timestamp, mark)))
     return dropped
-
-
-def map_entries(
-    objects: Objects,
-    where: tuple[str, str, str],
-    skew: int,
-    *,
-    nodes: Mapping[str, int | None] | None = None,
-    tails: view.Tails = (),
-    at: int | None = None,
-) -> Iterator[Entry]:
-    """The entries of `map_rows`, in its order."""
-    for rows in map_rows(objects, where, skew, nodes=nodes, tails=tails, at=at):
-        yield from entries_of(rows)
 
 
 def map_rows(

@@ -11,7 +11,7 @@ from archive.layout import Place, parse_object_key, parse_registration_key
 from archive.objects import Objects
 from archive.reader import live_objects
 from archive.registry import registered
-from kvwal.cluster.archive_load import map_rows, marks_of
+from kvwal.cluster.archive_load import expired_rows, map_rows, marks_of
 from kvwal.codecs import registry
 from kvwal.config import Settings
 from kvwal.entry import DataEntry, is_live, timestamps_within
@@ -121,8 +121,7 @@ class ArchiveReader:
 
         now_ms = SYSTEM.wall_ms()
         for rows in self._rows(business):
-            expires = rows.column("expires")
-            live = rows.filter(pc.or_(pc.equal(expires, 0), pc.greater(expires, now_ms)))
+            live = rows.filter(pc.invert(expired_rows(rows, now_ms)))
             if wanted is not None:
                 identities = zip(live.column("key").to_pylist(), live.column("key_class").to_pylist(), strict=True)
                 live = live.filter(pa.array((wanted(*identity) for identity in identities), pa.bool_()))

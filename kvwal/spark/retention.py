@@ -47,10 +47,8 @@ def old_applications(records: RecordReader, before: int, name: str | None = None
 def delete_applications(records: DeletingMap, prefixes: Iterable[str]) -> int:
     """Delete the records of these applications and their index in a map: of one node, or of a cluster.
 
-    Returns the number of deleted keys.
-
     The record of an application and its summary go last. So a call that is interrupted leaves an application that is still
-    listed, and that the next call deletes.
+    listed, and that the next call deletes. Returns the number of deleted keys.
     """
     doomed, deleted = set(prefixes), 0
     failures: dict[str, list[str]] = {prefix: [] for prefix in doomed}

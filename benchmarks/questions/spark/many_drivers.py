@@ -15,6 +15,7 @@ from typing import Any
 import kvwal
 from benchmarks.harness import ROOT, Question, Row, Run, absolute_row, percentile, ratio_row
 from benchmarks.nodes import CLUSTER, Nodes, nodes
+from benchmarks.questions.spark.cluster_recorder import session
 from kvwal.spark import JobRecorder
 from kvwal.spark.record_keys import app_prefix
 
@@ -115,10 +116,7 @@ def measure(run: Run) -> list[Row]:
 
 def main(location: str, spool: str) -> None:
     """Be a driver: run jobs at a steady pace, each time a line says so."""
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    context = builder.config("spark.driver.memory", "512m").getOrCreate().sparkContext
+    context = session().sparkContext
     numbers = context.parallelize([1, 2], 2)
     print(json.dumps(context.applicationId), flush=True)
     for line in sys.stdin:

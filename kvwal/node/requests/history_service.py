@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import chain
 
 from archive import view
 from archive.objects import Objects
@@ -15,7 +16,7 @@ from archive.reader import listed_again
 from archive.registry import registered
 from archive.view import Tails
 from kvwal.cluster import requests as questions
-from kvwal.cluster.archive_load import map_entries
+from kvwal.cluster.archive_load import map_rows
 from kvwal.cluster.map_names import to_business
 from kvwal.cluster.recovery_buffer import is_of_map
 from kvwal.cluster.requests import NOW, PAGE_BYTES, Page, Question, TailQuestion
@@ -73,7 +74,12 @@ class HistoryService:
             return each_once(list(entries_of(table)))
         skew = timestamps_within(options.settings.max_skew_seconds)
         at = question.timestamp
-        return listed_again(lambda: _page(map_entries(objects, where, skew, tails=tails, at=at), question.page))
+
+        def read() -> Sequence[Entry | DataEntry]:
+            batches = map_rows(objects, where, skew, tails=tails, at=at)
+            return _page(chain.from_iterable(map(entries_of, batches)), question.page)
+
+        return listed_again(read)
 
 
 def _own(business: OpenBusiness, question: Question) -> Sequence[Entry | DataEntry]:

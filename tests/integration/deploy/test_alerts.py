@@ -68,9 +68,10 @@ ILL = {
         f'kvwal_fsync_seconds_bucket{{{NODE}, le="1"}}': "0+60",
     },
     "KvwalClockSkew": {f"kvwal_clock_skew_seconds{{{NODE}}}": "-3"},
-    "KvwalRecorderDown": {f"process_start_time_seconds{{{RECORDER}}}": "1000000+300"},
+    "KvwalRecorderDown": {f"up{{{RECORDER}}}": "0"},
     "KvwalRecorderBehind": {f"kvwal_follower_lag_seconds{{{RECORDER}}}": "700"},
 }
+RESTARTS = {f"process_start_time_seconds{{{RECORDER}}}": "1000000+300"}
 CHOSEN = re.compile(rf"({METRIC.pattern}){{([^}}]*)}}")
 LABEL = re.compile(r"(\w+)=~?\"")
 OF_PROMETHEUS = {"job", "node"}
@@ -125,7 +126,8 @@ def test_no_alert_goes_off_for_a_cluster_that_is_well(tmp_path: Path) -> None:
 @needs_promtool
 def test_each_alert_goes_off_for_its_own_reason(tmp_path: Path) -> None:
     assert set(ILL) == {alert["alert"] for alert in alerts()}
-    check(tmp_path, [case({name, *BESIDES.get(name, ())}, changed) for name, changed in ILL.items()])
+    cases = [*ILL.items(), ("KvwalRecorderDown", RESTARTS)]
+    check(tmp_path, [case({name, *BESIDES.get(name, ())}, changed) for name, changed in cases])
 
 
 @needs_hazelcast

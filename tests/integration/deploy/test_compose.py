@@ -48,7 +48,7 @@ pytestmark = [
         shutil.which("wget") is None, reason="wget is not here, which health checks of others' images use"
     ),
     needs_hazelcast,
-    pytest.mark.timeout(1800),  # whichever test is the first builds the images
+    pytest.mark.timeout(1800),  # the first test of the file builds the images
 ]
 
 

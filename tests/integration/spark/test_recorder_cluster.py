@@ -29,6 +29,11 @@ def application(node: Node, app: str) -> Any:
         return store.map("spark").get(f"{app}/app")
 
 
+def jobs_of(node: Node, app: str) -> int:
+    """The jobs that are recorded; 0 before the application is."""
+    return int((application(node, app) or {"jobs": 0})["jobs"])
+
+
 def test_event_logs_give_a_cluster_and_a_folder_the_same_records(written: Written, node: Node, tmp_path: Path) -> None:
     names = ("--cluster", CLUSTER)
     cluster = f"kvwal://{node.address}"
@@ -72,7 +77,7 @@ def test_what_a_cluster_did_not_take_is_read_from_the_spool_once(
     spark: Any, node: Node, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = spark.sparkContext.applicationId
-    before = (application(node, app) or {"jobs": 0})["jobs"]
+    before = jobs_of(node, app)
     location = f"kvwal://{node.address}"
     recorder = JobRecorder(spark, location, cluster=CLUSTER, spool=tmp_path, timeout=1.0).start()
     node.kill()
@@ -87,7 +92,7 @@ def test_what_a_cluster_did_not_take_is_read_from_the_spool_once(
         ran = command("record", location, "--cluster", CLUSTER, "--spool", tmp_path, "--json")
         assert (ran.code == 0) == events, ran.err
         assert bool(ran.out and json.loads(ran.out)["events"]) == events
-    assert application(node, app)["jobs"] == before + 3
+    assert jobs_of(node, app) == before + 3
     assert not list((tmp_path / "_spark").glob("*"))
 
 
@@ -97,20 +102,20 @@ def test_a_cluster_that_was_away_has_the_records_before_the_driver_ends(
 ) -> None:
     """Every member is killed, while the driver runs or before, and started again. The driver goes on all the time."""
     app = spark.sparkContext.applicationId
-    before = (application(node, app) or {"jobs": 0})["jobs"]
+    before = jobs_of(node, app)
     if away_at_start:
         node.kill()
     recorder = JobRecorder(spark, f"kvwal://{node.address}", cluster=CLUSTER, spool=tmp_path, timeout=2.0).start()
     if not away_at_start:
         run_jobs(spark, 1)
-        until(lambda: (application(node, app) or {"jobs": -1})["jobs"] == before + 1 or None)
+        until(lambda: jobs_of(node, app) == before + 1 or None)
         node.kill()
     run_jobs(spark, 2)
     until(lambda: recorder.stats()["waiting"])
     assert recorder.stats()["spool_bytes"] > 0
     node.start()
     expected = before + (2 if away_at_start else 3)
-    until(lambda: (application(node, app) or {"jobs": -1})["jobs"] == expected or None)
+    until(lambda: jobs_of(node, app) == expected or None)
     assert recorder.recording
     assert recorder.failure is None
     recorder.close()

@@ -30,8 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent.parent
 APP = "app-1"
 JOBS = 200
 """Jobs that are written at once: their records are about as large as a transaction may be."""
-
 PARTS = 5
+"""One while each member is killed, one while all are, and one while none is there."""
 
 
 @pytest.fixture
