@@ -25,18 +25,18 @@ from archive.restore import RestoreResult, businesses, restore_batches
 from kvwal.config import Settings, archive_location, check_folder
 from kvwal.entry import encode_entries
 from kvwal.errors import ArchiveError, ConfigError, KvwalError, StorageFull
+from kvwal.history.time_order import TimeOrder
 from kvwal.hlc import to_timestamp
 from kvwal.log.appender import FULL, Appender
 from kvwal.log.files.format import Header, SnapshotHeader
 from kvwal.log.files.names import find_places
-from kvwal.log.files.runs import Runs
 from kvwal.log.files.snapshot import in_blocks, write_snapshot
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
 
 DEFAULT_NODE = "restored"
 STAGE = "_restoring"
-_COLUMNS = ("key", "key_class", "value", "value_class", "deleted", "timestamp", "expires")
+_COLUMNS = ["key", "key_class", "value", "value_class", "deleted", "timestamp", "expires"]
 
 
 class RestorePorts(NamedTuple):
@@ -192,15 +192,15 @@ def give_name(disk: Disk, root: Path, stage: str, namespace: str, cluster: str) 
 
 def _write_log(ports: RestorePorts, objects: Objects, folder: Path, place: Place, archived: RestoreResult) -> int:
     """Write the rows as a log of its own, in the order of their timestamps. Returns the number of its entries."""
-    runs = Runs(ports.disk, folder)
-    for row in _entries(archived.batches):
-        runs.add(row)
+    rows = TimeOrder(ports.disk, folder)
+    for batch in archived.batches:
+        rows.add(batch.select(_COLUMNS))
     settings = Settings()
     appender = Appender(ports.disk, ports.clock, folder, new_header(ports.clock, place), settings, [])
-    for block in in_blocks(runs.in_order(), _size_of):
+    for block in _blocks(rows.in_order()):
         appender.append([encode_entries(block)], len(block), sync=False)
     appender.close(seal=True)
-    return runs.count
+    return rows.count
 
 
 def _continue_log(ports: RestorePorts, objects: Objects, folder: Path, place: Place, archived: RestoreResult) -> int:

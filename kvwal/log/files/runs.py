@@ -17,26 +17,19 @@ RUN_BYTES = 32 << 20
 """Bytes of keys and values that are sorted in memory at a time."""
 _PIECE_ROWS = 500
 _PIECE_BYTES = 128 << 10
-_TIMESTAMP = 5
 
 Row = Any
 """The values of a stored entry, in the order of its fields. More values may follow."""
 
 
-def timestamp_of(row: Row) -> int:
-    """The timestamp of a row."""
-    timestamp: int = row[_TIMESTAMP]
-    return timestamp
-
-
 class Runs:
-    """Sorts rows by `key`, by default their timestamp.
+    """Sorts rows by `key`.
 
     Rows that do not fit into memory are written to temporary files in `folder`. The files are not part of a log there: if the
     process is killed, recovery deletes them.
     """
 
-    def __init__(self, disk: Disk, folder: Path, key: Callable[[Row], Any] = timestamp_of) -> None:
+    def __init__(self, disk: Disk, folder: Path, key: Callable[[Row], Any]) -> None:
         self._disk = disk
         self._folder = folder
         self._key = key

@@ -12,7 +12,7 @@ import pytest
 import kvwal
 from archive import view
 from archive.objects import RemoteObjects
-from kvwal.log.files import runs
+from kvwal.history import time_order
 
 URL = "memory://restored-archive"
 VALUE_BYTES = 20_000
@@ -54,7 +54,8 @@ def test_what_is_larger_than_memory_and_temporary_folder_comes_back(
     monkeypatch.setattr("tempfile.mkstemp", refuse)
     monkeypatch.setattr(view, "HELD_BYTES", 1 << 20)
     monkeypatch.setattr("archive.merge.BUDGET_BYTES", 4 << 20)
-    monkeypatch.setattr(runs, "RUN_BYTES", 2 << 20)
+    monkeypatch.setattr(time_order, "RUN_BYTES", 2 << 20)
+    monkeypatch.setattr(time_order, "READ_BYTES", 2 << 20)
     counted = pa.proxy_memory_pool(pa.system_memory_pool())
     before = pa.default_memory_pool()
     pa.set_memory_pool(counted)
