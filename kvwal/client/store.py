@@ -85,6 +85,11 @@ class ClusterStore:
         self._link = Link(address)
 
     @property
+    def address(self) -> ClusterAddress:
+        """The address that this was connected with."""
+        return self._link.address
+
+    @property
     def hazelcast(self) -> Any:
         """Hazelcast's own client, for predicates on values stored as JSON. Its writes to maps are durable too."""
         return self._link.client

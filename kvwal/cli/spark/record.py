@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +21,7 @@ from kvwal.spark.eventlog import log_reader
 from kvwal.spark.follower.service import EVERY_SECONDS
 from kvwal.spark.index import complete_index
 from kvwal.spark.recording import spool as spools
+from kvwal.spark.recording.left_spools import locked
 from kvwal.spark.recording.nodes import RecorderRoot, merge_finished, shared_node
 from kvwal.spark.recording.target import default_spool
 from kvwal.store.sync import Store
@@ -179,16 +178,6 @@ def _left_spools(selection: StoreSelection, folder: Path | None) -> tuple[Path, 
     root = logs.root if logs is not None else folder or default_spool()
     wanted = (selection.namespace, selection.cluster)
     return root, [left for left in spools.spools(root) if (left.namespace, left.cluster) == wanted]
-
-
-@contextmanager
-def locked(left: spools.Spool) -> Iterator[None]:
-    """Hold the lock of a spool for the block. `StoreLocked` while its driver records."""
-    lock = left.lock()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _print_reads(reads: list[log_reader.LogResult], json: bool) -> None:

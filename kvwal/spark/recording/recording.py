@@ -16,6 +16,7 @@ from kvwal.spark.index import mark_of
 from kvwal.spark.recording.delivery import POLL_SECONDS, DeliveryStatus, PatientRecords
 from kvwal.spark.recording.driver import Driver
 from kvwal.spark.recording.endings import Ending
+from kvwal.spark.recording.left_spools import LeftSpools
 from kvwal.spark.recording.spool import LAST_ROLL, POSITION, add_roll, delete_read_rolls
 from kvwal.spark.recording.target import Target
 
@@ -43,6 +44,7 @@ class Recording:
         self._identity = driver.identity
         self._stopping = threading.Event()
         self._records = PatientRecords(target.open, self.status, self._stopping, self._bound_spool)
+        self._left = LeftSpools(target.spool, self._stopping)
         self._reader: LogReader | None = None
         with ExitStack() as undo:
             undo.callback(self._records.close)
@@ -74,6 +76,7 @@ class Recording:
             mark = mark_of(self._records, self._target.node)
             self._spool.begin(self._records, self._log, self._identity, mark)
             self._reader = LogReader(self._records, self._log, self._identity, position=POSITION)
+            self._deliver_left()
             with closing(self._reader):
                 stopping = False
                 while not stopping:
@@ -81,6 +84,11 @@ class Recording:
                     self._reader.advance()
                     delete_read_rolls(self._log, self._reader.projection.position)
                     self._bound_spool()
+
+    def _deliver_left(self) -> None:
+        """Deliver what other drivers left, now that the store has answered. Its outages do not count as this recording's."""
+        records = PatientRecords(self._target.open, DeliveryStatus(), self._stopping, watch=lambda: None)
+        self._left.deliver(records, records.close)
 
     def _bound_spool(self) -> None:
         """Let Spark write no more events if too many wait for the store."""
@@ -105,6 +113,7 @@ class Recording:
             partial(self._end_log, ending),
             self._stopping.set,
             thread.join,
+            self._left.join,
             self._target.close,
             self._clear_spool,
             self._target.unlock,

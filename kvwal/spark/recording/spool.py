@@ -8,14 +8,15 @@ killed driver leaves its folder behind. The next recorder of the node reads the 
 Each recording has a folder of its own, because the next recorder may begin before the store has taken the rest of the last one.
 
 A recorder into a cluster has its spool in a folder of its machine instead of `<root>`, and <node> is named after the application.
-The store's lock does not protect that spool, because a cluster has none. So the spool has a lock of its own.
+The store's lock does not protect that spool, because a cluster has none. So the spool has a lock of its own. Its file ADDRESSES
+names the nodes that the recorder was given, one in a line: clusters may have equal names.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -37,6 +38,7 @@ LAST_ROLL = 999_999_999
 """The roll that kvwal writes after those of Spark: it says how the recording ended."""
 _PREFIX = "eventlog_v2_"
 _LOCK = "LOCK"
+_ADDRESSES = "ADDRESSES"
 
 
 class Spool(NamedTuple):
@@ -66,6 +68,17 @@ class Spool(NamedTuple):
             )
         return held
 
+    def name_addresses(self, addresses: Iterable[str]) -> None:
+        """Note the nodes (`host:port`) of the cluster that this spool is for. The caller holds the lock."""
+        (self.folder / _ADDRESSES).write_text("".join(f"{address}\n" for address in sorted(addresses)))
+
+    def addresses(self) -> set[str]:
+        """Nodes of the cluster that this spool is for; none for a spool of a folder, or of a version that did not note them."""
+        try:
+            return set((self.folder / _ADDRESSES).read_text().split())
+        except FileNotFoundError:
+            return set()
+
     def logs(self) -> list[EventLog]:
         """The event logs in the folder."""
         return [EventLog(path) for path in sorted(self.folder.glob(f"{_PREFIX}*"))]
@@ -74,8 +87,9 @@ class Spool(NamedTuple):
         """Delete a log, and the folders above it that are empty afterwards."""
         shutil.rmtree(log.path, ignore_errors=True)
         folder = self.folder
-        if {path.name for path in folder.glob("*")} == {_LOCK}:
-            (folder / _LOCK).unlink()
+        if {path.name for path in folder.glob("*")} <= {_LOCK, _ADDRESSES}:
+            for name in (_ADDRESSES, _LOCK):
+                (folder / name).unlink(missing_ok=True)
         while folder != self.root and folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
             folder = folder.parent

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from kvwal.client.address import check_address
+from kvwal.client.address import ClusterAddress, check_address
 from kvwal.client.connect import connect, is_cluster
 from kvwal.location.opening import only_reads
 from kvwal.location.parse import ArchiveLocation, ClusterLocation, parse_location
@@ -58,16 +58,14 @@ def open_target(
         raise only_reads(location)
     if isinstance(location, ClusterLocation):
         address = check_address(location.addresses, **options)
-        names = (f"kvwal://{location.addresses}", address.namespace, address.cluster)
-        return _in_cluster(names, partial(_connected, location.addresses, options), application, spool)
+        return _in_cluster(address, partial(_connected, location.addresses, options), application, spool)
     with ExitStack() as undo:
         if location is not None:
             store = undo.enter_context(open_recording(location.root, application.app, application.attempt, options))
         if isinstance(store, str | Path):
             raise TypeError(f"{store!r} was opened to be a store")
         if is_cluster(store):
-            names = ("kvwal://HOST:PORT", store.namespace, store.cluster)
-            target = _in_cluster(names, _opened(store.map(BUSINESS)), application, spool)
+            target = _in_cluster(store.address, _opened(store.map(BUSINESS)), application, spool)
         else:
             target = _in_folder(cast("Store", store), application, is_own=location is not None)
         return target._replace(close=undo.pop_all().close)
@@ -82,14 +80,17 @@ def _in_folder(store: Store, application: ApplicationIdentity, *, is_own: bool) 
     return target._replace(tidy=partial(merge_many, RecorderRoot(store.root, store.namespace, store.cluster)))
 
 
-def _in_cluster(
-    names: tuple[str, str, str], opened: OpenRecords, application: ApplicationIdentity, folder: Path
-) -> Target:
-    """The target in a cluster, with its locked spool under `folder`. `names` are the location, the namespace and the cluster."""
-    where, namespace, cluster = names
+def _in_cluster(address: ClusterAddress, opened: OpenRecords, application: ApplicationIdentity, folder: Path) -> Target:
+    """The target in a cluster, with its locked spool under `folder`."""
+    namespace, cluster, nodes = address.namespace, address.cluster, [f"{host}:{port}" for host, port in address.nodes]
     spool = Spool(folder, namespace, cluster, application_node(application.app, application.attempt))
-    location = f"{where} --cluster {cluster} --namespace {namespace} --spool {folder}"
-    return Target(opened, spool, CLUSTER, location, unlock=spool.lock().release)
+    location = f"kvwal://{','.join(nodes)} --cluster {cluster} --namespace {namespace} --spool {folder}"
+    with ExitStack() as undo:
+        lock = spool.lock()
+        undo.callback(lock.release)
+        spool.name_addresses(nodes)
+        undo.pop_all()
+    return Target(opened, spool, CLUSTER, location, unlock=lock.release)
 
 
 def _opened(records: RecordMap) -> OpenRecords:

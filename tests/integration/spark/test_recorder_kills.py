@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,13 @@ import kvwal
 from kvwal.client.store import ClusterMap
 from kvwal.spark.recording import recorder
 from kvwal.spark.recording.recorder import JobRecorder
+from kvwal.spark.recording.spool import Spool, add_roll, spools
 from tests.support.chance import new_seed
 from tests.support.cli import kvwal as command
 from tests.support.cluster.nodes import CLUSTER, Cluster, needs_hazelcast
 from tests.support.event_logs import TASKS, counts, job_events
 from tests.support.polling import until
-from tests.support.recording.driver import Driver
+from tests.support.recording.driver import Driver, Listener
 from tests.support.recording.same_records import application_records
 from tests.support.spark import environment
 
@@ -43,9 +45,37 @@ def records(members: Cluster) -> Iterator[ClusterMap]:
         yield found
 
 
-def begin(store: Any, **options: Any) -> tuple[JobRecorder, Any]:
+class DriverProcess:
+    """A recorder of a stand-in for Spark in a process of its own."""
+
+    def __init__(self, members: Cluster, spool: Path) -> None:
+        words = [sys.executable, "-m", "tests.support.programs.recorder", members.addresses, str(spool)]
+        self.process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(ROOT), cwd=spool
+        )
+
+    def write_job(self) -> int:
+        """Let one more job be written; the number of the last one that surely was."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+
+@contextmanager
+def driver_process(members: Cluster, spool: Path) -> Iterator[DriverProcess]:
+    """A driver that records into `members`, and is killed at the end of the block."""
+    driver = DriverProcess(members, spool)
+    try:
+        yield driver
+    finally:
+        driver.process.kill()
+        driver.process.communicate()
+
+
+def begin(store: Any, *, spark: Any = None, **options: Any) -> tuple[JobRecorder, Any]:
     """A recorder that has begun, and the listener of its stand-in for Spark."""
-    spark: Any = None
     started = JobRecorder(spark, store, **options).start()
     driver: Any = started._driver
     return started, driver.listener
@@ -95,27 +125,47 @@ def test_members_that_are_killed_while_a_recorder_delivers(
     assert not (tmp_path / "_spark").exists()
 
 
+def test_the_next_recorder_on_the_machine_delivers_what_a_killed_driver_left(
+    members: Cluster, records: ClusterMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of another application, once, and while that recorder goes on. What another cluster's driver left stays."""
+    monkeypatch.setattr(recorder, "Driver", Driver)
+    options: dict[str, Any] = {"cluster": CLUSTER, "spool": tmp_path, "timeout": 5.0}
+    with driver_process(members, tmp_path) as driver:
+        for _ in range(50):
+            written = driver.write_job()
+        reach(records, 20)
+    elsewhere = Spool(tmp_path, "default", CLUSTER, "app-3")
+    elsewhere.make()
+    elsewhere.name_addresses(["elsewhere:5701"])
+    add_roll(Listener(elsewhere.folder, "app-3").log, 1, job_events(0))
+    recording, listener = begin(members.location, spark="app-2", **options)
+    listener.write(*job_events(0))
+    until(lambda: counts(records, APP)[0] == "KILLED" or None)
+    assert recording.recording
+    until(lambda: "app-2/app" in records or None)
+    recording.close()
+    assert recording.failure is None
+    status, jobs, tasks, there = counts(records, APP)
+    assert (status, tasks, there) == ("KILLED", jobs * TASKS, jobs)
+    assert jobs in (written + 1, written + 2)
+    assert counts(records, "app-2") == ("DETACHED", 1, TASKS, 1)
+    assert "app-3/app" not in records
+    assert [spool.node for spool in spools(tmp_path)] == ["app-3"]
+
+
 @pytest.mark.parametrize("lost", ["the driver", "the driver and a member", "the driver and all members"])
 def test_a_driver_that_is_killed_at_any_moment(
     members: Cluster, records: ClusterMap, tmp_path: Path, lost: str
 ) -> None:
     """What its spool has left is recorded by `kvwal record`, once."""
     chance = random.Random(new_seed())
-    words = [sys.executable, "-m", "tests.support.programs.recorder", members.addresses, str(tmp_path)]
-    driver = subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(ROOT), cwd=tmp_path
-    )
-    assert driver.stdin is not None
-    assert driver.stdout is not None
-    for _ in range(chance.randrange(20, 120)):
-        driver.stdin.write("\n")
-        driver.stdin.flush()
-        written = int(driver.stdout.readline())
-    reach(records, chance.randrange(1, written))
-    if lost == "the driver and a member":
-        members.nodes[chance.randrange(3)].kill()
-    driver.kill()
-    driver.communicate()
+    with driver_process(members, tmp_path) as driver:
+        for _ in range(chance.randrange(20, 120)):
+            written = driver.write_job()
+        reach(records, chance.randrange(1, written))
+        if lost == "the driver and a member":
+            members.nodes[chance.randrange(3)].kill()
     if lost == "the driver and all members":
         members.kill()
     members.start()

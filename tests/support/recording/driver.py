@@ -19,12 +19,12 @@ HALTED = 7
 class Listener:
     """Has written the beginning of an application's event log."""
 
-    def __init__(self, folder: Path) -> None:
-        self.log = EventLog(Path(mkdtemp(prefix="eventlog_v2_app-1-", dir=folder)))
+    def __init__(self, folder: Path, app: str) -> None:
+        self.log = EventLog(Path(mkdtemp(prefix=f"eventlog_v2_{app}-", dir=folder)))
         self.is_halted = False
         self._rolls = 0
         self.write({
-            "Event": "SparkListenerApplicationStart", "App Name": "a test", "App ID": "app-1", "Timestamp": 1, "User": "me",
+            "Event": "SparkListenerApplicationStart", "App Name": "a test", "App ID": app, "Timestamp": 1, "User": "me",
         }, {"Event": "kvwal.Attached"})  # fmt: skip
 
     def write(self, *events: dict[str, Any]) -> None:
@@ -40,13 +40,13 @@ class Listener:
 
 
 class Driver:
-    """Stands in for the driver of a Spark session."""
+    """Stands in for the driver of a Spark session. `spark` is the application's id, if it is not `app-1`."""
 
     def __init__(self, spark: object) -> None:
-        self.identity = ApplicationIdentity("app-1", "", "a test")
+        self.identity = ApplicationIdentity(spark if isinstance(spark, str) else "app-1", "", "a test")
 
     def attach(self, folder: Path) -> Listener:
-        self.listener = Listener(folder)
+        self.listener = Listener(folder, self.identity.app)
         return self.listener
 
 

@@ -15,6 +15,9 @@ from kvwal.spark.recording.target import default_spool
 def test_a_spool_in_use_is_left_alone_and_goes_with_its_last_log(tmp_path: Path) -> None:
     spool = Spool(tmp_path, "default", "three", "app-1")
     lock = spool.lock()
+    assert spool.addresses() == set()
+    spool.name_addresses(["b:5701", "a:5701"])
+    assert spool.addresses() == {"a:5701", "b:5701"}
     with pytest.raises(kvwal.StoreLocked, match="a recorder is using this spool"):
         spool.lock()
     logs = [spool.folder / f"eventlog_v2_app-{number}" for number in (1, 2)]
