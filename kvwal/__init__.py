@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kvwal import aio, codecs, errors, spark
-    from kvwal.client.connect import connect
     from kvwal.config import Interval, Settings
     from kvwal.entry import DataEntry
     from kvwal.errors import (
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
         WrongType,
     )
     from kvwal.history.restore import RestoreReport, restore
+    from kvwal.location.connect import connect
     from kvwal.store.sync import Store
     from kvwal.store.sync import open_store as open
     from kvwal.structures.map import Map
@@ -60,7 +60,7 @@ _MODULES = {
     "Store": "kvwal.store.sync:Store",
     "aio": "kvwal.aio",
     "codecs": "kvwal.codecs",
-    "connect": "kvwal.client.connect:connect",
+    "connect": "kvwal.location.connect:connect",
     "errors": "kvwal.errors",
     "open": "kvwal.store.sync:open_store",
     "restore": "kvwal.history.restore:restore",

@@ -1,10 +1,10 @@
-"""`kvwal.connect`: the arguments are checked first; Hazelcast's client is loaded after the check found its package."""
+"""Connection to a cluster: the arguments are checked first; Hazelcast's client is loaded after the check found its package."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from kvwal.client.address import check_address
 
@@ -12,29 +12,9 @@ if TYPE_CHECKING:
     from kvwal.client.store import ClusterStore
 
 
-def connect(
-    addresses: str | Sequence[str],
-    *,
-    cluster: str = "local",
-    namespace: str = "default",
-    timeout: float = 30.0,
-    token: str | None = None,
-    authority: str | None = None,
-) -> ClusterStore:
-    """A store whose maps are those of a running cluster; `with` closes it.
-
-    `addresses` are some of the cluster's nodes, `host:port` (a list, or text with commas). The client finds the other nodes
-    through them.
-    `timeout` is how many seconds a read, a put or a delete is repeated while no node answers, or while the cluster loads its
-    memory.
-    `token` is the cluster's token, if the cluster has one. The default comes from KVWAL_TOKEN_FILE or KVWAL_TOKEN of the
-    environment.
-    `authority` is the PEM file to check the nodes' certificates with, if the nodes speak TLS. The default comes from
-    KVWAL_AUTHORITY of the environment.
-
-    Raises `ClusterUnreachable`, and `ConfigError` if the cluster serves another namespace, or the package is missing.
-    """
-    address = check_address(addresses, cluster, namespace, timeout, token, authority)
+def connect(addresses: str | Sequence[str], **options: Any) -> ClusterStore:
+    """The maps of a running cluster. Arguments and errors are those of `kvwal.connect`, whose store answers SQL too."""
+    address = check_address(addresses, **options)
     from kvwal.client.store import ClusterStore
 
     return ClusterStore(address)

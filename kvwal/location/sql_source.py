@@ -6,9 +6,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
+from kvwal.errors import ConfigError
 from kvwal.history.wanted import Pieces, Wanted
 from kvwal.location.key_filter import key_filter
 from kvwal.location.readers import Reader
+from kvwal.sql.rows import HISTORY
 from kvwal.sql.source import Entries
 from kvwal.sql.text import label
 
@@ -47,3 +49,11 @@ class LocationSource:
     def changes(self, business: str) -> pa.Table:
         """See `Source.changes`."""
         return self._changes(business)
+
+
+def no_changes(location: str, business: str) -> ConfigError:
+    """The error of a question for all changes of a business of a cluster, which are in many logs."""
+    return ConfigError(
+        f"{location}: a cluster gives no table of all changes ({business}{HISTORY}).",
+        hint="Query the archive of the cluster for them, or see one key with `kvwal history`.",
+    )

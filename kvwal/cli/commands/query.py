@@ -17,12 +17,10 @@ from kvwal.cli.options import ALL, Json
 from kvwal.cli.show import Format
 from kvwal.cli.tables import SAMPLE
 from kvwal.cli.text import check_text, label
-from kvwal.errors import ConfigError
 from kvwal.location.parse import ArchiveLocation
-from kvwal.location.sql_source import LocationSource
+from kvwal.location.sql_source import LocationSource, no_changes
 from kvwal.sql.changes import archived_changes
 from kvwal.sql.engine import answered
-from kvwal.sql.rows import HISTORY
 from kvwal.sql.source import Source
 
 if TYPE_CHECKING:
@@ -72,10 +70,7 @@ def changes(selection: StoreSelection, business: str) -> pa.Table:
         objects = open_objects(location.url)
         places = registered(objects, selection.namespace, selection.cluster, business)
         return archived_changes(objects, [place for place in places if selection.node in (None, place.node)])
-    raise ConfigError(
-        f"{selection.location}: a cluster gives no table of all changes ({business}{HISTORY}).",
-        hint="Query the archive of the cluster for them, or see one key with `kvwal history`.",
-    )
+    raise no_changes(selection.location, business)
 
 
 def plain(value: Any) -> Any:

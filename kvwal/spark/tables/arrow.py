@@ -8,20 +8,23 @@ from typing import TYPE_CHECKING
 from kvwal.errors import ConfigError
 from kvwal.spark.tables.catalogue import TABLES
 from kvwal.sql.typed import read_table
-from kvwal.store.sync import Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from kvwal.location.cluster_store import QueryStore
+    from kvwal.store.sync import Store
 
 BUSINESS = "spark"
 _PREFIX = "spark_"
 
 
-def table(store: Store, name: str, columns: Iterable[str] | None = None) -> pa.Table:
+def table(store: Store | QueryStore, name: str, columns: Iterable[str] | None = None) -> pa.Table:
     """A table of Spark's records, as docs/spark-metadata.md describes it: `name` is `jobs` or `spark_jobs`, say.
 
-    With `columns`, only these are decoded. Rows are in the order of the records' keys. A store without records of Spark gives a
-    table without rows. Raises `ConfigError` for an unknown name, which lists the names there are.
+    `store` is one of `kvwal.open` or of `kvwal.connect`. With `columns`, only these are decoded. Rows are in the order of the
+    records' keys. A store without records of Spark gives a table without rows. Raises `ConfigError` for an unknown name, which
+    lists the names there are.
     """
     known = TABLES.get(name) or TABLES.get(_PREFIX + name)
     if known is None:

@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
 import kvwal
@@ -51,6 +52,31 @@ def test_event_logs_give_a_cluster_and_a_folder_the_same_records(written: Writte
         ),
     ):
         assert command(asked[0], cluster, *asked[1:], *names) == command(asked[0], tmp_path, *asked[1:], *names)
+
+
+def test_a_connected_store_answers_sql_as_an_open_one_does(written: Written, node: Node, tmp_path: Path) -> None:
+    for location in (f"kvwal://{node.address}", tmp_path):
+        assert command("record", location, written.plain, "--cluster", CLUSTER).code == 0
+    with (
+        kvwal.connect(node.address, cluster=CLUSTER) as cluster,
+        kvwal.open(tmp_path, cluster=CLUSTER, read_only=True) as folder,
+    ):
+        for statement in (
+            f"SELECT name, status, duration_ms FROM spark_jobs WHERE app = '{written.app}' ORDER BY id",
+            f"SELECT key, value FROM spark WHERE key LIKE '{written.app}/job/%' ORDER BY key",
+            "SELECT a.name, count(*) AS jobs FROM spark_apps a JOIN spark_jobs USING (app)"
+            f" WHERE app = '{written.app}' GROUP BY 1",
+        ):
+            answer = cluster.sql(statement)
+            assert len(answer) > 0
+            assert answer == folder.sql(statement)
+        tables = [kvwal.spark.table(store, "jobs", ["app", "name", "started"]) for store in (cluster, folder)]
+        of_both = [pc.equal(found["app"], written.app) for found in tables]
+        assert tables[0].filter(of_both[0]) == tables[1].filter(of_both[1])
+        with pytest.raises(kvwal.ConfigError, match="gives no table of all changes"):
+            cluster.sql("SELECT * FROM spark_history")
+        with pytest.raises(kvwal.ConfigError, match="no_such_column"):
+            cluster.sql("SELECT no_such_column FROM spark")
 
 
 def test_a_driver_records_into_a_cluster_and_leaves_no_node_and_no_spool(
