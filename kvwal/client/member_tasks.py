@@ -10,7 +10,7 @@ from hazelcast.invocation import Invocation
 from hazelcast.protocol.codec import client_get_distributed_objects_codec
 from hazelcast.serialization.api import IdentifiedDataSerializable, ObjectDataOutput
 
-from kvwal.cluster.requests import Question, encode
+from kvwal.cluster.requests import FailuresQuestion, Question, encode
 from kvwal.entry import Entry, encode_entries
 from kvwal.ports.clock import SYSTEM
 
@@ -37,6 +37,11 @@ def ask_history(client: HazelcastClient, question: Question) -> HazelcastFuture[
     The answer is a block of entries, as bytes.
     """
     return client.get_executor(_HISTORY).execute_on_key_owner(f"{SYSTEM.random_bits(64):x}", _HistoryTask(question))
+
+
+def ask_failures(client: HazelcastClient, member: Any) -> HazelcastFuture[Any]:
+    """Ask this member which of its maintenance fails. The answer is a `Failures`, as bytes."""
+    return client.get_executor(_HISTORY).execute_on_member(member, _HistoryTask(FailuresQuestion()))
 
 
 def ask_objects(client: HazelcastClient) -> HazelcastFuture[Any]:
@@ -86,7 +91,7 @@ class _HistoryTask(_MemberTask):
 
     CLASS_ID = 10
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Question | FailuresQuestion) -> None:
         self._encoded = encode(question)
 
     def write_data(self, object_data_output: ObjectDataOutput) -> None:

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple, Self
 from kvwal.client.address import ClusterAddress
 from kvwal.client.cluster_business import NO_LIMIT, ClusterBusiness
 from kvwal.client.link import Link
-from kvwal.client.member_tasks import ask_objects
+from kvwal.client.member_tasks import ask_failures, ask_objects
 from kvwal.client.wire import Encoded
 from kvwal.cluster.map_names import has_log
-from kvwal.cluster.requests import NOW, Page
+from kvwal.cluster.requests import NOW, Failures, Page, decode_failures
 from kvwal.entry import DataEntry, is_live
+from kvwal.errors import ClusterUnreachable
 from kvwal.structures.map import Map
 
 MAP_SERVICE = "hz:impl:mapService"
@@ -112,6 +113,15 @@ class ClusterStore:
             ClusterMember(f"{member.address.host}:{member.address.port}", (member.attributes or {}).get(NODE, ""))
             for member in members
         ]
+
+    def failures(self, member: ClusterMember) -> Failures:
+        """The failures of a member's logs and of their maintenance. Raises `ClusterUnreachable` if it has gone."""
+        self._link.check_open()
+        for one in self._link.client.cluster_service.get_members():
+            if f"{one.address.host}:{one.address.port}" == member.address:
+                told = self._link.result(partial(ask_failures, self._link.client, one), member.address)
+                return decode_failures(bytes(told))
+        raise ClusterUnreachable(f"{member.address} is no member of the cluster any more.", hint="Ask again.")
 
     def close(self) -> None:
         """Close the connection. Calls that wait for an answer fail with `CommitUnknown`. A second close does nothing."""

@@ -1,4 +1,4 @@
-"""Requests for the history of a map: from a client to any member, and from that member to the others.
+"""Requests that members answer from their logs: of clients and of other members, mostly for the history of a map.
 
 The answer to a client is a block of entries, as the log has them, with the timestamps and expiry times that memory does not have.
 """
@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import msgspec
 
+from kvwal.log.files.failures import JobFailure
+
 PAGE_BYTES = 8 << 20
 """A page of a map's entries ends when its keys and values have so many bytes, or more."""
 
 NOW = (1 << 63) - 1
 """The timestamp of a question for the entries as they are now."""
+
+WRITES = "write"
+"""The job of a `BusinessFailure` whose log takes no more writes."""
 
 
 class Page(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -38,6 +43,25 @@ class Question(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
     key: bytes = b""
     timestamp: int = 0
     page: Page = Page()
+
+
+class FailuresQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Request for the failures of the maintenance of the member that is asked. It is no array, as a `Question` is one."""
+
+
+class BusinessFailure(msgspec.Struct, array_like=True, frozen=True):
+    """A failure of a business at a member: that of a job of its maintenance, or of its writes."""
+
+    business: str
+    job: str
+    failure: JobFailure
+
+
+class Failures(msgspec.Struct, array_like=True, frozen=True):
+    """The answer to a `FailuresQuestion`: the number of failures, and the first of them."""
+
+    count: int
+    first: list[BusinessFailure]
 
 
 class TailQuestion(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag=True):
@@ -76,6 +100,16 @@ class Copied(msgspec.Struct, array_like=True, frozen=True):
 
 PeerQuestion = TailQuestion | CopyQuestion | PartQuestion
 encode = msgspec.msgpack.Encoder().encode
-decode = msgspec.msgpack.Decoder(Question).decode
+decode_failures = msgspec.msgpack.Decoder(Failures).decode
 decode_peer = msgspec.msgpack.Decoder(PeerQuestion).decode
 decode_copied = msgspec.msgpack.Decoder(Copied).decode
+_decode_question = msgspec.msgpack.Decoder(Question).decode
+_decode_failures_question = msgspec.msgpack.Decoder(FailuresQuestion).decode
+
+
+def decode(text: bytes) -> Question | FailuresQuestion:
+    """A client's request."""
+    try:
+        return _decode_question(text)
+    except msgspec.ValidationError:
+        return _decode_failures_question(text)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from msgspec.structs import astuple
 
 from kvwal.client.address import check_nodes
 from kvwal.client.connect import connect
 from kvwal.errors import KvwalError
 from kvwal.location.cluster import ClusterReader
 from kvwal.ports.clock import SYSTEM
-from kvwal.scrub.diagnose import NOTE, OK, PROBLEM, Finding
+from kvwal.scrub.diagnose import NOTE, OK, PROBLEM, Finding, failing
+
+if TYPE_CHECKING:
+    from kvwal.client.store import ClusterMember, ClusterStore
 
 _SECONDS = 5.0
 _SLOW_MS = 500.0
@@ -50,11 +56,29 @@ def _reach(host: str, port: int) -> Finding:
     return Finding(OK, about, f"the port answers, after {1000 * (SYSTEM.elapsed() - began):.0f} ms.")
 
 
+def _check_member(store: ClusterStore, member: ClusterMember) -> Iterator[Finding]:
+    """Findings about the logs of a member and their maintenance, which the member itself is asked for."""
+    try:
+        failures = store.failures(member)
+    except KvwalError as error:
+        text = f"it does not say whether its maintenance fails: {error.args[0]}"
+        yield Finding(NOTE, member.address, text, "See its /readyz, and its log.")
+        return
+    for business, job, failure in map(astuple, failures.first):
+        yield failing(f"{business} at {member.node}", job, failure)
+    if more := failures.count - len(failures.first):
+        text = f"{more:,} more jobs of other businesses fail."
+        yield Finding(
+            PROBLEM, member.address, text, "See `maintenance failed` in its log: one cause may be behind all."
+        )
+
+
 def _ask(about: str, addresses: str, cluster: str, namespace: str) -> Iterator[Finding]:
     with connect(addresses, cluster=cluster, namespace=namespace, timeout=_SECONDS) as store:
         members = store.members()
         for member in members:
             yield Finding(OK, member.address, f"it is the member {member.node}.")
+            yield from _check_member(store, member)
         reader = ClusterReader(store)
         began = SYSTEM.elapsed()
         counts = {name: count["entries"] for name, count in reader.stats()["businesses"].items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from kvwal.config import Settings
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ArchiveDamaged, KvwalError
 from kvwal.hlc import to_text
+from kvwal.log.files.failures import JobFailure
 from kvwal.log.files.names import FileKind, parse_name
 from kvwal.log.reader import SegmentReader, entry_decoder
 from kvwal.ports.disk import Disk
@@ -45,7 +46,7 @@ class Seen(NamedTuple):
     """The facts about one log that the diagnosis starts from.
 
     `files` are those that `examine` returned, `names` the names in the log's folder before that. `holder` is the process that
-    holds the log's lock, "" if none does.
+    holds the log's lock, "" if none does. `failures` are the maintenance jobs that fail, by name, as the log's folder notes them.
     """
 
     place: Place
@@ -53,6 +54,7 @@ class Seen(NamedTuple):
     names: list[str]
     holder: str
     now_ms: int
+    failures: Mapping[str, JobFailure] = {}
 
     @property
     def about(self) -> str:
@@ -85,6 +87,7 @@ def check_log(seen: Seen) -> Iterator[Finding]:
     yield from _check_end(seen)
     yield from _check_snapshot(seen)
     yield from _check_names(seen)
+    yield from _check_maintenance(seen)
     ahead = (newest >> TIMESTAMP_SHIFT) / 1000 - seen.now_ms / 1000
     if ahead > Settings().max_skew_seconds:
         todo = "Mend the clock of this machine, or accept it once with --accept-clock."
@@ -129,6 +132,25 @@ def _check_names(seen: Seen) -> Iterator[Finding]:
             yield Finding(NOTE, seen.about, f"{name} was not finished.", "Nothing: the next open removes it.")
         elif kind is FileKind.OTHER:
             yield Finding(NOTE, seen.about, f"{name} is no file of kvwal; nothing reads it.", "Move it elsewhere.")
+
+
+def _check_maintenance(seen: Seen) -> Iterator[Finding]:
+    """A finding for each maintenance job that fails, or that failed until the log was closed."""
+    for job, failure in sorted(seen.failures.items()):
+        if seen.holder:
+            yield failing(seen.about, job, failure)
+            continue
+        text = f"when it was closed, its {job} had failed since {to_text(failure.since_ms << TIMESTAMP_SHIFT)}: {failure.what}"
+        todo = "kvwal archive run ROOT" if job == "archive" else ""
+        yield Finding(NOTE, seen.about, text, todo or "Nothing: an open store does it again, and says if it fails.")
+
+
+def failing(about: str, job: str, failure: JobFailure) -> Finding:
+    """The finding that a maintenance job of an open log fails."""
+    since = f" since {to_text(failure.since_ms << TIMESTAMP_SHIFT)}" if failure.since_ms else ""
+    text = f"its {job} fails{since}: {failure.what}"
+    todo = failure.hint or "See `maintenance failed` in the log of its process. The job is tried again by itself."
+    return Finding(PROBLEM, about, text, todo)
 
 
 def check_archived(disk: Disk, folder: Path, objects: Objects, seen: Seen) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from archive.layout import MAX_NUMBER, Place
 from kvwal.archiver.jobs import Archive, Archived, ArchiveTarget, Checkpoint, Checkpointed, Compact, Kept, SegmentRef
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import KvwalError, StoreClosed
+from kvwal.log.files.failures import JobFailure, failure_of, read_failures, write_failures
 from kvwal.log.files.names import find_places
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.log import Log
@@ -35,9 +36,9 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 class Maintenance:
     """Maintenance of one open log, on the store's event loop.
 
-    `progress` is that of the log's archive. `failures` are the jobs that failed at their last try, with the reason: archive,
-    checkpoint, compact, relieve, rotate, sweep or tick. `retires`: the log may be removed once it holds nothing (see
-    `Retirement`). `held` counts the callers that still use the log.
+    `progress` is that of the log's archive. `failures` are the jobs that failed at their last try: archive, checkpoint, compact,
+    relieve, rotate, sweep or tick; a note beside the log has them for other processes. `retires`: the log may be removed once it
+    holds nothing (see `Retirement`). `held` counts the callers that still use the log.
     """
 
     def __init__(self, place: Place, log: Log, state: State, context: StoreContext) -> None:
@@ -46,7 +47,10 @@ class Maintenance:
         self.state = state
         is_archived = context.archive_url is not None
         self.progress = ArchiveProgress(is_new=is_archived and log.recovered.next_sequence == 1)
-        self.failures: dict[str, str] = {}
+        self.failures: dict[str, JobFailure] = {}
+        self._noted: dict[str, JobFailure] = {}
+        self._earlier: dict[str, JobFailure] = {}
+        self._note_turn = asyncio.Lock()
         self.held = 0
         self.retires = False
         self._context = context
@@ -151,6 +155,9 @@ class Maintenance:
         await self._in_background("tick", self._tick)
 
     async def _tick(self) -> None:
+        if self.log.writer.full is None:
+            self._succeeded("relieve")
+            self._succeeded("rotate")
         if self._context.archive_url is not None:
             self.progress.note(self.log.appender.next_sequence - 1, self._context.ports.clock.elapsed())
         await self._in_background("sweep", self._expiry.run)
@@ -166,18 +173,42 @@ class Maintenance:
 
         async def done() -> None:
             await work()
-            self.failures.pop(job, None)
+            self._succeeded(job)
 
         await contain_awaiting(done, partial(self._failed, job))
+        if self.failures != self._noted:
+            await self._note()
+
+    def _succeeded(self, job: str) -> None:
+        self.failures.pop(job, None)
+        self._earlier.pop(job, None)
 
     def _failed(self, job: str, error: BaseException) -> None:
-        trace = trace_of_bug(error)
-        reason = str(error) if trace is None else f"a bug: {type(error).__name__}: {error}"
-        known, self.failures[job] = self.failures.get(job), reason
+        known = self.failures.get(job)
+        first = known or self._earlier.get(job)
+        failure = failure_of(error, self._context.ports.clock.wall_ms() if first is None else first.since_ms)
+        self.failures[job] = failure
         self._context.logger.warning(
-            "maintenance failed", business=self.place.business, node=self.place.node, job=job, error=reason,
-            exc_info=None if known == reason else trace,
+            "maintenance failed", business=self.place.business, node=self.place.node, job=job, error=failure.reason,
+            exc_info=None if known == failure else trace_of_bug(error),
         )  # fmt: skip
+
+    async def take_note(self) -> None:
+        """Read and remove the note of the process that had the log before: no job has failed yet in this one. A job that fails
+        again before it succeeds has failed since then.
+        """
+        disk, folder = self._context.ports.disk, self.log.folder
+        self._earlier = await self._context.ports.workers.run(partial(read_failures, disk, folder))
+        if self._earlier:
+            await self._note()
+
+    async def _note(self) -> None:
+        """Note the failures for other processes. A disk that refuses the note is told by the next write to the log."""
+        async with self._note_turn:
+            self._noted = dict(self.failures)
+            write = partial(write_failures, self._context.ports.disk, self.log.folder, self._noted)
+            with suppress(OSError):
+                await self._context.ports.workers.run(write)
 
     async def _relieve(self) -> None:
         """Archive and checkpoint at once, because the disk is full: then segments can go. Both may take from the reserve."""
@@ -199,6 +230,7 @@ class Maintenance:
     async def _archive(self) -> None:
         target = self._target()
         if target is None or self.archived >= self.log.appender.next_sequence - 1:
+            self._succeeded("archive")
             return
         job = self._archive_job(target, [segment for segment in self.log.sealed if segment.last > self.archived])
         try:
@@ -207,6 +239,7 @@ class Maintenance:
             self.progress.error = error
             raise
         self.progress.confirm(done)
+        self._succeeded("archive")
         await self._drop()
 
     def _archive_job(self, target: ArchiveTarget, segments: Sequence[SealedSegment]) -> Archive:
@@ -217,6 +250,7 @@ class Maintenance:
     async def _checkpoint(self) -> None:
         segments = [segment for segment in self.log.sealed if segment.last > self.log.covered]
         if not segments:
+            self._succeeded("checkpoint")
             return
         before, shared = await self._context.ports.workers.run(self._removable_deletes)
         job = Checkpoint(str(self.log.folder), [SegmentRef.of(segment) for segment in segments], before, shared)
@@ -224,6 +258,7 @@ class Maintenance:
         if done.last_sequence:
             self.log.covered, self.log.snapshot_bytes = done.last_sequence, done.size
             self._checkpointed = self._context.ports.clock.elapsed()
+        self._succeeded("checkpoint")
         if shared is not None and done.is_delta:
             self._shared_due = 0.0  # no delete was looked at: the next checkpoint may be the one that reaches the base
         await self._drop()

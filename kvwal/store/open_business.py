@@ -116,7 +116,7 @@ class OpenBusiness:
             "archive_lag_entries": last - self.maintenance.archived if seen else None,
             "archive_lag_seconds": self.maintenance.archive_lag_seconds() if seen else None,
             "checkpoint_age_seconds": self.maintenance.checkpoint_age_seconds(),
-            "maintenance": dict(self.maintenance.failures),
+            "maintenance": {job: failure.reason for job, failure in self.maintenance.failures.items()},
             "archive_error": str(self.maintenance.progress.error) if self.maintenance.progress.error else None,
             "flush": self.flush if isinstance(self.flush, str) else f"interval({self.flush.ms} ms, {self.flush.bytes} bytes)",
             "groups": log.writer.groups,
@@ -186,7 +186,9 @@ async def open_business(place: Place, flush: Flush, context: StoreContext) -> Op
         lookup=state.lookup, hybrid=hybrid,
         accept_clock=context.accept_clock, progress=context.progress,
     )  # fmt: skip
-    business = OpenBusiness(place, flush, context, hybrid, state, log, Maintenance(place, log, state, context))
+    maintenance = Maintenance(place, log, state, context)
+    await maintenance.take_note()
+    business = OpenBusiness(place, flush, context, hybrid, state, log, maintenance)
     take_before_fork(state.building)
     take_before_fork(state.lock)
     take_before_fork(hybrid.lock)

@@ -20,6 +20,7 @@ from kvwal.cli.survey import check_disk, check_owners, lock_holder, survey
 from kvwal.errors import ArchiveError, ConfigError
 from kvwal.location.diagnose import diagnose_cluster
 from kvwal.location.parse import ClusterLocation
+from kvwal.log.files.failures import read_failures
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import Progress
 from kvwal.ports.disk import OS_DISK
@@ -112,7 +113,8 @@ def look_at(root: Path, place: Place, report: Progress) -> Seen:
     folder = log_folder(root, place)
     names = OS_DISK.names(folder)
     files = examine(OS_DISK, root, place, report, glance_above=GLANCE_ABOVE)
-    return Seen(place, files, names, lock_holder(root, folder), time.time_ns() // 1_000_000)
+    failures = read_failures(OS_DISK, folder)
+    return Seen(place, files, names, lock_holder(root, folder), time.time_ns() // 1_000_000, failures)
 
 
 def glanced(seen: list[Seen]) -> Iterator[Finding]:

@@ -1,7 +1,8 @@
 """File names of a log: building and parsing. No other module does either.
 
 <root>/<namespace>/<cluster>/<business>/<node>/
-    LOCK  <first sequence, 20 digits>.wal  <last sequence>.snapshot  <first>-<last>.snapshot  *.partial  *.torn  overflow/
+    <first sequence, 20 digits>.wal  <last sequence>.snapshot  <first>-<last>.snapshot
+    LOCK  FAILURES  *.partial  *.torn  overflow/
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from kvwal.errors import ConfigError
 from kvwal.ports.disk import Disk
 
 LOCK = "LOCK"
+FAILURES = "FAILURES"
+"""Name of the note of failed maintenance (see `failures`)."""
 LOCKS = "_locks"
 """Name, under the root, of the lock table: a file with one byte for each lock of a log."""
 RETIRED = "_retired"
@@ -35,6 +38,7 @@ class FileKind(Enum):
     PARTIAL = "partial"
     TORN = "torn"
     LOCK = "LOCK"
+    FAILURES = "FAILURES"
     OTHER = "other"
 
 
@@ -75,6 +79,8 @@ def parse_name(name: str) -> LogFile:
     """Parse the name of a file in a log's folder."""
     if name == LOCK:
         return LogFile(name, FileKind.LOCK, 0)
+    if name == FAILURES:
+        return LogFile(name, FileKind.FAILURES, 0)
     if (match := _NUMBERED.fullmatch(name)) and (numbered := _numbered(name, match)) is not None:
         return numbered
     for kind in (FileKind.PARTIAL, FileKind.TORN):

@@ -19,15 +19,28 @@ from kvwal.cluster import requests as questions
 from kvwal.cluster.archive_load import map_rows
 from kvwal.cluster.map_names import to_business
 from kvwal.cluster.recovery_buffer import is_of_map
-from kvwal.cluster.requests import NOW, PAGE_BYTES, Page, Question, TailQuestion
+from kvwal.cluster.requests import (
+    NOW,
+    PAGE_BYTES,
+    WRITES,
+    BusinessFailure,
+    Failures,
+    FailuresQuestion,
+    Page,
+    Question,
+    TailQuestion,
+)
 from kvwal.entry import DataEntry, Entry, encode_entries, timestamps_within
 from kvwal.history.timeline import each_once, entries_of
+from kvwal.log.files.failures import failure_of
 from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
 from kvwal.store.open_business import OpenBusiness
 
 _WITHIN_SECONDS = 30.0
+_MOST_FAILURES = 50
+"""Failures that an answer lists: if the archive is away, each map has one."""
 
 
 class HistoryService:
@@ -52,7 +65,19 @@ class HistoryService:
 
     async def answer(self, text: bytes) -> bytes:
         """The answer to a client's request."""
-        return encode_entries(await self._find(questions.decode(text)))
+        question = questions.decode(text)
+        if isinstance(question, FailuresQuestion):
+            return questions.encode(self._failures())
+        return encode_entries(await self._find(question))
+
+    def _failures(self) -> Failures:
+        found = []
+        for name, business in sorted(self._engine.businesses.items()):
+            error = business.log.writer.failed
+            jobs = {} if error is None else {WRITES: failure_of(error, 0)}
+            jobs |= business.maintenance.failures
+            found += [BusinessFailure(name, job, failure) for job, failure in jobs.items()]
+        return Failures(len(found), found[:_MOST_FAILURES])
 
     async def _find(self, question: Question) -> Sequence[Entry | DataEntry]:
         business = to_business(question.map)

@@ -58,7 +58,9 @@ def test_what_is_quoted_is_said() -> None:
     assert not [line for line in quoted if not any(line in text for text in said)]
 
 
-DOCTOR = ("kvwal/cli/commands/doctor.py", "kvwal/cli/survey.py", "kvwal/scrub/diagnose.py")
+DOCTOR = (
+    "kvwal/cli/commands/doctor.py", "kvwal/cli/survey.py", "kvwal/location/diagnose.py", "kvwal/scrub/diagnose.py",
+)  # fmt: skip
 
 
 def findings() -> Iterator[str]:

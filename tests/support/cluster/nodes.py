@@ -52,11 +52,12 @@ class Node:
         more: Sequence[str] = (),
         host: str = "127.0.0.1",
         jvm: str | None = None,
+        prefix: Sequence[str] = (),
     ) -> None:
         self.root = root
         self.name = name
         self.host = host
-        self.prefix: list[str] = []
+        self.prefix = list(prefix)
         self.port, self.http = free_port(), free_port()
         self.more = list(more)
         self.log = root.parent / f"{root.name}-{name}.log"

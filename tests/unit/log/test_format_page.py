@@ -87,11 +87,11 @@ def test_the_names() -> None:
     names = re.findall(r"^    (\S+)  ", section("segment", "Names"), re.MULTILINE)
     found = [parse_name(name) for name in names]
     assert [(file.kind, file.number) for file in found] == [
-        (FileKind.LOCK, 0), (FileKind.SEGMENT, 1), (FileKind.SNAPSHOT, 5), (FileKind.SNAPSHOT, 9), (FileKind.PARTIAL, 0),
-        (FileKind.TORN, 0),
+        (FileKind.LOCK, 0), (FileKind.FAILURES, 0), (FileKind.SEGMENT, 1), (FileKind.SNAPSHOT, 5), (FileKind.SNAPSHOT, 9),
+        (FileKind.PARTIAL, 0), (FileKind.TORN, 0),
     ]  # fmt: skip
     assert [(file.number, file.first) for file in found if file.kind is FileKind.SNAPSHOT] == [(5, 1), (9, 6)]
-    assert [snapshot_name(file.number, file.first) for file in found if file.kind is FileKind.SNAPSHOT] == names[2:4]
+    assert [snapshot_name(file.number, file.first) for file in found if file.kind is FileKind.SNAPSHOT] == names[3:5]
     for other in (f"{1:020}-{5:020}.snapshot", f"{6:020}-{5:020}.snapshot", f"{6:020}-{9:020}.wal"):
         assert parse_name(other).kind is FileKind.OTHER
 

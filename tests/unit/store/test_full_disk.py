@@ -13,10 +13,12 @@ from kvwal.errors import Overloaded, StorageFull
 from kvwal.log.appender import Appender
 from kvwal.log.files.format import Header
 from kvwal.ports.disk import OS_DISK, Space
+from kvwal.ports.processes import Child
 from kvwal.ports.space import DiskSpace, default_reserve
 from kvwal.store.expiry import ExpirySweep
 from tests.support.archive.archiver import InProcess, business, coverage_of
 from tests.support.disk.faults import FakeClock, FakeDisk, open_aio, open_store
+from tests.support.polling import until
 
 MIB = 1 << 20
 CAPACITY = 20 * MIB
@@ -109,6 +111,23 @@ def test_when_there_is_room_again_the_store_goes_on(tmp_path: Path) -> None:
         assert dict(b) == kept
     with open_store(tmp_path, disk) as store:
         assert dict(store.map("b")) == kept
+
+
+def test_a_relief_that_failed_is_over_when_there_is_room(tmp_path: Path) -> None:
+    """Nothing has to be relieved any more, so its failure is none: a figure that stayed would wake somebody for nothing."""
+
+    def refuse() -> Child:
+        raise OSError("no process more")
+
+    disk = SmallDisk(tmp_path)
+    disk.others = CAPACITY // 2
+    with open_store(tmp_path, disk, start_archiver=refuse) as store:
+        b = store.map("b")
+        fill(b)
+        until(lambda: business(store)["maintenance"].get("relieve"))
+        disk.others = 0
+        b["after"] = LARGE
+        until(lambda: None if business(store)["maintenance"] else True)
 
 
 def test_a_reserve_of_nothing_writes_to_the_last_byte(tmp_path: Path) -> None:

@@ -1,0 +1,62 @@
+"""The note of failed maintenance in a log's folder: the jobs that failed at their last try, for other processes (`kvwal doctor`).
+
+The open store writes it when a job begins or ceases to fail, and removes it when none fails. It is JSON, and nothing of the log
+depends on it: a note that cannot be read counts as none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from kvwal.errors import KvwalError
+from kvwal.log.files.atomic_file import write_file
+from kvwal.log.files.names import FAILURES
+from kvwal.ports.boundary import trace_of_bug
+from kvwal.ports.disk import Disk
+
+_BUG_HINT = "Report it, with the trace that the log of its process has under `maintenance failed`."
+
+
+class JobFailure(msgspec.Struct, frozen=True):
+    """The failure of a job: why its last try failed, what to do about it (or ""), and since when each try has failed."""
+
+    what: str
+    hint: str
+    since_ms: int
+
+    @property
+    def reason(self) -> str:
+        """What failed and what to do, as the text of an error has both."""
+        return f"{self.what} {self.hint}" if self.hint else self.what
+
+
+def failure_of(error: BaseException, since_ms: int) -> JobFailure:
+    """The failure of a job that raised `error`."""
+    if trace_of_bug(error) is not None:
+        return JobFailure(f"a bug: {type(error).__name__}: {error}.", _BUG_HINT, since_ms)
+    if isinstance(error, KvwalError):
+        return JobFailure(error.what, error.hint, since_ms)
+    return JobFailure(str(error), "", since_ms)
+
+
+def read_failures(disk: Disk, folder: Path) -> dict[str, JobFailure]:
+    """The failures that the note in a log's folder has, by job. Empty if there is no note, or none that can be read."""
+    try:
+        return _decode(disk.read(folder / FAILURES))
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+
+
+def write_failures(disk: Disk, folder: Path, failures: Mapping[str, JobFailure]) -> None:
+    """Replace the note, or remove it if there are no failures. Raises `OSError`."""
+    if failures:
+        write_file(disk, folder / FAILURES, [_encode(failures)])
+    else:
+        disk.unlink(folder / FAILURES)
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, JobFailure]).decode
