@@ -40,6 +40,7 @@ LATE_IMPORTS = {
         "kvwal/client/connect.py",
         "kvwal.client.store",
     ): "Hazelcast's client is an extra; `connect` checks for it first and names the missing package",
+    ("kvwal/location/connect.py", "kvwal.location.cluster_store"): "as above",
 }
 
 # Modules outside the ports and the edges that may touch files directly, each with its reason.
