@@ -1,18 +1,22 @@
-"""A node whose disk fails, as strace makes it: from outside, while it runs."""
+"""Processes as strace sees and disturbs them: from outside, while they run."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 needs_strace = pytest.mark.skipif(
-    shutil.which("strace") is None, reason="strace is not here, and only it can make fdatasync fail"
+    shutil.which("strace") is None,
+    reason="strace is not here, and only it can make fdatasync fail, or see what is opened",
 )
+_OPENED = re.compile(r'open(?:at)?\((?:AT_FDCWD, )?"(/[^"]*)"')
 
 
 @contextmanager
@@ -33,3 +37,28 @@ def failing_fdatasync(pid: int, when: str = "1+") -> Iterator[None]:
         tracer.terminate()
         tracer.wait()
         drain.join()
+
+
+@contextmanager
+def opened_paths(*pids: int) -> Iterator[list[Path]]:
+    """A list that has, after the `with` block, every file and folder that these processes opened in it, in order."""
+    opened: list[Path] = []
+    targets = [argument for pid in pids for argument in ("-p", str(pid))]
+    command = ["strace", "-f", "-s", "4096", "-e", "trace=open,openat", *targets]
+    tracer = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert tracer.stderr is not None
+    for _ in pids:
+        first = tracer.stderr.readline()
+        if "attached" not in first:
+            tracer.kill()
+            pytest.skip(f"strace may not attach here: {first.strip()}")
+    lines: list[str] = []
+    drain = threading.Thread(target=lines.extend, args=[tracer.stderr])
+    drain.start()
+    try:
+        yield opened
+    finally:
+        tracer.terminate()
+        tracer.wait()
+        drain.join()
+    opened += [Path(found[1]) for line in lines if (found := _OPENED.search(line))]
