@@ -23,6 +23,7 @@ from kvwal.log.files.names import LogFile, parse_name
 from kvwal.log.files.parts import merge_all
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.files.snapshot import in_blocks, write_snapshot
+from kvwal.log.latest_entries import LatestEntries
 from kvwal.log.reader import SegmentEnd, SegmentReader, SnapshotReader, log_files
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk, drop_pages
@@ -33,8 +34,6 @@ READ_BYTES = 8 << 20
 """About how many bytes of an old part of the snapshot are in memory at a time."""
 FILE_BYTES = 512
 """About the bytes of a file's header and seal."""
-ENTRY_BYTES = 32
-"""About the bytes of an entry in a block beside its key and value."""
 Holds = Callable[[str, bytes, int], bool]
 """Whether a delete of this identity with this timestamp is needed elsewhere. Called in the order of identities."""
 
@@ -108,7 +107,7 @@ def _round(
     if plan.kept:
         tombstones = Tombstones()  # the entries that a delete hides may be in a part that stays
     counter = _Counter()
-    merged = merge_all([newer, *(_stream(disk, folder, part, decode, counter) for part in plan.merged)])
+    merged = merge_all([newer.in_order(), *(_stream(disk, folder, part, decode, counter) for part in plan.merged)])
     made = SnapshotHeader(
         log_id=header.log_id, namespace=header.namespace, cluster=header.cluster, business=header.business,
         node=header.node, epoch=header.epoch, first_sequence=plan.first, previous_crc=plan.previous_crc,
@@ -149,11 +148,11 @@ class _Plan(NamedTuple):
     kept_bytes: int
 
 
-def _plan(disk: Disk, folder: Path, parts: list[LogFile], segment: SealedSegment, newer: list[Entry]) -> _Plan:
+def _plan(disk: Disk, folder: Path, parts: list[LogFile], segment: SealedSegment, newer: LatestEntries) -> _Plan:
     sizes = [disk.size(folder / part.name) for part in parts]
-    count = _worth_merging(sizes, FILE_BYTES + sum(ENTRY_BYTES + len(entry.key) + len(entry.value) for entry in newer))
+    count = _worth_merging(sizes, FILE_BYTES + newer.size())
     headers = [_header(disk, folder / part.name) for part in parts]
-    timestamp = max([*(header.last_timestamp for header in headers[:1]), *(entry.timestamp for entry in newer)])
+    timestamp = max([*(header.last_timestamp for header in headers[:1]), newer.timestamp])
     first, previous_crc = segment.first, segment.previous_crc
     for header in headers[:count]:
         first, previous_crc = header.first_sequence, header.previous_crc
@@ -179,19 +178,21 @@ def _header(disk: Disk, path: Path) -> SnapshotHeader:
         return SnapshotReader(path, buffer).header
 
 
-def _fold(disk: Disk, segments: list[SealedSegment], decode: Decode) -> tuple[list[Entry], Header]:
-    """The latest entry of every identity in these segments, sorted, and the header of the last."""
-    latest: dict[tuple[str, bytes], Entry] = {}
+def _fold(disk: Disk, segments: list[SealedSegment], decode: Decode) -> tuple[LatestEntries, Header]:
+    """The latest entry of every identity in these segments, and the header of the last."""
+    latest = LatestEntries(decode)
     for segment in segments:
         with disk.view(segment.path) as buffer:
-            reader = SegmentReader(segment.path, buffer)
+            reader, before = SegmentReader(segment.path, buffer), 0
             for entries in reader.entries(decode):
-                for entry in entries:
-                    latest[entry.key_class, entry.key] = entry
+                latest.add(entries)
+                if reader.end - before >= READ_BYTES:
+                    before = reader.end
+                    drop_pages(buffer, before)
             if reader.ending() is not SegmentEnd.SEALED or reader.seal_crc != segment.crc:
                 raise reader.damage()
             header = reader.header
-    return [latest[identity] for identity in sorted(latest)], header
+    return latest, header
 
 
 class _Counter:

@@ -95,9 +95,14 @@ MUTANTS = [
         "tests/unit/log/test_poison.py",
     ),
     Mutant(
-        "of two entries of a key the older one goes into the snapshot", 6, "kvwal/log/checkpoint.py",
-        "                for entry in entries:\n                    latest[entry.key_class, entry.key] = entry\n",
-        "                for entry in entries:\n                    latest.setdefault((entry.key_class, entry.key), entry)\n",
+        "of two entries of a key the older one goes into the snapshot", 6, "kvwal/log/latest_entries.py",
+        "            self._latest[entry.key_class, entry.key] = entry\n",
+        "            self._latest.setdefault((entry.key_class, entry.key), entry)\n",
+        "tests/property/test_checkpoint_laws.py",
+    ),
+    Mutant(
+        "of two entries of a key in a large checkpoint the older one goes into the snapshot", 6, "kvwal/log/latest_entries.py",
+        "map(self._entries, reversed(self._runs))", "map(self._entries, self._runs)",
         "tests/property/test_checkpoint_laws.py",
     ),
     Mutant(

@@ -59,11 +59,13 @@ def living(model: Model) -> Model:
     segments=st.lists(st.lists(CHANGE, min_size=1, max_size=8), min_size=1, max_size=8),
     turns=st.dictionaries(st.integers(0, 7), st.integers(0, 4)),
     passed=st.integers(0, 50),
+    held=st.sampled_from([1, 2, 3, 1 << 16]),
 )
 def test_a_snapshot_holds_the_latest_of_each_and_the_deletes_that_may_not_go(
-    segments: list[list[tuple[int, bool]]], turns: dict[int, int], passed: int
+    segments: list[list[tuple[int, bool]]], turns: dict[int, int], passed: int, held: int
 ) -> None:
-    """`turns` says behind which segments there is a checkpoint, and how many parts go into each."""
+    """`turns` says behind which segments there is a checkpoint, and how many parts go into each; `held`, how many entries of the
+    segments are objects at a time."""
     disk, clock = MemoryDisk(), FakeClock()
     disk.make_folders(FOLDER)
     appender = Appender(disk, clock, FOLDER, header(), Settings(), [])
@@ -79,7 +81,10 @@ def test_a_snapshot_holds_the_latest_of_each_and_the_deletes_that_may_not_go(
         appender.rotate()
         if number in turns or number == len(segments) - 1:
             merging = turns.get(number, ALL)
-            with patch("kvwal.log.checkpoint._worth_merging", lambda sizes, new, most=merging: min(most, len(sizes))):
+            with (
+                patch("kvwal.log.checkpoint._worth_merging", lambda sizes, new, most=merging: min(most, len(sizes))),
+                patch("kvwal.log.latest_entries.RUN_ENTRIES", held),
+            ):
                 checkpoint(disk, clock, FOLDER, appender.sealed, entry_decoder(), tombstones=Tombstones(passed))
             base = not any("-" in file.name for file in log_files(disk, FOLDER)[1])
             needed = {identity: last for identity, last in model.items() if not (last[1] and last[0] <= passed)}
