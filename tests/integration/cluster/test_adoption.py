@@ -13,6 +13,7 @@ import pytest
 import kvwal
 from kvwal.cluster.transactions import INTENTS
 from kvwal.entry import Entry, encode_entries
+from tests.support.cluster.consistency import checked
 from tests.support.cluster.nodes import CLUSTER, Cluster, Node, cluster, needs_hazelcast
 from tests.support.cluster.writers import surely
 from tests.support.polling import until
@@ -97,13 +98,17 @@ def start_without(three: Cluster, lost: Node) -> None:
 def test_a_lost_disk_costs_nothing_once_it_is_adopted(three: Cluster) -> None:
     expected = written(three)
     lost = three.nodes[0]
-    lose(lost)
-    said = wait_until_adopted(three.nodes[1:], lost)
-    assert sum(line["entries"] for line in said) > 0
-    assert sum(line["deletes"] for line in said) > 0
-    assert "kvwal_adopting 0.0" in three.nodes[1].get("/metrics")[1]
-    start_without(three, lost)
-    assert three.contents("jobs") == expected
+    with checked(kvwal.connect(three.addresses, cluster=CLUSTER), "checked") as clients:
+        clients.wait(100)
+        lose(lost)
+        said = wait_until_adopted(three.nodes[1:], lost)
+        assert sum(line["entries"] for line in said) > 0
+        assert sum(line["deletes"] for line in said) > 0
+        assert "kvwal_adopting 0.0" in three.nodes[1].get("/metrics")[1]
+        clients.wait(100)
+        start_without(three, lost)
+        assert three.contents("jobs") == expected
+        clients.wait(100)
 
 
 def test_what_a_lost_disk_costs_before_it_is_adopted(three: Cluster) -> None:

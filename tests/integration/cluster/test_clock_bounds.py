@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+import kvwal
 from tests.repository.source import ROOT
-from tests.support.cluster.nodes import Cluster, Node, cluster, needs_hazelcast
+from tests.support.cluster.consistency import checked
+from tests.support.cluster.nodes import CLUSTER, Cluster, Node, cluster, needs_hazelcast
 from tests.support.cluster.writers import surely
 from tests.support.polling import until
 
@@ -55,23 +57,28 @@ def skew(node: Node) -> float:
 
 
 def test_an_owner_ahead_of_the_others_dies_and_what_is_written_since_counts(three: Cluster) -> None:
-    with three.client() as client:
-        jobs = client.get_map("jobs").blocking()
-        jobs.put_all(dict.fromkeys(KEYS, "old"))
-        three.nodes[2].kill()
-        for key in KEYS[::2]:
-            surely(lambda key=key: jobs.set(key, "new"))
-        for key in KEYS[1::2]:
-            surely(lambda key=key: jobs.delete(key))
-    for node in three.nodes[:2]:
-        node.kill()
-    start_all(three)
-    assert three.contents("jobs") == dict.fromkeys(KEYS[::2], "new")
-    with three.client() as client:
-        client.get_map("jobs").blocking().put_all(dict.fromkeys(KEYS, "newest"))
-    three.kill()
-    start_all(three)
-    assert three.contents("jobs") == dict.fromkeys(KEYS, "newest")
+    with checked(kvwal.connect(three.addresses, cluster=CLUSTER), "checked") as clients:
+        with three.client() as client:
+            jobs = client.get_map("jobs").blocking()
+            jobs.put_all(dict.fromkeys(KEYS, "old"))
+            clients.wait(100)
+            three.nodes[2].kill()
+            for key in KEYS[::2]:
+                surely(lambda key=key: jobs.set(key, "new"))
+            for key in KEYS[1::2]:
+                surely(lambda key=key: jobs.delete(key))
+        clients.wait(100)
+        for node in three.nodes[:2]:
+            node.kill()
+        start_all(three)
+        assert three.contents("jobs") == dict.fromkeys(KEYS[::2], "new")
+        with three.client() as client:
+            client.get_map("jobs").blocking().put_all(dict.fromkeys(KEYS, "newest"))
+        clients.wait(100)
+        three.kill()
+        start_all(three)
+        assert three.contents("jobs") == dict.fromkeys(KEYS, "newest")
+        clients.wait(100)
 
 
 def test_each_member_tells_how_far_clocks_are_apart(three: Cluster) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from hazelcast.errors import HazelcastError
 
-from tests.support.cluster.nodes import Cluster, Node, cluster, needs_hazelcast
+import kvwal
+from tests.support.cluster.consistency import checked
+from tests.support.cluster.nodes import CLUSTER, Cluster, Node, cluster, needs_hazelcast
 from tests.support.polling import until
 from tests.support.sweep.tracing import failing_fdatasync, needs_strace
 
@@ -102,3 +104,22 @@ def test_a_failing_disk_of_one_member(three: Cluster) -> None:
     three.kill()
     three.start()
     assert three.contents("jobs") == dict.fromkeys(KEYS, "newer")
+
+
+@needs_strace
+def test_what_is_told_of_a_write_is_so_when_a_disk_is_full_and_when_it_fails(three: Cluster) -> None:
+    """Small changes go to the log together with those that find no room. One that has room again is no reason to leave."""
+    bad = three.nodes[2]
+    connect = kvwal.connect(three.addresses, cluster=CLUSTER)
+    with three.client() as client, checked(connect, "checked") as clients:
+        clients.wait(100)
+        filler = bad.root / "filler"
+        filler.write_bytes(bytes(shutil.disk_usage(bad.root).free - (1 << 20)))
+        assert refusals(client.get_map("checked").blocking(), LARGE, SOME)
+        filler.unlink()
+        clients.wait(100)
+        with failing_fdatasync(bad.pid):
+            assert bad.ended() == 3
+        clients.wait(100)
+        bad.start()
+        clients.wait(100)

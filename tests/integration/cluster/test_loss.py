@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import kvwal
+from tests.support.cluster.consistency import REFUSED, checked
 from tests.support.cluster.nodes import CLUSTER, Cluster, cluster, needs_hazelcast
 from tests.support.cluster.writers import Writers
 from tests.support.polling import until
@@ -18,6 +19,8 @@ pytestmark = [needs_hazelcast, pytest.mark.long]
 ROUNDS = int(os.environ.get("KVWAL_LOSS_ROUNDS", "3"))
 SMALL = "[log]\narchive_seconds = 1\n"
 IMPATIENT = {"invocation_timeout": 1.0, "cluster_connect_timeout": 0.1}
+SECONDS = 3
+"""For so long a client of kvwal goes on trying."""
 
 
 @pytest.fixture(scope="module")
@@ -32,20 +35,24 @@ def test_all_members_killed_under_load(three: Cluster) -> None:
     acknowledged: dict[str, int] = {}
     tried: dict[str, list[int]] = {}
     last = 1
-    for number in range(ROUNDS):
-        with three.client(**IMPATIENT) as client:
-            writers = Writers(client, begin=last + 1)
-            writers.wait(1500)
-            three.kill()
-            writers.end()
-        last = max(max(numbers) for numbers in writers.tried.values())
-        acknowledged |= writers.acknowledged
-        for key, numbers in writers.tried.items():
-            tried.setdefault(key, []).extend(numbers)
-        three.start()
-        writers.acknowledged, writers.tried = acknowledged, tried
-        assert not writers.wrong(three.contents("load"))
-        print(f"round {number + 1}: {last:,} changes so far, nothing acknowledged was lost", flush=True)
+    with checked(kvwal.connect(three.addresses, cluster=CLUSTER, timeout=SECONDS), "checked") as clients:
+        for number in range(ROUNDS):
+            clients.wait(100)
+            with three.client(**IMPATIENT) as client:
+                writers = Writers(client, begin=last + 1)
+                writers.wait(1500)
+                three.kill()
+                writers.end()
+            last = max(max(numbers) for numbers in writers.tried.values())
+            acknowledged |= writers.acknowledged
+            for key, numbers in writers.tried.items():
+                tried.setdefault(key, []).extend(numbers)
+            clients.wait_told(REFUSED, 1)
+            three.start()
+            writers.acknowledged, writers.tried = acknowledged, tried
+            assert not writers.wrong(three.contents("load"))
+            print(f"round {number + 1}: {last:,} changes so far, nothing acknowledged was lost", flush=True)
+        clients.wait(100)
 
 
 def test_a_cluster_that_is_loading_says_so_and_goes_on(three: Cluster) -> None:

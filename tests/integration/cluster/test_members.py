@@ -19,6 +19,7 @@ from hazelcast.serialization.api import IdentifiedDataSerializable
 
 import kvwal
 from kvwal.cluster.clock_bounds import AHEAD_MS
+from tests.support.cluster.consistency import checked
 from tests.support.cluster.nodes import CLUSTER, Cluster, Node, cluster, needs_hazelcast
 from tests.support.cluster.writers import IN_FLIGHT, Connected, Writers
 from tests.support.polling import until
@@ -35,13 +36,17 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def test_a_killed_member_costs_nothing_that_was_acknowledged(three: Cluster) -> None:
-    with three.client() as client:
+    connect = kvwal.connect(three.addresses, cluster=CLUSTER)
+    with three.client() as client, checked(connect, "killed-checked") as clients:
         writers = Writers(client, "killed")
         writers.wait(2000)
+        clients.wait(100)
         three.nodes[2].kill()
         writers.wait(2000)
+        clients.wait(100)
         three.nodes[2].start()
         writers.wait(2000)
+        clients.wait(100)
         writers.end()
         print(f"longest time without an acknowledgement: {writers.gap:.2f} s; errors: {writers.errors}")
         assert not writers.wrong(three.contents("killed"))
@@ -77,12 +82,14 @@ def test_a_killed_member_is_no_error_for_puts_and_deletes_by_kvwal_connect(three
 
 def test_a_change_that_a_backup_has_not_is_not_told_to_be_done(three: Cluster) -> None:
     """For every client: by default Hazelcast's own takes a change for done when a backup has been silent for five seconds."""
-    with three.client() as client:
+    connect = kvwal.connect(three.addresses, cluster=CLUSTER)
+    with three.client() as client, checked(connect, "half-checked") as clients:
         half = client.get_map("half")
         keys = [f"key-{number}" for number in range(60)]
         half.blocking().put_all(dict.fromkeys(keys, 0))
         silent = three.nodes[2]
         spread(client)
+        clients.wait(100)
         os.kill(silent.pid, signal.SIGSTOP)
         changes = {key: half.set(key, 1) for key in keys if owner(client, key) != silent.address}
         told = [outcome(change) for change in changes.values()]
@@ -91,6 +98,7 @@ def test_a_change_that_a_backup_has_not_is_not_told_to_be_done(three: Cluster) -
         assert set(told) == {"done", "IndeterminateOperationStateError"}
         half.blocking().put_all(dict.fromkeys(keys, 2))
         assert half.blocking().get_all(keys) == dict.fromkeys(keys, 2)
+        clients.wait(100)
 
 
 class OfHazelcast(IdentifiedDataSerializable):
@@ -290,13 +298,17 @@ def test_a_destroyed_map_has_a_past(three: Cluster) -> None:
 
 
 def test_a_rolling_restart_in_order_costs_nothing(three: Cluster) -> None:
-    with three.client() as client:
+    connect = kvwal.connect(three.addresses, cluster=CLUSTER)
+    with three.client() as client, checked(connect, "rolling-checked") as clients:
         writers = Writers(client, "rolling")
         for node in three.nodes:
             writers.wait(500)
+            clients.wait(100)
             assert node.stop() == 0
             writers.wait(500)
+            clients.wait(100)
             node.start()
+        clients.wait(100)
         writers.end()
         print(f"longest time without an acknowledgement: {writers.gap:.2f} s; errors: {writers.errors}")
         assert not writers.wrong(three.contents("rolling"))

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+import kvwal
 from tests.support.cluster import network as support
+from tests.support.cluster.consistency import checked
 from tests.support.cluster.network import networked
-from tests.support.cluster.nodes import Node, cluster, needs_hazelcast
+from tests.support.cluster.nodes import CLUSTER, Node, cluster, needs_hazelcast
 from tests.support.cluster.writers import surely
 from tests.support.polling import until
 
@@ -92,14 +94,20 @@ def test_what_both_halves_acknowledged_is_there_by_time(tmp_path: Path) -> None:
 def test_what_is_deleted_while_a_member_comes_back_stays_away(tmp_path: Path) -> None:
     """Whose log has these keys as its last, and no log that it reads may have their deletes yet."""
     left = [f"key-{number}" for number in range(30_000)]
-    with cluster(tmp_path, 2, config=EACH_SERVES) as two, two.client() as client:
+    with (
+        cluster(tmp_path, 2, config=EACH_SERVES) as two,
+        two.client() as client,
+        checked(kvwal.connect(two.addresses, cluster=CLUSTER), "checked") as clients,
+    ):
         jobs = client.get_map("jobs").blocking()
         jobs.put_all(dict.fromkeys(left, "old"))
         back = two.nodes[0]
+        clients.wait(100)
         back.kill()
         back.spawn()
         while len(left) > FEW and written_again(back) is None:
             surely(partial(jobs.delete, left.pop()))
         back.wait_ready()
+        clients.wait(100)
         assert two.contents("jobs") == dict.fromkeys(left, "old")
         assert until(lambda: written_again(back)) == {}

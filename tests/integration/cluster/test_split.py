@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,7 @@ from hazelcast.errors import HazelcastError
 
 import kvwal
 from kvwal.errors import ClusterUnreachable
+from tests.support.cluster.consistency import REFUSED, checked
 from tests.support.cluster.nodes import CLUSTER, Cluster, cluster, needs_hazelcast
 from tests.support.polling import until
 
@@ -24,46 +26,57 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def test_two_leave_in_order_and_the_third_serves(three: Cluster) -> None:
-    with three.client() as client:
+    connect = kvwal.connect(three.addresses, cluster=CLUSTER)
+    with three.client() as client, checked(connect, "leaving-checked") as clients:
         jobs = client.get_map("leaving").blocking()
         jobs.put_all(JOBS)
         for node in three.nodes[:2]:
+            clients.wait(100)
             assert node.stop() == 0
             jobs.put("job-0", 0)
             assert dict(jobs.entry_set()) == JOBS
-    three.start()
+        clients.wait(100)
+        three.start()
+        clients.wait(100)
 
 
 def test_two_are_killed_and_the_third_refuses_reads_and_writes(three: Cluster) -> None:
-    with three.client() as client:
-        jobs = client.get_map("killed").blocking()
-        jobs.put_all(JOBS)
-        client.get_map("tmp.killed").blocking().put("a", 1)
-        for node in three.nodes[:2]:
-            node.kill()
-        # Until it has noticed, what it answers is right: nobody else serves those keys so soon.
-        until(lambda: three.nodes[2].figures()["kvwal_cluster_members"] == 1 or None)
-        for call, arguments in (
-            (jobs.get, ("job-1",)),
-            (jobs.put, ("job-1", 2)),
-            (jobs.delete, ("job-1",)),
-            (jobs.entry_set, ()),
-            (jobs.size, ()),
-        ):
-            with pytest.raises(HazelcastError, match=r"1 of the 3 members .* \(missing: node-1, node-2\)"):
-                call(*arguments)
-        assert client.get_map("tmp.killed").blocking().get("a") == 1
-        with (
-            kvwal.connect(three.nodes[2].address, cluster=CLUSTER) as store,
-            pytest.raises(ClusterUnreachable, match="1 of the 3"),
-        ):
-            store.map("killed")["job-1"]
-        assert three.nodes[2].ready()["ready"], "it waits for the others, and keeps what it has"
-        assert "NotWritten" not in three.nodes[2].log.read_text(), (
-            "clients are told, and may ask a thousand times a second"
-        )
-    three.nodes[2].kill()
-    three.start()
+    connect = kvwal.connect(three.addresses, cluster=CLUSTER, timeout=3)
+    with checked(connect, "killed-checked") as clients:
+        clients.wait(100)
+        with three.client() as client:
+            jobs = client.get_map("killed").blocking()
+            jobs.put_all(JOBS)
+            client.get_map("tmp.killed").blocking().put("a", 1)
+            for node in three.nodes[:2]:
+                node.kill()
+            # Until it has noticed, what it answers is right: nobody else serves those keys so soon.
+            until(lambda: three.nodes[2].figures()["kvwal_cluster_members"] == 1 or None)
+            for call, arguments in (
+                (jobs.get, ("job-1",)),
+                (jobs.put, ("job-1", 2)),
+                (jobs.delete, ("job-1",)),
+                (jobs.entry_set, ()),
+                (jobs.size, ()),
+            ):
+                with pytest.raises(HazelcastError, match=r"1 of the 3 members .* \(missing: node-1, node-2\)"):
+                    call(*arguments)
+            assert client.get_map("tmp.killed").blocking().get("a") == 1
+            with (
+                kvwal.connect(three.nodes[2].address, cluster=CLUSTER) as store,
+                pytest.raises(ClusterUnreachable, match="1 of the 3"),
+            ):
+                store.map("killed")["job-1"]
+            assert three.nodes[2].ready()["ready"], "it waits for the others, and keeps what it has"
+            refused = [line for line in three.nodes[2].lines() if "NotWritten" in json.dumps(line)]
+            # A member says so of a transaction that it finishes for a client.
+            assert {line["logger"] for line in refused} <= {"kvwal.transactions.Transactions"}, (
+                "clients are told, and may ask a thousand times a second"
+            )
+        clients.wait_told(REFUSED, 1)
+        three.nodes[2].kill()
+        three.start()
+        clients.wait(100)
     assert three.contents("killed") == JOBS
 
 

@@ -7,10 +7,12 @@ from collections import Counter
 
 import pytest
 
+import kvwal
 from tests.support.cluster import network as support
+from tests.support.cluster.consistency import checked
 from tests.support.cluster.links import KINDS, How, Outcome, Round
 from tests.support.cluster.network import Network
-from tests.support.cluster.nodes import Cluster, needs_hazelcast
+from tests.support.cluster.nodes import CLUSTER, Cluster, needs_hazelcast
 from tests.support.cluster.writers import Writers
 
 ROUNDS = int(os.environ.get("KVWAL_LINK_ROUNDS", "1"))
@@ -28,14 +30,20 @@ def test_two_of_three_serve_on(three: tuple[Cluster, Network], kind: str) -> Non
     cluster, network = three
     name = kind.replace(" ", "-").replace(",", "")
     outcomes: list[Outcome] = []
-    with cluster.client(heartbeat_interval=1.0, heartbeat_timeout=10.0) as client:
+    connect = kvwal.connect(cluster.addresses, cluster=CLUSTER)
+    with (
+        cluster.client(heartbeat_interval=1.0, heartbeat_timeout=10.0) as client,
+        checked(connect, f"{name}-checked") as clients,
+    ):
         writers = Writers(client, name)
         try:
             writers.wait(1000)
             for number in range(ROUNDS):
+                clients.wait(100)
                 how = list(How)[(number + list(KINDS).index(kind)) % len(How)]
                 outcomes.append(Round(cluster, network, writers).run(KINDS[kind], how))
                 print(f"{kind}: {outcomes[-1]}", flush=True)
+            clients.wait(100)
         finally:
             writers.end()
     print(f"{kind}: refused or unknown {dict(Counter(writers.errors))}")

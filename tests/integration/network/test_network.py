@@ -12,10 +12,12 @@ import pytest
 from hazelcast.errors import HazelcastError
 from hazelcast.serialization.api import IdentifiedDataSerializable
 
+import kvwal
 from kvwal.client.member_tasks import FACTORY
 from tests.support.cluster import network as support
+from tests.support.cluster.consistency import checked
 from tests.support.cluster.network import Network, networked
-from tests.support.cluster.nodes import INSPECTED, Cluster, Node, needs_hazelcast
+from tests.support.cluster.nodes import CLUSTER, INSPECTED, Cluster, Node, needs_hazelcast
 from tests.support.cluster.writers import Reader, Writers
 from tests.support.polling import until
 
@@ -33,11 +35,18 @@ def load(cluster: Cluster, name: str, *first: Node) -> Iterator[Writers]:
     by default Hazelcast's client for Python waits a minute for an answer from one that is unplugged. They go by what one of
     `first` says of who is there, if any is named.
     """
-    with cluster.client(*first, heartbeat_interval=1.0, heartbeat_timeout=10.0) as client:
+    members = [node.address for node in first or cluster.nodes]
+    connect = kvwal.connect(members, cluster=CLUSTER)
+    with (
+        cluster.client(*first, heartbeat_interval=1.0, heartbeat_timeout=10.0) as client,
+        checked(connect, f"{name}-checked") as clients,
+    ):
         writers = Writers(client, name)
         writers.wait(1000)
         reader = Reader(client, writers, name)
+        clients.wait(100)
         yield writers
+        clients.wait(100)
         reader.end()
         writers.end()
     print(

@@ -17,6 +17,7 @@ from hazelcast.protocol.client_message import REQUEST_HEADER_SIZE, OutboundMessa
 
 import kvwal
 from kvwal.log.files.names import parse_name
+from tests.support.cluster.consistency import UNKNOWN, checked
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast, running, small_jvm
 from tests.support.sweep.tracing import failing_fdatasync, needs_strace
 
@@ -46,9 +47,14 @@ def refusal(call: Any, *arguments: Any) -> str:
 
 
 def test_a_full_disk_refuses_writes_and_nothing_else(small_disk: Path) -> None:
-    with running(small_disk / "root", more=["--archive", "none"]) as node, node.client() as client:
+    with (
+        running(small_disk / "root", more=["--archive", "none"]) as node,
+        node.client() as client,
+        checked(kvwal.connect(node.address, cluster=CLUSTER), "checked") as clients,
+    ):
         jobs = client.get_map("jobs").blocking()
         jobs.put_all({"a": "old", "b": "old", "c": "1"})
+        clients.wait(100)
         large = "x" * 2_000_000  # more than the log took from the disk ahead of its need
         filler = small_disk / "filler"
         filler.write_bytes(bytes(shutil.disk_usage(small_disk).free - (1 << 20)))
@@ -65,7 +71,9 @@ def test_a_full_disk_refuses_writes_and_nothing_else(small_disk: Path) -> None:
         assert "NotWritten" not in node.log.read_text(), "clients are told, and may ask a thousand times a second"
         filler.unlink()
         jobs.put("b", "after")
+        clients.wait(100)
         node.restart()
+        clients.wait(100)
         assert dict(jobs.entry_set()) == {"a": "old", "b": "after", "c": "1"}
 
 
@@ -90,10 +98,16 @@ def test_a_change_that_waited_for_a_lock_is_not_done_before_the_log_has_it(tmp_p
 
 @needs_strace
 def test_a_failing_disk_poisons_the_log_and_says_so(tmp_path: Path) -> None:
-    with running(tmp_path / "root") as node, node.client() as client:
+    with (
+        running(tmp_path / "root") as node,
+        node.client() as client,
+        checked(kvwal.connect(node.address, cluster=CLUSTER), "checked") as clients,
+    ):
         jobs = client.get_map("jobs").blocking()
         jobs.put_all({f"key-{number}": "old" for number in range(50)})
+        clients.wait(100)
         with failing_fdatasync(node.pid):
+            clients.wait_told(UNKNOWN, 1)
             assert "CommitUnknown" in refusal(jobs.put, "key-1", "new")
             assert "LogFailed" in refusal(jobs.put, "key-2", "new")
         assert "LogFailed" in refusal(jobs.put, "key-3", "new")
@@ -103,6 +117,7 @@ def test_a_failing_disk_poisons_the_log_and_says_so(tmp_path: Path) -> None:
         assert "Input/output error" in page
         client.get_map("others").blocking().put("a", "1")
         node.restart()
+        clients.wait(100)
         assert jobs.get("key-1") in ("old", "new")
         assert all(jobs.get(f"key-{number}") == "old" for number in range(50) if number != 1)
         assert node.ready()["ready"]

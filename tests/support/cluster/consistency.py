@@ -22,6 +22,7 @@ from kvwal.errors import CommitUnknown, KvwalError
 from tests.support.polling import POLL_S
 
 DONE, OPEN, UNKNOWN, REFUSED = "done", "open", "unknown", "refused"
+KINDS = ("put", "delete", "replace", "remove", "get", "put_if_absent", "count", "put_many", "transaction")
 
 
 class Register:
@@ -156,7 +157,7 @@ class Pair:
 class Clients:
     """Threads that use one map, each in its own way, until `end`. `told` counts what they were told, by kind and outcome."""
 
-    def __init__(self, jobs: Any, *, writers: int = 4, keys: int = 12, readers: int = 3, others: int = 2) -> None:
+    def __init__(self, jobs: Any, *, writers: int = 2, keys: int = 6, readers: int = 2, others: int = 2) -> None:
         """`readers` read what `writers` write; of the other three kinds there are `others` each."""
         self.told: Counter[tuple[str, str]] = Counter()
         self._jobs = jobs
@@ -189,11 +190,17 @@ class Clients:
             if self._stopped.wait(POLL_S if said[1] == REFUSED else 0):
                 return
 
-    def wait(self, more: int, *, kinds: tuple[str, ...] = ("put", "delete")) -> None:
-        """Until so many more of these changes were acknowledged."""
+    def wait(self, more: int) -> None:
+        """Until so many more puts and deletes were acknowledged, and of every kind of call at least one more."""
         with self._said:
-            wanted = self._acknowledged(kinds) + more
-            self._said.wait_for(lambda: self._acknowledged(kinds) >= wanted)
+            before = [self._acknowledged(kind) for kind in KINDS]
+            wanted = self._acknowledged("put", "delete") + more
+            self._said.wait_for(
+                lambda: (
+                    self._acknowledged("put", "delete") >= wanted
+                    and all(self._acknowledged(kind) > had for kind, had in zip(KINDS, before, strict=True))
+                )
+            )
 
     def wait_told(self, outcome: str, more: int) -> None:
         """Until so many more calls had this outcome."""
@@ -205,8 +212,8 @@ class Clients:
         """How many calls had this outcome so far."""
         return sum(times for (_, told), times in self.told.items() if told == outcome)
 
-    def _acknowledged(self, kinds: tuple[str, ...]) -> int:
-        return sum(self.told[kind, DONE] for kind in kinds)
+    def _acknowledged(self, *kinds: str) -> int:
+        return sum(self.told[kind, DONE] + self.told[kind, "True"] for kind in kinds)
 
     def end(self) -> None:
         """Ask for nothing more; return when every answer is there."""
