@@ -28,6 +28,7 @@ from kvwal.log.files.names import LOCKS
 from kvwal.ports.disk import OS_DISK, Lock
 from kvwal.spark.eventlog.log_reader import LogReader, LogResult, RecordMap, ReportProgress, result_of
 from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog, identify
+from kvwal.spark.outages import settle
 from kvwal.spark.record_keys import app_prefix
 from kvwal.spark.records import Position, from_value, to_value
 
@@ -100,9 +101,11 @@ class Spool(NamedTuple):
         """Read the logs that killed drivers of this node left, and delete each that was read to its end.
 
         The caller holds the lock of the node, or of the spool, so no driver is recording here but the caller's own, into the log
-        `recording`.
+        `recording`. In a cluster the last transaction of such a driver may be under way still: see `settle`.
         """
         left = [log for log in self.logs() if recording is None or log.path.name != recording.path.name]
+        if left and self.addresses():
+            settle(records)
         return [result for log in left if (result := self._read_rest(records, log, progress))]
 
     def begin(

@@ -53,7 +53,8 @@ class Driver:
 class AwayStore:
     """An open store, as a recorder sees it, that is away while `away` is true. `tries` counts the calls meanwhile.
 
-    If `loses_answer` is true, the next transaction is kept as `late`, and its outcome is unknown.
+    If `loses_answer` is true, the next transaction is kept as `late`, and its outcome is unknown. With `goes_away` the store is
+    away from then on.
     """
 
     def __init__(self, store: kvwal.Store, *, away: bool = True) -> None:
@@ -61,7 +62,7 @@ class AwayStore:
         self.root, self.namespace, self.cluster, self.node = store.root, store.namespace, store.cluster, store.node
         self.away = away
         self.tries = 0
-        self.loses_answer = False
+        self.loses_answer = self.goes_away = False
         self.late: dict[str, Any] = {}
 
     def map(self, name: str) -> AwayStore:
@@ -78,7 +79,7 @@ class AwayStore:
     def put_many(self, entries: dict[str, Any]) -> None:
         self._answer()
         if self.loses_answer:
-            self.loses_answer, self.late = False, dict(entries)
+            self.loses_answer, self.late, self.away = False, dict(entries), self.goes_away
             raise CommitUnknown("the member that was to answer is gone.")
         self._records.put_many(entries)
 
