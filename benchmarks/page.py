@@ -27,10 +27,6 @@ MISSES: dict[str, str] = {
     "1 MiB values, 2 producers (sync)": (
         "the baseline writes one value at a time, and the disk was nearly at its bandwidth already."
     ),
-    "Restore of 5M entries (1M keys)": (
-        "the new log is in the order of timestamps. In this run the rows went through sorted runs in temporary files, row by row "
-        "in Python. They are sorted in columns since, which was not measured on a quiet machine yet."
-    ),
     "put_many of 1,000, one producer (sync)": (
         "encoding an entry, and inserting it into memory, each take longer than the entry's share of the write."
     ),
