@@ -27,8 +27,13 @@ class ClusterAddress(NamedTuple):
     authority: str | None = None
     """The PEM file of the authority that signed the nodes' certificates; None for no TLS."""
 
+    @property
+    def texts(self) -> list[str]:
+        """The nodes as `host:port`."""
+        return [f"{host}:{port}" for host, port in self.nodes]
+
     def __str__(self) -> str:
-        return f"cluster {self.cluster} at {', '.join(f'{host}:{port}' for host, port in self.nodes)}"
+        return f"cluster {self.cluster} at {', '.join(self.texts)}"
 
 
 def check_address(

@@ -62,7 +62,7 @@ def was_sent(error: Exception) -> bool:
 
 
 def may_be_done_in_part(error: Exception) -> bool:
-    """Whether a partition may have done its part of the attempt that ended with this error, whichever error that is."""
+    """Whether some partition may have done its part of the request. False if no member got it, or a member refused all of it."""
     return was_sent(error) and _WHOLE_REFUSED.search(first_line(error)) is None
 
 

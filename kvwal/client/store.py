@@ -109,16 +109,13 @@ class ClusterStore:
         """The members of the cluster as this client knows them, oldest first."""
         self._link.check_open()
         members = self._link.client.cluster_service.get_members()
-        return [
-            ClusterMember(f"{member.address.host}:{member.address.port}", (member.attributes or {}).get(NODE, ""))
-            for member in members
-        ]
+        return [ClusterMember(_address_of(member), (member.attributes or {}).get(NODE, "")) for member in members]
 
     def failures(self, member: ClusterMember) -> Failures:
         """The failures of a member's logs and of their maintenance. Raises `ClusterUnreachable` if it has gone."""
         self._link.check_open()
         for one in self._link.client.cluster_service.get_members():
-            if f"{one.address.host}:{one.address.port}" == member.address:
+            if _address_of(one) == member.address:
                 told = self._link.result(partial(ask_failures, self._link.client, one), member.address)
                 return decode_failures(bytes(told))
         raise ClusterUnreachable(f"{member.address} is no member of the cluster any more.", hint="Ask again.")
@@ -138,3 +135,8 @@ class ClusterStore:
 
 def _call_here(call: Callable[[], None]) -> None:
     call()
+
+
+def _address_of(member: Any) -> str:
+    """The address of a member, as Hazelcast's client knows it, in the form `host:port`."""
+    return f"{member.address.host}:{member.address.port}"

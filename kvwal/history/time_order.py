@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvwal.log.files.names import partial_name
+from kvwal.log.files.runs import write_pieces
 from kvwal.ports.disk import Disk
 
 if TYPE_CHECKING:
@@ -65,19 +66,10 @@ class TimeOrder:
 
     def _write(self) -> None:
         rows = _sorted(self._held)
-        run = _Run(self._folder / partial_name(f"run-{len(self._runs)}"), rows.schema, [])
-        file = self._disk.create(run.path)
-        try:
-            position = 0
-            step = max(1, len(rows) * _PIECE_BYTES // max(1, rows.nbytes))
-            for first in range(0, len(rows), step):
-                data = rows.slice(first, step).serialize()
-                file.write_at(position, [data])
-                run.pieces.append((position, len(data)))
-                position += len(data)
-        finally:
-            file.close()
-        self._runs.append(run)
+        path = self._folder / partial_name(f"run-{len(self._runs)}")
+        step = max(1, len(rows) * _PIECE_BYTES // max(1, rows.nbytes))
+        pieces = (rows.slice(first, step).serialize() for first in range(0, len(rows), step))
+        self._runs.append(_Run(path, rows.schema, write_pieces(self._disk, path, pieces)))
         self._held, self._bytes = [], 0
 
     def _read(self, run: _Run) -> Iterator[pa.RecordBatch]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from kvwal.client.address import check_address
 
 if TYPE_CHECKING:
+    from kvwal.client.store import ClusterStore
     from kvwal.location.cluster_store import QueryStore
 
 
@@ -37,3 +39,9 @@ def connect(
     from kvwal.location.cluster_store import QueryStore
 
     return QueryStore(address)
+
+
+def is_cluster(store: object) -> TypeGuard[ClusterStore]:
+    """Whether an open store is that of a cluster. Hazelcast's client is not loaded to find out: an open store has done so."""
+    module = sys.modules.get("kvwal.client.store")
+    return module is not None and isinstance(store, module.ClusterStore)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import astuple
 
 from kvwal.client.address import check_nodes
-from kvwal.client.connect import connect
 from kvwal.errors import KvwalError
 from kvwal.location.cluster import ClusterReader
+from kvwal.location.connect import connect
 from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.diagnose import NOTE, OK, PROBLEM, Finding, failing
 

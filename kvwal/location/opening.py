@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from archive.objects import open_objects
-from kvwal.client.connect import connect
 from kvwal.errors import ConfigError
 from kvwal.location.archived import ArchiveReader
 from kvwal.location.cluster import ClusterReader, ClusterWriter
+from kvwal.location.connect import connect
 from kvwal.location.folder import FolderReader
 from kvwal.location.parse import ArchiveLocation, ClusterLocation, FolderLocation, Location
 from kvwal.location.readers import Reader, Writer

@@ -22,7 +22,7 @@ from kvwal.log.files.format import Header, SnapshotHeader
 from kvwal.log.files.names import LogFile, parse_name
 from kvwal.log.files.parts import merge_all
 from kvwal.log.files.segment import SealedSegment
-from kvwal.log.files.snapshot import in_blocks, write_snapshot
+from kvwal.log.files.snapshot import in_blocks, size_of, write_snapshot
 from kvwal.log.latest_entries import LatestEntries
 from kvwal.log.reader import SegmentEnd, SegmentReader, SnapshotReader, log_files
 from kvwal.ports.clock import Clock
@@ -228,6 +228,6 @@ def _stream(disk: Disk, folder: Path, part: LogFile, decode: Decode, counter: _C
 
 
 def _blocks(entries: Iterator[Entry], counter: _Counter) -> Iterator[list[Entry]]:
-    for block in in_blocks(entries, lambda entry: len(entry.value) + len(entry.key)):
+    for block in in_blocks(entries, size_of):
         counter.entries += len(block)
         yield block

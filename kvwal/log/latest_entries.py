@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from kvwal.entry import Decode, Entry, encode_entries
 from kvwal.log.files.parts import merge_all
-from kvwal.log.files.snapshot import in_blocks
+from kvwal.log.files.snapshot import in_blocks, size_of
 
 RUN_BYTES = 8 << 20
 """Bytes of keys and values after which the entries held as objects become a run."""
@@ -35,7 +35,7 @@ class LatestEntries:
         """Add entries, later than those before."""
         for entry in entries:
             self._latest[entry.key_class, entry.key] = entry
-            self._added += len(entry.key) + len(entry.value)
+            self._added += size_of(entry)
         if self._added >= RUN_BYTES or len(self._latest) >= RUN_ENTRIES:
             self._end_run()
 
@@ -57,11 +57,7 @@ class LatestEntries:
         if not self._latest:
             return
         entries = [self._latest[identity] for identity in sorted(self._latest)]
-        self._runs.append([encode_entries(block) for block in in_blocks(entries, _size)])
-        self._bytes += sum(ENTRY_BYTES + _size(entry) for entry in entries)
+        self._runs.append([encode_entries(block) for block in in_blocks(entries, size_of)])
+        self._bytes += sum(ENTRY_BYTES + size_of(entry) for entry in entries)
         self.timestamp = max(self.timestamp, *(entry.timestamp for entry in entries))
         self._latest, self._added = {}, 0
-
-
-def _size(entry: Entry) -> int:
-    return len(entry.key) + len(entry.value)

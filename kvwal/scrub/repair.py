@@ -30,7 +30,7 @@ from kvwal.history.restore import RestorePorts, give_name, new_header, write_bas
 from kvwal.log.appender import Appender
 from kvwal.log.files.format import Header
 from kvwal.log.files.names import log_folder
-from kvwal.log.files.snapshot import in_blocks
+from kvwal.log.files.snapshot import in_blocks, size_of
 from kvwal.log.reader import Progress
 from kvwal.scrub.compare_archive import Range, common, missing, seals_of, why_foreign
 from kvwal.scrub.inspect import examine
@@ -221,7 +221,7 @@ def _write_separate(ports: RestorePorts, folder: Path, log: DamagedLog, objects:
 
 def _append(ports: RestorePorts, folder: Path, header: Header, entries: list[Entry]) -> int:
     appender = Appender(ports.disk, ports.clock, folder, header, Settings(), [])
-    for block in in_blocks(entries, lambda entry: len(entry.key) + len(entry.value)):
+    for block in in_blocks(entries, size_of):
         appender.append([encode_entries(block)], len(block), sync=False)
     appender.close(seal=True)
     return len(entries)

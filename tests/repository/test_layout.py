@@ -37,10 +37,9 @@ LATE_IMPORTS = {
     ): "HTTP is an extra: a follower without --http works without it",
     ("kvwal/cli/spark/follow.py", "kvwal.spark.follower.metrics"): "as above",
     (
-        "kvwal/client/connect.py",
-        "kvwal.client.store",
+        "kvwal/location/connect.py",
+        "kvwal.location.cluster_store",
     ): "Hazelcast's client is an extra; `connect` checks for it first and names the missing package",
-    ("kvwal/location/connect.py", "kvwal.location.cluster_store"): "as above",
 }
 
 # Modules outside the ports and the edges that may touch files directly, each with its reason.

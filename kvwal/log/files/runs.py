@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,23 +56,27 @@ class Runs:
     def _write(self) -> None:
         self._held.sort(key=self._key)
         path = self._folder / partial_name(f"run-{len(self._runs)}")
-        pieces: list[tuple[int, int]] = []
-        file = self._disk.create(path)
-        try:
-            position = 0
-            for piece in _pieces(self._held):
-                data = encode_entries(piece)
-                file.write_at(position, [data])
-                pieces.append((position, len(data)))
-                position += len(data)
-        finally:
-            file.close()
-        self._runs.append((path, pieces))
+        self._runs.append((path, write_pieces(self._disk, path, map(encode_entries, _pieces(self._held)))))
         self._held, self._bytes = [], 0
 
     def _read(self, path: Path, pieces: list[tuple[int, int]]) -> Iterator[Row]:
         for position, size in pieces:
             yield from msgspec.msgpack.decode(self._disk.read_part(path, position, size))
+
+
+def write_pieces(disk: Disk, path: Path, pieces: Iterable[Any]) -> list[tuple[int, int]]:
+    """Write a file of pieces (bytes, or buffers), one behind the other. Returns the position and the size of each."""
+    written: list[tuple[int, int]] = []
+    file = disk.create(path)
+    try:
+        position = 0
+        for data in pieces:
+            file.write_at(position, [data])
+            written.append((position, len(data)))
+            position += len(data)
+    finally:
+        file.close()
+    return written
 
 
 def _pieces(rows: list[Row]) -> Iterator[list[Row]]:

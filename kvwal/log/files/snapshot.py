@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kvwal.entry import encode_entries
+from kvwal.entry import Entry, encode_entries
 from kvwal.log.files.atomic_file import atomic_file
 from kvwal.log.files.format import (
     NOT_KNOWN,
@@ -33,6 +33,11 @@ BLOCK_BYTES = 1 << 20
 """Bytes of keys and values after which a block ends. It may end with the largest entry: the format's limit is far higher."""
 _WRITE_BYTES = 1 << 20
 T = TypeVar("T")
+
+
+def size_of(entry: Entry) -> int:
+    """Bytes of an entry's key and value."""
+    return len(entry.key) + len(entry.value)
 
 
 def in_blocks(entries: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:

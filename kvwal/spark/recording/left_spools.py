@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 
 from kvwal.errors import StoreLocked
 from kvwal.ports.boundary import contain, start_thread, trace_of_bug
-from kvwal.spark.eventlog.log_reader import RecordMap
+from kvwal.spark.recording.delivery import PatientRecords
 from kvwal.spark.recording.spool import Spool, spools
 
 _log = logging.getLogger("kvwal.spark")
@@ -34,27 +34,23 @@ class LeftSpools:
         self._left = list(_left_beside(own)) if own.addresses() else []
         self._thread: threading.Thread | None = None
 
-    def deliver(self, records: RecordMap, close: Callable[[], None]) -> None:
-        """Begin to deliver into `records`, which this thread then has for itself. It calls `close` at its end."""
-        if not self._left:
-            close()
-            return
-        self._thread = start_thread("kvwal-recorder-left", partial(self._read_all, records, close), _not_delivered)
+    def deliver(self, records: PatientRecords) -> None:
+        """Begin to deliver into `records`, which the thread has for itself, and closes at its end."""
+        if self._left:
+            self._thread = start_thread("kvwal-recorder-left", partial(self._read_all, records), _not_delivered)
 
     def join(self) -> None:
         """Wait for the end of the thread, once `stopping` is set."""
         if self._thread is not None:
             self._thread.join()
 
-    def _read_all(self, records: RecordMap, close: Callable[[], None]) -> None:
-        try:
+    def _read_all(self, records: PatientRecords) -> None:
+        with closing(records):
             for spool in self._left:
                 if not self._stopping.is_set():
                     contain(partial(self._read, records, spool), partial(_stays, spool))
-        finally:
-            close()
 
-    def _read(self, records: RecordMap, spool: Spool) -> None:
+    def _read(self, records: PatientRecords, spool: Spool) -> None:
         with locked(spool):
             for read in spool.read_rest(records, self._go_on):
                 _log.info(

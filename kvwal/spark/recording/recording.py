@@ -88,7 +88,7 @@ class Recording:
     def _deliver_left(self) -> None:
         """Deliver what other drivers left, now that the store has answered. Its outages do not count as this recording's."""
         records = PatientRecords(self._target.open, DeliveryStatus(), self._stopping, watch=lambda: None)
-        self._left.deliver(records, records.close)
+        self._left.deliver(records)
 
     def _bound_spool(self) -> None:
         """Let Spark write no more events if too many wait for the store."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kvwal.client.address import ClusterAddress, check_address
-from kvwal.client.connect import connect, is_cluster
+from kvwal.location.connect import connect, is_cluster
 from kvwal.location.opening import only_reads
 from kvwal.location.parse import ArchiveLocation, ClusterLocation, parse_location
 from kvwal.ports.disk import OS_DISK
@@ -82,13 +82,13 @@ def _in_folder(store: Store, application: ApplicationIdentity, *, is_own: bool) 
 
 def _in_cluster(address: ClusterAddress, opened: OpenRecords, application: ApplicationIdentity, folder: Path) -> Target:
     """The target in a cluster, with its locked spool under `folder`."""
-    namespace, cluster, nodes = address.namespace, address.cluster, [f"{host}:{port}" for host, port in address.nodes]
-    spool = Spool(folder, namespace, cluster, application_node(application.app, application.attempt))
-    location = f"kvwal://{','.join(nodes)} --cluster {cluster} --namespace {namespace} --spool {folder}"
+    spool = Spool(folder, address.namespace, address.cluster, application_node(application.app, application.attempt))
+    names = f"--cluster {address.cluster} --namespace {address.namespace} --spool {folder}"
+    location = f"kvwal://{','.join(address.texts)} {names}"
     with ExitStack() as undo:
         lock = spool.lock()
         undo.callback(lock.release)
-        spool.name_addresses(nodes)
+        spool.name_addresses(address.texts)
         undo.pop_all()
     return Target(opened, spool, CLUSTER, location, unlock=lock.release)
 

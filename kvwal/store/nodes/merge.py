@@ -29,7 +29,7 @@ from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.names import log_folder
 from kvwal.log.files.retired import bring_back
 from kvwal.log.files.segment import SealedSegment
-from kvwal.log.files.snapshot import in_blocks
+from kvwal.log.files.snapshot import in_blocks, size_of
 from kvwal.log.log import check_clock, next_header, take_lock
 from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import RecoveryTarget, recover
@@ -155,7 +155,7 @@ class _Batch:
         whole, count = False, 0
         try:
             for source in sources:
-                for block in in_blocks(self._lacking(source, latest), _size_of):
+                for block in in_blocks(self._lacking(source, latest), size_of):
                     appender.append([encode_entries(block)], len(block), sync=False)
                     count += len(block)
             whole = True
@@ -222,7 +222,3 @@ class _Identities:
     def take_snapshot(self, last: int, entries: list[Entry]) -> None:
         """See `Sink.take_snapshot`."""
         self.take(last, entries)
-
-
-def _size_of(entry: Entry) -> int:
-    return len(entry.key) + len(entry.value)

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,29 +23,24 @@ _OPENED = re.compile(r'open(?:at)?\((?:AT_FDCWD, )?"(/[^"]*)"')
 def failing_fdatasync(pid: int, when: str = "1+") -> Iterator[None]:
     """From now on each fdatasync of the process fails, but for those that `when` leaves out, as strace counts them."""
     inject = f"inject=fdatasync:error=EIO:when={when}"
-    command = ["strace", "-f", "-e", "trace=fdatasync", "-e", inject, "-p", str(pid)]
-    tracer = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert tracer.stderr is not None
-    first = tracer.stderr.readline()
-    if "attached" not in first:
-        pytest.skip(f"strace may not attach here: {first.strip()}")
-    drain = threading.Thread(target=tracer.stderr.read)
-    drain.start()
-    try:
+    with _traced([pid], "-e", "trace=fdatasync", "-e", inject):
         yield
-    finally:
-        tracer.terminate()
-        tracer.wait()
-        drain.join()
 
 
 @contextmanager
 def opened_paths(*pids: int) -> Iterator[list[Path]]:
     """A list that has, after the `with` block, every file and folder that these processes opened in it, in order."""
     opened: list[Path] = []
+    with _traced(pids, "-s", "4096", "-e", "trace=open,openat") as lines:
+        yield opened
+    opened += [Path(found[1]) for line in lines if (found := _OPENED.search(line))]
+
+
+@contextmanager
+def _traced(pids: Sequence[int], *arguments: str) -> Iterator[list[str]]:
+    """Run strace on these processes and their threads. The list has, after the `with` block, every line that it printed."""
     targets = [argument for pid in pids for argument in ("-p", str(pid))]
-    command = ["strace", "-f", "-s", "4096", "-e", "trace=open,openat", *targets]
-    tracer = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    tracer = subprocess.Popen(["strace", "-f", *arguments, *targets], stderr=subprocess.PIPE, text=True)
     assert tracer.stderr is not None
     for _ in pids:
         first = tracer.stderr.readline()
@@ -56,9 +51,8 @@ def opened_paths(*pids: int) -> Iterator[list[Path]]:
     drain = threading.Thread(target=lines.extend, args=[tracer.stderr])
     drain.start()
     try:
-        yield opened
+        yield lines
     finally:
         tracer.terminate()
         tracer.wait()
         drain.join()
-    opened += [Path(found[1]) for line in lines if (found := _OPENED.search(line))]
