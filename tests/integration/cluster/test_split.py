@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from hazelcast.errors import HazelcastError
@@ -16,6 +18,15 @@ from tests.support.polling import until
 
 pytestmark = [needs_hazelcast, pytest.mark.long]
 JOBS = {f"job-{number}": number for number in range(200)}
+
+
+def pairwise_by_transaction(lines: list[dict[str, str]]) -> list[tuple[datetime, datetime]]:
+    """The moments of each two lines that follow one another about the same transaction."""
+    moments: dict[str, list[datetime]] = {}
+    for line in lines:
+        transaction = line["event"].split(" cannot be finished")[0]
+        moments.setdefault(transaction, []).append(datetime.fromisoformat(line["timestamp"]))
+    return [pair for told in moments.values() for pair in pairwise(told)]
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +84,10 @@ def test_two_are_killed_and_the_third_refuses_reads_and_writes(three: Cluster) -
             assert {line["logger"] for line in refused} <= {"kvwal.transactions.Transactions"}, (
                 "clients are told, and may ask a thousand times a second"
             )
+            for earlier, later in pairwise_by_transaction(refused):
+                assert later - earlier > timedelta(seconds=59), (
+                    "a member that waits says so once a minute, not at each look"
+                )
         clients.wait_told(REFUSED, 1)
         three.nodes[2].kill()
         three.start()

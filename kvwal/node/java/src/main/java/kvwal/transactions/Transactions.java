@@ -13,7 +13,9 @@ import com.hazelcast.map.IMap;
 import com.hazelcast.spi.exception.RetryableHazelcastException;
 import java.util.ArrayList;
 import java.util.BitSet;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
@@ -21,6 +23,7 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import kvwal.codec.EntryCodec;
 import kvwal.codec.ValueCodec;
 import kvwal.node.LoggedMaps;
@@ -40,10 +43,13 @@ public final class Transactions {
     private static final String SERVICE = "kvwal.intents";
     private static final int AT_ONCE = 64;
     private static final int LOOK_MILLIS = 250;
+    private static final long WARNING_NANOS = TimeUnit.MINUTES.toNanos(1);
 
     private final ReadyGate gate;
     /** Keys of intents that this member could not finish, or whose logging may have failed. */
     private final Set<String> left = ConcurrentHashMap.newKeySet();
+    /** When the thread that looks last warned of an intent that it could not finish, in nanoseconds. Only that thread uses it. */
+    private final Map<String, Long> warned = new HashMap<>();
 
     private Transactions(ReadyGate gate) {
         this.gate = gate;
@@ -151,8 +157,8 @@ public final class Transactions {
         try {
             while (instance.getLifecycleService().isRunning()) {
                 try {
-                    for (String key : gate.isOpen() ? abandoned(instance) : Set.<String>of()) {
-                        tryToFinish(instance, key, logger);
+                    if (gate.isOpen()) {
+                        finishAll(instance, logger);
                     }
                 } catch (HazelcastInstanceNotActiveException error) {
                     throw error;
@@ -167,13 +173,27 @@ public final class Transactions {
         }
     }
 
+    private void finishAll(HazelcastInstance instance, ILogger logger) throws InterruptedException {
+        Set<String> found = abandoned(instance);
+        warned.keySet().retainAll(found);
+        for (String key : found) {
+            tryToFinish(instance, key, logger);
+        }
+    }
+
     private void tryToFinish(HazelcastInstance instance, String key, ILogger logger) throws InterruptedException {
         try {
             finish(instance, key);
         } catch (HazelcastInstanceNotActiveException error) {
             throw error;
         } catch (RuntimeException | ExecutionException error) {
-            logger.warning("The transaction " + key + " cannot be finished now; it is tried again: " + error);
+            // While a majority is missing each look fails: a line for each would fill the disk of the log.
+            Long last = warned.get(key);
+            if (last == null || System.nanoTime() - last >= WARNING_NANOS) {
+                warned.put(key, System.nanoTime());
+                logger.warning("The transaction " + key + " cannot be finished now. This member goes on trying, and says so"
+                    + " again after a minute: " + error);
+            }
         }
     }
 
