@@ -12,7 +12,7 @@ and nothing is written to a disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from archive.errors import ArchiveDamaged
@@ -84,13 +84,14 @@ def latest_plain(rows: Iterable[Row], at: int | None = None) -> list[Row]:
 
 
 class MergeSource(NamedTuple):
-    """Rows of one node: a table in any order, or the open file of an object. Only sequences up to `up_to` count, if given.
+    """Rows of one node: a table in any order, the open file of an object, or a stream of an object's rows.
 
+    A stream is a function of the number of rows that a batch may have. Only sequences up to `up_to` count, if given.
     `row_bytes` is the average length of key and value. It decides how many rows are held at a time.
     """
 
     node: str
-    data: pa.Table | BinaryIO
+    data: pa.Table | BinaryIO | Callable[[int], Iterator[pa.RecordBatch]]
     up_to: int | None = None
     row_bytes: int = 128
 
@@ -107,18 +108,64 @@ def latest_batches(sources: Sequence[MergeSource], at: int | None = None) -> Ite
 
     All sources are read in parallel, a few rows at a time. Raises ArchiveDamaged for a file that is not a sorted object.
     """
-    if not sources:
-        return
-    rows_at_once = max(1, min(BATCH_ROWS, BATCH_BYTES // max(source.row_bytes for source in sources)))
-    inputs = [_Input(source, at, len(sources)) for source in sources]
     before: Identity | None = None
+    for merged in _merged_in_order(sources, at):
+        yield from _batches(_firsts(merged, before), sources)
+        before = _identity(merged, len(merged) - 1)
+
+
+def all_batches(sources: Sequence[MergeSource]) -> Iterator[pa.RecordBatch]:
+    """Every row of the sources as a stream, by identity. A row that several sources hold is given once; see `all_rows`.
+
+    Memory and errors are those of `latest_batches`, and the numbers of one identity's rows are held.
+    """
+    before: Identity | None = None
+    given: set[tuple[str, int]] = set()
+    for merged in _merged_in_order(sources, None):
+        rows = _each_once(merged, before, given)
+        last = _identity(merged, len(merged) - 1)
+        given = (given if last == before else set()) | _numbers_of(rows, last)
+        before = last
+        yield from _batches(rows, sources)
+
+
+def _each_once(table: pa.Table, before: Identity | None, given: set[tuple[str, int]]) -> pa.Table:
+    """The rows without repetitions, and without those of the identity `before` whose (node, sequence) is in `given`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    repeated = same_as_before(table, ("node", "sequence", *IDENTITY))
+    rows = table.filter(pa.concat_arrays([pa.array([True]), pc.invert(repeated)]))
+    if not given or _identity(rows, 0) != before:
+        return rows
+    numbers = zip(rows.column("node").to_pylist(), rows.column("sequence").to_pylist(), strict=True)
+    continued = [_identity(rows, place) == before and number in given for place, number in enumerate(numbers)]
+    return rows.filter(pc.invert(pa.array(continued, pa.bool_())))
+
+
+def _numbers_of(rows: pa.Table, identity: Identity) -> set[tuple[str, int]]:
+    """Node and sequence of the last rows, which have this identity."""
+    numbers = set()
+    for place in range(len(rows) - 1, -1, -1):
+        if _identity(rows, place) != identity:
+            break
+        numbers.add((rows.column("node")[place].as_py(), rows.column("sequence")[place].as_py()))
+    return numbers
+
+
+def _merged_in_order(sources: Sequence[MergeSource], at: int | None) -> Iterator[pa.Table]:
+    """The rows within the limits, sorted, in tables one after the other. An identity may go on in the next table."""
+    inputs = [_Input(source, at, len(sources)) for source in sources]
     while inputs := [source_rows for source_rows in inputs if source_rows.load()]:
         end = min(source_rows.last for source_rows in inputs)
-        merged = _merged([source_rows.take(end) for source_rows in inputs])
-        latest = _firsts(merged, before)
-        before = _identity(merged, len(merged) - 1)
-        for start in range(0, len(latest), rows_at_once):
-            yield from latest.slice(start, rows_at_once).combine_chunks().to_batches()
+        yield _merged([source_rows.take(end) for source_rows in inputs])
+
+
+def _batches(rows: pa.Table, sources: Sequence[MergeSource]) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of a number that fits the sources' longest rows."""
+    rows_at_once = max(1, min(BATCH_ROWS, BATCH_BYTES // max(source.row_bytes for source in sources)))
+    for start in range(0, len(rows), rows_at_once):
+        yield from rows.slice(start, rows_at_once).combine_chunks().to_batches()
 
 
 def _merged(tables: list[pa.Table]) -> pa.Table:
@@ -211,6 +258,9 @@ def _stream(source: MergeSource, inputs: int) -> Iterator[pa.RecordBatch]:
     rows_at_once = max(1, min(BATCH_ROWS, share // source.row_bytes))
     if isinstance(source.data, pa.Table):
         yield from sorted_rows(source.data).combine_chunks().to_batches(max_chunksize=rows_at_once)
+        return
+    if callable(source.data):
+        yield from source.data(rows_at_once)
         return
     buffer_size = max(LEAST_READ_BYTES, min(MOST_READ_BYTES, share // len(COLUMNS)))
     try:

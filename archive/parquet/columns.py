@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -11,6 +11,7 @@ import msgspec
 
 from archive.objects import Objects
 from archive.parquet.chunks import DIGITS, Chunk, ChunkFile, chunks_of
+from archive.parquet.key_ranges import KeyRange, group_bounds
 from archive.parquet.rows import COLUMNS, schema
 from archive.reader import ObjectInfo, as_damage, check_body, check_unchanged, damaged, read_metadata
 
@@ -50,17 +51,41 @@ def open_columns(
 
     Raises ArchiveDamaged, ArchiveError, ObjectMissing. Parquet's errors in the `with` block become ArchiveDamaged.
     """
+    named = wanted or {}
+    names = [name for name in COLUMNS if name in columns or name in named]
+    with _open(objects, info, names, lambda group: _may_hold(group, named), BUFFER_BYTES) as opened:
+        yield opened
+
+
+@contextmanager
+def open_ranges(
+    objects: Objects, info: ObjectInfo, ranges: Sequence[KeyRange], buffer_bytes: int = BUFFER_BYTES
+) -> Iterator[Columns]:
+    """All columns of the row groups that may hold identities of the ranges. Other rows of these groups come too.
+
+    About `buffer_bytes` are read ahead for each column. Raises as `open_columns`.
+    """
+
+    def may_hold(group: Any) -> bool:
+        return any(key_range.overlaps(*group_bounds(group)) for key_range in ranges)
+
+    with _open(objects, info, list(COLUMNS), may_hold, buffer_bytes) as opened:
+        yield opened
+
+
+@contextmanager
+def _open(
+    objects: Objects, info: ObjectInfo, names: list[str], may_hold: Callable[[Any], bool], buffer_bytes: int
+) -> Iterator[Columns]:
     import pyarrow.parquet as pq
 
-    wanted = wanted or {}
     with objects.open(info.key) as file, as_damage(info.key):
         footer, metadata = read_metadata(file, info.key)
         check_unchanged(footer, info)
-        groups = [n for n in range(metadata.num_row_groups) if _may_hold(metadata.row_group(n), wanted)]
-        names = [name for name in COLUMNS if name in columns or name in wanted]
+        groups = [n for n in range(metadata.num_row_groups) if may_hold(metadata.row_group(n))]
         chunks = ChunkFile(file, _expected(file, info, metadata, groups, names))
         parquet = pq.ParquetFile(
-            chunks, metadata=metadata, page_checksum_verification=True, pre_buffer=False, buffer_size=BUFFER_BYTES
+            chunks, metadata=metadata, page_checksum_verification=True, pre_buffer=False, buffer_size=buffer_bytes
         )
         yield Columns(info.key, names, groups, parquet, chunks)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archive import registry
@@ -75,3 +76,8 @@ def put(objects: Objects, where: Place, first: int, last: int, log_id: str = LOG
     found = table(rows(first, last, node=where.node, **shape))
     seals = list(range(first, last + 1))
     return put_segment(objects, where, Span(first, last), found, log_id=log_id, previous_crc=first - 1, seal_crcs=seals)
+
+
+def object_paths(folder: Path) -> list[Path]:
+    """The files of the objects of an archive in a local folder, by name."""
+    return sorted(folder.rglob("*.parquet"))

@@ -1,0 +1,130 @@
+"""The plan of a read on Spark: the archive's keys cut into ranges, each with the objects that can hold its keys.
+
+A range is the work of one task. All rows of a key are in one range, so a task merges its range alone, and nothing is shuffled.
+docs/decisions/0046-key-ranges.md says how ranges are cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+from itertools import pairwise
+from typing import NamedTuple
+
+from archive.errors import ConfigError
+from archive.objects import Objects
+from archive.parquet.key_ranges import ABOVE_ALL, LEAST, Identity, KeyRange, group_bounds, intersect
+from archive.reader import ObjectInfo, listed_again, read_metadata
+from archive.registry import registered
+from archive.view import parts
+
+PARTITION_BYTES = 32 << 20
+"""Compressed bytes that one task reads, if the row groups can be cut so."""
+
+
+class RowGroup(NamedTuple):
+    """The least and the greatest identity that a row group can hold, and its compressed size in bytes."""
+
+    least: Identity
+    greatest: Identity
+    size: int
+
+
+class ScannedObject(NamedTuple):
+    """An object of `node` that a task reads, and the compressed bytes of the row groups it reads."""
+
+    node: str
+    info: ObjectInfo
+    size: int
+
+
+class Partition(NamedTuple):
+    """The work of one task: ranges of identities, sorted, and the objects that can hold them."""
+
+    ranges: tuple[KeyRange, ...]
+    objects: list[ScannedObject]
+
+
+def plan(
+    objects: Objects,
+    namespace: str,
+    cluster: str,
+    business: str,
+    *,
+    ranges: Sequence[KeyRange] = (KeyRange(),),
+    since: int = 0,
+    until: int | None = None,
+) -> list[Partition]:
+    """Partitions that together have every row of a business whose identity is in `ranges`, over all registered nodes.
+
+    `ranges` are sorted and do not overlap. Objects whose rows are all older than `since`, or younger than `until`, are left
+    out; both are timestamps. Only footers are read. Raises ConfigError if the archive has no such business, ArchiveGap if a
+    range of a log is missing, ArchiveDamaged, ArchiveError.
+    """
+
+    def read() -> list[tuple[str, ObjectInfo, list[RowGroup]]]:
+        node_parts = parts(objects, namespace, cluster, business)
+        infos = [(part.place.node, info) for part in node_parts for info in part.infos if _in_time(info, since, until)]
+        return [(node, info, _wanted_groups(objects, info, ranges)) for node, info in infos]
+
+    check_business(objects, namespace, cluster, business)
+    scanned = listed_again(read)
+    cuts = cut_points((group for _, _, groups in scanned for group in groups), PARTITION_BYTES)
+    pieces = [KeyRange(low, high) for low, high in pairwise([LEAST, *cuts, ABOVE_ALL])]
+    partitions = [_partition(tuple(intersect([piece], ranges)), scanned) for piece in pieces]
+    return [partition for partition in partitions if partition.objects]
+
+
+def check_business(objects: Objects, namespace: str, cluster: str, business: str) -> None:
+    """Raise ConfigError, which names the businesses of the cluster, if the archive has nothing of this one."""
+    businesses = {place.business for place in registered(objects, namespace, cluster)}
+    if business not in businesses:
+        raise ConfigError(
+            f"{objects.url}: the archive has no business {business!r} in {namespace}/{cluster}"
+            f" (there are: {', '.join(sorted(businesses)) or 'none'}).",
+            hint="Check the archive's URL and the names of the namespace, the cluster and the business.",
+        )
+
+
+def cut_points(groups: Iterable[RowGroup], partition_bytes: int) -> list[Identity]:
+    """The identities at which the keys are cut: least identities of row groups, sorted. Pure.
+
+    A range ends when its row groups have `partition_bytes`. A row group on both sides of a cut is read twice. So there is no
+    cut where such row groups have more than half of the bytes of the range.
+    """
+    cuts: list[Identity] = []
+    reaching: list[tuple[Identity, int]] = []
+    straddling = size = 0
+    for group in sorted(groups):
+        while reaching and reaching[0][0] < group.least:
+            straddling -= heappop(reaching)[1]
+        if size >= partition_bytes and 2 * straddling <= size and (not cuts or cuts[-1] < group.least):
+            cuts.append(group.least)
+            size = straddling
+        heappush(reaching, (group.greatest, group.size))
+        straddling += group.size
+        size += group.size
+    return cuts
+
+
+def _in_time(info: ObjectInfo, since: int, until: int | None) -> bool:
+    return info.footer.max_timestamp >= since and (until is None or info.footer.min_timestamp <= until)
+
+
+def _wanted_groups(objects: Objects, info: ObjectInfo, ranges: Sequence[KeyRange]) -> list[RowGroup]:
+    with objects.open(info.key) as file:
+        _, metadata = read_metadata(file, info.key)
+    every = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    sizes = [sum(group.column(number).total_compressed_size for number in range(group.num_columns)) for group in every]
+    groups = [RowGroup(*group_bounds(group), size) for group, size in zip(every, sizes, strict=True)]
+    return [group for group in groups if _overlap(group, ranges)]
+
+
+def _partition(ranges: tuple[KeyRange, ...], scanned: list[tuple[str, ObjectInfo, list[RowGroup]]]) -> Partition:
+    sizes = [sum(group.size for group in groups if _overlap(group, ranges)) for _, _, groups in scanned]
+    found = [ScannedObject(node, info, size) for (node, info, _), size in zip(scanned, sizes, strict=True) if size]
+    return Partition(ranges, found)
+
+
+def _overlap(group: RowGroup, ranges: Iterable[KeyRange]) -> bool:
+    return any(key_range.overlaps(group.least, group.greatest) for key_range in ranges)
