@@ -1,4 +1,4 @@
-"""Metadata of Spark jobs, recorded in a store: from running applications (`JobRecorder`, `record`) or from event logs."""
+"""Spark and kvwal: metadata of Spark jobs, recorded in a store, and stores as data sources of Spark (`register`)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kvwal.spark.datasource.source import register as register
     from kvwal.spark.eventlog.log_reader import record_event_logs as record_event_logs
     from kvwal.spark.recording.recorder import JobRecorder as JobRecorder
     from kvwal.spark.recording.recorder import record as record
@@ -15,6 +16,7 @@ _MODULES = {
     "JobRecorder": "recording.recorder",
     "record": "recording.recorder",
     "record_event_logs": "eventlog.log_reader",
+    "register": "datasource.source",
     "table": "tables.arrow",
 }
 __all__ = sorted(_MODULES)

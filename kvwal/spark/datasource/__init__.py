@@ -1,0 +1,1 @@
+"""The data source `kvwal` of Spark: reads of an archive as DataFrames."""

@@ -1,0 +1,164 @@
+"""The data source `kvwal`: an archive as a DataFrame, by PySpark's Python DataSource API. Batch reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from archive.objects import open_objects
+from archive.spark.plan import Partition, plan
+from archive.spark.scan import all_rows, latest_rows
+from kvwal.cluster.archive_load import Marks, dropped_rows, expired_rows, marks_of
+from kvwal.cluster.recovery_buffer import is_of_map
+from kvwal.config import Settings
+from kvwal.entry import TIME_MARK, timestamps_within
+from kvwal.ports.clock import SYSTEM
+from kvwal.spark.datasource.filters import Wanted, wanted
+from kvwal.spark.datasource.options import ReadOptions, read_options
+from kvwal.sql.text import json_text, label
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+SCHEMA = (
+    "key STRING, value STRING, key_class STRING, value_class STRING, timestamp BIGINT, deleted BOOLEAN, node STRING,"
+    " sequence BIGINT"
+)
+
+
+def register(spark: SparkSession) -> None:
+    """Make `spark.read.format("kvwal")` known to a session: docs/spark-archive.md has its options, columns and errors.
+
+    If the session does not set `spark.sql.python.filterPushdown.enabled`, this sets it to true: then a query for some keys
+    reads only the parts of the archive that can hold them. If it is false, it stays so, and queries read all parts. Register
+    again after you change it: Spark refuses a source that takes filters while it is false.
+    """
+    if spark.conf.get(PUSHDOWN, None) is None:
+        spark.conf.set(PUSHDOWN, "true")
+    spark.dataSource.register(PushdownSource if spark.conf.get(PUSHDOWN) == "true" else KvwalSource)
+
+
+class KvwalSource(DataSource):
+    """The source, without a pushdown of filters."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "kvwal"
+
+    def schema(self) -> str:
+        """See DataSource.schema. Raises ConfigError for wrong options."""
+        read_options(self.options)
+        return SCHEMA
+
+    def reader(self, schema: Any) -> KvwalReader:
+        """See DataSource.reader."""
+        return KvwalReader(read_options(self.options))
+
+
+class PushdownSource(KvwalSource):
+    """The source for sessions in which filters are pushed down."""
+
+    def reader(self, schema: Any) -> PushdownReader:
+        """See DataSource.reader."""
+        return PushdownReader(read_options(self.options))
+
+
+class ScanPartition(InputPartition):
+    """A partition of the archive's plan, with the moment of the query (unix ms) and the marks of a destroyed map."""
+
+    def __init__(self, partition: Partition, now_ms: int, marks: Marks) -> None:
+        super().__init__(None)
+        self.partition = partition
+        self.now_ms = now_ms
+        self.marks = marks
+
+
+class KvwalReader(DataSourceReader):
+    """The reader of one business: ranges of keys as partitions, each merged by its own task."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._wanted = Wanted()
+
+    def partitions(self) -> list[InputPartition]:
+        """See DataSourceReader.partitions. Raises ConfigError, ArchiveGap, ArchiveDamaged, ArchiveError."""
+        options, limits = self._options, self._wanted
+        objects = open_objects(options.archive)
+        until = limits.until if options.history else None  # an older entry is only the latest if no younger one is
+        partitions = plan(objects, *options.where, ranges=limits.ranges, since=limits.since, until=until)
+        marks = Marks({}, 0) if options.history else marks_of(objects, options.where)
+        now_ms = SYSTEM.wall_ms()
+        return [ScanPartition(partition, now_ms, marks) for partition in partitions or [Partition((), [])]]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """See DataSourceReader.read. It runs on a worker. Raises ArchiveDamaged, ObjectMissing, CodecError."""
+        if not isinstance(partition, ScanPartition):
+            raise TypeError(f"no partition of this reader: {partition!r}")
+        objects, history = open_objects(self._options.archive), self._options.history
+        for batch in (all_rows if history else latest_rows)(objects, partition.partition):
+            rows = _of_map(batch) if history else _live(_of_map(batch), partition.now_ms, partition.marks)
+            if rows.num_rows:
+                yield _shown(rows)
+
+
+class PushdownReader(KvwalReader):
+    """The reader that leaves out what the filters of a query rule out. Spark fails on it if its configuration says false."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - the name is Spark's
+        """See DataSourceReader.pushFilters. All filters are given back: Spark applies them to the rows that are read."""
+        self._wanted = wanted(filters)
+        return filters
+
+
+def _of_map(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of the map: none of those that kvwal keeps for itself."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    classes = pc.unique(batch.column("key_class")).to_pylist()
+    names = [name for name in classes if is_of_map(name) and name != TIME_MARK]
+    return batch.filter(pc.is_in(batch.column("key_class"), value_set=pa.array(names, pa.string())))
+
+
+def _live(rows: pa.RecordBatch, now_ms: int, marks: Marks) -> pa.RecordBatch:
+    """The rows that are neither deleted, nor expired at `now_ms`, nor void because their map was destroyed."""
+    import pyarrow.compute as pc
+
+    gone = pc.or_(rows.column("deleted"), expired_rows(rows, now_ms))
+    if marks.own:
+        gone = pc.or_(gone, dropped_rows(rows, marks, timestamps_within(Settings().max_skew_seconds)))
+    return rows.filter(pc.invert(gone))
+
+
+def _shown(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows as columns of `SCHEMA`: the key as text, the value as JSON text."""
+    import pyarrow as pa
+
+    columns = {name: rows.column(name) for name in ("timestamp", "deleted", "node", "sequence")}
+    texts = {
+        "key": _text(rows, "key", "str", label),
+        "value": _text(rows, "value", "json", json_text),
+        "key_class": rows.column("key_class"),
+        "value_class": rows.column("value_class"),
+    }
+    return pa.RecordBatch.from_pydict({**texts, **columns})
+
+
+def _text(rows: pa.RecordBatch, name: str, as_it_is: str, convert: Any) -> pa.Array:
+    """A column as text. The bytes of rows whose class is `as_it_is` are text already."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    data, classes = rows.column(name), rows.column(f"{name}_class")
+    if pc.all(pc.equal(classes, as_it_is)).as_py():
+        try:
+            return data.cast(pa.string())
+        except pa.ArrowInvalid:
+            pass  # damaged text: the conversion row by row names it
+    pairs = zip(data.to_pylist(), classes.to_pylist(), strict=True)
+    return pa.array([convert(*pair) for pair in pairs], pa.string())

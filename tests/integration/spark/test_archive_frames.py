@@ -1,0 +1,184 @@
+"""An archive on a real Spark: `archive.spark` and the data source `kvwal` give the rows of the local merge and history."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.errors import PySparkException, PythonException
+from pyspark.sql import SparkSession
+
+import archive.spark
+import kvwal
+from archive import registry
+from archive.errors import ArchiveError, ArchiveGap, ConfigError
+from archive.layout import Span
+from archive.merge import Row, latest_plain
+from archive.objects import open_objects
+from archive.spark import frames, plan
+from archive.view import latest
+from archive.writer import put_segment
+from kvwal.spark.datasource.source import PUSHDOWN
+from tests.property.test_scan_laws import WHERE, archives
+from tests.support.archive.history import LOG, PLACE, fill, from_table, object_paths, place, rows, table
+from tests.support.spark import session
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "spark-archive.md"
+NAMES = {"namespace": PLACE.namespace, "cluster": PLACE.cluster, "business": PLACE.business}
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    spark = session("archive")
+    yield spark
+    spark.stop()
+
+
+def shown(some: list[Row]) -> list[tuple[Any, ...]]:
+    return sorted(tuple(getattr(row, name) for name in frames.COLUMNS) for row in some)
+
+
+def collected(frame: Any) -> list[tuple[Any, ...]]:
+    assert tuple(frame.columns) == frames.COLUMNS
+    return sorted(
+        tuple(bytes(value) if isinstance(value, bytearray) else value for value in row) for row in frame.collect()
+    )
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_spark_merges_as_the_plain_and_the_vectorised_form(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, data: st.DataObject
+) -> None:
+    url = str(tmp_path_factory.mktemp("archive"))
+    objects, logged = data.draw(archives(url))
+    monkeypatch.setattr(plan, "PARTITION_BYTES", 1)
+    plain = latest_plain(logged)
+    assert from_table(latest(objects, *WHERE)) == plain
+    live = [row for row in plain if not row.deleted and not row.expires]  # what expires did so in 1970
+    assert collected(archive.spark.merge(spark, url, **NAMES)) == shown(live)
+    assert collected(archive.spark.history(spark, url, **NAMES)) == shown(logged)
+
+
+def test_what_is_wrong_before_the_query_runs_is_an_error_of_kvwal(spark: SparkSession, tmp_path: Path) -> None:
+    objects = open_objects(str(tmp_path))
+    fill(objects, PLACE, [(1, 5), (6, 9), (10, 12)])
+    for read in (archive.spark.merge, archive.spark.history):
+        with pytest.raises(ConfigError, match=r"no business 'job' in ns/local \(there are: jobs\)\. Check"):
+            read(spark, str(tmp_path), **{**NAMES, "business": "job"})
+        with pytest.raises(ConfigError, match="no filesystem for nowhere:// is known"):
+            read(spark, "nowhere://bucket", **NAMES)
+        with pytest.raises(ArchiveError, match=r"_log is not a folder.* Choose another folder"):
+            read(spark, f"{tmp_path}/{PLACE.prefix}/_log", **NAMES)
+    object_paths(tmp_path)[1].unlink()
+    with pytest.raises(ArchiveGap, match="sequences 6–9 are in no object"):
+        archive.spark.merge(spark, str(tmp_path), **NAMES)
+
+
+def damage_footer(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:-20] + bytes([data[-20] ^ 1]) + data[-19:])
+
+
+def damage_rows(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
+
+
+def test_damage_is_named_with_its_object(spark: SparkSession, tmp_path: Path) -> None:
+    fill(open_objects(str(tmp_path)), PLACE, [(1, 5), (6, 9)])
+    path = object_paths(tmp_path)[0]
+    frame = archive.spark.merge(spark, str(tmp_path), **NAMES)
+    damage_rows(path)
+    with pytest.raises(PythonException, match=rf"ArchiveDamaged: {PLACE.prefix}/{path.name}: .*kvwal archive verify"):
+        frame.collect()
+    damage_footer(path)
+    with pytest.raises(ArchiveError, match=rf"{path.name}: "):
+        archive.spark.merge(spark, str(tmp_path), **NAMES)
+
+
+def reader(spark: SparkSession, url: object, **options: str) -> Any:
+    read = spark.read.format("kvwal").option("archive", str(url)).option("namespace", PLACE.namespace)
+    return read.option("business", PLACE.business).options(**options)
+
+
+@pytest.fixture(params=["true", "false"])
+def registered(spark: SparkSession, request: pytest.FixtureRequest) -> SparkSession:
+    spark.conf.set(PUSHDOWN, request.param)
+    kvwal.spark.register(spark)
+    return spark
+
+
+def test_the_data_source_gives_the_rows_of_the_merge_and_of_the_history(
+    registered: SparkSession, tmp_path: Path
+) -> None:
+    objects = open_objects(str(tmp_path))
+    found = []
+    for node in ("a", "b"):
+        of_node = [row._replace(value_class="" if row.deleted else "json") for row in rows(1, 40, node=node, keys=9)]
+        registry.register(objects, place(node), LOG)
+        for first, last in ((1, 15), (14, 40)):
+            part, seals = table(of_node[first - 1 : last]), list(range(first, last + 1))
+            put_segment(
+                objects, place(node), Span(first, last), part, log_id=LOG, previous_crc=first - 1, seal_crcs=seals
+            )
+        found += of_node
+    names = ("key", "value", "timestamp", "deleted", "node", "sequence")
+    live = [row for row in latest_plain(found) if not row.deleted]
+
+    def texts(some: list[Row]) -> list[tuple[Any, ...]]:
+        lines = [(row.key.decode(), row.value.decode() or None, *row.age[:1], row.deleted) for row in some]
+        return sorted(((*line, row.node, row.sequence) for line, row in zip(lines, some, strict=True)), key=str)
+
+    latest_frame = reader(registered, tmp_path).load()
+    assert latest_frame.columns == [*frames.COLUMNS]
+    assert sorted(map(tuple, latest_frame.select(*names).collect()), key=str) == texts(live)
+    changes = reader(registered, tmp_path, view="history").load().select(*names)
+    assert sorted(map(tuple, changes.collect()), key=str) == texts(found)
+    wanted = latest_frame.select(*names).where("key IN ('key-001', 'key-004') AND timestamp > 67043328")
+    few = [row for row in live if row.key in (b"key-001", b"key-004") and row.timestamp > 67043328]
+    assert sorted(map(tuple, wanted.collect()), key=str) == texts(few)
+
+
+def test_the_data_source_names_what_is_wrong(spark: SparkSession, tmp_path: Path) -> None:
+    kvwal.spark.register(spark)
+    fill(open_objects(str(tmp_path)), PLACE, [(1, 5), (6, 9), (10, 12)])
+    wrong = {
+        "format kvwal has no option 'buisness'": {"buisness": "jobs"},
+        "the option 'view' is 'newest'": {"view": "newest"},
+        "format kvwal needs the option 'business'": {"business": ""},
+        "no business 'job' in ns/local": {"business": "job"},
+        "_log is not a folder": {"archive": f"{tmp_path}/{PLACE.prefix}/_log"},
+        "no filesystem for nowhere:// is known": {"archive": "nowhere://bucket"},
+    }
+    for sentence, options in wrong.items():
+        with pytest.raises(PySparkException, match=rf"(ConfigError|ArchiveError): .*{sentence}"):
+            reader(spark, tmp_path, **options).load().collect()
+    damage_rows(object_paths(tmp_path)[0])
+    with pytest.raises(PySparkException, match=r"ArchiveDamaged: .*kvwal archive verify"):
+        reader(spark, tmp_path).load().collect()
+    object_paths(tmp_path)[1].unlink()
+    with pytest.raises(PySparkException, match=r"ArchiveGap: .*sequences 6–9 are in no object"):
+        reader(spark, tmp_path).load().collect()
+
+
+def test_the_lines_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:
+    with kvwal.open(tmp_path / "root", node="n1", archive=tmp_path / "archive") as store:
+        store.map("jobs").put_many({f"job-{number}": {"ms": number * 10} for number in range(8)})
+        store.map("jobs").delete("job-7")
+        store.archive()
+    names: dict[str, Any] = {"spark": spark, "archive": str(tmp_path / "archive")}
+    spark.conf.unset(PUSHDOWN)
+    for lines in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        assert lines.count("\n") < 10
+        exec(lines, names)
+    assert spark.conf.get(PUSHDOWN) == "true"
+    assert [tuple(row) for row in names["slow"].collect()] == [("job-6", 60)]
+    assert dict(map(tuple, names["changes"].collect())) == {f"job-{n}": 2 if n == 7 else 1 for n in range(8)}
+    assert names["latest"].count() == 7
+    assert names["every"].where("key_class = 'str'").count() == 9
