@@ -342,7 +342,8 @@ class Position(msgspec.Struct, kw_only=True, tag_field="kind", tag="log"):
 
     `running` and `running_sql` are the jobs and SQL executions that began and have not ended. `complete`: the log was read to
     its end, and Spark has finished it. `event_crc` is the crc32 of the last line read (0: not known). In a file without
-    compression the line after the first `offset_event` begins at byte `offset`.
+    compression the line after the first `offset_event` begins at byte `offset`. `passed_jobs` and `passed_stages` are the last
+    ones of dropped batches of streams whose events came again.
     """
 
     roll: int = 0
@@ -356,6 +357,8 @@ class Position(msgspec.Struct, kw_only=True, tag_field="kind", tag="log"):
     offset_event: int = 0
     running: list[int] = []
     running_sql: list[int] = []
+    passed_jobs: list[int] = []
+    passed_stages: list[int] = []
 
 
 class Damage(msgspec.Struct, kw_only=True, tag_field="kind", tag="damage"):

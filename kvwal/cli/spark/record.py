@@ -23,6 +23,7 @@ from kvwal.spark.index import complete_index
 from kvwal.spark.recording import spool as spools
 from kvwal.spark.recording.left_spools import locked
 from kvwal.spark.recording.nodes import RecorderRoot, merge_finished, shared_node
+from kvwal.spark.recording.spool_lease import leased, no_longer_than_a_lease
 from kvwal.spark.recording.target import default_spool
 from kvwal.store.sync import Store
 
@@ -163,8 +164,12 @@ def _read_spools(
                     complete_index(records, left.node)
                     reads += left.read_rest(records, progress)
             else:
-                with locked(left), selection.writer() as cluster:
-                    reads += left.read_rest(cluster.map(log_reader.BUSINESS), progress)
+                with (
+                    locked(left),
+                    selection.writer() as cluster,
+                    leased(left, cluster.map(log_reader.BUSINESS), no_longer_than_a_lease()) as reader,
+                ):
+                    reads += left.read_rest(reader.records, progress)
         except StoreLocked:
             show.note(f"{left.node} is still recording.")
     return reads

@@ -11,17 +11,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
 
 from kvwal.errors import ConfigError
 from kvwal.ports.clock import Clock
 from kvwal.spark.eventlog.folders import EventLogsRefused, EventLogsUnreachable, logs_at
 from kvwal.spark.eventlog.listing import ListedLog, LogFolder
-from kvwal.spark.eventlog.log_reader import LogReader, RecordMap, WrittenAnew, was_read
+from kvwal.spark.eventlog.log_reader import LogReader, WrittenAnew, was_read
 from kvwal.spark.eventlog.logs import NotAnEventLog, identify
-from kvwal.spark.follower.leases import LeaseMap, Leases
 from kvwal.spark.follower.marks import LogMark, LogMarks
 from kvwal.spark.follower.status import FollowerStatus
+from kvwal.spark.leases import LeasedMap, LeasedRecords, Leases
 from kvwal.spark.record_keys import app_prefix
 
 MOST_READERS = 64
@@ -31,16 +30,12 @@ class Stopped(Exception):
     """The follower was told to stop. What is stored is whole."""
 
 
-class FollowedMap(LeaseMap, RecordMap, Protocol):
-    """The methods of a map that a follower needs."""
-
-
 class Follower:
     """A follower of folders into one map. Used by one thread. After an error of the store it is of no more use."""
 
     def __init__(
         self,
-        records: FollowedMap,
+        records: LeasedMap,
         folders: Sequence[LogFolder],
         status: FollowerStatus,
         clock: Clock,
@@ -50,7 +45,7 @@ class Follower:
         self._status = status
         self._is_stopped = is_stopped
         self._leases = Leases(records, clock)
-        self._records = _LeasedRecords(records, self._leases, self._stop_here)
+        self._records = LeasedRecords(records, self._leases, self._stop_here)
         self._marks = LogMarks(records)
         self._readers: OrderedDict[str, LogReader] = OrderedDict()
 
@@ -59,6 +54,7 @@ class Follower:
         counts = self._status.begin()
         listed: set[str] = set()
         self._leases.beat()
+        self._hand_over()
         for folder in self._folders:
             try:
                 logs = logs_at(folder)
@@ -87,12 +83,23 @@ class Follower:
         self._marks.save()
         self._leases.close()
 
+    def _hand_over(self) -> None:
+        """Leave the applications whose recorders, or readers of what recorders left, have asked for the lease."""
+        for app in sorted(self._leases.held):
+            if self._leases.is_wanted(app):
+                self._forget(app)
+                self._leases.release(app)
+
+    def _forget(self, app: str) -> None:
+        for place in [place for place, kept in self._readers.items() if kept.projection.prefix == app]:
+            del self._readers[place]
+
     def _stop_here(self) -> None:
         if self._is_stopped():
             raise Stopped
 
     def _visit(self, log: ListedLog) -> None:
-        """Read a log on, if it has changed since the last look at it, and if no other follower reads its application."""
+        """Read a log on, if it has changed since the last look at it, and if no other reader has its application."""
         mark = self._marks.of(log)
         if mark is not None and mark.version == log.version():
             self._status.unchanged(mark)
@@ -127,11 +134,9 @@ class Follower:
             return
         prefix = app_prefix(identity.app, identity.attempt)
         if not self._leases.take(prefix):
-            self._status.elsewhere()
+            self._status.elsewhere(prefix)
             return
-        # Two readers of one application would not see each other's records.
-        for place in [place for place, kept in self._readers.items() if kept.projection.prefix == prefix]:
-            del self._readers[place]
+        self._forget(prefix)  # two readers of one application would not see each other's records
         self._read(log, LogReader(self._records, log, identity), None)
 
     def _read(self, log: ListedLog, reader: LogReader, newer: ListedLog | None) -> None:
@@ -180,33 +185,3 @@ class Follower:
         mark = LogMark(version=log.version(), problem=problem)
         self._marks.put(log, mark)
         self._status.skipped(mark, str(log.path), is_log=is_log)
-
-
-class _LeasedRecords:
-    """The records as a reader of a follower writes them: under its leases, and not after it was told to stop."""
-
-    def __init__(self, records: FollowedMap, leases: Leases, stop_here: Callable[[], None]) -> None:
-        self._records = records
-        self._leases = leases
-        self._stop_here = stop_here
-        self.get = records.get
-
-    def put_many(self, entries: dict[str, Any], /) -> None:
-        """See `RecordMap.put_many`. `LeaseLost` if the leases may be others' by now; `Stopped` only before the transaction."""
-        self._stop_here()
-        self._leases.beat()
-        self._records.put_many(entries)
-        self._leases.check()
-
-    def submit_many(self, entries: dict[str, Any], deletes: list[str], /) -> Any:
-        """See `RecordMap.submit_many`, and `put_many`. The transaction is durable when this returns."""
-        self._stop_here()
-        self._leases.beat()
-        future = self._records.submit_many(entries, deletes)
-        future.result()
-        self._leases.check()
-        return future
-
-    def __len__(self) -> int:
-        """See `RecordMap.__len__`."""
-        return len(self._records)

@@ -17,9 +17,9 @@ from kvwal.spark.eventlog.folders import EventLogsUnreachable
 from kvwal.spark.eventlog.listing import LogFolder
 from kvwal.spark.eventlog.log_reader import BUSINESS, MapStore
 from kvwal.spark.follower.follower import Follower, Stopped
-from kvwal.spark.follower.leases import BEAT_SECONDS, LeaseLost
 from kvwal.spark.follower.status import FollowerStatus
 from kvwal.spark.index import complete_index, node_of_mark
+from kvwal.spark.leases import BEAT_SECONDS, LeaseLost
 from kvwal.spark.outages import PASSING, SETTLE_SECONDS
 
 EVERY_SECONDS = 5.0

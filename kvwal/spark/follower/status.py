@@ -17,7 +17,7 @@ class RoundCounts:
         self.started = started
         self.seconds = 0.0
         self.whole = True
-        """Whether every folder was listed, and every changed log read, by this follower or by another one."""
+        """Whether every folder was listed, and every changed log read, by this follower or by another reader."""
         self.logs = 0
         self.complete = 0
         self.growing = 0
@@ -61,6 +61,8 @@ class FollowerStatus:
         """Why the follower cannot go on at the moment: a sentence."""
         self._troubled: dict[str, str] = {}
         self._troubled_now: dict[str, str] = {}
+        self._elsewhere: set[str] = set()
+        self._elsewhere_now: set[str] = set()
 
     def begin(self) -> RoundCounts:
         """Begin a round."""
@@ -68,6 +70,7 @@ class FollowerStatus:
             self._troubled |= self._troubled_now
         self._now = RoundCounts(self._clock.elapsed())
         self._troubled_now = {}
+        self._elsewhere_now = set()
         return self._now
 
     def end(self, readers: int) -> None:
@@ -77,7 +80,7 @@ class FollowerStatus:
         counts.seconds = self._clock.elapsed() - counts.started
         for place in self._troubled.keys() - self._troubled_now.keys():
             _log.info("event logs can be read again", place=place)
-        self._troubled = self._troubled_now
+        self._troubled, self._elsewhere = self._troubled_now, self._elsewhere_now
         self.waiting = next(iter(self._troubled.values()), None)
         self.last = counts
         self.rounds += 1
@@ -104,9 +107,14 @@ class FollowerStatus:
         note = _log.warning if is_log else _log.info
         note("a file is skipped", log=log, problem=mark.problem)
 
-    def elsewhere(self) -> None:
-        """Another follower reads the application of a log."""
+    def elsewhere(self, app: str) -> None:
+        """A recorder, or another follower, reads the application of a log. It is said once, until that is over."""
         self._now.elsewhere += 1
+        self._elsewhere_now.add(app)
+        if app not in self._elsewhere:
+            _log.info(
+                "a recorder or another follower reads an application; its event log is left alone", application=app
+            )
 
     def vanished(self, log: str) -> None:
         """A log was renamed or deleted while it was looked at."""
@@ -145,4 +153,5 @@ class FollowerStatus:
             details["waiting"] = self.waiting
         if last is not None:
             details |= {"logs": last.logs, "applications": len(last.applications), "damaged_lines": last.damaged}
+            details["elsewhere"] = last.elsewhere
         return last is not None and last.whole and self.waiting is None, details

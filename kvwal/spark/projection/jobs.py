@@ -17,15 +17,19 @@ MAX_FRAMES = 60
 
 
 def _job_start(state: ProjectionState, event: events.JobStart) -> None:
-    if state.job(event.job_id) is not None:
+    known = state.job(event.job_id)
+    if known is not None:
+        if (
+            known.status == "RUNNING"
+        ):  # a reader of another log of the application has recorded its start, and not its end
+            _note_running(state, known)
         return
     job = _new_job(event)
     if job.batch is not None and not state.begins_in_batch(job.stream, job.batch, job=job.id):
+        state.pass_over(job)
         return
     state.cache.add(job_key(state.prefix, event.job_id), job)
-    state.position.running.append(job.id)
-    for stage in job.stages:
-        state.jobs_of_stage.setdefault(stage, []).append(job.id)
+    _note_running(state, job)
     state.app_seen_at(job.started).jobs += 1
     execution = state.sql(job.sql) if job.sql is not None else None
     if execution is not None:
@@ -33,9 +37,26 @@ def _job_start(state: ProjectionState, event: events.JobStart) -> None:
         state.touch_sql(execution.id)
 
 
+def _note_running(state: ProjectionState, job: rec.Job) -> None:
+    """Note that a job has begun and not ended, once."""
+    if job.id not in state.position.running:
+        state.position.running.append(job.id)
+        for stage in job.stages:
+            state.jobs_of_stage.setdefault(stage, []).append(job.id)
+
+
+def _note_ended(state: ProjectionState, job: int) -> None:
+    if job in state.position.running:
+        state.position.running.remove(job)
+        state.assign_stages()
+
+
 def _job_end(state: ProjectionState, event: events.JobEnd) -> None:
+    if event.job_id in state.position.passed_jobs:
+        return
     job = state.edit_job(event.job_id)
     if job.status != "RUNNING":
+        _note_ended(state, event.job_id)
         return
     job.id = event.job_id
     job.error = _job_error(event.job_result) if event.job_result.result != "JobSucceeded" else None
@@ -45,9 +66,7 @@ def _job_end(state: ProjectionState, event: events.JobEnd) -> None:
     app = state.app_seen_at(job.ended)
     app.jobs += not job.started  # the job began before the recorder listened
     app.jobs_failed += job.status == "FAILED"
-    if job.id in state.position.running:
-        state.position.running.remove(job.id)
-        state.assign_stages()
+    _note_ended(state, job.id)
 
 
 def _begun_stage(state: ProjectionState, info: events.StageInfo) -> rec.Stage:
@@ -74,11 +93,14 @@ def _add_jobs(state: ProjectionState, stage: rec.Stage) -> None:
 
 
 def _stage_submitted(state: ProjectionState, event: events.StageSubmitted) -> None:
-    _begun_stage(state, event.stage_info)
+    if event.stage_info.stage_id not in state.position.passed_stages:
+        _begun_stage(state, event.stage_info)
 
 
 def _stage_completed(state: ProjectionState, event: events.StageCompleted) -> None:
     info = event.stage_info
+    if info.stage_id in state.position.passed_stages:
+        return
     stage = _begun_stage(state, info)
     if stage.status != "RUNNING":
         return
@@ -103,6 +125,8 @@ def _end_status(jobs: Iterable[rec.Job | None], error: rec.Error | None) -> str:
 
 
 def _task_end(state: ProjectionState, event: TaskEnd) -> None:
+    if event.stage_id in state.position.passed_stages:
+        return
     stage = state.edit_stage(event.stage_id, event.attempt)
     if not task_statistics.first_time(stage, event):
         return

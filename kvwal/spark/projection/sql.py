@@ -32,7 +32,12 @@ def title(description: str) -> str:
 
 
 def _start(state: ProjectionState, event: events.SqlStart) -> None:
-    if state.sql(event.execution_id) is not None:
+    known = state.sql(event.execution_id)
+    if known is not None:
+        if known.status == "RUNNING" and known.id not in state.position.running_sql:
+            state.position.running_sql.append(
+                known.id
+            )  # a reader of another log of the application has recorded its start
         return
     sql = _new_sql(event)
     if sql.batch is not None and not state.begins_in_batch(sql.stream, sql.batch, execution=sql.id):
@@ -73,11 +78,11 @@ def _driver_metrics(state: ProjectionState, event: events.SqlDriverMetrics) -> N
 
 
 def _end(state: ProjectionState, event: events.SqlEnd) -> None:
+    if event.execution_id in state.position.running_sql:
+        state.position.running_sql.remove(event.execution_id)
     sql = state.sql(event.execution_id)
     if sql is None or sql.status != "RUNNING":
         return
-    if sql.id in state.position.running_sql:
-        state.position.running_sql.remove(sql.id)
     sql.status = "FAILED" if event.error_message else "SUCCEEDED"
     sql.error = rec.Error(cut(event.error_message, rec.MAX_MESSAGE)) if event.error_message else None
     set_end(sql, event.time)

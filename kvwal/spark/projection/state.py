@@ -10,9 +10,14 @@ from kvwal.spark.projection.record_cache import RecordCache
 from kvwal.spark.record_keys import executor_key, job_key, sql_key, stage_key, stream_key
 from kvwal.spark.redaction import Redaction
 
+LOGS = ("log", "recorder")
+"""The last parts of the keys of an application's positions: that in its event logs, and that in the spool of a recorder."""
 KEPT_BATCHES = 1_000
 """Batches of a streaming query whose records stay, with those of their jobs, stages and SQL executions. Spark's own pages keep as
 many jobs. Without a limit, a stream of a batch a second would fill the store, and the memory of its driver."""
+
+MOST_PASSED = 200
+"""Jobs, and stages, of dropped batches that a position notes."""
 
 
 class ProjectionState:
@@ -29,9 +34,26 @@ class ProjectionState:
         self.cache = RecordCache(load)
         self.position_key = f"{prefix}/{log}"
         self.position = self.cache.fetch(self.position_key, rec.Position) or rec.Position()
+        self._share_running()
         self.jobs_of_stage: dict[int, list[int]] = {}
         """The running jobs that need a stage, the first one first."""
         self.assign_stages()
+
+    def _share_running(self) -> None:
+        """Make what runs by the record, and by a position in another log of the application, run for this reader, too.
+
+        That reader has seen the start of it, and this log may not have the start. What has ended there does not run here.
+        """
+        positions = [self.position]
+        for log in LOGS:
+            other = self.cache.fetch(f"{self.prefix}/{log}", rec.Position)
+            positions += [other] if other is not None and other is not self.position else []
+        jobs = dict.fromkeys(job for position in positions for job in position.running)
+        self.position.running = [number for number in jobs if (job := self.job(number)) and job.status == "RUNNING"]
+        executions = dict.fromkeys(sql for position in positions for sql in position.running_sql)
+        self.position.running_sql = [
+            number for number in executions if (sql := self.sql(number)) and sql.status == "RUNNING"
+        ]
 
     def app(self) -> rec.Application:
         """The application, marked as changed."""
@@ -82,6 +104,12 @@ class ProjectionState:
         stream.running += [] if job is None else [job]
         stream.running_sql += [] if execution is None else [execution]
         return True
+
+    def pass_over(self, job: rec.Job) -> None:
+        """Note a job of a batch that was dropped: the events of its stages, which come again with it, do not count again."""
+        position = self.position
+        position.passed_jobs = [*position.passed_jobs, job.id][-MOST_PASSED:]
+        position.passed_stages = [*position.passed_stages, *job.stages][-MOST_PASSED:]
 
     def assign_stages(self) -> None:
         """Compute `jobs_of_stage` from the running jobs."""

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_when_event_set, wait_exponential
 
 from kvwal.errors import CommitUnknown
-from kvwal.spark.eventlog.log_reader import RecordMap
+from kvwal.spark.leases import LeasedMap
 from kvwal.spark.outages import PASSING, SETTLE_SECONDS
 
 T = TypeVar("T")
-OpenRecords = Callable[[], AbstractContextManager[RecordMap]]
+OpenRecords = Callable[[], AbstractContextManager[LeasedMap]]
 """Opens the map of the records. It is called again after each error that passes."""
 
 POLL_SECONDS = 0.25
@@ -50,15 +50,15 @@ class DeliveryStatus:
 
 
 class PatientRecords:
-    """The map of the records, as the reader of a recording uses it: see `RecordMap`. Used by one thread.
+    """The map of the records, as the reader of a recording uses it: see `LeasedMap`. Used by one thread.
 
     A call that fails with an error of `PASSING` is repeated, on a new connection if the recorder made the connection. The waits
     between two tries grow to `LONGEST_WAIT_SECONDS`. When `stopping` is set, the try under way is the last one, or there is one
     more try if the delivery waits; the error of the last try is raised. Other errors are raised at once.
 
-    A transaction of unknown outcome is repeated as it is. Its records are whole values, and no other process writes them, so
-    doing it twice does no harm. The next transaction comes `SETTLE_SECONDS` later, because the first try may still be under way
-    in the cluster, and would overwrite it.
+    A transaction of unknown outcome is repeated as it is. Its records are whole values, and no other process writes them as long
+    as `guard` raises no error, so doing it twice does no harm. The next transaction comes `SETTLE_SECONDS` later, because the
+    first try may still be under way in the cluster, and would overwrite it.
     """
 
     def __init__(
@@ -69,8 +69,10 @@ class PatientRecords:
         self._status = status
         self._stopping = stopping
         self._watch = watch
+        self.guard: Callable[[], None] = lambda: None
+        """Called before each try of a transaction. Its error ends the tries."""
         self._open = ExitStack()
-        self._records: RecordMap | None = None
+        self._records: LeasedMap | None = None
         self._is_unknown = False
         self._tries = Retrying(
             retry=retry_if_exception_type(PASSING), stop=stop_when_event_set(stopping), before_sleep=self._note,
@@ -92,28 +94,52 @@ class PatientRecords:
 
     def put_many(self, entries: dict[str, Any], /) -> None:
         """See `RecordMap.put_many`."""
-        self._tries(self._try, lambda records: records.put_many(entries))
+        self._tries(self._try_guarded, lambda records: records.put_many(entries))
         self._settle()
 
     def submit_many(self, entries: dict[str, Any], deletes: list[str], /) -> Future[None]:
         """See `RecordMap.submit_many`. The transaction is durable when this returns."""
-        self._tries(self._try, lambda records: records.submit_many(entries, deletes).result())
+        self._tries(self._try_guarded, lambda records: records.submit_many(entries, deletes).result())
         self._settle()
         done: Future[None] = Future()
         done.set_result(None)
         return done
+
+    def put(self, key: str, value: Any, /) -> None:
+        """See `LeaseMap.put`. This and the calls below are of leases: after an unknown outcome a read tells."""
+        self._tries(self._try, lambda records: records.put(key, value))
+
+    def put_if_absent(self, key: str, value: Any, /) -> bool:
+        """See `LeaseMap.put_if_absent`. False also if the first try had an unknown outcome, and succeeded."""
+        return bool(self._tries(self._try, lambda records: records.put_if_absent(key, value)))
+
+    def replace(self, key: str, expected: Any, value: Any, /) -> bool:
+        """See `LeaseMap.replace`, and `put_if_absent`."""
+        return bool(self._tries(self._try, lambda records: records.replace(key, expected, value)))
+
+    def remove(self, key: str, expected: Any, /) -> bool:
+        """See `LeaseMap.remove`, and `put_if_absent`."""
+        return bool(self._tries(self._try, lambda records: records.remove(key, expected)))
+
+    def delete(self, key: str, /) -> None:
+        """See `LeaseMap.delete`."""
+        self._tries(self._try, lambda records: records.delete(key))
 
     def close(self) -> None:
         """Close the connection, if the recorder made it."""
         self._records = None
         self._open.close()
 
-    def _opened(self) -> RecordMap:
+    def _opened(self) -> LeasedMap:
         if self._records is None:
             self._records = self._open.enter_context(self._open_records())
         return self._records
 
-    def _try(self, call: Callable[[RecordMap], T]) -> T:
+    def _try_guarded(self, call: Callable[[LeasedMap], T]) -> T:
+        self.guard()
+        return self._try(call)
+
+    def _try(self, call: Callable[[LeasedMap], T]) -> T:
         try:
             answer = call(self._opened())
         except PASSING as error:

@@ -12,6 +12,7 @@ from kvwal.errors import StoreLocked
 from kvwal.ports.boundary import contain, start_thread, trace_of_bug
 from kvwal.spark.recording.delivery import PatientRecords
 from kvwal.spark.recording.spool import Spool, spools
+from kvwal.spark.recording.spool_lease import LeaseHeld, Patience, leased
 
 _log = logging.getLogger("kvwal.spark")
 
@@ -25,7 +26,7 @@ class LeftSpools:
 
     Their drivers were killed, or ended while the cluster was away. A spool whose driver still records is locked, and is left
     alone. So is one that names no address of this cluster: clusters may have equal names. There is no thread, and no connection,
-    where nothing was left.
+    where nothing was left. Each spool is read under the lease of its application (`spool_lease`).
     """
 
     def __init__(self, own: Spool, stopping: threading.Event) -> None:
@@ -51,8 +52,9 @@ class LeftSpools:
                     contain(partial(self._read, records, spool), partial(_stays, spool))
 
     def _read(self, records: PatientRecords, spool: Spool) -> None:
-        with locked(spool):
-            for read in spool.read_rest(records, self._go_on):
+        with locked(spool), leased(spool, records, Patience(self._stopping.wait)) as reader:
+            records.guard = reader.check
+            for read in spool.read_rest(reader.records, self._go_on):
                 _log.info(
                     "The application %s had left %d events in its spool, which were read now.", read.app, read.events
                 )
@@ -80,7 +82,7 @@ def _left_beside(own: Spool) -> Iterable[Spool]:
 
 
 def _stays(spool: Spool, error: BaseException) -> None:
-    if not isinstance(error, StoreLocked | _Ended):
+    if not isinstance(error, StoreLocked | LeaseHeld | _Ended):
         _log.warning("%s stays as it is: %s", spool.folder, error, exc_info=trace_of_bug(error))
 
 

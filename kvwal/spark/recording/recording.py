@@ -13,15 +13,21 @@ from typing import Any
 from kvwal.ports.boundary import contain, contain_each, logged, trace_of_bug
 from kvwal.spark.eventlog.log_reader import LogReader
 from kvwal.spark.index import mark_of
+from kvwal.spark.leases import LeaseLost
+from kvwal.spark.outages import settle
+from kvwal.spark.record_keys import app_prefix
 from kvwal.spark.recording.delivery import POLL_SECONDS, DeliveryStatus, PatientRecords
 from kvwal.spark.recording.driver import Driver
 from kvwal.spark.recording.endings import Ending
 from kvwal.spark.recording.left_spools import LeftSpools
 from kvwal.spark.recording.spool import LAST_ROLL, POSITION, add_roll, delete_read_rolls
+from kvwal.spark.recording.spool_lease import Patience, SpoolReader, leased
 from kvwal.spark.recording.target import Target
 
 MOST_SPOOLED = 1 << 30
 """Bytes of events that wait in the spool of a recording. Spark writes no more events then."""
+HAND_OVER_SECONDS = 15.0
+"""Longest wait, at the end of a recording, for a follower that is to hand the application over: some rounds."""
 _log = logging.getLogger("kvwal.spark")
 _not_merged = logged("the nodes of finished applications could not be merged; `kvwal record ROOT` tries again")
 
@@ -45,6 +51,7 @@ class Recording:
         self._stopping = threading.Event()
         self._records = PatientRecords(target.open, self.status, self._stopping, self._bound_spool)
         self._left = LeftSpools(target.spool, self._stopping)
+        self._is_left_begun = False
         self._reader: LogReader | None = None
         with ExitStack() as undo:
             undo.callback(self._records.close)
@@ -71,24 +78,48 @@ class Recording:
             self._bound_spool()
 
     def _deliver(self) -> None:
+        app, patience = app_prefix(self._identity.app, self._identity.attempt), Patience(self._wait, HAND_OVER_SECONDS)
+        is_delivered = False
         with closing(self._records):
-            self._spool.read_rest(self._records, recording=self._log)
-            mark = mark_of(self._records, self._target.node)
-            self._spool.begin(self._records, self._log, self._identity, mark)
-            self._reader = LogReader(self._records, self._log, self._identity, position=POSITION)
-            self._deliver_left()
-            with closing(self._reader):
-                stopping = False
-                while not stopping:
-                    stopping = self._stopping.wait(POLL_SECONDS)
-                    self._reader.advance()
-                    delete_read_rolls(self._log, self._reader.projection.position)
-                    self._bound_spool()
+            mark = mark_of(self._records, self._target.node)  # a lease would make the map look as if it had records
+            while not is_delivered:
+                try:
+                    with leased(self._spool, self._records, patience, app=app) as reader:
+                        self._records.guard = reader.check
+                        self._read(reader, mark)
+                    is_delivered = True
+                except LeaseLost as error:
+                    _log.warning(
+                        "The recorder takes the lease of the application again, and reads its position: %s", error
+                    )
+                    settle(self._records)
+
+    def _wait(self, seconds: float) -> bool:
+        """Wait for the lease of the application. Returns whether the recording ends."""
+        self._bound_spool()
+        return self._stopping.wait(seconds)
+
+    def _read(self, spool: SpoolReader, mark: dict[str, Any]) -> None:
+        """Read the log until `close`, under the lease."""
+        self._spool.read_rest(spool.records, recording=self._log)
+        self._spool.begin(spool.records, self._log, self._identity, mark)
+        self._reader = LogReader(spool.records, self._log, self._identity, position=POSITION)
+        self._deliver_left()
+        with closing(self._reader):
+            stopping = False
+            while not stopping:
+                stopping = self._stopping.wait(POLL_SECONDS)
+                spool.beat()
+                self._reader.advance()
+                delete_read_rolls(self._log, self._reader.projection.position)
+                self._bound_spool()
 
     def _deliver_left(self) -> None:
         """Deliver what other drivers left, now that the store has answered. Its outages do not count as this recording's."""
-        records = PatientRecords(self._target.open, DeliveryStatus(), self._stopping, watch=lambda: None)
-        self._left.deliver(records)
+        if not self._is_left_begun:
+            self._is_left_begun = True
+            records = PatientRecords(self._target.open, DeliveryStatus(), self._stopping, watch=lambda: None)
+            self._left.deliver(records)
 
     def _bound_spool(self) -> None:
         """Let Spark write no more events if too many wait for the store."""

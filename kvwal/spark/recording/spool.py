@@ -9,7 +9,8 @@ Each recording has a folder of its own, because the next recorder may begin befo
 
 A recorder into a cluster has its spool in a folder of its machine instead of `<root>`, and <node> is named after the application.
 The store's lock does not protect that spool, because a cluster has none. So the spool has a lock of its own. Its file ADDRESSES
-names the nodes that the recorder was given, one in a line: clusters may have equal names.
+names the nodes that the recorder was given, one in a line: clusters may have equal names. Its file HOLDERS names the readers of
+the spool as they stand in leases (`spool_lease`).
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ LAST_ROLL = 999_999_999
 _PREFIX = "eventlog_v2_"
 _LOCK = "LOCK"
 _ADDRESSES = "ADDRESSES"
+_HOLDERS = "HOLDERS"
 
 
 class Spool(NamedTuple):
@@ -75,8 +77,25 @@ class Spool(NamedTuple):
 
     def addresses(self) -> set[str]:
         """Nodes of the cluster that this spool is for; none for a spool of a folder, or of a version that did not note them."""
+        return self._words(_ADDRESSES)
+
+    def name_holder(self, holder: str) -> None:
+        """Note a reader of this spool, as leases name it, before it takes a lease. The caller holds the lock."""
+        with (self.folder / _HOLDERS).open("a") as file:
+            file.write(f"{holder}\n")
+
+    def holders(self) -> set[str]:
+        """The readers of this spool, as leases name them. To who holds the lock, all of them have ended."""
+        return self._words(_HOLDERS)
+
+    def application(self) -> str:
+        """The prefix of the keys of the application whose logs are here; empty if no log names one."""
+        identities = (identity for log in self.logs() if (identity := identify(log)) is not None)
+        return next((app_prefix(identity.app, identity.attempt) for identity in identities), "")
+
+    def _words(self, name: str) -> set[str]:
         try:
-            return set((self.folder / _ADDRESSES).read_text().split())
+            return set((self.folder / name).read_text().split())
         except FileNotFoundError:
             return set()
 
@@ -88,8 +107,8 @@ class Spool(NamedTuple):
         """Delete a log, and the folders above it that are empty afterwards."""
         shutil.rmtree(log.path, ignore_errors=True)
         folder = self.folder
-        if {path.name for path in folder.glob("*")} <= {_LOCK, _ADDRESSES}:
-            for name in (_ADDRESSES, _LOCK):
+        if {path.name for path in folder.glob("*")} <= {_LOCK, _ADDRESSES, _HOLDERS}:
+            for name in (_HOLDERS, _ADDRESSES, _LOCK):
                 (folder / name).unlink(missing_ok=True)
         while folder != self.root and folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()

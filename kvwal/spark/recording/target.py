@@ -14,9 +14,10 @@ from kvwal.location.connect import connect, is_cluster
 from kvwal.location.opening import only_reads
 from kvwal.location.parse import ArchiveLocation, ClusterLocation, parse_location
 from kvwal.ports.disk import OS_DISK
-from kvwal.spark.eventlog.log_reader import BUSINESS, RecordMap
+from kvwal.spark.eventlog.log_reader import BUSINESS
 from kvwal.spark.eventlog.logs import ApplicationIdentity
 from kvwal.spark.index import CLUSTER, node_of_mark
+from kvwal.spark.leases import LeasedMap
 from kvwal.spark.recording.delivery import OpenRecords
 from kvwal.spark.recording.nodes import RecorderRoot, application_node, merge_many, open_recording
 from kvwal.spark.recording.spool import Spool
@@ -93,12 +94,12 @@ def _in_cluster(address: ClusterAddress, opened: OpenRecords, application: Appli
     return Target(opened, spool, CLUSTER, location, unlock=lock.release)
 
 
-def _opened(records: RecordMap) -> OpenRecords:
+def _opened(records: LeasedMap) -> OpenRecords:
     return lambda: nullcontext(records)
 
 
 @contextmanager
-def _connected(addresses: str, options: Mapping[str, Any]) -> Iterator[RecordMap]:
+def _connected(addresses: str, options: Mapping[str, Any]) -> Iterator[LeasedMap]:
     with connect(addresses, **options) as store:
         yield store.map(BUSINESS)
 

@@ -14,8 +14,8 @@ from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.spark import record_event_logs
 from kvwal.spark.eventlog.folders import READ_AHEAD, EventLogsRefused, EventLogsUnreachable, open_folder
 from kvwal.spark.follower.follower import Follower
-from kvwal.spark.follower.leases import BEAT_SECONDS
 from kvwal.spark.follower.status import FollowerStatus
+from kvwal.spark.leases import BEAT_SECONDS
 from tests.support.archive import s3
 from tests.support.disk.faults import FakeClock
 from tests.support.event_logs import CODECS, SUFFIXES, TASKS, compressed, counts, event_log, lines

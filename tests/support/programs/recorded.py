@@ -1,7 +1,8 @@
-"""An application that stops at named points, recorded into a cluster: `python -m … LOCATION SPOOL FOLDER`.
+"""An application that stops at named points, recorded into a cluster: `python -m … LOCATION SPOOL FOLDER [later]`.
 
 At each point of `POINTS` it prints the point's name, and goes on when it reads a line. It leaves Spark's own event log under
-FOLDER/logs, and prints its id first, and the recorder's `stats()` last.
+FOLDER/logs, and prints its id first, and the recorder's `stats()` last. With `later` the recorder starts in the middle of a job,
+and the application stops before that.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tests.support.spark import drain, session
 
 POINTS = ("before the first job", "during a job", "between jobs", "at the end", "during stop")
 """At the last one the recorder has written how the application ended, and has not been told yet to deliver the rest."""
+LATER = "before the recorder"
 SMALL_JOBS = 8
 
 
@@ -82,18 +84,25 @@ def fails_once(n: int) -> int:
     return n
 
 
-def main(location: str, spool: Path, folder: Path) -> None:
+def main(location: str, spool: Path, folder: Path, *, later: bool) -> None:
     """Run the application."""
     logs = folder / "logs"
-    logs.mkdir(parents=True)
+    logs.mkdir(parents=True, exist_ok=True)
     spark = session("kills", **{
         "spark.master": "local[2,2]", "spark.eventLog.enabled": "true", "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false", "spark.eventLog.dir": logs.as_uri(),
     })  # fmt: skip
     print(spark.sparkContext.applicationId, flush=True)
+    if later:
+        small_jobs(spark, "before the recorder")
+        early = begin_waiting_job(spark, folder / "go early")
+        stop_at(LATER)
     recorder = JobRecorder(spark, location, cluster=CLUSTER, spool=spool, timeout=5.0).start()
     drain(spark)
     stop_at("before the first job")
+    if later:
+        (folder / "go early").touch()
+        early.join()
     small_jobs(spark, "first jobs")
     waiting = begin_waiting_job(spark, folder / "go")
     stop_at("during a job")
@@ -119,4 +128,4 @@ def main(location: str, spool: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), later=sys.argv[4:] == ["later"])

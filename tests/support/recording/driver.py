@@ -87,6 +87,26 @@ class AwayStore:
         self._answer()
         return self._records.submit_many(entries, deletes)
 
+    def put(self, key: str, value: Any) -> Any:
+        self._answer()
+        return self._records.put(key, value)
+
+    def put_if_absent(self, key: str, value: Any) -> bool:
+        self._answer()
+        return self._records.put_if_absent(key, value)
+
+    def replace(self, key: str, expected: Any, value: Any) -> bool:
+        self._answer()
+        return self._records.replace(key, expected, value)
+
+    def remove(self, key: str, expected: Any) -> bool:
+        self._answer()
+        return self._records.remove(key, expected)
+
+    def delete(self, key: str) -> Any:
+        self._answer()
+        return self._records.delete(key)
+
     def _answer(self) -> None:
         if self.away:
             self.tries += 1

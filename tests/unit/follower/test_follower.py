@@ -17,8 +17,8 @@ from kvwal.spark.eventlog.lines import Lines
 from kvwal.spark.eventlog.listing import ListedFile
 from kvwal.spark.follower import follower as follower_module
 from kvwal.spark.follower.follower import Follower, Stopped
-from kvwal.spark.follower.leases import SAFE_SECONDS, LeaseLost
 from kvwal.spark.follower.status import FollowerStatus
+from kvwal.spark.leases import SAFE_SECONDS, LeaseLost
 from kvwal.spark.queries import applications
 from tests.support.event_logs import CODECS, SUFFIXES, TASKS, compressed, counts, event_log, write_rolling
 

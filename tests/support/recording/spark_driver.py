@@ -1,0 +1,121 @@
+"""A real driver in a process of its own, recorded into a cluster, and the comparison of its records with its event log.
+
+The application is `tests.support.programs.recorded`. Its own event log, read into a root by a plain `kvwal record`, says what
+must be recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import kvwal
+from kvwal.spark import record_event_logs
+from kvwal.spark.tables.catalogue import TABLES
+from tests.support.cli import kvwal as command
+from tests.support.cluster.nodes import CLUSTER
+from tests.support.recording.one_sided import differences
+from tests.support.recording.same_records import application_records
+from tests.support.spark import environment
+
+ROOT = Path(__file__).resolve().parent.parent.parent.parent
+SETTINGS = {"spark_settings": "AND scope = 'spark'"}
+
+
+class SparkDriver:
+    """The application as a process group of its own."""
+
+    def __init__(self, process: subprocess.Popen[str], folder: Path, location: str) -> None:
+        self.folder = folder
+        self.location = location
+        self.spool = folder / "spool"
+        self._process = process
+        self.app = self._line()
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, (self.folder / "stderr").read_text()[-4_000:]
+        return line.strip()
+
+    def reach(self, point: str) -> None:
+        """Wait until the application stands at a point."""
+        assert self._line() == point
+
+    def go_on(self) -> None:
+        """Let the application go on from the point where it stands."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+
+    def kill(self) -> None:
+        """Kill -9 its Python, its JVM and their workers."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def end(self) -> dict[str, Any]:
+        """Wait for its end; what its recorder's `stats` said last."""
+        stats: dict[str, Any] = json.loads(self._line())
+        assert self._process.wait() == 0
+        return stats
+
+
+@contextmanager
+def spark_driver(location: str, folder: Path, *more: str) -> Iterator[SparkDriver]:
+    """The application, recorded into the cluster."""
+    words = [
+        sys.executable,
+        "-m",
+        "tests.support.programs.recorded",
+        location,
+        str(folder / "spool"),
+        str(folder / "out"),
+        *more,
+    ]
+    with (folder / "stderr").open("w") as errors:
+        process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment(ROOT),
+            cwd=folder, start_new_session=True,
+        )  # fmt: skip
+    try:
+        yield SparkDriver(process, folder, location)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def check(ran: SparkDriver, *, was_killed: bool = False, is_later: bool = False) -> None:
+    """What the spool has left goes into the cluster, and then its records are those of Spark's event log, in every table too.
+
+    A recorder that started later (`is_later`) has the settings as they were then: Spark had added to them.
+    """
+    names = ("--cluster", CLUSTER)
+    finished = command("record", ran.location, *names, "--spool", ran.spool)
+    assert finished.code == 0 or "No driver left anything" in finished.err, finished.err
+    assert command("record", ran.location, *names, "--spool", ran.spool).code == 2
+    root = ran.folder / "by-log"
+    with kvwal.open(root, archive=None, flush="os") as store:
+        record_event_logs(store, [ran.folder / "out" / "logs"])
+        log = application_records(store.map("spark"), ran.app)
+    with kvwal.connect(ran.location.removeprefix("kvwal://"), cluster=CLUSTER) as store:
+        live = application_records(dict(store.map("spark").items()), ran.app)
+    assert len({value["kind"] for value in live.values()}) > (2 if was_killed else 5)
+    if is_later:
+        del live[f"{ran.app}/env"], log[f"{ran.app}/env"]
+    found = differences(live, log, was_killed=was_killed)
+    assert found == [], "\n".join(found)
+    for table in TABLES.keys() - ({"spark_settings"} if is_later else set()):
+        # Of the settings of the JVM the recorder asks for some, and Spark writes all.
+        asked = f"SELECT key FROM {table} WHERE app = '{ran.app}' {SETTINGS.get(table, '')} ORDER BY ALL"
+        there, here = (
+            command("query", place, asked, "--json", *name) for place, name in ((ran.location, names), (root, ()))
+        )
+        assert (there.code, there.out) == (here.code, here.out), f"{table}: {there} and {here}"
