@@ -15,13 +15,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from kvwal.spark import JobRecorder
+from tests.support.java.drivers import prepare_drivers
 
 # The workers' Python; a setting of that name would only be read by spark-submit.
 os.environ["PYSPARK_PYTHON"] = sys.executable
-# A driver of a test lives for seconds: Java's quick compiler and the collector of one thread take a third off its time.
-os.environ.setdefault(
-    "PYSPARK_SUBMIT_ARGS", '--driver-java-options "-XX:+UseSerialGC -XX:TieredStopAtLevel=1" pyspark-shell'
-)
 
 CODECS = ("zstd", "lz4", "snappy", "lzf")
 LARGE = "x" * 2_000_000  # a description that fills a roll of 10 MiB within one job
@@ -50,6 +47,7 @@ class Written(NamedTuple):
 
 def session(name: str, **settings: str) -> SparkSession:
     """A session of its own; the one before must be stopped."""
+    prepare_drivers()
     builder = SparkSession.builder.master("local[2]").appName(name)
     for setting, value in {**SETTINGS, **settings}.items():
         builder = builder.config(setting, value)
@@ -196,5 +194,6 @@ os.killpg(0, signal.SIGKILL)
 
 
 def environment(here: Path) -> dict[str, str]:
-    """For a process of its own that imports what the tests import."""
+    """For a process of its own that imports what the tests import, and may start a Spark."""
+    prepare_drivers()
     return {**os.environ, "PYTHONPATH": str(here)}

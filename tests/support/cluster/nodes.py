@@ -17,11 +17,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import hazelcast
+import jpype
 import pytest
 
 import kvwal
 from tests.repository.source import ROOT
-from tests.support.cluster.class_data import java_options
+from tests.support.java.class_data import java_options
 from tests.support.polling import until
 from tests.support.ports import free_port
 
@@ -182,13 +183,16 @@ def _settings(heap: str, options: Sequence[str]) -> str:
 
 @cache
 def _class_data() -> list[str]:
-    return java_options([JAR, GLUE], _fill_class_data)
+    home = Path(jpype.getDefaultJVMPath()).parents[2]
+    return java_options(
+        "node", home, [JAR, GLUE, Path(jpype.__file__)], _fill_class_data
+    )  # JPype brings a jar of its own
 
 
-def _fill_class_data(option: str) -> None:
+def _fill_class_data(options: list[str]) -> None:
     """Run two nodes that do a little of everything; the JVM of the first one writes its classes when it ends."""
     with TemporaryDirectory() as folder:
-        first = Node(Path(folder) / "root-1", "node-1", jvm=_settings("256m", [*JAVA_OPTIONS, option]))
+        first = Node(Path(folder) / "root-1", "node-1", jvm=_settings("256m", [*JAVA_OPTIONS, *options]))
         second = Node(Path(folder) / "root-2", "node-2", jvm=_settings("256m", JAVA_OPTIONS))
         for node in (first, second):
             node.more = ["--members", f"{first.address},{second.address}", "--archive", str(Path(folder) / "archive")]
