@@ -19,9 +19,8 @@ MAX_FRAMES = 60
 def _job_start(state: ProjectionState, event: events.JobStart) -> None:
     known = state.job(event.job_id)
     if known is not None:
-        if (
-            known.status == "RUNNING"
-        ):  # a reader of another log of the application has recorded its start, and not its end
+        # A reader of another log of the application has recorded its start, and perhaps not its end.
+        if known.status == "RUNNING":
             _note_running(state, known)
         return
     job = _new_job(event)

@@ -34,10 +34,9 @@ def title(description: str) -> str:
 def _start(state: ProjectionState, event: events.SqlStart) -> None:
     known = state.sql(event.execution_id)
     if known is not None:
+        # A reader of another log of the application has recorded its start, and perhaps not its end.
         if known.status == "RUNNING" and known.id not in state.position.running_sql:
-            state.position.running_sql.append(
-                known.id
-            )  # a reader of another log of the application has recorded its start
+            state.position.running_sql.append(known.id)
         return
     sql = _new_sql(event)
     if sql.batch is not None and not state.begins_in_batch(sql.stream, sql.batch, execution=sql.id):

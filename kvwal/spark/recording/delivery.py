@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from time import monotonic, sleep
 from typing import Any, TypeVar
 
@@ -57,7 +57,7 @@ class PatientRecords:
     more try if the delivery waits; the error of the last try is raised. Other errors are raised at once.
 
     A transaction of unknown outcome is repeated as it is. Its records are whole values, and no other process writes them as long
-    as `guard` raises no error, so doing it twice does no harm. The next transaction comes `SETTLE_SECONDS` later, because the
+    as the guard raises no error, so doing it twice does no harm. The next transaction comes `SETTLE_SECONDS` later, because the
     first try may still be under way in the cluster, and would overwrite it.
     """
 
@@ -69,8 +69,7 @@ class PatientRecords:
         self._status = status
         self._stopping = stopping
         self._watch = watch
-        self.guard: Callable[[], None] = lambda: None
-        """Called before each try of a transaction. Its error ends the tries."""
+        self._guard: Callable[[], None] = lambda: None
         self._open = ExitStack()
         self._records: LeasedMap | None = None
         self._is_unknown = False
@@ -125,6 +124,15 @@ class PatientRecords:
         """See `LeaseMap.delete`."""
         self._tries(self._try, lambda records: records.delete(key))
 
+    @contextmanager
+    def guarded(self, guard: Callable[[], None]) -> Iterator[None]:
+        """Call `guard` before each try of a transaction within the block. Its error ends the tries."""
+        self._guard, before = guard, self._guard
+        try:
+            yield
+        finally:
+            self._guard = before
+
     def close(self) -> None:
         """Close the connection, if the recorder made it."""
         self._records = None
@@ -136,7 +144,7 @@ class PatientRecords:
         return self._records
 
     def _try_guarded(self, call: Callable[[LeasedMap], T]) -> T:
-        self.guard()
+        self._guard()
         return self._try(call)
 
     def _try(self, call: Callable[[LeasedMap], T]) -> T:

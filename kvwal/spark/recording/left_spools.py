@@ -52,8 +52,8 @@ class LeftSpools:
                     contain(partial(self._read, records, spool), partial(_stays, spool))
 
     def _read(self, records: PatientRecords, spool: Spool) -> None:
-        with locked(spool), leased(spool, records, Patience(self._stopping.wait)) as reader:
-            records.guard = reader.check
+        patience = Patience(self._stopping.wait)
+        with locked(spool), leased(spool, records, patience) as reader, records.guarded(reader.check):
             for read in spool.read_rest(reader.records, self._go_on):
                 _log.info(
                     "The application %s had left %d events in its spool, which were read now.", read.app, read.events

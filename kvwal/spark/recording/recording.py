@@ -84,8 +84,10 @@ class Recording:
             mark = mark_of(self._records, self._target.node)  # a lease would make the map look as if it had records
             while not is_delivered:
                 try:
-                    with leased(self._spool, self._records, patience, app=app) as reader:
-                        self._records.guard = reader.check
+                    with (
+                        leased(self._spool, self._records, patience, app=app) as reader,
+                        self._records.guarded(reader.check),
+                    ):
                         self._read(reader, mark)
                     is_delivered = True
                 except LeaseLost as error:
