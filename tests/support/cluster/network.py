@@ -6,7 +6,6 @@ other. All of it ends with the test run, however that ends: what holds a namespa
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import subprocess
@@ -18,8 +17,7 @@ from tests.support.cluster.nodes import Cluster, Node
 from tests.support.polling import until
 
 PROGRAMS = ("unshare", "nsenter", "ip")
-_NUMBERS = itertools.count(os.getpid())
-"""Networks of several test runs, or of one, may stand side by side."""
+_SUBNETS = 256
 
 
 def missing() -> str | None:
@@ -71,15 +69,19 @@ class Namespace:
         self._holder.stdout.close()
 
 
+def _wire(number: int) -> str:
+    return f"kvwal-{number}"
+
+
 class Network:
     """Namespaces 1 to `count`, of which each reaches every other one, until it is told otherwise."""
 
     def __init__(self, count: int) -> None:
-        number = next(_NUMBERS)
-        self.subnet = f"10.213.{number % 256}"
         self._shaped: set[int] = set()
-        self._wire = f"kvwal-{number}"
         self._switch = Namespace()
+        number = self._take_number()
+        self.subnet = f"10.213.{number}"
+        self._wire = _wire(number)
         self._switch.ip("link add name bridge type bridge")
         self._switch.ip("link set dev bridge up")
         self.places = [Namespace() for _ in range(count)]
@@ -87,9 +89,23 @@ class Network:
             self._plug(f"port{number}", f"eth0 netns {place.pid}")
             place.ip(f"address add {self.subnet}.{number}/24 dev eth0")
             place.ip("link set eth0 up")
-        self._plug("outside", f"{self._wire} netns {os.getpid()}")
+        self._switch.ip("link set dev outside master bridge up")
         subprocess.run(["ip", "address", "add", f"{self.subnet}.254/24", "dev", self._wire], check=True)
         subprocess.run(["ip", "link", "set", self._wire, "up"], check=True)
+
+    def _take_number(self) -> int:
+        """The number of a subnet that no other network of this machine has: the kernel gives the name of its wire once.
+
+        Test runs, and the processes of one, make networks side by side. A wire may outlive its network for a moment.
+        """
+        for first in range(_SUBNETS):
+            number = (os.getpid() + first) % _SUBNETS
+            words = f"ip link add name {_wire(number)} type veth peer name outside netns {self._switch.pid}"
+            made = subprocess.run(words.split(), capture_output=True, text=True, check=False)
+            if made.returncode == 0:
+                return number
+            assert "File exists" in made.stderr, made.stderr
+        raise AssertionError(f"all {_SUBNETS} networks are in use; `ip link` lists their wires")
 
     def _plug(self, port: str, peer: str) -> None:
         self._switch.ip(f"link add name {port} type veth peer name {peer}")
