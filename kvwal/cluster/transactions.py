@@ -1,14 +1,18 @@
 """Transactions of a cluster: an intent, one entry of one log, holds all changes until each is in its own member's log.
 
-An intent has a key class of its own, and its value is a block of entries. Until it is deleted it counts as these entries, at its
-own timestamp. A member that fills memory from logs applies those changes that no newer change follows, and finishes the intent.
+An intent has a key class of its own, and its value is a block of entries. Until it is deleted it counts as these entries. A
+member that fills memory from logs applies those of them that no later change of their key follows, and finishes the intent.
+
+What came later is found by the timestamps in the block: each change has one that no earlier entry of its key is above, and every
+later entry is (LogContext.java). The intent's own timestamp is of another member's clock than the key's. It counts within one
+log, and for a change with timestamp 0, which members of earlier versions wrote.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvwal.entry import Entry, is_live, make_decoder, make_entry
 from kvwal.log.ring import Submission, size_of
@@ -24,7 +28,7 @@ _decode = make_decoder(())
 
 
 def changes_of(intent: Entry) -> list[Entry]:
-    """The changes of an intent, as if each had been logged where it stands."""
+    """The changes of an intent in one log, as if each had been logged where it stands."""
     return [_at(entry, intent.timestamp) for entry in _decode(intent.value)]
 
 
@@ -41,44 +45,58 @@ def with_changes(entries: list[Entry], is_newer: Callable[[Entry], bool]) -> Ite
     yield entries[begin:] if begin else entries
 
 
+class _Change(NamedTuple):
+    """A change of an intent. An entry of its key came before it if its timestamp is at most `after`."""
+
+    entry: Entry
+    after: int
+
+
+def _changes(intent: Entry) -> list[_Change]:
+    return [
+        _Change(_at(entry, intent.timestamp), entry.timestamp or intent.timestamp) for entry in _decode(intent.value)
+    ]
+
+
 class Unfinished:
     """Unfinished intents of the merged logs. Finds which of their changes are the latest of their keys while the merge runs."""
 
     def __init__(self, intents: Iterable[Entry]) -> None:
-        ordered = sorted(intents, key=lambda intent: intent.timestamp)
-        self._changes = [(intent, changes_of(intent)) for intent in ordered]
-        self._latest = {(change.key_class, change.key): change for _, found in self._changes for change in found}
+        self._intents = [(i, _changes(i)) for i in sorted(intents, key=lambda intent: intent.timestamp)]
+        self._last: dict[tuple[str, bytes], list[_Change]] = {}
+        for _, changes in self._intents:
+            for change in changes:
+                self._last.setdefault((change.entry.key_class, change.entry.key), []).append(change)
 
     def without(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows but for those that an intent has changed since. To be called with every row of the merge."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if not self._latest:
+        if not self._last:
             return batch
-        keys = pa.array([key for _, key in self._latest], batch.column("key").type)
+        keys = pa.array([key for _, key in self._last], batch.column("key").type)
         touched = pc.indices_nonzero(pc.is_in(batch.column("key"), value_set=keys)).to_pylist()
         rows = batch.select(["key_class", "key", "timestamp"]).take(pa.array(touched, pa.int64())).to_pylist()
         gone = {index for index, row in zip(touched, rows, strict=True) if self._ends(**row)}
         return batch.filter(pa.array([index not in gone for index in range(len(batch))])) if gone else batch
 
     def _ends(self, key_class: str, key: bytes, timestamp: int) -> bool:
-        change = self._latest.get((key_class, key))
-        if change is None:
-            return False
-        if timestamp > change.timestamp:
-            del self._latest[key_class, key]
-            return False
-        return True
+        changes = self._last.get((key_class, key), [])
+        changes[:] = [change for change in changes if timestamp <= change.after]
+        return bool(changes)
+
+    def _latest(self) -> Iterator[Entry]:
+        return (changes[-1].entry for changes in self._last.values() if changes)
 
     def puts(self, now_ms: int) -> list[Entry]:
         """After all rows: the live changes of the intents, which have to be loaded into memory besides the rows."""
-        return [entry for entry in self._latest.values() if is_live(entry, now_ms)]
+        return [entry for entry in self._latest() if is_live(entry, now_ms)]
 
     def left(self) -> list[tuple[Entry, list[Entry]]]:
         """After all rows: the intents, each with those of its changes that have to be logged before the intent is deleted."""
-        latest = self._latest
-        return [(i, [e for e in found if latest.get((e.key_class, e.key)) is e]) for i, found in self._changes]
+        latest = {id(entry) for entry in self._latest()}
+        return [(i, [change.entry for change in found if id(change.entry) in latest]) for i, found in self._intents]
 
 
 async def finish(business: OpenBusiness, intent: Entry, changes: Sequence[Entry]) -> None:

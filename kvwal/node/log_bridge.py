@@ -156,5 +156,7 @@ class LogBridge:
         return business
 
     def _answer(self, number: int, error: BaseException | None) -> None:
-        if self._queues.complete(number, None if error is None else f"{type(error).__name__}: {error}"):
+        business = self._businesses.get(number)
+        last = 0 if business is None else business.log.hybrid.last
+        if self._queues.complete(number, None if error is None else f"{type(error).__name__}: {error}", last):
             self._wakeup.set()

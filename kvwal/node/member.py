@@ -105,7 +105,7 @@ def configuration(options: NodeOptions, archive: str | None, java_objects: JavaO
     config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(guard))
     for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", AGREED, STATUSES):
         config.addMapConfig(java("com.hazelcast.config.MapConfig")(pattern))
-    java("kvwal.transactions.Transactions").configure(config, _store(factory), java_objects.gate, applied)
+    java("kvwal.transactions.Transactions").configure(config, _store(factory), context, applied)
     for name, found in config.getMapConfigs().items():
         found.setBackupCount({AGREED: MOST_COPIES, STATUSES: 0}.get(str(name), options.file.backups))
         found.setAsyncBackupCount(MOST_COPIES if str(name) == STATUSES else 0)

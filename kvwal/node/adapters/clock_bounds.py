@@ -66,7 +66,7 @@ class ClockBoundsExchange:
 
     async def rise(self, timestamp: int) -> None:
         """Returns when all timestamps of this member are above `timestamp`. Not to be called after `serve`."""
-        await self._patiently(TAKEOVER, partial(self._rise_above, timestamp))
+        await self._patiently(TAKEOVER, partial(self._rise_above, timestamp + 1))
 
     async def end(self) -> None:
         """Take part no more: pending writes are refused."""
@@ -130,6 +130,7 @@ class ClockBoundsExchange:
     def _rise(self, timestamp: int) -> None:
         self._publish(TAKEOVER, timestamp)
         self._bounds.rise(timestamp)
+        self._fence.rise(timestamp)
 
     def _publish(self, which: str, floor: int = 0) -> None:
         wall = self._clock.wall_ms()

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kvwal
+from kvwal.entry import TIMESTAMP_SHIFT
+from kvwal.errors import CommitUnknown, StorageFull
 from tests.repository.source import ROOT
 from tests.support.cluster.consistency import checked
 from tests.support.cluster.nodes import CLUSTER, Cluster, Node, cluster, needs_hazelcast
 from tests.support.cluster.writers import surely
+from tests.support.full_disk import small_disk
 from tests.support.polling import until
 
 pytestmark = [needs_hazelcast, pytest.mark.long]
@@ -28,9 +33,9 @@ def clock_ahead(seconds: float) -> list[str]:
 
 @pytest.fixture
 def three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """Three members; the clock of the last is ahead."""
+    """Three members; the clock of the last is ahead, and its disk has 64 MiB."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]))
-    with cluster(tmp_path, 2) as made:
+    with small_disk(tmp_path / "root-3"), cluster(tmp_path, 2) as made:
         made.nodes.append(Node(tmp_path / "root-3", "node-3"))
         made.tell()
         start_ahead(made.nodes[2])
@@ -94,3 +99,53 @@ def test_a_member_whose_clock_is_too_far_off_does_not_join(three: Cluster) -> No
         said = three.nodes[2].log.read_text()
         assert f"{word} that of the member node-" in said
     start_ahead(three.nodes[2])
+
+
+def key_of(client: Any, node: Node) -> str:
+    """A key of a partition that this node owns."""
+    partitions = client.partition_service
+    uuid = next(m.uuid for m in client.cluster_service.get_members() if m.address.port == node.port)
+    return next(key for key in KEYS if partitions.get_partition_owner(partitions.get_partition_id(key)) == uuid)
+
+
+def write_until_later(store: Any, key: str, than: str) -> None:
+    """Write both until the entry of `key` has the later timestamp, by a second. When members meet, their clocks are equal."""
+    jobs = store.map("jobs")
+
+    def later() -> bool | None:
+        jobs.put_many({key: "old", than: "old"})
+        return jobs.history(key)[0].timestamp > jobs.history(than)[0].timestamp + (1000 << TIMESTAMP_SHIFT) or None
+
+    until(later)
+
+
+def unknown(store: Any, values: dict[str, str]) -> str:
+    """Write them as one until one of the two members with room has the intent; what the client is told then."""
+
+    def told() -> str | None:
+        try:
+            store.map("jobs").put_many(values)
+        except StorageFull:
+            return None
+        except CommitUnknown as error:
+            return str(error)
+        raise AssertionError("the member without room has written its part")
+
+    return until(told)
+
+
+def test_a_transaction_is_whole_of_which_an_owner_ahead_of_the_others_had_no_room_for_its_part(three: Cluster) -> None:
+    """The owner's earlier entry of the key has a later timestamp than the intent, which another member stamped."""
+    new = "x" * 2_000_000
+    with three.client() as client:
+        ahead, other = (key_of(client, three.nodes[number]) for number in (2, 0))
+    with kvwal.connect(three.addresses, cluster=CLUSTER) as store:
+        write_until_later(store, ahead, other)
+        filler = three.nodes[2].root / "filler"
+        filler.write_bytes(bytes(shutil.disk_usage(filler.parent).free - (1 << 20)))
+        assert "is logged" in unknown(store, {ahead: new, other: new})
+        three.kill()
+    filler.unlink()
+    start_all(three)
+    found = three.contents("jobs")
+    assert {key: len(value) for key, value in found.items()} == {ahead: len(new), other: len(new)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from hazelcast.errors import HazelcastError
 import kvwal
 from tests.support.cluster.consistency import checked
 from tests.support.cluster.nodes import CLUSTER, Cluster, Node, cluster, needs_hazelcast
+from tests.support.full_disk import small_disk
 from tests.support.polling import until
 from tests.support.sweep.tracing import failing_fdatasync, needs_strace
 
@@ -29,16 +29,8 @@ LARGE = "x" * 2_000_000
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[Cluster]:
     """Three members, of which the last has a disk of 64 MiB of its own."""
-    disk = tmp_path / "root-3"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", disk], capture_output=True)
-    if mounted.returncode:
-        pytest.skip(f"a tmpfs cannot be mounted here: {mounted.stderr.decode().strip()}")
-    try:
-        with cluster(tmp_path, 3) as made:
-            yield made
-    finally:
-        subprocess.run(["umount", disk], check=True)
+    with small_disk(tmp_path / "root-3"), cluster(tmp_path, 3) as made:
+        yield made
 
 
 def refusals(jobs: Any, value: str, keys: Sequence[str] = KEYS) -> dict[str, str]:

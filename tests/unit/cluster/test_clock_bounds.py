@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvwal.cluster.clock_bounds import AHEAD_MS, BoundedClock, ClockBounds
+from kvwal.cluster.clock_bounds import AHEAD_MS, BoundedClock, ClockBounds, PublishedBound
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ClusterUnreachable
+from kvwal.node.adapters.clock_bounds import ClockBoundsExchange
+from kvwal.ports.clock import SystemClock
 
 WALL = 1_800_000_000_000
 STEPS = st.lists(
@@ -97,3 +103,43 @@ def test_a_log_from_the_future_leaves_room_for_what_comes_after_it() -> None:
     member.logs[0].advance(WALL + 5000 << TIMESTAMP_SHIFT)
     member.tell(WALL)
     assert member.logs[0].stamp(WALL) == (WALL + 5000 << TIMESTAMP_SHIFT) + 1
+
+
+class _Alone:
+    """The membership and the fence of a member that knows no other one."""
+
+    own = SimpleNamespace(member="uuid", name="node-1")
+
+    def refresh_bounds(self) -> None:
+        pass
+
+    def published_bounds(self) -> list[object]:
+        return []
+
+    def publish_bound(self, which: str, bound: PublishedBound) -> None:
+        pass
+
+    def owned(self) -> str:
+        return "0"
+
+    def rise(self, timestamp: int) -> None:
+        self.floor = timestamp
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_clock_goes_on_above_what_memory_was_filled_with() -> None:
+    """The newest entry is of a member whose clock was ahead, and that did not come back."""
+    alone: Any = _Alone()
+    bounds = ClockBounds()
+    newest = SystemClock().wall_ms() + 60_000 << TIMESTAMP_SHIFT
+
+    async def fill() -> None:
+        exchange = ClockBoundsExchange(alone, bounds, alone, SystemClock())
+        await exchange.rise(newest)
+        await exchange.end()
+
+    asyncio.run(fill())
+    assert bounds.stamp(0, SystemClock().wall_ms()) > newest
+    assert alone.floor - 1 == newest

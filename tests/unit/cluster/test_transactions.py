@@ -86,3 +86,28 @@ def test_what_has_expired_is_logged_and_not_in_memory() -> None:
     intents = Unfinished([intent(b"one", 3, ExpiringEntry(b"a", "str", b"1", "str", False, 0, 5))])
     assert intents.puts(5) == []
     assert names(intents.left()) == [(b"one", {b"a"})]
+
+
+OTHER_CLOCK = [
+    put(b"a", b"old", 90),
+    put(b"b", b"old", 5),
+    intent(b"one", 20, put(b"a", b"1", 95), put(b"b", b"1", 9), put(b"c", b"1", 9), delete(b"d", 95)),
+    put(b"c", b"since", 10),
+    put(b"d", b"old", 95),
+]
+"""The log of `a` and `d` is of a clock ahead of the intent's, and that of `b` and `c` of one behind it."""
+
+
+def test_a_change_counts_by_the_clock_of_its_key() -> None:
+    intents = Unfinished(entry for entry in OTHER_CLOCK if entry.key_class == INTENT)
+    kept = intents.without(rows(*(entry for entry in OTHER_CLOCK if entry.key_class != INTENT)))
+    assert kept.column("value").to_pylist() == [b"since"]
+    assert {entry.key: entry.value for entry in intents.puts(0)} == {b"a": b"1", b"b": b"1"}
+    assert names(intents.left()) == [(b"one", {b"a", b"b", b"d"})]
+
+
+@pytest.mark.parametrize(("between", "value"), [(12, b"1"), (8, b"2"), (5, b"2")])
+def test_of_two_intents_the_last_counts_that_no_entry_follows(between: int, value: bytes) -> None:
+    intents = Unfinished([intent(b"two", 30, put(b"a", b"2", 9)), intent(b"one", 20, put(b"a", b"1", 15))])
+    assert intents.without(rows(put(b"a", b"between", between))).num_rows == 0
+    assert [entry.value for entry in intents.puts(0)] == [value]

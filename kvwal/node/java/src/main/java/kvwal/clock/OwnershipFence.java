@@ -32,6 +32,7 @@ public final class OwnershipFence {
     private boolean takenOver;
     private boolean seenTakenOver;
     private boolean closed;
+    private volatile long floor;
 
     /**
      * Refuses a change, for Hazelcast to retry, unless the clock is ahead of all former owners of its partition. It must not
@@ -106,6 +107,16 @@ public final class OwnershipFence {
     /** Whether the last `await` saw a partition that was taken over: its former owner has to stop serving before `clear`. */
     public synchronized boolean isTakeOver() {
         return seenTakenOver;
+    }
+
+    /** This member stamps nothing below `timestamp` from now on; all that others stamped in its partitions is below it. */
+    public synchronized void rise(long timestamp) {
+        floor = Math.max(floor, timestamp);
+    }
+
+    /** The greatest timestamp of `rise`, 0 for none. */
+    public long floor() {
+        return floor;
     }
 
     /** The clock is ahead of every owner that the last `await` saw. */

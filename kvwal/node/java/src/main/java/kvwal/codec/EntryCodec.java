@@ -2,6 +2,7 @@ package kvwal.codec;
 
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 
 /** MessagePack codec of log entries. The bytes are those of a block of the log, with 0 for the timestamp: the log sets it. */
 public final class EntryCodec {
@@ -62,6 +63,21 @@ public final class EntryCodec {
         out.put(name);
     }
 
+    /** A copy of Python's encoding of entries, the i-th with `timestamps[i]`. */
+    public static byte[] withTimestamps(byte[] payload, long[] timestamps) {
+        Reader reader = new Reader(payload);
+        ByteBuffer out = ByteBuffer.allocate(payload.length + timestamps.length * Long.BYTES);
+        int copied = 0;
+        for (long timestamp : timestamps) {
+            reader.next();
+            out.put(payload, copied, reader.timestampAt - copied);
+            out.put((byte) UINT64).putLong(timestamp);
+            copied = reader.timestampEnd;
+        }
+        out.put(payload, copied, payload.length - copied);
+        return Arrays.copyOf(out.array(), out.position());
+    }
+
     /** An entry as Python encodes it. `expires` is 0 for never. */
     public record Entry(String keyClass, byte[] key, String valueClass, byte[] value, boolean deleted, long expires) { }
 
@@ -69,6 +85,9 @@ public final class EntryCodec {
     public static final class Reader {
         private final ByteBuffer in;
         private final int count;
+        /** Where the timestamp of the last entry begins, and where it ends. */
+        private int timestampAt;
+        private int timestampEnd;
 
         public Reader(byte[] payload) {
             in = ByteBuffer.wrap(payload);
@@ -87,7 +106,9 @@ public final class EntryCodec {
             byte[] value = bin();
             String valueClass = str();
             boolean deleted = (in.get() & 0xff) == TRUE;
+            timestampAt = in.position();
             uint();
+            timestampEnd = in.position();
             return new Entry(keyClass, key, valueClass, value, deleted, fields == 7 ? uint() : 0);
         }
 

@@ -10,6 +10,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import kvwal.codec.EntryCodec;
@@ -30,6 +31,8 @@ public final class BatchQueues {
     private final ReentrantLock lock = new ReentrantLock();
     private final ArrayDeque<BatchQueue> ready = new ArrayDeque<>();
     private final Map<Integer, BatchQueue> all = new HashMap<>();
+    /** By business, a timestamp that is not below that of any acknowledged entry which came through these queues. */
+    private final Map<String, Long> timestamps = new ConcurrentHashMap<>();
     private int opened;
     private final ByteBuffer batch = ByteBuffer.allocateDirect(HEAD + PendingEntry.MAX_BYTES);
     private int underWay;
@@ -154,6 +157,11 @@ public final class BatchQueues {
         wakeup = new FileOutputStream(path);
     }
 
+    /** The last timestamp in the log of a business of which a writer may have heard; 0 if none has come through these queues. */
+    public long timestamp(String business) {
+        return timestamps.getOrDefault(business, 0L);
+    }
+
     /** The buffer into which `take` puts a batch; valid until the next `take`. */
     public ByteBuffer handed() {
         return batch;
@@ -191,10 +199,10 @@ public final class BatchQueues {
     }
 
     /**
-     * The batch of this queue is in the log; or, with an error, is not. Wakes the writers. Returns whether to `take` again: the
-     * pipe announces nothing to the loop's own thread.
+     * The batch of this queue is in the log, up to this timestamp; or, with an error, is not. Wakes the writers. Returns whether
+     * to `take` again: the pipe announces nothing to the loop's own thread.
      */
-    public boolean complete(int number, String error) {
+    public boolean complete(int number, String error, long timestamp) {
         List<PendingEntry> done;
         boolean more;
         lock.lock();
@@ -204,6 +212,7 @@ public final class BatchQueues {
             queue.underWay = new ArrayList<>();
             queue.busy = false;
             underWay--;
+            timestamps.merge(queue.business, timestamp, Math::max);
             if (!queue.next.isEmpty()) {
                 ready.add(queue);
             }

@@ -1,5 +1,6 @@
 package kvwal.log;
 
+import com.hazelcast.instance.impl.Node;
 import com.hazelcast.internal.serialization.Data;
 import java.util.function.BiConsumer;
 import kvwal.backups.PendingChanges;
@@ -8,4 +9,19 @@ import kvwal.node.ReadyGate;
 
 /** What the stores of all maps of a member share. `onRefused` hears of each map and key of which the log refused a change. */
 public record LogContext(BatchQueues queues, ReadyGate gate, OwnershipFence fence, PendingChanges pending,
-                         BiConsumer<String, Data> onRefused) { }
+                         BiConsumer<String, Data> onRefused) {
+    /** Throws unless this member may write changes of this partition now. */
+    public void checkWritable(Node node, int partition) {
+        gate.check();
+        fence.pass(node, partition);
+    }
+
+    /**
+     * A timestamp that no acknowledged change of the map in this partition is above, and every later one is: the owners of a
+     * partition, one after the other, stamp its changes in order. Throws unless this member may write changes of the partition.
+     */
+    public long timestamp(Node node, String map, int partition) {
+        checkWritable(node, partition);
+        return Math.max(queues.timestamp(map), fence.floor() - 1);
+    }
+}

@@ -69,8 +69,7 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
 
     /** Throws unless this member may write a change of this key now. */
     public void checkWritable(Data key) {
-        context.gate().check();
-        context.fence().pass(node, node.getPartitionService().getPartitionId(key));
+        context.checkWritable(node, node.getPartitionService().getPartitionId(key));
     }
 
     /** Marks a change of these keys, about to be written, as pending; null if no read has to wait for its backups. */

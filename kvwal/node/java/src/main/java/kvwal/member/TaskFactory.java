@@ -12,6 +12,7 @@ import kvwal.quorum.Leases;
 import kvwal.quorum.LinkMonitor;
 import kvwal.transactions.ApplyChange;
 import kvwal.transactions.ForgetIntent;
+import kvwal.transactions.ReadTimestamp;
 import kvwal.transactions.RunTransaction;
 import kvwal.transactions.TakeOverIntent;
 
@@ -33,6 +34,7 @@ public final class TaskFactory implements DataSerializableFactory {
             case TaskIds.BULK_ON_KEYS: return new BulkEntryOperations.OnKeys();
             case TaskIds.BULK_ON_ALL: return new BulkEntryOperations.OnAll();
             case TaskIds.BULK_ON_MATCHES: return new BulkEntryOperations.OnMatches();
+            case TaskIds.READ_TIMESTAMP: return new ReadTimestamp();
             case TaskIds.ASK_PEER: return new HistoryRequests.AskPeer();
             case TaskIds.REPORT_LINKS: return new LinkMonitor.ReportLinks();
             case TaskIds.BACKUP_CHECK: return new BackupCheck();

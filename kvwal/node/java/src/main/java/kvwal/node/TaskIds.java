@@ -19,6 +19,7 @@ public final class TaskIds {
     public static final int BULK_ON_KEYS = 11;
     public static final int BULK_ON_ALL = 12;
     public static final int BULK_ON_MATCHES = 13;
+    public static final int READ_TIMESTAMP = 14;
     public static final int ASK_PEER = 20;
     public static final int REPORT_LINKS = 21;
     public static final int BACKUP_CHECK = 22;

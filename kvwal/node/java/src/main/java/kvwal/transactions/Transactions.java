@@ -7,12 +7,16 @@ import com.hazelcast.config.MapStoreConfig;
 import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.core.HazelcastInstanceNotActiveException;
 import com.hazelcast.core.IExecutorService;
+import com.hazelcast.instance.impl.Node;
+import com.hazelcast.internal.partition.IPartitionService;
 import com.hazelcast.internal.serialization.Data;
 import com.hazelcast.logging.ILogger;
 import com.hazelcast.map.IMap;
 import com.hazelcast.spi.exception.RetryableHazelcastException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.BitSet;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -26,6 +30,8 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import kvwal.codec.EntryCodec;
 import kvwal.codec.ValueCodec;
+import kvwal.log.LogContext;
+import kvwal.node.HazelcastInternals;
 import kvwal.node.LoggedMaps;
 import kvwal.node.NotWritten;
 import kvwal.node.ReadyGate;
@@ -45,19 +51,21 @@ public final class Transactions {
     private static final int LOOK_MILLIS = 250;
     private static final long WARNING_NANOS = TimeUnit.MINUTES.toNanos(1);
 
+    private final LogContext context;
     private final ReadyGate gate;
     /** Keys of intents that this member could not finish, or whose logging may have failed. */
     private final Set<String> left = ConcurrentHashMap.newKeySet();
     /** When the thread that looks last warned of an intent that it could not finish, in nanoseconds. Only that thread uses it. */
     private final Map<String, Long> warned = new HashMap<>();
 
-    private Transactions(ReadyGate gate) {
-        this.gate = gate;
+    private Transactions(LogContext context) {
+        this.context = context;
+        this.gate = context.gate();
     }
 
     /** Enables transactions of clients on the member with this configuration; `store` is the map store of a map with a log. */
-    public static void configure(Config config, MapStoreConfig store, ReadyGate gate, AppliedChanges applied) {
-        config.getUserContext().put(SERVICE, new Transactions(gate));
+    public static void configure(Config config, MapStoreConfig store, LogContext context, AppliedChanges applied) {
+        config.getUserContext().put(SERVICE, new Transactions(context));
         applied.configure(config);
         config.getExecutorConfig(TaskIds.TRANSACTIONS).setPoolSize(AT_ONCE);
         config.getExecutorConfig(TaskIds.BETWEEN_MEMBERS).setPoolSize(4);
@@ -78,7 +86,7 @@ public final class Transactions {
         String own = own(instance);
         String key = IntentKey.of(id, own, map);
         if (LoggedMaps.has(map)) {
-            log(instance, key, changes);
+            log(instance, key, EntryCodec.withTimestamps(changes, timestamps(instance, map, changes)));
         }
         String reason = "another member goes on with it";
         try {
@@ -91,6 +99,32 @@ public final class Transactions {
         }
         throw new NotWritten("CommitUnknown: the transaction is logged, but not all of it is in memory (" + reason + ")."
             + " The members finish it when they can. Look whether it is there before you write it again.");
+    }
+
+    long timestamp(Node node, String map, int partition) {
+        return context.timestamp(node, map, partition);
+    }
+
+    /**
+     * For each change, a timestamp that no acknowledged change of its key is above, and every change after the intent is. If
+     * memory is filled from logs before the intent is finished, this tells which changes of a key came before the intent. The
+     * intent's own timestamp cannot: it is of another member's clock than the key's.
+     */
+    private static long[] timestamps(HazelcastInstance instance, String map, byte[] changes) {
+        IMap<Object, Object> keys = instance.getMap(map);
+        IPartitionService partitions = HazelcastInternals.node(instance).getPartitionService();
+        Map<Integer, CompletableFuture<Long>> answers = new HashMap<>();
+        EntryCodec.Reader reader = new EntryCodec.Reader(changes);
+        int[] partitionOf = new int[reader.count()];
+        for (int i = 0; i < partitionOf.length; i++) {
+            EntryCodec.Entry entry = reader.next();
+            Data key = ValueCodec.toData(entry.keyClass(), entry.key());
+            int partition = partitionOf[i] = partitions.getPartitionId(key);
+            answers.computeIfAbsent(partition,
+                first -> keys.submitToKey(key, new ReadTimestamp(map, partition)).toCompletableFuture());
+        }
+        all(answers.values());
+        return Arrays.stream(partitionOf).mapToLong(partition -> answers.get(partition).join()).toArray();
     }
 
     private void log(HazelcastInstance instance, String key, byte[] changes) {
@@ -117,7 +151,7 @@ public final class Transactions {
                 answers.add(map.submitToKey(changed, new ApplyChange(key, own, i, value, entry.expires())).toCompletableFuture());
             }
         }
-        if (!all(answers)) {
+        if (all(answers).contains(false)) {
             return false;
         }
         if (LoggedMaps.has(IntentKey.map(key))) {
@@ -128,13 +162,13 @@ public final class Transactions {
         return true;
     }
 
-    /** Waits for every answer, so that no change is under way when this throws what one of them threw. */
-    private static boolean all(List<CompletableFuture<Boolean>> answers) {
-        boolean all = true;
+    /** Waits for every answer, so that nothing is under way when this throws what one of them threw. */
+    private static <T> List<T> all(Collection<CompletableFuture<T>> answers) {
+        List<T> all = new ArrayList<>();
         RuntimeException failure = null;
-        for (CompletableFuture<Boolean> answer : answers) {
+        for (CompletableFuture<T> answer : answers) {
             try {
-                all &= answer.join();
+                all.add(answer.join());
             } catch (CompletionException error) {
                 failure = error.getCause() instanceof RuntimeException ? (RuntimeException) error.getCause() : error;
             }
