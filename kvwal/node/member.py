@@ -93,6 +93,7 @@ def configuration(options: NodeOptions, archive: str | None, java_objects: JavaO
     context = java("kvwal.log.LogContext")(
         java_objects.queues, java_objects.gate, java_objects.fence, pending, applied.refusals()
     )
+    context.configure(config)
     factory = java("kvwal.member.LogStoreFactory")(context)
     config.getMapConfig("default").setMapStoreConfig(_store(factory)).setSplitBrainProtectionName(_MAJORITY)
     protection = java("com.hazelcast.config.SplitBrainProtectionConfig")(_MAJORITY, True)
@@ -105,7 +106,7 @@ def configuration(options: NodeOptions, archive: str | None, java_objects: JavaO
     config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(guard))
     for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", AGREED, STATUSES):
         config.addMapConfig(java("com.hazelcast.config.MapConfig")(pattern))
-    java("kvwal.transactions.Transactions").configure(config, _store(factory), context, applied)
+    java("kvwal.transactions.Transactions").configure(config, _store(factory), java_objects.gate, applied)
     for name, found in config.getMapConfigs().items():
         found.setBackupCount({AGREED: MOST_COPIES, STATUSES: 0}.get(str(name), options.file.backups))
         found.setAsyncBackupCount(MOST_COPIES if str(name) == STATUSES else 0)

@@ -23,6 +23,7 @@ import kvwal
 from kvwal.client import failures
 from kvwal.codecs import Codecs
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast, running
+from tests.support.disk.mounts import MIB, tmpfs
 from tests.support.ports import free_port
 
 WORDS: list[tuple[Any, Any]] = [
@@ -232,28 +233,21 @@ def test_a_condition_whose_answer_was_lost_is_of_unknown_outcome(tmp_path: Path)
 @pytest.mark.long
 def test_a_full_disk_is_storage_full(tmp_path: Path) -> None:
     folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", folder], capture_output=True)
-    if mounted.returncode:
-        pytest.skip(f"a tmpfs cannot be mounted here: {mounted.stderr.decode().strip()}")
-    try:
-        with running(folder / "root", more=["--archive", "none"]) as node, connect(node) as store:
-            jobs = store.map("jobs")
-            jobs["a"] = "old"
-            (folder / "filler").write_bytes(bytes(shutil.disk_usage(folder).free - (1 << 20)))
-            for call in (
-                lambda: jobs.put("a", "x" * 2_000_000),
-                lambda: jobs.put_if_absent("b", "x" * 2_000_000),
-                lambda: jobs.replace("a", "old", "x" * 2_000_000),
-                lambda: jobs.submit("a", "x" * 2_000_000).result(),
-            ):
-                with pytest.raises(kvwal.StorageFull, match="jobs"):
-                    call()
-            assert dict(jobs.items()) == {"a": "old"}
-            (folder / "filler").unlink()
-            node.stop()
-    finally:
-        subprocess.run(["umount", folder], check=True)
+    with tmpfs(folder, 48 * MIB), running(folder / "root", more=["--archive", "none"]) as node, connect(node) as store:
+        jobs = store.map("jobs")
+        jobs["a"] = "old"
+        (folder / "filler").write_bytes(bytes(shutil.disk_usage(folder).free - (1 << 20)))
+        for call in (
+            lambda: jobs.put("a", "x" * 2_000_000),
+            lambda: jobs.put_if_absent("b", "x" * 2_000_000),
+            lambda: jobs.replace("a", "old", "x" * 2_000_000),
+            lambda: jobs.submit("a", "x" * 2_000_000).result(),
+        ):
+            with pytest.raises(kvwal.StorageFull, match="jobs"):
+                call()
+        assert dict(jobs.items()) == {"a": "old"}
+        (folder / "filler").unlink()
+        node.stop()
 
 
 @needs_hazelcast

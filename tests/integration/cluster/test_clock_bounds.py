@@ -18,7 +18,7 @@ from tests.repository.source import ROOT
 from tests.support.cluster.consistency import checked
 from tests.support.cluster.nodes import CLUSTER, Cluster, Node, cluster, needs_hazelcast
 from tests.support.cluster.writers import surely
-from tests.support.full_disk import small_disk
+from tests.support.disk.mounts import MIB, tmpfs
 from tests.support.polling import until
 
 pytestmark = [needs_hazelcast, pytest.mark.long]
@@ -35,7 +35,7 @@ def clock_ahead(seconds: float) -> list[str]:
 def three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """Three members; the clock of the last is ahead, and its disk has 64 MiB."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]))
-    with small_disk(tmp_path / "root-3"), cluster(tmp_path, 2) as made:
+    with tmpfs(tmp_path / "root-3", 64 * MIB), cluster(tmp_path, 2) as made:
         made.nodes.append(Node(tmp_path / "root-3", "node-3"))
         made.tell()
         start_ahead(made.nodes[2])

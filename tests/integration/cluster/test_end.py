@@ -13,7 +13,7 @@ from hazelcast.errors import HazelcastError
 import kvwal
 from tests.support.cluster.consistency import checked
 from tests.support.cluster.nodes import CLUSTER, Cluster, Node, cluster, needs_hazelcast
-from tests.support.full_disk import small_disk
+from tests.support.disk.mounts import MIB, tmpfs
 from tests.support.polling import until
 from tests.support.sweep.tracing import failing_fdatasync, needs_strace
 
@@ -29,7 +29,7 @@ LARGE = "x" * 2_000_000
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[Cluster]:
     """Three members, of which the last has a disk of 64 MiB of its own."""
-    with small_disk(tmp_path / "root-3"), cluster(tmp_path, 3) as made:
+    with tmpfs(tmp_path / "root-3", 64 * MIB), cluster(tmp_path, 3) as made:
         yield made
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import queue
 import shutil
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ import kvwal
 from kvwal.log.files.names import parse_name
 from tests.support.cluster.consistency import UNKNOWN, checked
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast, running, small_jvm
+from tests.support.disk.mounts import MIB, tmpfs
 from tests.support.sweep.tracing import failing_fdatasync, needs_strace
 
 pytestmark = [needs_hazelcast, pytest.mark.long]
@@ -30,13 +30,8 @@ SHUT_DOWN = 0x200800
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 48 MiB of its own."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", folder], capture_output=True)
-    if mounted.returncode:
-        pytest.skip(f"a tmpfs cannot be mounted here: {mounted.stderr.decode().strip()}")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
+    with tmpfs(tmp_path / "disk", 48 * MIB):
+        yield tmp_path / "disk"
 
 
 def refusal(call: Any, *arguments: Any) -> str:

@@ -30,6 +30,17 @@ def small_disk(kind: str, size: int) -> Iterator[Path]:
             unmount(folder)
 
 
+@contextmanager
+def tmpfs(folder: Path, size: int) -> Iterator[None]:
+    """A new folder at this path that is a disk of its own of `size` bytes while the context lasts."""
+    folder.mkdir()
+    mount("tmpfs", folder, folder, size)
+    try:
+        yield
+    finally:
+        unmount(folder)
+
+
 def mount(kind: str, image: Path, folder: Path, size: int) -> None:
     """Mount a tmpfs, or the ext4 in `image`, which is made if it is not there."""
     if kind == "tmpfs":

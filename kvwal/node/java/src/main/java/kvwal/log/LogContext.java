@@ -1,5 +1,7 @@
 package kvwal.log;
 
+import com.hazelcast.config.Config;
+import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.instance.impl.Node;
 import com.hazelcast.internal.serialization.Data;
 import java.util.function.BiConsumer;
@@ -10,6 +12,18 @@ import kvwal.node.ReadyGate;
 /** What the stores of all maps of a member share. `onRefused` hears of each map and key of which the log refused a change. */
 public record LogContext(BatchQueues queues, ReadyGate gate, OwnershipFence fence, PendingChanges pending,
                          BiConsumer<String, Data> onRefused) {
+    private static final String SERVICE = "kvwal.log";
+
+    /** Makes this the context of the member with this configuration. */
+    public void configure(Config config) {
+        config.getUserContext().put(SERVICE, this);
+    }
+
+    /** The context of a member. */
+    public static LogContext of(HazelcastInstance instance) {
+        return (LogContext) instance.getUserContext().get(SERVICE);
+    }
+
     /** Throws unless this member may write changes of this partition now. */
     public void checkWritable(Node node, int partition) {
         gate.check();

@@ -6,6 +6,7 @@ import com.hazelcast.nio.ObjectDataInput;
 import com.hazelcast.nio.ObjectDataOutput;
 import java.io.IOException;
 import java.util.Map;
+import kvwal.log.LogContext;
 import kvwal.node.HazelcastInternals;
 import kvwal.node.MemberTask;
 import kvwal.node.TaskIds;
@@ -27,7 +28,7 @@ public final class ReadTimestamp extends MemberTask implements EntryProcessor<Ob
 
     @Override
     public Long process(Map.Entry<Object, Object> entry) {
-        return Transactions.of(instance).timestamp(HazelcastInternals.node(instance), map, partition);
+        return LogContext.of(instance).timestamp(HazelcastInternals.node(instance), map, partition);
     }
 
     /** None: nothing changes. */

@@ -7,7 +7,6 @@ import com.hazelcast.config.MapStoreConfig;
 import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.core.HazelcastInstanceNotActiveException;
 import com.hazelcast.core.IExecutorService;
-import com.hazelcast.instance.impl.Node;
 import com.hazelcast.internal.partition.IPartitionService;
 import com.hazelcast.internal.serialization.Data;
 import com.hazelcast.logging.ILogger;
@@ -30,7 +29,6 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import kvwal.codec.EntryCodec;
 import kvwal.codec.ValueCodec;
-import kvwal.log.LogContext;
 import kvwal.node.HazelcastInternals;
 import kvwal.node.LoggedMaps;
 import kvwal.node.NotWritten;
@@ -51,21 +49,19 @@ public final class Transactions {
     private static final int LOOK_MILLIS = 250;
     private static final long WARNING_NANOS = TimeUnit.MINUTES.toNanos(1);
 
-    private final LogContext context;
     private final ReadyGate gate;
     /** Keys of intents that this member could not finish, or whose logging may have failed. */
     private final Set<String> left = ConcurrentHashMap.newKeySet();
     /** When the thread that looks last warned of an intent that it could not finish, in nanoseconds. Only that thread uses it. */
     private final Map<String, Long> warned = new HashMap<>();
 
-    private Transactions(LogContext context) {
-        this.context = context;
-        this.gate = context.gate();
+    private Transactions(ReadyGate gate) {
+        this.gate = gate;
     }
 
     /** Enables transactions of clients on the member with this configuration; `store` is the map store of a map with a log. */
-    public static void configure(Config config, MapStoreConfig store, LogContext context, AppliedChanges applied) {
-        config.getUserContext().put(SERVICE, new Transactions(context));
+    public static void configure(Config config, MapStoreConfig store, ReadyGate gate, AppliedChanges applied) {
+        config.getUserContext().put(SERVICE, new Transactions(gate));
         applied.configure(config);
         config.getExecutorConfig(TaskIds.TRANSACTIONS).setPoolSize(AT_ONCE);
         config.getExecutorConfig(TaskIds.BETWEEN_MEMBERS).setPoolSize(4);
@@ -99,10 +95,6 @@ public final class Transactions {
         }
         throw new NotWritten("CommitUnknown: the transaction is logged, but not all of it is in memory (" + reason + ")."
             + " The members finish it when they can. Look whether it is there before you write it again.");
-    }
-
-    long timestamp(Node node, String map, int partition) {
-        return context.timestamp(node, map, partition);
     }
 
     /**
