@@ -7,19 +7,22 @@ from typing import NamedTuple
 
 from archive.objects import check_url
 from kvwal.errors import ConfigError
+from kvwal.spark.datasource.values import DROP, FAIL, MODES, NULL
 
 LATEST, HISTORY = "latest", "history"
-_NAMES = ("archive", "namespace", "cluster", "business", "view")
+_NAMES = ("archive", "namespace", "cluster", "business", "view", "mode")
 
 
 class ReadOptions(NamedTuple):
-    """What to read: the URL of an archive, the names of a business in it, and whether all changes are wanted."""
+    """What to read: the URL of an archive, the names of a business in it, whether all changes are wanted, and what becomes of a
+    row whose value does not fit the query's schema."""
 
     archive: str
     namespace: str
     cluster: str
     business: str
     history: bool
+    mode: str
 
     @property
     def where(self) -> tuple[str, str, str]:
@@ -38,6 +41,9 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     view = given.get("view", LATEST)
     if view not in (LATEST, HISTORY):
         raise ConfigError(f"the option 'view' is {view!r}.", hint=f"It is {LATEST} (the default) or {HISTORY}.")
+    mode = given.get("mode", FAIL)
+    if mode not in MODES:
+        raise ConfigError(f"the option 'mode' is {mode!r}.", hint=f"It is {FAIL} (the default), {NULL} or {DROP}.")
     check_url(given["archive"])
     return ReadOptions(
         given["archive"],
@@ -45,4 +51,5 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         given.get("cluster", "local"),
         given["business"],
         view == HISTORY,
+        mode,
     )

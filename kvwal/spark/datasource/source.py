@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from archive.objects import open_objects
 from archive.spark.plan import Partition, plan
@@ -17,6 +18,7 @@ from kvwal.entry import TIME_MARK, timestamps_within
 from kvwal.ports.clock import SYSTEM
 from kvwal.spark.datasource.filters import Wanted, wanted
 from kvwal.spark.datasource.options import ReadOptions, read_options
+from kvwal.spark.datasource.values import ValueColumns, ValueReader, value_columns
 from kvwal.sql.text import json_text, label
 
 if TYPE_CHECKING:
@@ -24,10 +26,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-SCHEMA = (
-    "key STRING, value STRING, key_class STRING, value_class STRING, timestamp BIGINT, deleted BOOLEAN, node STRING,"
-    " sequence BIGINT"
-)
+SCHEMA = StructType([
+    StructField("key", StringType()),
+    StructField("value", StringType()),
+    StructField("key_class", StringType()),
+    StructField("value_class", StringType()),
+    StructField("timestamp", LongType()),
+    StructField("deleted", BooleanType()),
+    StructField("node", StringType()),
+    StructField("sequence", LongType()),
+])  # fmt: skip
 
 
 def register(spark: SparkSession) -> None:
@@ -50,22 +58,27 @@ class KvwalSource(DataSource):
         """The name of the format."""
         return "kvwal"
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """See DataSource.schema. Raises ConfigError for wrong options."""
         read_options(self.options)
         return SCHEMA
 
-    def reader(self, schema: Any) -> KvwalReader:
-        """See DataSource.reader."""
-        return KvwalReader(read_options(self.options))
+    def reader(self, schema: StructType) -> KvwalReader:
+        """See DataSource.reader. Raises ConfigError for wrong options and for a schema that no value can have."""
+        return KvwalReader(*self._wanted(schema))
+
+    def _wanted(self, schema: StructType) -> tuple[ReadOptions, ValueColumns | None]:
+        """The options, and the columns of a query that has given its schema."""
+        options = read_options(self.options)
+        return options, None if schema == SCHEMA else value_columns(schema, SCHEMA, options.mode)
 
 
 class PushdownSource(KvwalSource):
     """The source for sessions in which filters are pushed down."""
 
-    def reader(self, schema: Any) -> PushdownReader:
-        """See DataSource.reader."""
-        return PushdownReader(read_options(self.options))
+    def reader(self, schema: StructType) -> PushdownReader:
+        """See KvwalSource.reader."""
+        return PushdownReader(*self._wanted(schema))
 
 
 class ScanPartition(InputPartition):
@@ -81,8 +94,10 @@ class ScanPartition(InputPartition):
 class KvwalReader(DataSourceReader):
     """The reader of one business: ranges of keys as partitions, each merged by its own task."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, columns: ValueColumns | None) -> None:
+        """`columns` are those of a query that has given its schema, else the rows have the columns of `SCHEMA`."""
         self._options = options
+        self._columns = columns
         self._wanted = Wanted()
 
     def partitions(self) -> list[InputPartition]:
@@ -100,10 +115,11 @@ class KvwalReader(DataSourceReader):
         if not isinstance(partition, ScanPartition):
             raise TypeError(f"no partition of this reader: {partition!r}")
         objects, history = open_objects(self._options.archive), self._options.history
+        values = None if self._columns is None else ValueReader(self._columns, self._options.business)
         for batch in (all_rows if history else latest_rows)(objects, partition.partition):
             rows = _of_map(batch) if history else _live(_of_map(batch), partition.now_ms, partition.marks)
             if rows.num_rows:
-                yield _shown(rows)
+                yield _shown(rows) if values is None else values.columns(_shown(rows), rows.column("value"))
 
 
 class PushdownReader(KvwalReader):

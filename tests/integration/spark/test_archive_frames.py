@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException, PythonException
+from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 
 import archive.spark
@@ -151,6 +153,7 @@ def test_the_data_source_names_what_is_wrong(spark: SparkSession, tmp_path: Path
     wrong = {
         "format kvwal has no option 'buisness'": {"buisness": "jobs"},
         "the option 'view' is 'newest'": {"view": "newest"},
+        "the option 'mode' is 'permissive'": {"mode": "permissive"},
         "format kvwal needs the option 'business'": {"business": ""},
         "no business 'job' in ns/local": {"business": "job"},
         "_log is not a folder": {"archive": f"{tmp_path}/{PLACE.prefix}/_log"},
@@ -167,9 +170,42 @@ def test_the_data_source_names_what_is_wrong(spark: SparkSession, tmp_path: Path
         reader(spark, tmp_path).load().collect()
 
 
+def test_values_are_columns_by_the_schema_of_the_query(registered: SparkSession, tmp_path: Path) -> None:
+    moment = "2026-11-24T10:00:00+00:00"
+    with kvwal.open(tmp_path / "root", namespace=PLACE.namespace, node="n1", archive=tmp_path / "archive") as store:
+        jobs = store.map(PLACE.business)
+        jobs.put_many(
+            {"a": {"n": 1, "when": moment, "tags": ["x", None], "at": {"host": "h"}}, "b": {"n": "two"}, "c": 5}
+        )
+        jobs["gone"] = {"n": 4}
+        del jobs["gone"]
+        store.archive()
+    ddl = "n BIGINT, key STRING, when TIMESTAMP, tags ARRAY<STRING>, at STRUCT<host: STRING>, deleted BOOLEAN"
+    fits = (1, "a", datetime.fromisoformat(moment), ["x", None], SparkRow(host="h"), False)
+    null = [(None, key, None, None, None, False) for key in ("b", "c")]
+
+    def found(**options: str) -> list[tuple[Any, ...]]:
+        frame = reader(registered, tmp_path / "archive", **options).schema(ddl).load()
+        assert frame.schema["when"].dataType.simpleString() == "timestamp"
+        return sorted(
+            ((*row[:2], row[2] and row[2].astimezone(UTC), *row[3:]) for row in frame.collect()), key=lambda row: row[1]
+        )
+
+    assert found(mode="drop") == [fits]
+    assert found(mode="null") == [fits, *null]
+    assert [row[:2] for row in found(mode="null", view="history") if row[-1]] == [(None, "gone")]
+    with pytest.raises(
+        PySparkException,
+        match=r"CodecError: business 'jobs', key 'b': the value .*Expected `int \| null`, got `str` - at `\$\.n`",
+    ):
+        found()
+    with pytest.raises(PySparkException, match=r"ConfigError: the column 'n' cannot be binary"):
+        reader(registered, tmp_path / "archive").schema("n BINARY").load().collect()
+
+
 def test_the_lines_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:
     with kvwal.open(tmp_path / "root", node="n1", archive=tmp_path / "archive") as store:
-        store.map("jobs").put_many({f"job-{number}": {"ms": number * 10} for number in range(8)})
+        store.map("jobs").put_many({f"job-{number}": {"ms": number * 10, "state": "ok"} for number in range(8)})
         store.map("jobs").delete("job-7")
         store.archive()
     names: dict[str, Any] = {"spark": spark, "archive": str(tmp_path / "archive")}
@@ -179,6 +215,8 @@ def test_the_lines_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:
         exec(lines, names)
     assert spark.conf.get(PUSHDOWN) == "true"
     assert [tuple(row) for row in names["slow"].collect()] == [("job-6", 60)]
+    assert [tuple(row) for row in names["typed"].collect()] == [("job-6", 60, "ok")]
+    assert [tuple(row) for row in names["sums"].collect()] == [(7, 210)]
     assert dict(map(tuple, names["changes"].collect())) == {f"job-{n}": 2 if n == 7 else 1 for n in range(8)}
     assert names["latest"].count() == 7
     assert names["every"].where("key_class = 'str'").count() == 9

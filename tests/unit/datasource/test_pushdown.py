@@ -129,7 +129,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def read(url: Path, filters: list[Filter], view: str = "latest") -> list[dict[str, Any]]:
     options = {"archive": str(url), "namespace": PLACE.namespace, "business": PLACE.business, "view": view}
-    reader = PushdownReader(read_options(options))
+    reader = PushdownReader(read_options(options), None)
     assert list(reader.pushFilters(filters)) == filters
     return [line for part in reader.partitions() for batch in reader.read(part) for line in batch.to_pylist()]
 
