@@ -1,4 +1,4 @@
-"""The data source `kvwal`: an archive as a DataFrame, by PySpark's Python DataSource API. Batch reads only."""
+"""The data source `kvwal`: an archive or another store as a DataFrame, by PySpark's Python DataSource API. Batch reads only."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from archive.objects import open_objects
+from archive.parquet.key_ranges import KeyRange
 from archive.spark.plan import Partition, plan
 from archive.spark.scan import all_rows, latest_rows
 from kvwal.cluster.archive_load import Marks, dropped_rows, expired_rows, marks_of
@@ -18,6 +19,7 @@ from kvwal.entry import TIME_MARK, timestamps_within
 from kvwal.ports.clock import SYSTEM
 from kvwal.spark.datasource.filters import Wanted, wanted
 from kvwal.spark.datasource.options import ReadOptions, read_options
+from kvwal.spark.datasource.stores import stored_rows
 from kvwal.spark.datasource.values import ValueColumns, ValueReader, value_columns
 from kvwal.sql.text import json_text, label
 
@@ -91,8 +93,17 @@ class ScanPartition(InputPartition):
         self.marks = marks
 
 
+class StorePartition(InputPartition):
+    """All of a store that is not an archive, at this location, as far as its identities are in the ranges."""
+
+    def __init__(self, store: str, ranges: tuple[KeyRange, ...]) -> None:
+        super().__init__(None)
+        self.store = store
+        self.ranges = ranges
+
+
 class KvwalReader(DataSourceReader):
-    """The reader of one business: ranges of keys as partitions, each merged by its own task."""
+    """The reader of one business. Of an archive, ranges of keys are partitions, each merged by its own task."""
 
     def __init__(self, options: ReadOptions, columns: ValueColumns | None) -> None:
         """`columns` are those of a query that has given its schema, else the rows have the columns of `SCHEMA`."""
@@ -103,6 +114,8 @@ class KvwalReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """See DataSourceReader.partitions. Raises ConfigError, ArchiveGap, ArchiveDamaged, ArchiveError."""
         options, limits = self._options, self._wanted
+        if options.archive is None:
+            return [StorePartition(str(options.store), limits.ranges)]
         objects = open_objects(options.archive)
         until = limits.until if options.history else None  # an older entry is only the latest if no younger one is
         partitions = plan(objects, *options.where, ranges=limits.ranges, since=limits.since, until=until)
@@ -111,15 +124,22 @@ class KvwalReader(DataSourceReader):
         return [ScanPartition(partition, now_ms, marks) for partition in partitions or [Partition((), [])]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """See DataSourceReader.read. It runs on a worker. Raises ArchiveDamaged, ObjectMissing, CodecError."""
-        if not isinstance(partition, ScanPartition):
-            raise TypeError(f"no partition of this reader: {partition!r}")
-        objects, history = open_objects(self._options.archive), self._options.history
+        """See DataSourceReader.read. It runs on a worker. Raises ArchiveDamaged, ObjectMissing, CodecError; see `stored_rows`."""
         values = None if self._columns is None else ValueReader(self._columns, self._options.business)
-        for batch in (all_rows if history else latest_rows)(objects, partition.partition):
-            rows = _of_map(batch) if history else _live(_of_map(batch), partition.now_ms, partition.marks)
+        for rows in self._rows(partition):
             if rows.num_rows:
                 yield _shown(rows) if values is None else values.columns(_shown(rows), rows.column("value"))
+
+    def _rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        options = self._options
+        if isinstance(partition, StorePartition):
+            yield from stored_rows(partition.store, *options.where, partition.ranges)
+            return
+        if not isinstance(partition, ScanPartition) or options.archive is None:
+            raise TypeError(f"no partition of this reader: {partition!r}")
+        objects = open_objects(options.archive)
+        for batch in (all_rows if options.history else latest_rows)(objects, partition.partition):
+            yield _of_map(batch) if options.history else _live(_of_map(batch), partition.now_ms, partition.marks)
 
 
 class PushdownReader(KvwalReader):

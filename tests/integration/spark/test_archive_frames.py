@@ -28,6 +28,8 @@ from archive.writer import put_segment
 from kvwal.spark.datasource.source import PUSHDOWN
 from tests.property.test_scan_laws import WHERE, archives
 from tests.support.archive.history import LOG, PLACE, fill, from_table, object_paths, place, rows, table
+from tests.support.cluster.nodes import CLUSTER, needs_hazelcast, running
+from tests.support.polling import until
 from tests.support.spark import session
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "spark-archive.md"
@@ -155,6 +157,7 @@ def test_the_data_source_names_what_is_wrong(spark: SparkSession, tmp_path: Path
         "the option 'view' is 'newest'": {"view": "newest"},
         "the option 'mode' is 'permissive'": {"mode": "permissive"},
         "format kvwal needs the option 'business'": {"business": ""},
+        "needs one of the options 'archive' and 'store'": {"archive": ""},
         "no business 'job' in ns/local": {"business": "job"},
         "_log is not a folder": {"archive": f"{tmp_path}/{PLACE.prefix}/_log"},
         "no filesystem for nowhere:// is known": {"archive": "nowhere://bucket"},
@@ -168,6 +171,48 @@ def test_the_data_source_names_what_is_wrong(spark: SparkSession, tmp_path: Path
     object_paths(tmp_path)[1].unlink()
     with pytest.raises(PySparkException, match=r"ArchiveGap: .*sequences 6–9 are in no object"):
         reader(spark, tmp_path).load().collect()
+
+
+@needs_hazelcast
+@pytest.mark.long
+def test_a_cluster_and_a_root_are_read_with_what_is_not_archived_yet(spark: SparkSession, tmp_path: Path) -> None:
+    spark.conf.set(PUSHDOWN, "true")
+    kvwal.spark.register(spark)
+    with running(
+        tmp_path / "root", config="[log]\narchive_seconds = 1\n", more=["--archive", str(tmp_path / "archive")]
+    ) as node:
+        address = f"kvwal://{node.address}"
+        with kvwal.connect(node.address, cluster=CLUSTER) as store:
+            jobs = store.map("jobs")
+            jobs.put_many({"a": {"n": 1}, "b": {"n": 2}, 3: "three", "gone": {"n": 9}})
+            del jobs["gone"]
+            until(lambda: object_paths(tmp_path / "archive") or None)
+            jobs.put_many({"b": {"n": 20}, "late": {"n": 5}})
+        expected = {("3", '"three"'), ("a", '{"n":1}'), ("b", '{"n":20}'), ("late", '{"n":5}')}
+
+        def source(where: str, **options: str) -> Any:
+            return spark.read.format("kvwal").options(store=where, cluster=CLUSTER, business="jobs", **options)
+
+        frames_of = {where: source(where).load() for where in (address, str(tmp_path / "root"))}
+        found = [sorted(map(tuple, frame.drop("node", "sequence").collect())) for frame in frames_of.values()]
+        assert found[0] == found[1]
+        assert {row[:2] for row in found[0]} == expected
+        for frame in frames_of.values():
+            assert {tuple(row) for row in frame.select("key", "value").where("key IN ('b', '3')").collect()} == {
+                ("3", '"three"'), ("b", '{"n":20}'),
+            }  # fmt: skip
+        typed = source(address, mode="drop").schema("key STRING, n BIGINT").load()
+        assert dict(map(tuple, typed.collect())) == {"a": 1, "b": 20, "late": 5}
+        for options, sentence in (
+            ({"view": "history"}, "the changes of all keys are read from an archive only"),
+            ({"archive": "x"}, "needs one of the options 'archive' and 'store'"),
+            ({"business": "job"}, "job"),
+        ):
+            with pytest.raises(PySparkException, match=rf"ConfigError: .*{sentence}"):
+                source(address).options(**options).load().collect()
+        node.stop()
+    archived = source(str(tmp_path / "archive")).load()
+    assert {(row["key"], row["value"]) for row in archived.collect()} == expected
 
 
 def test_values_are_columns_by_the_schema_of_the_query(registered: SparkSession, tmp_path: Path) -> None:
@@ -208,7 +253,7 @@ def test_the_lines_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:
         store.map("jobs").put_many({f"job-{number}": {"ms": number * 10, "state": "ok"} for number in range(8)})
         store.map("jobs").delete("job-7")
         store.archive()
-    names: dict[str, Any] = {"spark": spark, "archive": str(tmp_path / "archive")}
+    names: dict[str, Any] = {"spark": spark, "archive": str(tmp_path / "archive"), "store": str(tmp_path / "root")}
     spark.conf.unset(PUSHDOWN)
     for lines in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL):
         assert lines.count("\n") < 10
@@ -218,5 +263,5 @@ def test_the_lines_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:
     assert [tuple(row) for row in names["typed"].collect()] == [("job-6", 60, "ok")]
     assert [tuple(row) for row in names["sums"].collect()] == [(7, 210)]
     assert dict(map(tuple, names["changes"].collect())) == {f"job-{n}": 2 if n == 7 else 1 for n in range(8)}
-    assert names["latest"].count() == 7
+    assert names["live"].count() == names["latest"].count() == 7
     assert names["every"].where("key_class = 'str'").count() == 9
