@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -66,29 +66,42 @@ def verify(
     `notes` know only the footer is read again; sound objects are added to `notes`.
     """
     listed = objects.list(f"{place.prefix}/" if place else "")
-    findings: list[Fault] = []
-    by_place: dict[Place, list[ObjectInfo]] = {}
-    rows = done = 0
-    total = sum(item.size for item in listed)
+    checked: list[Checked] = []
+    done, total = 0, sum(item.size for item in listed)
     with scratch() as folder:
         for item in listed:
-            info, finding = _check(objects, item, folder, notes)
-            findings += [finding] if finding else []
-            if registered := parse_registration_key(item.key):
-                by_place.setdefault(registered[0], [])
-            if info:
-                by_place.setdefault(info.footer.place, []).append(info)
-                rows += info.footer.rows
+            checked.append(check_object(objects, item, folder, notes))
             done += item.size
             if progress:
                 progress(done, total, f"verifying {place.prefix if place else objects.url}")
+    return report(objects, listed, checked)
+
+
+def report(objects: Objects, listed: Sequence[Listed], checked: Iterable[Checked]) -> Report:
+    """The report on all listed objects, each of which was checked; and on what their footers say together."""
+    findings: list[Fault] = []
+    by_place: dict[Place, list[ObjectInfo]] = {}
+    rows = 0
+    for item in listed:
+        if registered := parse_registration_key(item.key):
+            by_place.setdefault(registered[0], [])
+    for info, finding in checked:
+        findings += [finding] if finding else []
+        if info:
+            by_place.setdefault(info.footer.place, []).append(info)
+            rows += info.footer.rows
     for where, infos in by_place.items():
         findings += _check_place(objects, where, infos)
-    checked = sum(parse_object_key(item.key) is not None for item in listed)
-    return Report(checked, rows, sorted(findings, key=lambda finding: finding.key))
+    objects_checked = sum(parse_object_key(item.key) is not None for item in listed)
+    return Report(objects_checked, rows, sorted(findings, key=lambda finding: finding.key))
 
 
-def _check(objects: Objects, item: Listed, folder: Path, notes: Notes | None) -> tuple[ObjectInfo | None, Fault | None]:
+Checked = tuple[ObjectInfo | None, Fault | None]
+"""What was found of one object: its footer, if that could be read, and the first fault of the object, if it has one."""
+
+
+def check_object(objects: Objects, item: Listed, folder: Path, notes: Notes | None = None) -> Checked:
+    """Read one object of a listing to its last byte. `folder` is for temporary files. Raises ArchiveError."""
     if parse_registration_key(item.key):
         return None, None
     if parse_object_key(item.key) is None:

@@ -1,5 +1,6 @@
-"""Reads of the archive on Spark. pyspark is needed where a session is given, and not to import this package."""
+"""Reads and maintenance of the archive on Spark. pyspark is needed where a session is given, and not to import this package."""
 
 from archive.spark.frames import history, merge
+from archive.spark.maintenance import gc, rewrite, verify
 
-__all__ = ["history", "merge"]
+__all__ = ["gc", "history", "merge", "rewrite", "verify"]

@@ -1,0 +1,138 @@
+"""Maintenance of the archive on Spark: what `kvwal archive rewrite`, `verify` and `gc` do, with one task for each piece of work.
+
+A piece is a compaction, an object or a log. Tasks need no lock: an object's name tells its contents, and it is put only if it
+is absent. So a task may run twice, beside another one, or beside the store's own archiver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from archive.faults import ObjectMissing
+from archive.layout import Place
+from archive.maintenance import compaction
+from archive.maintenance.compaction import HISTORY_MS, Rewrite
+from archive.objects import Listed, Objects, open_objects, scratch
+from archive.reader import listed_again, live_objects
+from archive.registry import registered
+from archive.spark.plan import check_business
+from archive.verify import Checked, Report, check_object, report
+from archive.writer import Stored
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+W = TypeVar("W")
+R = TypeVar("R")
+GRACE_MS = 3_600_000
+
+
+def rewrite(
+    spark: SparkSession,
+    url: str,
+    *,
+    namespace: str,
+    cluster: str,
+    business: str,
+    history_ms: int = HISTORY_MS,
+    force: bool = False,
+) -> list[Stored]:
+    """Compact the logs of a business, of all nodes, and return the new objects. The old ones stay until `gc`.
+
+    Every entry is kept for `history_ms`. `force` merges and thins out all objects. A task compacts neighbouring objects, of up
+    to 256 MiB together, in its worker's memory. Raises ConfigError, ArchiveDamaged, ArchiveError; what a task finds comes as
+    Spark's PythonException, with the same sentence.
+    """
+    objects = open_objects(url)
+    places = _places(objects, namespace, cluster, business)
+
+    now_ms = _now_ms(spark)
+
+    def compact() -> list[Stored]:
+        jobs = [
+            (place, job)
+            for place in places
+            for job in compaction.plan(live_objects(objects, place), now_ms=now_ms, history_ms=history_ms, force=force)
+        ]
+        made = _run(spark, partial(_compact, url), jobs, Stored | str | None)
+        if gone := [answer for answer in made if isinstance(answer, str)]:
+            raise ObjectMissing(gone[0])  # another rewriter was quicker, and its inputs are removed already
+        return [stored for stored in made if isinstance(stored, Stored)]
+
+    return listed_again(compact)
+
+
+def verify(spark: SparkSession, url: str, *, namespace: str, cluster: str, business: str) -> Report:
+    """Check every object of a business, of all nodes, as `kvwal archive verify` does: a task reads one to its last byte.
+
+    Raises ConfigError and ArchiveError; faults of the archive are in the report.
+    """
+    objects = open_objects(url)
+    places = _places(objects, namespace, cluster, business)
+    listed = [item for place in places for item in objects.list(f"{place.prefix}/")]
+    return report(objects, listed, _run(spark, partial(_check, url), listed, Checked))
+
+
+def gc(
+    spark: SparkSession, url: str, *, namespace: str, cluster: str, business: str, grace_ms: int = GRACE_MS
+) -> list[str]:
+    """Remove the objects of a business that compactions have superseded for `grace_ms`, and return their keys.
+
+    A task does this for the log of one node. Raises as `rewrite`; what one task has removed stays removed.
+    """
+    places = _places(open_objects(url), namespace, cluster, business)
+    return [
+        key for keys in _run(spark, partial(_remove, url, _now_ms(spark), grace_ms), places, list[str]) for key in keys
+    ]
+
+
+def _places(objects: Objects, namespace: str, cluster: str, business: str) -> list[Place]:
+    check_business(objects, namespace, cluster, business)
+    return registered(objects, namespace, cluster, business)
+
+
+def _now_ms(spark: SparkSession) -> int:
+    """The wall clock of the driver, in unix milliseconds."""
+    return int(spark.sql("SELECT unix_millis(current_timestamp()) AS now").collect()[0].now)
+
+
+def _run(spark: SparkSession, work: Callable[[W], R], pieces: Sequence[W], kind: Any) -> list[R]:
+    """The results, of the type `kind`, of the work on each piece, which is one task, in the order of the pieces."""
+    if not pieces:
+        return []
+    numbers = spark.range(0, len(pieces), 1, len(pieces))
+    rows = numbers.mapInArrow(partial(_task, work, pieces), "number BIGINT, result BINARY").collect()
+    decode = msgspec.msgpack.Decoder(kind).decode
+    return [decode(result) for _, result in sorted((row.number, bytes(row.result)) for row in rows)]
+
+
+def _task(work: Callable[[W], R], pieces: Sequence[W], numbers: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+    """The results of the pieces with these numbers. It runs on a worker."""
+    import pyarrow as pa
+
+    for batch in numbers:
+        for number in batch.column("id").to_pylist():
+            result = msgspec.msgpack.encode(work(pieces[number]))
+            yield pa.RecordBatch.from_pydict({"number": [number], "result": pa.array([result], pa.binary())})
+
+
+def _compact(url: str, piece: tuple[Place, Rewrite]) -> Stored | str | None:
+    """The new object; None if it would equal its only input; a sentence if an input has gone."""
+    try:
+        return compaction.run(open_objects(url), *piece)
+    except ObjectMissing as error:
+        return str(error)
+
+
+def _check(url: str, item: Listed) -> Checked:
+    with scratch() as folder:
+        return check_object(open_objects(url), item, folder)
+
+
+def _remove(url: str, now_ms: int, grace_ms: int, place: Place) -> list[str]:
+    return compaction.gc(open_objects(url), place, now_ms=now_ms, grace_ms=grace_ms)
