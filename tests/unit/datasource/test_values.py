@@ -153,7 +153,7 @@ JSON = st.recursive(
 
 
 @given(st.lists(JSON, max_size=5))
-def test_whatever_the_values_are_each_row_is_whole_null_or_left_out(values: list[Any]) -> None:
+def test_each_row_is_whole_or_null_or_left_out(values: list[Any]) -> None:
     wanted = schema(key=TEXT, a=LONG, b=ArrayType(DoubleType()), c=StructType().add("a", TEXT))
     null = {row["key"]: row for row in read(wanted, *values, mode="null")}
     kept = {row["key"]: row for row in read(wanted, *values, mode="drop")}
