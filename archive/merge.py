@@ -109,9 +109,11 @@ def latest_batches(sources: Sequence[MergeSource], at: int | None = None) -> Ite
     All sources are read in parallel, a few rows at a time. Raises ArchiveDamaged for a file that is not a sorted object.
     """
     before: Identity | None = None
-    for merged in _merged_in_order(sources, at):
-        yield from _batches(_firsts(merged, before), sources)
-        before = _identity(merged, len(merged) - 1)
+    for tables in _tables_in_order(sources, at):
+        rows = _latest(tables, before)
+        if len(rows):
+            before = _identity(rows, len(rows) - 1)
+            yield from _batches(rows, sources)
 
 
 def all_batches(sources: Sequence[MergeSource]) -> Iterator[pa.RecordBatch]:
@@ -121,7 +123,8 @@ def all_batches(sources: Sequence[MergeSource]) -> Iterator[pa.RecordBatch]:
     """
     before: Identity | None = None
     given: set[tuple[str, int]] = set()
-    for merged in _merged_in_order(sources, None):
+    for tables in _tables_in_order(sources, None):
+        merged = _merged(tables)
         rows = _each_once(merged, before, given)
         last = _identity(merged, len(merged) - 1)
         given = (given if last == before else set()) | _numbers_of(rows, last)
@@ -153,12 +156,16 @@ def _numbers_of(rows: pa.Table, identity: Identity) -> set[tuple[str, int]]:
     return numbers
 
 
-def _merged_in_order(sources: Sequence[MergeSource], at: int | None) -> Iterator[pa.Table]:
-    """The rows within the limits, sorted, in tables one after the other. An identity may go on in the next table."""
+def _tables_in_order(sources: Sequence[MergeSource], at: int | None) -> Iterator[list[pa.Table]]:
+    """The rows within the limits, in parts one after the other: of each part a sorted table of each source that has rows.
+
+    An identity may go on in the next part.
+    """
     inputs = [_Input(source, at, len(sources)) for source in sources]
     while inputs := [source_rows for source_rows in inputs if source_rows.load()]:
         end = min(source_rows.last for source_rows in inputs)
-        yield _merged([source_rows.take(end) for source_rows in inputs])
+        tables = [source_rows.take(end) for source_rows in inputs]
+        yield [table for table in tables if len(table)]
 
 
 def _batches(rows: pa.Table, sources: Sequence[MergeSource]) -> Iterator[pa.RecordBatch]:
@@ -169,19 +176,35 @@ def _batches(rows: pa.Table, sources: Sequence[MergeSource]) -> Iterator[pa.Reco
 
 
 def _merged(tables: list[pa.Table]) -> pa.Table:
+    """All rows of sorted tables, sorted."""
     import pyarrow as pa
 
-    filled = [table for table in tables if len(table)]
-    return filled[0] if len(filled) == 1 else pa.concat_tables(filled).sort_by(list(_NEWEST_FIRST))
+    if len(tables) == 1:
+        return tables[0]
+    rows = pa.concat_tables(tables).combine_chunks()
+    return rows.take(_sort_indices(rows))
 
 
-def _firsts(table: pa.Table, before: Identity | None) -> pa.Table:
-    """The rows whose identity is not that of the row before them. `before` is the identity before the first row."""
+def _latest(tables: list[pa.Table], before: Identity | None) -> pa.Table:
+    """The latest row of every identity but `before`, of sorted tables, sorted. Only values of these rows are copied."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    first = pa.array([_identity(table, 0) != before])
-    return table.filter(pa.concat_arrays([first, pc.invert(same_as_before(table, IDENTITY))]))
+    rows = pa.concat_tables(tables).combine_chunks()
+    order = _sort_indices(rows) if len(tables) > 1 else None
+    identities = rows.select(list(IDENTITY)) if order is None else rows.select(list(IDENTITY)).take(order)
+    first = pa.array([_identity(identities, 0) != before])
+    chosen = pa.concat_arrays([first, pc.invert(same_as_before(identities, IDENTITY))])
+    return rows.filter(chosen) if order is None else rows.take(order.filter(chosen))
+
+
+def _sort_indices(rows: pa.Table) -> pa.Array:
+    """The places of the rows in the order of the merge. Columns with one value only are not compared, which takes most time."""
+    import pyarrow.compute as pc
+
+    ends = {name: pc.min_max(rows.column(name)) for name in ("key_class", "node")}
+    same = {name for name, end in ends.items() if end["min"] == end["max"]}
+    return pc.sort_indices(rows, sort_keys=[key for key in _NEWEST_FIRST if key[0] not in same])
 
 
 def _identity(rows: pa.Table | pa.RecordBatch, place: int) -> Identity:

@@ -9,10 +9,10 @@ Everything is built in `<root>/_restoring` and renamed in one step, so a restore
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -30,9 +30,12 @@ from kvwal.hlc import to_timestamp
 from kvwal.log.appender import FULL, Appender
 from kvwal.log.files.format import Header, SnapshotHeader
 from kvwal.log.files.names import find_places
-from kvwal.log.files.snapshot import in_blocks, write_snapshot
+from kvwal.log.files.snapshot import BLOCK_BYTES, BLOCK_ENTRIES, in_blocks, write_snapshot
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 DEFAULT_NODE = "restored"
 STAGE = "_restoring"
@@ -225,7 +228,7 @@ def write_base(
     last = archived.positions[place.node]
     count = 0
 
-    def blocks() -> Iterator[list[Any]]:
+    def blocks() -> Iterator[Sequence[Any]]:
         nonlocal count
         for block in _blocks(archived.batches):
             count += len(block)
@@ -251,16 +254,27 @@ def new_header(clock: Clock, place: Place) -> Header:
     )  # fmt: skip
 
 
-def _blocks(batches: Any) -> Iterator[list[Any]]:
+def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[Sequence[Any]]:
     """Rows as the values of stored entries, in blocks: six values, or seven if the entry expires."""
-    yield from in_blocks(_entries(batches), _size_of)
+    for batch in batches:
+        for first in range(0, len(batch), BLOCK_ENTRIES):
+            yield from _cut(batch.slice(first, BLOCK_ENTRIES))
+
+
+def _cut(batch: pa.RecordBatch) -> Iterator[Sequence[Any]]:
+    """The rows of one block, or of several if they are large. Only large rows are looked at one by one."""
+    import pyarrow.compute as pc
+
+    columns = [batch.column(name) for name in _COLUMNS]
+    rows: list[Any] = list(zip(*(column.to_pylist() for column in columns[:-1]), strict=True))
+    if pc.any(pc.not_equal(columns[-1], 0)).as_py():
+        rows = [(*row, end) if end else row for row, end in zip(rows, columns[-1].to_pylist(), strict=True)]
+    lengths = [pc.sum(pc.binary_length(batch.column(name))).as_py() for name in ("key", "value")]
+    if sum(lengths) < BLOCK_BYTES:
+        yield rows
+    else:
+        yield from in_blocks(rows, _size_of)
 
 
 def _size_of(row: Any) -> int:
     return len(row[0]) + len(row[2])
-
-
-def _entries(batches: Any) -> Iterator[Any]:
-    for batch in batches:
-        columns = [batch.column(name).to_pylist() for name in _COLUMNS]
-        yield from (row if row[-1] else row[:-1] for row in zip(*columns, strict=True))
