@@ -63,11 +63,13 @@ def check_flush(flush: object) -> Flush:
 
 
 def check_folder(what: str, folder: object) -> Path:
-    """The absolute path of a folder. `WrongType` if `folder` is neither text nor a path, `ConfigError` if it is empty."""
+    """The absolute path of a folder. `WrongType` if `folder` is neither text nor a path, `ConfigError` if it can be no name."""
     if not isinstance(folder, str | PathLike) or isinstance(path := fspath(folder), bytes):
         raise WrongType(f"{what}={folder!r} is no name of a folder.", hint="Give text or a pathlib.Path.")
     if path == "":
         raise ConfigError(f"the {what} is an empty name.", hint='Name a folder; "." is the current one.')
+    if "\0" in path:
+        raise ConfigError(f"{what}={path!r} has a NUL character, which no file system takes.", hint="Correct the name.")
     return Path(path).absolute()
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import date, datetime, time
 
-from archive.layout import to_text
+from archive.layout import MAX_NUMBER, to_text
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ConfigError, WrongType
 from kvwal.ports.locks import Lock
@@ -64,8 +64,8 @@ def to_timestamp(moment: int | date) -> int:
     """The greatest timestamp of `moment`: of a timestamp itself, of the millisecond of a datetime, or of the first millisecond
     of a date. A date, and a datetime without a zone, are local time.
 
-    `WrongType` for anything else. `ConfigError` for an int that is no timestamp (for example time.time()), and for a date that
-    the machine's clock cannot show.
+    A date or datetime beyond the last timestamp (the year 6429) is the last timestamp. `WrongType` for anything else.
+    `ConfigError` for an int that is no timestamp (for example time.time()), and for a date that the machine's clock cannot show.
     """
     if isinstance(moment, date):
         start = moment if isinstance(moment, datetime) else datetime.combine(moment, time())
@@ -73,10 +73,10 @@ def to_timestamp(moment: int | date) -> int:
             milliseconds = int(start.timestamp() * 1000)
         except (ValueError, OverflowError, OSError) as error:
             raise ConfigError(f"{moment!r} is beyond what this machine's clock can show ({error}).") from error
-        return (max(0, milliseconds) << TIMESTAMP_SHIFT) | _COUNTERS
+        return min((max(0, milliseconds) << TIMESTAMP_SHIFT) | _COUNTERS, MAX_NUMBER)
     if type(moment) is not int:
         raise WrongType(f"{moment!r} is no moment.", hint=_MOMENTS)
-    if moment < _FIRST or moment in _NANOSECONDS:
+    if not _FIRST <= moment <= MAX_NUMBER or moment in _NANOSECONDS:
         raise ConfigError(
             f"{moment} is no timestamp of kvwal: a timestamp is Unix milliseconds × 65,536 plus a counter, as `put` returns it.",
             hint=f"A number of time.time() is datetime.fromtimestamp(number). {_MOMENTS}",

@@ -11,6 +11,7 @@ from archive.objects.local import LocalObjects
 from archive.objects.port import Objects
 from archive.objects.remote import INSTALL_HINT, RemoteObjects, without_credentials
 
+_WITH_BUCKETS = ("s3", "s3a", "gs", "gcs", "abfs", "az")
 _SCHEME = re.compile(r"[a-z][a-z0-9+]+")
 
 
@@ -29,7 +30,8 @@ def open_objects(url: str, storage_options: Mapping[str, Any] | None = None) -> 
 def check_url(url: str) -> None:
     """Check the form of an archive's URL.
 
-    Raises ConfigError for a mistyped URL that would become a local folder, and for a scheme that fsspec does not know.
+    Raises ConfigError for a mistyped URL that would become a local folder, for a URL without a bucket or an absolute path, and
+    for a scheme that fsspec does not know.
     """
     scheme, separator, rest = url.partition(":/")
     if _SCHEME.fullmatch(scheme) and separator and not rest.startswith("/"):
@@ -37,7 +39,10 @@ def check_url(url: str) -> None:
             f"the archive {scheme}:/… begins like a URL, with one slash, and would become a folder here.",
             hint=f"Write {scheme}://…, or ./{scheme}:/… if a folder is meant.",
         )
-    if "://" not in url or url.startswith("file://"):
+    if "://" not in url:
+        return
+    _check_name(scheme, rest.removeprefix("/"))
+    if scheme == "file":
         return
     from fsspec.registry import known_implementations, registry
 
@@ -47,3 +52,13 @@ def check_url(url: str) -> None:
             f"{without_credentials(url)}: no filesystem for {unknown[0]}:// is known.",
             hint=f"Correct the URL. {INSTALL_HINT}",
         )
+
+
+def _check_name(scheme: str, name: str) -> None:
+    """Check what stands behind `scheme://`: it would be the current folder, or no bucket."""
+    if scheme == "file" and not name.startswith("/"):
+        raise ConfigError(
+            f"the archive file://{name} names no absolute path.", hint="Write file:///…, or the folder alone."
+        )
+    if not name or (scheme in _WITH_BUCKETS and name.startswith("/")):
+        raise ConfigError(f"the archive {scheme}://{name} names no bucket.", hint=f"Write {scheme}://BUCKET/PREFIX.")

@@ -6,6 +6,7 @@ import math
 from collections import ChainMap
 from collections.abc import Callable, MutableMapping
 from concurrent.futures import wait
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -118,10 +119,16 @@ def test_many_that_pop_items_get_each_once(jobs: Map) -> None:
 NOW = 1767225600  # the first of January 2026, in Unix seconds
 
 
-@pytest.mark.parametrize("moment", [NOW, NOW * 1000, NOW * 10**6, NOW * 10**9, 0, -1])
+@pytest.mark.parametrize("moment", [NOW, NOW * 1000, NOW * 10**6, NOW * 10**9, 0, -1, 2**63, 2**64, 10**30])
 def test_a_time_of_another_clock_is_refused(jobs: Map, moment: int) -> None:
     with pytest.raises(ConfigError, match="no timestamp of kvwal"):
         jobs.at(moment)
+
+
+@pytest.mark.parametrize("moment", [2**63 - 1, datetime(9999, 12, 31, tzinfo=UTC), date(9999, 12, 30)])
+def test_a_time_beyond_the_last_timestamp_is_now(jobs: Map, moment: int | date) -> None:
+    jobs["a"] = 1
+    assert dict(jobs.at(moment)) == {"a": 1}
 
 
 @pytest.mark.parametrize("moment", [float(NOW), "2026-01-01", None, True])

@@ -65,6 +65,7 @@ def test_a_moment_is_a_timestamp_or_the_end_of_a_millisecond() -> None:
     assert to_timestamp(START_MS << 16) == START_MS << 16
     assert to_timestamp(date(2026, 1, 1)) == to_timestamp(datetime(2026, 1, 1))
     assert to_timestamp(datetime(1969, 12, 31, tzinfo=UTC)) == 0xFFFF
+    assert to_timestamp(datetime(9999, 12, 31, tzinfo=UTC)) == 2**63 - 1  # an archive has no greater number
 
 
 @pytest.mark.parametrize("number", [1e0, 1e3, 1e6, 1e9])

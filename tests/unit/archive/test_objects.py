@@ -193,6 +193,12 @@ def test_a_url_with_one_slash_is_no_folder(url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("url", ["s3://", "s3:///prefix", "gs://", "file://", "file://data/archive"])
+def test_a_url_that_names_no_bucket_or_no_whole_path_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="names no"):
+        open_objects(url)
+
+
 @pytest.mark.parametrize("folder", ["./s3:/bucket", "a:/b", "S3:/b", "s3:", "/x/s3:/b", "a b:/c"])
 def test_what_only_looks_a_little_like_a_url_is_a_folder(folder: str) -> None:
     assert open_objects(folder).url == str(Path(folder).absolute())

@@ -318,6 +318,12 @@ def test_what_is_no_folder_is_no_root(root: Any) -> None:
         kvwal.open(root)
 
 
+@pytest.mark.parametrize("root", ["a\0b", "\0"])
+def test_a_folder_with_a_name_that_no_file_system_takes_is_refused(root: str) -> None:
+    with pytest.raises(ConfigError, match="NUL"):
+        kvwal.open(root)
+
+
 @pytest.mark.parametrize("archive", [False, True, 0, b"x"])
 def test_what_names_no_archive_is_refused(tmp_path: Path, archive: Any) -> None:
     with pytest.raises(WrongType, match="archive="):
