@@ -28,9 +28,13 @@ class Answer:
     """The answer of DuckDB to one statement, read before its connection is closed."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, statement: str) -> None:
+        import duckdb
+
+        (parsed,) = connection.extract_statements(statement)
         self._connection = connection
         self._statement = statement
-        self._relation: Any = connection.sql(statement)
+        self._is_select = parsed.type == duckdb.StatementType.SELECT
+        self._relation: Any = connection.sql(statement)  # only a SELECT waits until its rows are read; all others run here
 
     @property
     def columns(self) -> list[str]:
@@ -39,7 +43,9 @@ class Answer:
 
     def rows(self, at_once: int) -> Iterator[tuple[Any, ...]]:
         """The rows, fetched `at_once` at a time, so that a long answer needs little memory."""
-        if self._relation is not None:
+        if self._relation is not None and not self._is_select:
+            yield from self._relation.fetchall()
+        elif self._relation is not None:
             answer = self._connection.execute(self._statement)
             while batch := answer.fetchmany(at_once):
                 yield from batch

@@ -96,6 +96,15 @@ def test_a_query_is_one_statement(tmp_path: Path) -> None:
     assert command("query", tmp_path, "SELECT 1;").code == 0
 
 
+def test_a_statement_of_a_query_runs_once(tmp_path: Path) -> None:
+    fill(tmp_path, 1)
+    for sql in ("CREATE TABLE made AS SELECT key FROM b", f"ATTACH '{tmp_path / 'new.db'}'"):
+        ran = command("query", tmp_path, sql)
+        assert (ran.code, ran.err) == (0, ""), sql
+    made = command("query", tmp_path, f"COPY (SELECT 1 AS a) TO '{tmp_path / 'made.csv'}'", "--json")
+    assert (made.code, json.loads(made.out)) == (0, {"Count": 1})
+
+
 def test_bytes_of_a_scan_can_be_read_back(tmp_path: Path) -> None:
     with kvwal.open(tmp_path, archive=None) as store:
         store.map("b").update({b"\xff": b"\xfe", "text": "/w=="})
