@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.layout import Place
 from archive.merge import MergeSource, all_rows, latest_batches
 from archive.objects import Objects
-from archive.parquet.columns import find_class, find_rows
-from archive.parquet.rows import COLUMNS, IDENTITY, node_schema, schema
-from archive.reader import ObjectInfo, checked, listed_again, live_objects, without_gaps
+from archive.parquet.columns import BATCH_ROWS, Columns, find_class, find_rows, open_ranges
+from archive.parquet.key_ranges import KeyRange
+from archive.parquet.rows import COLUMNS, IDENTITY, node_schema, schema, sorted_rows
+from archive.reader import ObjectInfo, as_damage, checked, listed_again, live_objects, without_gaps
 from archive.registry import registered
 
 if TYPE_CHECKING:
@@ -83,14 +85,23 @@ def latest(
 
 
 def latest_of(
-    objects: Objects, node_parts: Sequence[NodePart], tails: Tails = (), at: int | None = None
+    objects: Objects,
+    node_parts: Sequence[NodePart],
+    tails: Tails = (),
+    at: int | None = None,
+    ranges: Sequence[KeyRange] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The merge of these objects and tails as a stream. Objects are read by ranges, a few rows of each at a time.
 
-    Every byte of every object is checked before the first row comes. Small objects are read once. Raises ObjectMissing if an
-    object was removed since it was listed, ArchiveDamaged if its bytes are not what was put.
+    Every byte of every object is checked before the first row comes. Small objects are read once. With `ranges` only rows with
+    these identities come; of the objects only the row groups are read, and checked, that may have them. Raises ObjectMissing if
+    an object was removed since it was listed, ArchiveDamaged if its bytes are not what was put.
     """
     with ExitStack() as files:
+        if ranges is not None:
+            parts_of_tails = [MergeSource(node, _rows_within(sorted_rows(table), ranges)) for node, table in tails]
+            yield from latest_batches([*_sources_within(files, objects, node_parts, ranges), *parts_of_tails], at)
+            return
         memory_left = HELD_BYTES
         sources = []
         for part, info in ((node_part, info) for node_part in node_parts for info in node_part.infos):
@@ -101,6 +112,46 @@ def latest_of(
             sources.append(MergeSource(part.place.node, file, part.up_to, average))
         sources += [MergeSource(node, table, row_bytes=table.nbytes // max(1, len(table)) + 1) for node, table in tails]
         yield from latest_batches(sources, at)
+
+
+def _sources_within(
+    files: ExitStack, objects: Objects, node_parts: Sequence[NodePart], ranges: Sequence[KeyRange]
+) -> Iterator[MergeSource]:
+    """The rows of these identities: in memory while they are few, and of further objects a few at a time."""
+    import pyarrow as pa
+
+    memory_left = HELD_BYTES
+    for part, info in ((node_part, info) for node_part in node_parts for info in node_part.infos):
+        columns = files.enter_context(open_ranges(objects, info, ranges))
+        if not columns.groups:
+            continue
+        stream = partial(_stream_within, columns, ranges)
+        average = info.footer.data_bytes // info.footer.rows + 1
+        memory_left -= info.size
+        if memory_left < 0:
+            yield MergeSource(part.place.node, stream, part.up_to, average)
+        elif batches := list(stream(BATCH_ROWS)):
+            yield MergeSource(part.place.node, pa.Table.from_batches(batches).cast(schema()), part.up_to, average)
+
+
+def _stream_within(columns: Columns, ranges: Sequence[KeyRange], rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows in the ranges, in order. Behind the last one, every byte of the row groups is checked."""
+    with as_damage(columns.key):
+        for batch in columns.batches(rows):
+            yield from _within(batch, ranges)
+        columns.check()
+
+
+def _rows_within(rows: pa.Table, ranges: Sequence[KeyRange]) -> pa.Table:
+    import pyarrow as pa
+
+    found = [part for batch in rows.combine_chunks().to_batches() for part in _within(batch, ranges)]
+    return pa.Table.from_batches(found, schema=rows.schema)
+
+
+def _within(batch: pa.RecordBatch, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
+    """The rows of the ranges, of a batch that is sorted by identity."""
+    return (part for key_range in ranges if (part := key_range.rows(batch)).num_rows)
 
 
 def history(

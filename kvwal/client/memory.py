@@ -61,15 +61,15 @@ class ClusterMemory:
         """See `Memory.ordered`. Asks for the values of matching keys only; members select text keys by their beginning."""
         keys = self._keys() if key_class != "str" else self._keys_like(prefix.decode())
         of_class = {key for key in keys if key.class_name == key_class and key.data.startswith(prefix)}
-        return self._entries(sorted(of_class))
+        return self.entries_of(sorted(of_class))
 
     def all_ordered(self) -> Iterator[Entry]:
         """See `Memory.all_ordered`. The keys are listed when this is called, the values while the caller iterates."""
-        return self._entries(self.identities())
+        return self.entries_of(self.identities())
 
-    def identities(self) -> list[Encoded]:
-        """All keys, in the order of identity."""
-        return sorted(set(self._keys()), key=lambda key: (key.class_name, key.data))
+    def identities(self, prefix: str = "") -> list[Encoded]:
+        """All keys, in the order of identity. With a `prefix`, keys that are text and do not begin so may be missing."""
+        return sorted(set(self._keys_like(prefix)), key=lambda key: (key.class_name, key.data))
 
     def _keys(self) -> Iterator[Encoded]:
         few = self.count() <= KEYS_AT_ONCE
@@ -97,7 +97,7 @@ class ClusterMemory:
             return self._keys()
         return (from_wire(key.buffer) for key in keys)
 
-    def _entries(self, keys: list[Encoded]) -> Iterator[Entry]:
+    def entries_of(self, keys: list[Encoded]) -> Iterator[Entry]:
         """The entries of those keys that the map still holds, in this order. The first of them are fetched when this is called,
         so an iterator over a small map shows the moment at which it was made.
         """

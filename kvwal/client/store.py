@@ -65,9 +65,16 @@ class ClusterMap(Map):
             return None
         return next((entry for entry in self._cluster.history(key_class, key) if not entry.deleted), None)
 
-    def identities(self) -> list[Encoded]:
-        """Bytes and class of every key, in key order. No value is transferred."""
-        return self._cluster.state.identities()
+    def identities(self, prefix: str = "") -> list[Encoded]:
+        """Bytes and class of every key, in key order. No value is transferred.
+
+        With a `prefix` keys that are text and do not begin so may be missing.
+        """
+        return self._cluster.state.identities(prefix)
+
+    def entries_of(self, keys: list[Encoded]) -> Iterator[DataEntry]:
+        """The entries of those keys that are there, in this order, as memory has them: without timestamp and expiry."""
+        return (entry.public() for entry in self._cluster.state.entries_of(keys))
 
     def clear(self) -> None:
         """Delete every key that is there now, partition by partition, each key in its node's log first. Not one transaction.

@@ -5,12 +5,13 @@ It only reads the archive and only sets what memory lacks, so it may be killed a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive import view
 from archive.objects import Objects
+from archive.parquet.key_ranges import KeyRange
 from archive.reader import list_spans
 from archive.registry import registered
 from archive.restore import businesses, restore_batches
@@ -189,18 +190,20 @@ def map_rows(
     nodes: Mapping[str, int | None] | None = None,
     tails: view.Tails = (),
     at: int | None = None,
+    ranges: Sequence[KeyRange] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The latest rows of a map in the archive and these tails, up to the timestamp `at`, in the order of identity.
 
     Deletes are left out, and so is all that is void because the map was destroyed; see `dropped_rows` for `skew`. Expired entries
-    are not left out. The merge streams, and ends with the iterator. Raises as `view.latest_of`.
+    are not left out. With `ranges` only rows with these identities come. The merge streams, and ends with the iterator. Raises as
+    `view.latest_of`.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     marks = marks_of(objects, where, at=at, tails=tails)
     node_parts = view.parts(objects, *where, nodes, at)
-    for batch in view.latest_of(objects, node_parts, tails, at):
+    for batch in view.latest_of(objects, node_parts, tails, at, ranges):
         rows = batch.filter(pc.invert(batch.column("deleted")))
         of_map = [name for name in pc.unique(rows.column("key_class")).to_pylist() if is_of_map(name)]
         rows = rows.filter(pc.is_in(rows.column("key_class"), value_set=pa.array(of_map, pa.string())))

@@ -5,18 +5,19 @@ This module imports neither asyncio nor Arrow.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
 from archive.layout import Place
-from kvwal.entry import Decode, Entry
-from kvwal.history.tail_reader import LOOKS, Sink, read_log
+from kvwal.entry import Decode, Entry, entry_identity
+from kvwal.history.tail_reader import LOOKS, Identity, Sink, read_log
 from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.names import log_folder
-from kvwal.log.files.parts import merge_all_blocks, merge_blocks, open_snapshot
-from kvwal.log.reader import SnapshotReader, entry_decoder, log_files
+from kvwal.log.files.parts import merge_all, merge_all_blocks, merge_blocks, open_snapshot
+from kvwal.log.reader import SnapshotReader, SnapshotView, entry_decoder, log_files
 from kvwal.ports.disk import Buffer, Disk, drop_pages
 
 READ_BYTES = 8 << 20
@@ -50,6 +51,16 @@ class OpenLog:
         snapshot = merge_all_blocks(_blocks(path, buffer, decode) for path, buffer in self._parts)
         kept = (block for block in map(keep, snapshot) if block)
         return merge_blocks(kept, iter([self._newer] if self._newer else []))
+
+    def between(self, low: Identity, high: Identity) -> Iterator[Entry]:
+        """The latest entry of every identity from `low` to before `high`, sorted, deletes included.
+
+        Of the snapshot only the blocks of that range are read. Raises `CorruptLog`.
+        """
+        decode = entry_decoder()
+        snapshot = (SnapshotView(path, view).between(decode, low, high) for path, view in self._parts)
+        begin, end = (bisect_left(self._newer, identity, key=entry_identity) for identity in (low, high))
+        return merge_all([iter(self._newer[begin:end]), *snapshot])
 
 
 @contextmanager

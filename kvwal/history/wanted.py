@@ -2,45 +2,86 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
+from typing import Protocol
 
 from archive.layout import Place
 from kvwal.entry import DataEntry, Entry, is_live
 from kvwal.history.moving import read_settled
 from kvwal.history.open_log import OpenLog, open_log
+from kvwal.history.range_reader import live_entries
 from kvwal.history.tail_reader import read_log
 from kvwal.ports.disk import Disk
 
 Wanted = Callable[[bytes], object]
 """A test of a key's bytes, true of the keys that are read."""
-Pieces = Iterable[Sequence[Entry | DataEntry]]
-"""Entries in the order of their keys, in pieces. They can be iterated several times, and are the same each time."""
+KeySpan = tuple[bytes, bytes]
+"""The text keys from the first bytes on and below the second ones."""
+Piece = Sequence[Entry | DataEntry]
+_PIECE_ENTRIES = 5_000
+_MOST_SPANS = 16
+"""Spans that are looked for one by one in the logs of several nodes. For more of them all between first and last is read."""
+
+
+class Pieces(Protocol):
+    """Entries in the order of their keys, in pieces. They can be iterated several times, and are the same each time."""
+
+    def __iter__(self) -> Iterator[Piece]:
+        """All entries."""
+        ...
+
+    def within(self, spans: Sequence[KeySpan]) -> Iterable[Piece]:
+        """The entries with keys in these spans, which are sorted and apart. Other entries are not read where that is possible."""
+        ...
+
+
+class ReadPieces:
+    """Entries that are in memory, as `Pieces`."""
+
+    def __init__(self, entries: Piece) -> None:
+        self._entries = entries
+
+    def __iter__(self) -> Iterator[Piece]:
+        return iter([self._entries])
+
+    def within(self, spans: Sequence[KeySpan]) -> Iterable[Piece]:
+        """See `Pieces.within`."""
+        for span in spans:
+            begin, end = (bisect_left(self._entries, key, key=attrgetter("key")) for key in span)
+            yield self._entries[begin:end]
 
 
 @contextmanager
 def open_wanted(
     disk: Disk, root: Path, find: Callable[[], Sequence[Place]], wanted: Wanted, now_ms: int
 ) -> Iterator[Pieces]:
-    """The live entries whose keys are text and wanted, over the logs at the places that `find` finds, as they are now.
+    """The live entries whose keys are text and wanted, over the logs at the places that `find` finds.
 
-    The entries of one log are read when they are iterated, with bounded memory. Those of several nodes are in memory.
+    The entries of one log are read when they are iterated, with bounded memory, and show the log as it is now. Those of several
+    nodes are read into memory when they are first iterated. A part of them is read anew, as it is then.
     """
     with ExitStack() as opened:
-        yield read_settled(disk, root, find, lambda places: _open(disk, root, places, wanted, now_ms, opened))
+        yield read_settled(disk, root, find, lambda places: _open(disk, root, places, find, wanted, now_ms, opened))
 
 
-def _open(disk: Disk, root: Path, places: Sequence[Place], wanted: Wanted, now_ms: int, opened: ExitStack) -> Pieces:
+def _open(
+    disk: Disk,
+    root: Path,
+    places: Sequence[Place],
+    find: Callable[[], Sequence[Place]],
+    wanted: Wanted,
+    now_ms: int,
+    opened: ExitStack,
+) -> Pieces:
     if len(places) == 1:
         log = opened.enter_context(open_log(disk, root, places[0], lambda: _LatestWanted(wanted)))
         return _WantedInLog(log, wanted, now_ms)
-    nodes = [
-        read_log(disk, root, place, lambda: _LatestWanted(wanted)).sink.in_order()
-        for place in sorted(places, key=attrgetter("node"))
-    ]
-    return [sorted(_live(_newest(nodes), now_ms), key=attrgetter("key"))]
+    return _WantedInLogs(disk, root, find, wanted, now_ms)
 
 
 class _LatestWanted:
@@ -79,9 +120,59 @@ class _WantedInLog:
         self._wanted = wanted
         self._now_ms = now_ms
 
-    def __iter__(self) -> Iterator[Sequence[Entry]]:
+    def __iter__(self) -> Iterator[Piece]:
         for block in self._log.blocks(lambda entries: _of(self._wanted, entries)):
             yield _live(block, self._now_ms)
+
+    def within(self, spans: Sequence[KeySpan]) -> Iterable[Piece]:
+        """See `Pieces.within`."""
+        for low, high in spans:
+            entries = self._log.between(("str", low), ("str", high))
+            live = (entry for entry in entries if self._wanted(entry.key) and is_live(entry, self._now_ms))
+            while piece := list(islice(live, _PIECE_ENTRIES)):
+                yield piece
+
+
+class _WantedInLogs:
+    """The live entries of several nodes' logs whose keys are wanted, as `Pieces`."""
+
+    def __init__(
+        self, disk: Disk, root: Path, find: Callable[[], Sequence[Place]], wanted: Wanted, now_ms: int
+    ) -> None:
+        self._disk = disk
+        self._root = root
+        self._find = find
+        self._wanted = wanted
+        self._now_ms = now_ms
+        self._read: Piece | None = None
+
+    def __iter__(self) -> Iterator[Piece]:
+        if self._read is None:
+            self._read = read_settled(self._disk, self._root, self._find, self._latest)
+        return iter([self._read])
+
+    def within(self, spans: Sequence[KeySpan]) -> Iterable[Piece]:
+        """See `Pieces.within`."""
+        if self._read is not None:
+            return ReadPieces(self._read).within(spans)
+        asked = spans if len(spans) <= _MOST_SPANS else [(spans[0][0], spans[-1][1])]
+
+        def read(places: Sequence[Place]) -> Piece:
+            parts = (
+                live_entries(self._disk, self._root, places, ("str", low), ("str", high), self._now_ms)
+                for low, high in asked
+            )
+            return [entry for entry in chain.from_iterable(parts) if self._wanted(entry.key)]
+
+        found = read_settled(self._disk, self._root, self._find, read)
+        return [found] if asked is spans else ReadPieces(found).within(spans)
+
+    def _latest(self, places: Sequence[Place]) -> Piece:
+        nodes = [
+            read_log(self._disk, self._root, place, lambda: _LatestWanted(self._wanted)).sink.in_order()
+            for place in sorted(places, key=attrgetter("node"))
+        ]
+        return sorted(_live(_newest(nodes), self._now_ms), key=attrgetter("key"))
 
 
 def _of(wanted: Wanted, entries: list[Entry]) -> list[Entry]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from archive import view
 from archive.layout import Place, parse_object_key, parse_registration_key
 from archive.objects import Objects
+from archive.parquet.key_ranges import KeyRange
 from archive.reader import live_objects
 from archive.registry import registered
 from kvwal.cluster.archive_load import expired_rows, map_rows, marks_of
@@ -17,6 +18,7 @@ from kvwal.config import Settings
 from kvwal.entry import DataEntry, is_live, timestamps_within
 from kvwal.errors import ConfigError
 from kvwal.history.timeline import data_entries_of, each_once, entries_of
+from kvwal.history.wanted import KeySpan
 from kvwal.location.readers import WantedIdentity
 from kvwal.ports.clock import SYSTEM
 from kvwal.structures.reads import MapReads
@@ -81,6 +83,14 @@ class ArchiveReader:
         """See `Reader.select`."""
         return self._live(business, wanted)
 
+    def scan_wanted(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
+        """See `Reader.scan_wanted`."""
+        return self._live(business, wanted)
+
+    def scan_spans(self, business: str, spans: Sequence[KeySpan]) -> Iterator[DataEntry]:
+        """See `Reader.scan_spans`. Of the objects those row groups are read that may have such keys."""
+        return self._live(business, None, [KeyRange(("str", low), ("str", high)) for low, high in spans])
+
     def history(self, business: str, key: Any) -> list[DataEntry]:
         """See `Reader.history`."""
         nodes = self._nodes(business)
@@ -114,22 +124,27 @@ class ArchiveReader:
             "businesses": businesses,
         }
 
-    def _live(self, business: str, wanted: WantedIdentity | None) -> Iterator[DataEntry]:
-        """The live entries whose keys are wanted (None: all). A million may pass here, so all but `wanted` is done by columns."""
+    def _live(
+        self, business: str, wanted: WantedIdentity | None, ranges: Sequence[KeyRange] | None = None
+    ) -> Iterator[DataEntry]:
+        """The live entries whose keys are wanted (None: all), and in the ranges if these are given.
+
+        A million may pass here, so all but `wanted` is done by columns.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
 
         now_ms = SYSTEM.wall_ms()
-        for rows in self._rows(business):
+        for rows in self._rows(business, ranges):
             live = rows.filter(pc.invert(expired_rows(rows, now_ms)))
             if wanted is not None:
                 identities = zip(live.column("key").to_pylist(), live.column("key_class").to_pylist(), strict=True)
                 live = live.filter(pa.array((wanted(*identity) for identity in identities), pa.bool_()))
             yield from data_entries_of(live)
 
-    def _rows(self, business: str) -> Iterator[pa.RecordBatch]:
+    def _rows(self, business: str, ranges: Sequence[KeyRange] | None = None) -> Iterator[pa.RecordBatch]:
         where = (self._namespace, self._cluster, business)
-        return map_rows(self._objects, where, self._skew, nodes=self._nodes(business))
+        return map_rows(self._objects, where, self._skew, nodes=self._nodes(business), ranges=ranges)
 
     def _nodes(self, business: str) -> dict[str, int | None]:
         """The nodes of a business, as the archive's readers take them. Raises `ConfigError` if there is none."""

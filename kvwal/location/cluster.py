@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from kvwal.client.wire import Encoded
 from kvwal.cluster.map_names import to_business, to_map
 from kvwal.codecs import registry
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import ConfigError
 from kvwal.history.range_reader import common_part
+from kvwal.history.wanted import KeySpan
 from kvwal.location.readers import WantedIdentity
 from kvwal.ports.clock import SYSTEM
 from kvwal.structures.reads import MapReads
@@ -17,10 +21,13 @@ from kvwal.structures.state import to_state
 
 if TYPE_CHECKING:
     from kvwal.client.store import ClusterMap, ClusterStore
-    from kvwal.client.wire import Encoded
 
 _MOST_KEYS = 32
 """Keys that the logs are asked for one by one. For more of them a member reads entries in a row."""
+
+
+_MOST_SPANS = 16
+"""Spans of keys that members are asked for one by one. Each member looks at all of its keys for each."""
 
 
 class ClusterWriter:
@@ -98,6 +105,22 @@ class ClusterReader:
             if entry is not None:
                 yield entry
 
+    def scan_wanted(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
+        """See `Reader.scan_wanted`. The keys are sent, and then the values of these keys."""
+        jobs = self._maps.existing(business)
+        return jobs.entries_of([key for key in jobs.identities() if wanted(key.data, key.class_name)])
+
+    def scan_spans(self, business: str, spans: Sequence[KeySpan]) -> Iterator[DataEntry]:
+        """See `Reader.scan_spans`. Single keys are asked for as they are; members select other keys by their beginning."""
+        jobs = self._maps.existing(business)
+        if all(high == low + b"\0" for low, high in spans):
+            yield from jobs.entries_of([Encoded(low, "str") for low, _ in spans])
+            return
+        for asked in [[span] for span in spans] if len(spans) <= _MOST_SPANS else [spans]:
+            common = common_part(("str", asked[0][0]), ("str", asked[-1][1])) or b""
+            keys = jobs.identities(common.decode(errors="ignore"))  # a letter may be cut
+            yield from jobs.entries_of([key for key in keys if key.class_name == "str" and _is_within(key.data, asked)])
+
     def history(self, business: str, key: Any) -> list[DataEntry]:
         """See `Reader.history`."""
         return self._maps.existing(business).history(key)
@@ -110,6 +133,11 @@ class ClusterReader:
             "members": {member.node: member.address for member in self._store.members()},
             "businesses": {name: {"entries": len(self._maps.map(name))} for name in self.businesses()},
         }
+
+
+def _is_within(key: bytes, spans: Sequence[KeySpan]) -> bool:
+    at = bisect_right(spans, key, key=itemgetter(0)) - 1
+    return at >= 0 and key < spans[at][1]
 
 
 def _common_text(keys: Sequence[Encoded]) -> str | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kvwal.entry import DataEntry
+from kvwal.history.wanted import KeySpan
 from kvwal.location.readers import WantedIdentity
 from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.store.sync import ReadOnlyStore
@@ -49,6 +50,15 @@ class FolderReader:
     def select(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
         """See `Reader.select`."""
         return (entry for entry in self.entries(business) if wanted(entry.key, entry.key_class))
+
+    def scan_wanted(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
+        """See `Reader.scan_wanted`."""
+        return self.select(business, wanted)
+
+    def scan_spans(self, business: str, spans: Sequence[KeySpan]) -> Iterator[DataEntry]:
+        """See `Reader.scan_spans`."""
+        for low, high in spans:
+            yield from self.business(business).between(("str", low), ("str", high))
 
     def history(self, business: str, key: Any) -> list[DataEntry]:
         """See `Reader.history`."""

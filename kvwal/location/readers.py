@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from kvwal.entry import DataEntry
+from kvwal.history.wanted import KeySpan
 from kvwal.structures.map import Map
 from kvwal.structures.reads import MapReads
 
@@ -45,6 +46,14 @@ class Reader(Protocol):
 
     def select(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
         """As `entries`, of the keys that `wanted` accepts. A cluster sends the keys, and values of these keys only."""
+        ...
+
+    def scan_wanted(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
+        """As `select`, but the timestamps and expiries are 0 where the memory of a cluster answered."""
+        ...
+
+    def scan_spans(self, business: str, spans: Sequence[KeySpan]) -> Iterator[DataEntry]:
+        """As `scan`, of the text keys in these spans, which are sorted and apart: other entries are not sent, or not read."""
         ...
 
     def history(self, business: str, key: Any) -> list[DataEntry]:

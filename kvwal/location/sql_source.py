@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from kvwal.errors import ConfigError
-from kvwal.history.wanted import Pieces, Wanted
+from kvwal.history.wanted import KeySpan, Piece, Pieces, ReadPieces, Wanted
 from kvwal.location.key_filter import key_filter
 from kvwal.location.readers import Reader
 from kvwal.sql.rows import HISTORY
@@ -43,12 +43,35 @@ class LocationSource:
 
     def open_wanted(self, business: str, wanted: Wanted) -> AbstractContextManager[Pieces]:
         """See `Source.open_wanted`."""
-        found = self._store.select(business, lambda key, key_class: key_class == "str" and bool(wanted(key)))
-        return nullcontext([list(found)])
+        return nullcontext(_WantedThere(self._store, business, wanted))
 
     def changes(self, business: str) -> pa.Table:
         """See `Source.changes`."""
         return self._changes(business)
+
+
+class _WantedThere:
+    """The text keys of an open location that are wanted, as `Pieces`. All of them are read once, when they are first iterated."""
+
+    def __init__(self, store: Reader, business: str, wanted: Wanted) -> None:
+        self._store = store
+        self._business = business
+        self._wanted = wanted
+        self._read: Piece | None = None
+
+    def __iter__(self) -> Iterator[Piece]:
+        if self._read is None:
+            wanted = self._wanted
+            found = self._store.scan_wanted(self._business, lambda key, kind: kind == "str" and bool(wanted(key)))
+            self._read = list(found)
+        return iter([self._read])
+
+    def within(self, spans: Sequence[KeySpan]) -> Iterable[Piece]:
+        """See `Pieces.within`."""
+        if self._read is not None:
+            return ReadPieces(self._read).within(spans)
+        entries = self._store.scan_spans(self._business, spans)
+        return [[entry for entry in entries if self._wanted(entry.key)]]
 
 
 def no_changes(location: str, business: str) -> ConfigError:

@@ -209,13 +209,14 @@ class SnapshotReader(SegmentReader):
             raise self._corrupt("the snapshot is not complete: a block does not verify.", self.end)
 
 
-class SnapshotFile(SnapshotReader):
-    """Reader of one part of a snapshot of any size: it reads one piece of the file at a time."""
+class SnapshotSearch(SnapshotReader):
+    """Reader of one part of a snapshot of any size, of which it reads one piece at a time, and finds ranges of identities."""
 
-    def __init__(self, disk: Disk, path: Path) -> None:
-        self._disk = disk
-        self._size = disk.size(path)
-        self._part, self._part_start = disk.read_part(path, 0, _PART_BYTES), 0
+    def __init__(self, path: Path, size: int, read: Callable[[int, int], bytes]) -> None:
+        """`read` gives the bytes from an offset on: so many, or fewer if the file of `size` bytes ends before."""
+        self._size = size
+        self._read = read
+        self._part, self._part_start = read(0, _PART_BYTES), 0
         super().__init__(path, self._part)
 
     def find(self, decode: Decode, identity: tuple[str, bytes]) -> Entry | None:
@@ -273,9 +274,23 @@ class SnapshotFile(SnapshotReader):
         """Up to `size` bytes of the file from `offset`. Reads larger pieces and keeps the last one."""
         begin = offset - self._part_start
         if begin < 0 or begin + size > len(self._part):
-            self._part, self._part_start = self._disk.read_part(self.path, offset, max(size, _PART_BYTES)), offset
+            self._part, self._part_start = self._read(offset, max(size, _PART_BYTES)), offset
             begin = 0
         return self._part[begin : begin + size]
+
+
+class SnapshotFile(SnapshotSearch):
+    """A part of a snapshot, read from its file."""
+
+    def __init__(self, disk: Disk, path: Path) -> None:
+        super().__init__(path, disk.size(path), lambda offset, size: disk.read_part(path, offset, size))
+
+
+class SnapshotView(SnapshotSearch):
+    """A part of a snapshot whose file is held open, and may have been removed."""
+
+    def __init__(self, path: Path, view: Buffer) -> None:
+        super().__init__(path, len(view), lambda offset, size: bytes(view[offset : offset + size]))
 
 
 def _newer(path: Path, error: NewerVersion) -> NewerVersion:

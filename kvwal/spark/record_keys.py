@@ -10,30 +10,65 @@ def app_prefix(app: str, attempt: str = "") -> str:
     return "/".join(quote(part, safe="@+:") for part in (app, attempt) if part)
 
 
+def job_part(job: int) -> str:
+    """A job in a key."""
+    return f"{job:010d}"
+
+
+def stage_part(stage: int) -> str:
+    """A stage in a key."""
+    return f"{stage:010d}"
+
+
+def attempt_part(attempt: int) -> str:
+    """The attempt of a stage in a key."""
+    return f"{attempt:04d}"
+
+
+def sql_part(execution: int) -> str:
+    """An SQL execution in a key."""
+    return f"{execution:010d}"
+
+
+def executor_part(executor: str) -> str:
+    """An executor in a key."""
+    return executor.zfill(6) if executor.isdecimal() else quote(executor, safe="")
+
+
+def query_part(query: str) -> str:
+    """A streaming query in a key."""
+    return quote(query, safe="")
+
+
+def batch_part(batch: int) -> str:
+    """A batch of a streaming query in a key."""
+    return f"{batch:012d}"
+
+
 def job_key(prefix: str, job: int) -> str:
     """The key of a job."""
-    return f"{prefix}/job/{job:010d}"
+    return f"{prefix}/job/{job_part(job)}"
 
 
 def stage_key(prefix: str, stage: int, attempt: int) -> str:
     """The key of one attempt of a stage."""
-    return f"{prefix}/stage/{stage:010d}/{attempt:04d}"
+    return f"{prefix}/stage/{stage_part(stage)}/{attempt_part(attempt)}"
 
 
 def sql_key(prefix: str, execution: int) -> str:
     """The key of an SQL execution."""
-    return f"{prefix}/sql/{execution:010d}"
+    return f"{prefix}/sql/{sql_part(execution)}"
 
 
 def executor_key(prefix: str, executor: str) -> str:
     """The key of an executor."""
-    return f"{prefix}/executor/{executor.zfill(6) if executor.isdecimal() else quote(executor, safe='')}"
+    return f"{prefix}/executor/{executor_part(executor)}"
 
 
 def stream_key(prefix: str, query: str, batch: int | None = None) -> str:
     """The key of a streaming query, or of one of its batches."""
-    key = f"{prefix}/stream/{quote(query, safe='')}"
-    return key if batch is None else f"{key}/{batch:012d}"
+    key = f"{prefix}/stream/{query_part(query)}"
+    return key if batch is None else f"{key}/{batch_part(batch)}"
 
 
 def damage_key(prefix: str, roll: int, event: int) -> str:

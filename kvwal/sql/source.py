@@ -13,7 +13,7 @@ from archive.objects import Objects
 from kvwal.entry import DataEntry, Entry
 from kvwal.history.merged import live_in_order
 from kvwal.history.moving import read_settled
-from kvwal.history.wanted import Pieces, Wanted, open_wanted
+from kvwal.history.wanted import Pieces, ReadPieces, Wanted, open_wanted
 from kvwal.ports.disk import Disk
 from kvwal.sql.changes import all_changes
 from kvwal.structures.reads import MapReads
@@ -36,7 +36,7 @@ class Source(Protocol):
         ...
 
     def open_wanted(self, business: str, wanted: Wanted) -> AbstractContextManager[Pieces]:
-        """The live entries of a business whose keys are text and wanted. They show one moment."""
+        """The live entries of a business whose keys are text and wanted. Those of one log, or of memory, show one moment."""
         ...
 
     def changes(self, business: str) -> pa.Table:
@@ -105,7 +105,7 @@ class MemorySource:
     def open_wanted(self, business: str, wanted: Wanted) -> AbstractContextManager[Pieces]:
         """See `Source.open_wanted`."""
         entries = self._map_of(business).entries("")
-        return nullcontext([[entry for entry in entries if wanted(entry.key)]])
+        return nullcontext(ReadPieces([entry for entry in entries if wanted(entry.key)]))
 
     def changes(self, business: str) -> pa.Table:
         """See `Source.changes`."""

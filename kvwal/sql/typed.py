@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kvwal.entry import DataEntry, Entry
-from kvwal.history.wanted import Pieces
+from kvwal.history.wanted import KeySpan, Piece, Pieces
+from kvwal.sql.filters import possible_values
 from kvwal.sql.source import Source
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class TypedTable(Protocol):
         """Names and types of the columns."""
         ...
 
+    def spans(self, values: Mapping[str, frozenset[Any]]) -> list[KeySpan] | None:
+        """Where the keys are of the rows with one of these values in each of these columns; None if they may be anywhere."""
+        ...
+
     def read(self, entries: Sequence[Entry | DataEntry], columns: Iterable[str]) -> pa.Table:
         """These columns of the records, in the order of the entries. Raises `CodecError` for an entry that is no such record."""
         ...
@@ -71,19 +76,25 @@ class _Matching:
         self._pieces = pieces
         self._keys = keys
 
-    def __iter__(self) -> Iterator[Sequence[Entry | DataEntry]]:
-        for piece in self._pieces:
+    def __iter__(self) -> Iterator[Piece]:
+        return self._of(self._pieces)
+
+    def within(self, spans: Sequence[KeySpan]) -> Iterable[Piece]:
+        return self._of(self._pieces.within(spans))
+
+    def _of(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
+        for piece in pieces:
             yield [entry for entry in piece if self._keys.search(entry.key)]
 
 
-def read_table(table: TypedTable, pieces: Pieces, columns: Sequence[str]) -> pa.Table:
+def read_table(table: TypedTable, pieces: Iterable[Piece], columns: Sequence[str]) -> pa.Table:
     """These columns of a table. Only about `RECORDS_AT_ONCE` records are in memory as objects of Python."""
     import pyarrow as pa
 
     return pa.concat_tables([table.read(entries, columns) for entries in _together(pieces)])
 
 
-def _together(pieces: Pieces) -> Iterator[Sequence[Entry | DataEntry]]:
+def _together(pieces: Iterable[Piece]) -> Iterator[Piece]:
     """The entries in larger pieces: at least one piece, of which the last may be empty."""
     together: list[Entry | DataEntry] = []
     for piece in pieces:
@@ -115,10 +126,15 @@ def _dataset_class() -> Any:
             return self._table.schema
 
         def scanner(self, columns: list[str] | None = None, filter: Any = None) -> Any:
-            """A scanner of these columns. A filter may name other columns; its text has the names of all of them."""
+            """A scanner of these columns. A filter may name other columns; its text has the names of all of them.
+
+            Of the records only those are read whose keys the filter can accept.
+            """
             names = self._table.schema.names
             read = [name for name in names if columns is None or name in columns or name in str(filter)]
-            rows = read_table(self._table, self._pieces, read)
+            spans = self._table.spans(possible_values(filter))
+            pieces = self._pieces if spans is None else self._pieces.within(spans)
+            rows = read_table(self._table, pieces, read)
             return ds.dataset(rows).scanner(columns=columns, filter=filter)
 
     return RecordDataset

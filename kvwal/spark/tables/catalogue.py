@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter, length_hint
 from typing import TYPE_CHECKING, Any
@@ -12,16 +12,20 @@ import msgspec
 
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CodecError
+from kvwal.history.wanted import KeySpan
+from kvwal.spark import record_keys
 from kvwal.spark import records as rec
+from kvwal.spark.tables import key_spans
 from kvwal.spark.tables.columns import Column, columns_of, data_type, partial, to_array
+from kvwal.spark.tables.key_spans import KeyLayout
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Entries = Sequence[Entry | DataEntry]
-APP = Column("app", "app", str)
+APP = Column(key_spans.APP, key_spans.APP, str)
 """The application of a record: the beginning of its key."""
-KEY = Column("key", "key", str)
+KEY = Column(key_spans.KEY, key_spans.KEY, str)
 READER_STATE = {"buckets", "seen", "resubmitted", "core_offset_ms", "broken_sql", "running", "running_sql"}
 """Fields that only a reader of event logs needs. They are no columns."""
 
@@ -29,10 +33,11 @@ READER_STATE = {"buckets", "seen", "resubmitted", "core_offset_ms", "broken_sql"
 class RecordTable:
     """A table with a row for each record of one kind: `app`, the fields of the record, and `key`."""
 
-    def __init__(self, name: str, record: type[msgspec.Struct], keys: bytes) -> None:
-        """`keys` is found in the keys of the records, where the name of the application ends."""
+    def __init__(self, name: str, record: type[msgspec.Struct], keys: bytes, layout: KeyLayout) -> None:
+        """`keys` is found in the keys of the records, where the name of the application ends. `layout` says how they go on."""
         self.name = name
         self.keys = re.compile(keys)
+        self._layout = layout
         self._record = record
         self._columns = [column for column in columns_of(record) if column.field not in READER_STATE]
 
@@ -40,6 +45,15 @@ class RecordTable:
     def schema(self) -> pa.Schema:
         """Names and types of the columns."""
         return _schema([APP, *self._columns, KEY])
+
+    @property
+    def key_columns(self) -> list[str]:
+        """Columns that are in the keys, behind the application."""
+        return self._layout.columns
+
+    def spans(self, values: Mapping[str, frozenset[Any]]) -> list[KeySpan] | None:
+        """See `kvwal.sql.typed.TypedTable.spans`."""
+        return self._layout.spans(values)
 
     def read(self, entries: Entries, columns: Iterable[str]) -> pa.Table:
         """See `kvwal.sql.typed.TypedTable.read`."""
@@ -59,6 +73,7 @@ class PartTable:
         name: str,
         record: type[msgspec.Struct],
         keys: bytes,
+        layout: KeyLayout,
         part: type[msgspec.Struct],
         groups: dict[str, str],
         group: str,
@@ -71,6 +86,7 @@ class PartTable:
         """
         self.name = name
         self.keys = re.compile(keys)
+        self._layout = layout
         self._record = record
         self._groups = groups
         self._group = Column(group, group, str)
@@ -83,6 +99,15 @@ class PartTable:
     def schema(self) -> pa.Schema:
         """Names and types of the columns."""
         return _schema([APP, self._group, *self._part, *self._shared, KEY])
+
+    @property
+    def key_columns(self) -> list[str]:
+        """Columns that are in the keys, behind the application."""
+        return self._layout.columns
+
+    def spans(self, values: Mapping[str, frozenset[Any]]) -> list[KeySpan] | None:
+        """See `kvwal.sql.typed.TypedTable.spans`."""
+        return self._layout.spans(values)
 
     def read(self, entries: Entries, columns: Iterable[str]) -> pa.Table:
         """See `kvwal.sql.typed.TypedTable.read`."""
@@ -170,20 +195,45 @@ _SQL = {
 TABLES: dict[str, RecordTable | PartTable] = {
     table.name: table
     for table in (
-        RecordTable("spark_apps", rec.Application, rb"(?<!/executor)/app$"),
-        RecordTable("spark_jobs", rec.Job, rb"/job/"),
-        RecordTable("spark_stages", rec.Stage, rb"/stage/"),
-        RecordTable("spark_sql", rec.Sql, rb"/sql/"),
-        RecordTable("spark_executors", rec.Executor, rb"/executor/"),
-        RecordTable("spark_streams", rec.Stream, rb"/stream/[^/]+$"),
-        RecordTable("spark_batches", rec.Batch, rb"/stream/[^/]+/[0-9]+$"),
+        RecordTable("spark_apps", rec.Application, rb"(?<!/executor)/app$", KeyLayout("/app")),
+        RecordTable("spark_jobs", rec.Job, rb"/job/", KeyLayout("/job", (("id", record_keys.job_part),))),
+        RecordTable(
+            "spark_stages",
+            rec.Stage,
+            rb"/stage/",
+            KeyLayout("/stage", (("id", record_keys.stage_part), ("attempt", record_keys.attempt_part))),
+        ),
+        RecordTable("spark_sql", rec.Sql, rb"/sql/", KeyLayout("/sql", (("id", record_keys.sql_part),))),
+        RecordTable(
+            "spark_executors",
+            rec.Executor,
+            rb"/executor/",
+            KeyLayout("/executor", (("id", record_keys.executor_part),)),
+        ),
+        RecordTable(
+            "spark_streams", rec.Stream, rb"/stream/[^/]+$", KeyLayout("/stream", (("id", record_keys.query_part),))
+        ),
+        RecordTable(
+            "spark_batches",
+            rec.Batch,
+            rb"/stream/[^/]+/[0-9]+$",
+            KeyLayout("/stream", (("query", record_keys.query_part), ("batch", record_keys.batch_part))),
+        ),
         PartTable(
-            "spark_reads_writes", rec.Sql, rb"/sql/", rec.Access, {"reads": "read", "writes": "write"}, "way", _SQL
+            "spark_reads_writes",
+            rec.Sql,
+            rb"/sql/",
+            KeyLayout("/sql", (("sql", record_keys.sql_part),)),
+            rec.Access,
+            {"reads": "read", "writes": "write"},
+            "way",
+            _SQL,
         ),
         PartTable(
             "spark_settings",
             rec.Environment,
             rb"/env$",
+            KeyLayout("/env"),
             Setting,
             {"spark": "spark", "jvm": "jvm"},
             "scope",

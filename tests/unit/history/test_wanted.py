@@ -6,12 +6,15 @@ import random
 import re
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import pytest
 
 import kvwal
 from kvwal.history.tail_reader import merged_entries
 from kvwal.history.wanted import open_wanted
+from kvwal.log import reader
 from kvwal.log.files.names import find_places
 from kvwal.ports.disk import OS_DISK
 
@@ -47,11 +50,17 @@ def test_the_wanted_entries_are_the_latest_of_all_nodes(tmp_path: Path) -> None:
                 for e in every
                 if e.key_class == "str" and b"/job/" in e.key and not e.deleted and not 0 < e.expires <= now_ms
             )
+            spans = [(b"a/job/003", b"a/job/003\0"), (b"a/job/007", b"a/job/02"), (b"a/job/029", b"b")]
+            within = [row for row in expected if any(low <= row[0] < high for low, high in spans)]
             with open_wanted(OS_DISK, root, find, re.compile(rb"/job/").search, now_ms) as pieces:
                 for _ in range(2):
+                    found = [
+                        (entry.key, entry.value, entry.timestamp) for piece in pieces.within(spans) for entry in piece
+                    ]
+                    assert found == within
                     found = [(entry.key, entry.value, entry.timestamp) for piece in pieces for entry in piece]
                     assert found == expected
-            assert expected
+            assert within != expected
 
 
 def test_a_log_shows_the_moment_at_which_it_was_opened(tmp_path: Path) -> None:
@@ -71,3 +80,31 @@ def test_a_log_shows_the_moment_at_which_it_was_opened(tmp_path: Path) -> None:
                     records.put_many({f"a/job/{number}": {} for number in range(5000)})
                     store.checkpoint()
                 assert [(entry.key.decode(), entry.value) for piece in pieces for entry in piece] == before
+
+
+def test_of_a_snapshot_only_the_blocks_of_the_spans_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        for first in range(0, 60_000, 6_000):
+            store.map("spark").put_many({f"a/job/{number:010d}": number for number in range(first, first + 6_000)})
+        store.checkpoint()
+    decoded: list[int] = []
+    decode = reader.SnapshotReader._decoded
+
+    def counted(self: reader.SnapshotReader, *arguments: Any) -> Any:
+        entries = decode(self, *arguments)
+        decoded.append(len(entries))
+        return entries
+
+    monkeypatch.setattr(reader.SnapshotReader, "_decoded", counted)
+    monkeypatch.setattr(reader, "_PART_BYTES", 4 << 10)
+    find = partial(find_places, OS_DISK, tmp_path, "default", "local", "spark")
+    with open_wanted(OS_DISK, tmp_path, find, re.compile(rb"/job/").search, 0) as pieces:
+        for low, high in ((123, 128), (30_000, 31_500), (59_999, 70_000)):
+            decoded.clear()
+            spans = [(f"a/job/{low:010d}".encode(), f"a/job/{high:010d}".encode())]
+            assert [int(e.key[-10:]) for piece in pieces.within(spans) for e in piece] == [
+                *range(low, min(high, 60_000))
+            ]
+            assert sum(decoded) <= 9_000
+        decoded.clear()
+        assert sum(map(len, pieces)) == sum(decoded) == 60_000

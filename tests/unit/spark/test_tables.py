@@ -17,6 +17,7 @@ from kvwal.entry import Entry
 from kvwal.spark import records as rec
 from kvwal.spark.tables.catalogue import TABLES, RecordTable
 from kvwal.spark.tables.columns import columns_of, data_type
+from kvwal.spark.tables.key_spans import KeyLayout
 from tests.support.cli import kvwal as command
 from tests.support.spark_records import NOON, records
 
@@ -106,7 +107,7 @@ class Newer(msgspec.Struct, tag_field="kind", tag="job"):
 
 
 def test_a_field_that_a_record_gets_is_a_column() -> None:
-    table = RecordTable("newer", Newer, rb"/job/")
+    table = RecordTable("newer", Newer, rb"/job/", KeyLayout("/job"))
     assert table.schema.field("parts").type == pa.list_(pa.struct([("what", pa.string()), ("cost", pa.float64())]))
     assert table.schema.field("settings").type == pa.map_(pa.string(), pa.list_(pa.int64()))
     newer = Newer(1, [Part("scan", 2.0), Part()], {"a": [1]}, {"b": {"c": [None]}})
