@@ -47,11 +47,13 @@ if TYPE_CHECKING:
     from kvwal.location.connect import connect
     from kvwal.store.sync import Store
     from kvwal.store.sync import open_store as open
+    from kvwal.structures.changes import ABSENT
     from kvwal.structures.map import Map
 
     __version__: str
 
 _MODULES = {
+    "ABSENT": "kvwal.structures.changes:ABSENT",
     "DataEntry": "kvwal.entry:DataEntry",
     "Interval": "kvwal.config:Interval",
     "Map": "kvwal.structures.map:Map",
@@ -68,6 +70,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "ABSENT",
     "ArchiveDamaged",
     "ArchiveError",
     "ArchiveGap",

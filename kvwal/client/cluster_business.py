@@ -12,15 +12,16 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from kvwal.client.failures import translate, would_wait
 from kvwal.client.link import Link, is_reactor
-from kvwal.client.member_tasks import ask_history, send_transaction
+from kvwal.client.member_tasks import BUSY, DONE, ask_history, send_conditional, send_transaction, transactions_executor
 from kvwal.client.memory import ClusterMemory, make_entry, to_data
+from kvwal.client.wire import from_wire
 from kvwal.cluster.requests import PAGE_BYTES, Page, Question
 from kvwal.codecs import registry
 from kvwal.config import MIB
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_decoder
 from kvwal.errors import ClusterUnreachable, Overloaded
 from kvwal.hlc import HybridClock
-from kvwal.log.ring import Decide, Submission
+from kvwal.log.ring import ConditionalSubmission, Decide, Submission
 from kvwal.ports.boundary import contain, when_done
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.locks import Lock, Semaphore
@@ -131,6 +132,10 @@ class ClusterBusiness:
         """Begin to change all these keys as one transaction."""
         return send_transaction(self._link.client, self.name, entries)
 
+    def executor(self) -> Any:
+        """The executor of transactions: see `member_tasks`."""
+        return transactions_executor(self._link.client)
+
     def release_slot(self) -> None:
         """Release the slot of a submission that is done."""
         self._slots.release()
@@ -153,6 +158,13 @@ class ClusterBusiness:
         self.release_slot()
         self.deliver(partial(submission.fail, translate(error, self.label, writes=writes)))
 
+    def contended(self) -> Overloaded:
+        """The error of a conditional transaction that found a guard locked, or changed, for too long."""
+        return Overloaded(
+            f"{self.label}: other transactions changed or held the same keys for {self.patience:g} s; nothing was written.",
+            hint="Let fewer writers depend on one key, or see whether a member finishes transactions (its log says so).",
+        )
+
     def overloaded(self) -> Overloaded:
         """The error of a write that got no slot in time."""
         return Overloaded(
@@ -161,7 +173,7 @@ class ClusterBusiness:
         )
 
 
-class _Sending:
+class _Steps:
     """One transaction in steps: the answer of each operation begins the next operation."""
 
     def __init__(self, business: ClusterBusiness, submission: Submission) -> None:
@@ -169,9 +181,22 @@ class _Sending:
         self._proxy = business.proxy
         self._submission = submission
 
+    def _then(
+        self, begin: Callable[[], HazelcastFuture[Any]], step: Callable[[Any], None], *, writes: bool = True
+    ) -> None:
+        """Begin an operation, and run `step` with its answer. An error of the operation or of `step` fails the submission."""
+        refuse = partial(self._business.refuse, self._submission, writes=writes)
+        contain(lambda: when_done(begin(), lambda future: step(future.result()), refuse), refuse)
+
+
+class _Sending(_Steps):
+    """A transaction without a condition, or of one key with a condition."""
+
     def start(self) -> None:
         submission = self._submission
-        if submission.decide is not None:
+        if isinstance(submission, ConditionalSubmission):
+            _Conditional(self._business, submission).start()
+        elif submission.decide is not None:
             self._read_and_decide(submission.decide)
         elif not submission.entries:
             self._business.answer(submission, None)
@@ -223,9 +248,51 @@ class _Sending:
     def _ttl(self, entry: Entry) -> float | None:
         return max(1, entry.expires - self._business.now_ms()) / 1000 if entry.expires else None
 
-    def _then(
-        self, begin: Callable[[], HazelcastFuture[Any]], step: Callable[[Any], None], *, writes: bool = True
-    ) -> None:
-        """Begin an operation, and run `step` with its answer. An error of the operation or of `step` fails the submission."""
-        refuse = partial(self._business.refuse, self._submission, writes=writes)
-        contain(lambda: when_done(begin(), lambda future: step(future.result()), refuse), refuse)
+
+class _Conditional(_Steps):
+    """A transaction with conditions: read the guards, decide, and send it with what was read, for a member to compare."""
+
+    def __init__(self, business: ClusterBusiness, submission: ConditionalSubmission) -> None:
+        super().__init__(business, submission)
+        self._keys = [to_data(data, key_class) for key_class, data in submission.guards]
+        self._decide = submission.decide
+        self._executor = business.executor()
+        self._until = SYSTEM.elapsed() + business.patience
+
+    def start(self) -> None:
+        self._then(partial(self._proxy.get_all, self._keys), self._decided, writes=False)
+
+    def _decided(self, values: Any) -> None:
+        read = {(key.key_class, key.key): key for key in map(partial(_guard, values), self._keys)}
+        changes = [] if self._decide is None else self._decide(partial(_lookup, read))
+        if not changes:
+            self._business.answer(self._submission, False)
+        else:
+            self._send(changes, list(read.values()))
+
+    def _send(self, changes: list[Entry], guards: list[Entry]) -> None:
+        begin = partial(send_conditional, self._executor, self._business.name, changes, guards)
+        self._then(begin, partial(self._answered, changes, guards))
+
+    def _answered(self, changes: list[Entry], guards: list[Entry], answer: Any) -> None:
+        if answer == DONE:
+            self._business.answer(self._submission, True)
+        elif SYSTEM.elapsed() >= self._until:
+            raise self._business.contended()
+        elif answer == BUSY:
+            self._send(changes, guards)
+        else:
+            self.start()
+
+
+def _guard(values: Any, key: Any) -> Entry:
+    """A guard as an entry: with the value that was read, or as a delete if it is absent."""
+    encoded = from_wire(key.buffer)
+    if key in values:
+        return make_entry(encoded.data, encoded.class_name, values[key])
+    return Entry(encoded.data, encoded.class_name, b"", "", True, 0)
+
+
+def _lookup(read: dict[tuple[str, bytes], Entry], key_class: str, key: bytes) -> Entry | None:
+    entry = read[key_class, key]
+    return None if entry.deleted else entry

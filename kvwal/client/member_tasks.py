@@ -16,6 +16,8 @@ from kvwal.ports.clock import SYSTEM
 
 FACTORY = 27510
 """Hazelcast's number for the classes of kvwal."""
+DONE, BUSY = "DONE", "BUSY"
+"""Answers to a conditional transaction; any other says that it was refused."""
 _TRANSACTIONS = "kvwal"
 _HISTORY = "kvwal.questions"
 """An executor apart from that of transactions, because a history request keeps its thread for seconds."""
@@ -29,6 +31,22 @@ def send_transaction(client: HazelcastClient, map_name: str, entries: list[Entry
     transaction_id = f"{SYSTEM.random_bits(128):032x}"
     task = _TransactionTask(map_name, transaction_id, entries)
     return client.get_executor(_TRANSACTIONS).execute_on_key_owner(transaction_id, task)
+
+
+def transactions_executor(client: HazelcastClient) -> Any:
+    """The executor of transactions. The first call asks the cluster, so it may not be on the thread that delivers answers."""
+    return client.get_executor(_TRANSACTIONS)
+
+
+def send_conditional(executor: Any, map_name: str, entries: list[Entry], guards: list[Entry]) -> HazelcastFuture[Any]:
+    """As `send_transaction`, if each guard has the value that its entry says. A delete says that the key is absent.
+
+    The answer is `DONE`, `REFUSED` (a guard has another value) or `BUSY` (another transaction has locked a guard; send it again).
+    """
+    transaction_id = f"{SYSTEM.random_bits(128):032x}"
+    task = _ConditionalTask(map_name, transaction_id, entries, guards)
+    future: HazelcastFuture[Any] = executor.execute_on_key_owner(transaction_id, task)
+    return future
 
 
 def ask_history(client: HazelcastClient, question: Question) -> HazelcastFuture[Any]:
@@ -84,6 +102,20 @@ class _TransactionTask(_MemberTask):
         object_data_output.write_string(self._transaction_id)
         object_data_output.write_string(self._map_name)
         object_data_output.write_byte_array(bytearray(self._changes))
+
+
+class _ConditionalTask(_TransactionTask):
+    """See RunTransaction.Conditional in RunTransaction.java."""
+
+    CLASS_ID = 15
+
+    def __init__(self, map_name: str, transaction_id: str, entries: list[Entry], guards: list[Entry]) -> None:
+        super().__init__(map_name, transaction_id, entries)
+        self._guards = encode_entries(guards)
+
+    def write_data(self, object_data_output: ObjectDataOutput) -> None:
+        super().write_data(object_data_output)
+        object_data_output.write_byte_array(bytearray(self._guards))
 
 
 class _HistoryTask(_MemberTask):

@@ -94,6 +94,18 @@ class Submission:
             self.future.set_exception(error)
 
 
+class ConditionalSubmission(Submission):
+    """A transaction that happens only if `decide` accepts the values of some keys, `guards`: pairs of class and bytes."""
+
+    __slots__ = ("guards",)
+
+    def __init__(
+        self, entries: list[Entry], size: int, future: Answer, decide: Decide, guards: list[tuple[str, bytes]]
+    ) -> None:
+        super().__init__(entries, size, future, decide)
+        self.guards = guards
+
+
 class Command:
     """An action of the writer between two groups: rotate, flush or close. `future` gets its result."""
 

@@ -85,6 +85,17 @@ class Map:
         changes = self._changes or await self._open()
         return await self._decide(changes, *changes.remove(key, expected))
 
+    async def commit_if(
+        self,
+        conditions: Mapping[Any, Any],
+        items: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = (),
+        deletes: Iterable[Any] = (),
+    ) -> bool:
+        """Put all items and delete all `deletes` in one transaction, only if all conditions hold: see `kvwal.Map.commit_if`."""
+        changes = self._changes or await self._open()
+        future: asyncio.Future[bool] = self._checked_loop().create_future()
+        return await self._submit(changes.conditional(conditions, items, deletes, future), future)
+
     async def pop(self, key: Any, default: Any = _MISSING) -> Any:
         """Delete the key and return the value that this delete removed; `default`, or `KeyError`, if the key was absent."""
         changes = self._changes or await self._open()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import Any
+from enum import Enum
+from typing import Any, Final
 
 from kvwal.entry import Entry, make_entry
-from kvwal.errors import CodecError, TooLarge
-from kvwal.log.ring import Decide, Lookup, Submission, size_of
+from kvwal.errors import CodecError, ConfigError, TooLarge
+from kvwal.log.ring import ConditionalSubmission, Decide, Lookup, Submission, size_of
 from kvwal.structures.business import Business
 
 _SEVERAL_ENCODINGS = ("json", "float")
@@ -19,6 +20,16 @@ _DELETES_BYTES = 1 << 20
 """Limits of one transaction when many keys are deleted. A transaction is one group commit, and other writes wait for it."""
 _MOST_TTL = 1000 * 365 * 86400.0
 
+
+class Absence(Enum):
+    """Type of `ABSENT`."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absence.ABSENT
+"""In the conditions of `Map.commit_if`: the key is absent."""
+Condition = Callable[[Lookup], bool]
 OnDelete = Callable[[Entry], None]
 """Called with the entry that a conditional delete ends."""
 
@@ -74,6 +85,29 @@ class Changes:
         """Deletes of the keys of stored entries, split into transactions of limited size."""
         return in_transactions(map(_delete_of, stored), min(_DELETES_BYTES, self._business.overflow_bytes))
 
+    def conditional(
+        self,
+        conditions: Mapping[Any, Any],
+        items: Mapping[Any, Any] | Iterable[tuple[Any, Any]],
+        deletes: Iterable[Any],
+        future: Future[Any] | asyncio.Future[Any],
+    ) -> ConditionalSubmission:
+        """Puts and deletes as one transaction, which happens only if each condition holds: see `Map.commit_if`."""
+        entries = self.put_all(items) + [entry for key in deletes for entry in self.delete(key)]
+        if not entries or not conditions:
+            raise ConfigError(
+                f"{self._business.name}: a conditional transaction needs a condition and a change; nothing was written."
+            )
+        encoded = [self._codecs.encode_key(key)[::-1] for key in conditions]
+        checks = [self._condition(*pair) for pair in zip(encoded, conditions.values(), strict=True)]
+        plain = self.submission(entries, future)
+        entries = plain.entries
+
+        def decide(lookup: Lookup) -> list[Entry]:
+            return entries if all(check(lookup) for check in checks) else []
+
+        return ConditionalSubmission(entries, plain.size, future, decide, encoded)
+
     def submission(
         self,
         entries: list[Entry],
@@ -112,20 +146,26 @@ class Changes:
         return [delete], decide
 
     def _if_equal(self, entries: list[Entry], expected: Any) -> tuple[list[Entry], Decide]:
+        holds = self._condition((entries[0].key_class, entries[0].key), expected)
+        return entries, lambda lookup: entries if holds(lookup) else []
+
+    def _condition(self, identity: tuple[str, bytes], expected: Any) -> Condition:
+        """Whether a key's value equals `expected` and is of its type; or whether the key is `ABSENT`."""
+        if expected is ABSENT:
+            return lambda lookup: lookup(*identity) is None
         wanted, wanted_class = self._codecs.encode_value(expected)
-        identity = (entries[0].key_class, entries[0].key)
         decode = self._codecs.decode
 
-        def decide(lookup: Lookup) -> list[Entry]:
+        def holds(lookup: Lookup) -> bool:
             entry = lookup(*identity)
             if entry is None or entry.value_class != wanted_class:
-                return []
-            equal = entry.value == wanted
-            if not equal and wanted_class in _SEVERAL_ENCODINGS:
-                equal = decode(entry.value, wanted_class) == decode(wanted, wanted_class)
-            return entries if equal else []
+                return False
+            if entry.value == wanted:
+                return True
+            several = wanted_class in _SEVERAL_ENCODINGS
+            return several and bool(decode(entry.value, wanted_class) == decode(wanted, wanted_class))
 
-        return entries, decide
+        return holds
 
 
 def in_transactions(deletes: Iterable[Entry], most_bytes: int = _DELETES_BYTES) -> Iterator[list[Entry]]:

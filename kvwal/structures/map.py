@@ -93,6 +93,23 @@ class Map(MapReads, MutableMapping[Any, Any]):
         """Delete only if the key's value equals `expected` and is of its type. Returns whether it was deleted."""
         return self._decide(*self._changes.remove(key, expected))
 
+    def commit_if(
+        self,
+        conditions: Mapping[Any, Any],
+        items: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = (),
+        deletes: Iterable[Any] = (),
+    ) -> bool:
+        """Put all items and delete all `deletes` in one transaction, only if all conditions hold. Returns whether they did.
+
+        `conditions` has the value that each of some keys must have (equal, and of the same type), `kvwal.ABSENT` for a key that
+        must be absent. They are decided in the order of the log: a transaction that a process sends late is refused.
+        In a cluster that is the order of the conditional transactions. There, change the keys of conditions by this method only.
+        `ConfigError` without a condition or a change.
+        """
+        future: CommitFuture[bool] = CommitFuture()
+        self._business.submit(self._changes.conditional(conditions, items, deletes, future), waits=True)
+        return future.result()
+
     def pop(self, key: Any, default: Any = _MISSING) -> Any:
         """Delete, and return the value that this delete ended. If the key is absent, return `default`, or raise `KeyError`."""
         ended: list[Entry] = []

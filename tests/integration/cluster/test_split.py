@@ -81,7 +81,7 @@ def test_two_are_killed_and_the_third_refuses_reads_and_writes(three: Cluster) -
             assert three.nodes[2].ready()["ready"], "it waits for the others, and keeps what it has"
             refused = [line for line in three.nodes[2].lines() if "NotWritten" in json.dumps(line)]
             # A member says so of a transaction that it finishes for a client.
-            assert {line["logger"] for line in refused} <= {"kvwal.transactions.Transactions"}, (
+            assert {line["logger"] for line in refused} <= {"kvwal.transactions.IntentWatch"}, (
                 "clients are told, and may ask a thousand times a second"
             )
             for earlier, later in pairwise_by_transaction(refused):

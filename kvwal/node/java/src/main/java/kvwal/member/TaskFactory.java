@@ -35,6 +35,7 @@ public final class TaskFactory implements DataSerializableFactory {
             case TaskIds.BULK_ON_ALL: return new BulkEntryOperations.OnAll();
             case TaskIds.BULK_ON_MATCHES: return new BulkEntryOperations.OnMatches();
             case TaskIds.READ_TIMESTAMP: return new ReadTimestamp();
+            case TaskIds.RUN_CONDITIONAL: return new RunTransaction.Conditional();
             case TaskIds.ASK_PEER: return new HistoryRequests.AskPeer();
             case TaskIds.REPORT_LINKS: return new LinkMonitor.ReportLinks();
             case TaskIds.BACKUP_CHECK: return new BackupCheck();

@@ -4,7 +4,7 @@ package kvwal.node;
  * Numbers and executors of kvwal's tasks: members and clients of other versions know them, so a number never changes its meaning.
  */
 public final class TaskIds {
-    /** Number of the factory. kvwal/client knows it, RUN_TRANSACTION and ASK_HISTORY. */
+    /** Number of the factory. kvwal/client knows it, RUN_TRANSACTION, RUN_CONDITIONAL and ASK_HISTORY. */
     public static final int FACTORY = 27510;
     public static final int RUN_TRANSACTION = 1;
     public static final int APPLY_CHANGE = 2;
@@ -20,6 +20,7 @@ public final class TaskIds {
     public static final int BULK_ON_ALL = 12;
     public static final int BULK_ON_MATCHES = 13;
     public static final int READ_TIMESTAMP = 14;
+    public static final int RUN_CONDITIONAL = 15;
     public static final int ASK_PEER = 20;
     public static final int REPORT_LINKS = 21;
     public static final int BACKUP_CHECK = 22;
@@ -35,6 +36,6 @@ public final class TaskIds {
 
     /** Whether a client may send the task of this number; all others are for members only. */
     public static boolean isOfClients(int number) {
-        return number == RUN_TRANSACTION || number == ASK_HISTORY;
+        return number == RUN_TRANSACTION || number == RUN_CONDITIONAL || number == ASK_HISTORY;
     }
 }

@@ -31,7 +31,7 @@ public final class IntentStore extends LogStore {
     @Override
     public void init(HazelcastInstance instance, Properties properties, String map) {
         super.init(instance, properties, map);
-        Transactions.of(instance).watch(instance);
+        IntentWatch.start(instance);
     }
 
     @Override

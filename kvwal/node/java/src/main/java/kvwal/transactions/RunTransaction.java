@@ -8,15 +8,44 @@ import kvwal.node.MemberTask;
 import kvwal.node.TaskIds;
 
 /** Task of a client: all of its changes of one map, or none. */
-public final class RunTransaction extends MemberTask implements Callable<Boolean> {
-    private String id;
-    private String map;
-    private byte[] changes;
+public class RunTransaction extends MemberTask implements Callable<String> {
+    /** The same if each guard has the value that the client has read: see Guards. */
+    public static final class Conditional extends RunTransaction {
+        private byte[] conditions;
 
+        @Override
+        public String call() {
+            IntentWatch.start(instance);
+            return Transactions.of(instance).runIf(instance, id, map, changes, conditions).name();
+        }
+
+        @Override
+        public int getClassId() {
+            return TaskIds.RUN_CONDITIONAL;
+        }
+
+        @Override
+        public void writeData(ObjectDataOutput out) throws IOException {
+            super.writeData(out);
+            out.writeByteArray(conditions);
+        }
+
+        @Override
+        public void readData(ObjectDataInput in) throws IOException {
+            super.readData(in);
+            conditions = in.readByteArray();
+        }
+    }
+
+    String id;
+    String map;
+    byte[] changes;
+
+    /** The name of a Transactions.Outcome: clients know these. */
     @Override
-    public Boolean call() {
+    public String call() {
         Transactions.of(instance).run(instance, id, map, changes);
-        return true;
+        return Transactions.Outcome.DONE.name();
     }
 
     @Override

@@ -5,11 +5,8 @@ import com.hazelcast.config.Config;
 import com.hazelcast.config.MapConfig;
 import com.hazelcast.config.MapStoreConfig;
 import com.hazelcast.core.HazelcastInstance;
-import com.hazelcast.core.HazelcastInstanceNotActiveException;
-import com.hazelcast.core.IExecutorService;
 import com.hazelcast.internal.partition.IPartitionService;
 import com.hazelcast.internal.serialization.Data;
-import com.hazelcast.logging.ILogger;
 import com.hazelcast.map.IMap;
 import com.hazelcast.spi.exception.RetryableHazelcastException;
 import java.util.ArrayList;
@@ -24,9 +21,7 @@ import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.Future;
-import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import kvwal.codec.EntryCodec;
 import kvwal.codec.ValueCodec;
 import kvwal.node.HazelcastInternals;
@@ -46,14 +41,16 @@ import kvwal.node.TaskIds;
 public final class Transactions {
     private static final String SERVICE = "kvwal.intents";
     private static final int AT_ONCE = 64;
-    private static final int LOOK_MILLIS = 250;
-    private static final long WARNING_NANOS = TimeUnit.MINUTES.toNanos(1);
+    /** A block without entries: the intent of a transaction whose conditions are still being looked at. */
+    static final byte[] UNDECIDED = {(byte) 0x90};
+
+    /** Answer of a conditional transaction: applied; a guard has another value; another transaction has locked a guard. */
+    enum Outcome { DONE, REFUSED, BUSY }
 
     private final ReadyGate gate;
-    /** Keys of intents that this member could not finish, or whose logging may have failed. */
+    private final AtomicBoolean watches = new AtomicBoolean();
+    /** Keys of intents that this member could not finish, whose logging may have failed, or whose locks were met. */
     private final Set<String> left = ConcurrentHashMap.newKeySet();
-    /** When the thread that looks last warned of an intent that it could not finish, in nanoseconds. Only that thread uses it. */
-    private final Map<String, Long> warned = new HashMap<>();
 
     private Transactions(ReadyGate gate) {
         this.gate = gate;
@@ -67,23 +64,96 @@ public final class Transactions {
         config.getExecutorConfig(TaskIds.BETWEEN_MEMBERS).setPoolSize(4);
         String majority = config.getMapConfig("default").getSplitBrainProtectionName();
         config.addMapConfig(new MapConfig(IntentKey.MAP).setMapStoreConfig(store).setSplitBrainProtectionName(majority));
+        config.addMapConfig(new MapConfig(Guards.MAP).setSplitBrainProtectionName(majority));
     }
 
     static Transactions of(HazelcastInstance instance) {
         return (Transactions) instance.getUserContext().get(SERVICE);
     }
 
+    /** Whether this member serves clients. */
+    boolean isServing() {
+        return gate.isOpen();
+    }
+
+    /** Whether the caller is the first to ask, and begins to watch for intents. */
+    boolean beginWatch() {
+        return !watches.getAndSet(true);
+    }
+
+    /** Intents that this member is to finish whether their expander lives or not. */
+    Set<String> left() {
+        return left;
+    }
+
     /** Applies all changes (entries, as in a block of the log) or none; returns when each is in a log and in memory. */
     public void run(HazelcastInstance instance, String id, String map, byte[] changes) {
-        if (!gate.isOpen() && gate.lost() == null) {
-            throw new RetryableHazelcastException("Memory is still loading: this member does not serve.");
-        }
-        gate.check();
+        checkServing();
         String own = own(instance);
         String key = IntentKey.of(id, own, map);
         if (LoggedMaps.has(map)) {
             log(instance, key, EntryCodec.withTimestamps(changes, timestamps(instance, map, changes)));
         }
+        applyLogged(instance, key, own, changes);
+    }
+
+    /**
+     * As `run`, if each guard has the value that `conditions` say, and no other conditional transaction is between this look at
+     * the guards and the last change.
+     *
+     * The intent is logged empty, then the guards are locked and compared, then the intent gets its changes by compare-and-set:
+     * this is the moment at which the transaction happens. A member that finishes an empty intent deletes it before it releases
+     * the guards, so an expander that stood still comes too late.
+     */
+    Outcome runIf(HazelcastInstance instance, String id, String map, byte[] changes, byte[] conditions) {
+        checkServing();
+        if (!LoggedMaps.has(map)) {
+            throw new NotWritten("ConfigError: a map without a log has no conditional transactions; nothing was written.");
+        }
+        Guards guards = new Guards(instance, map, conditions);
+        if (!guards.await()) {
+            Set<String> living = living(instance);
+            guards.intents().filter(intent -> !living.contains(IntentKey.expander(intent))).forEach(left::add);
+            return Outcome.BUSY;
+        }
+        if (!guards.hold()) {
+            return Outcome.REFUSED;
+        }
+        String own = own(instance);
+        String key = IntentKey.of(id, own, map);
+        log(instance, key, UNDECIDED);
+        try {
+            boolean locked = guards.lock(key);
+            if (!locked || !guards.hold()) {
+                intents(instance).delete(key);
+                guards.release(key);
+                return locked ? Outcome.REFUSED : Outcome.BUSY;
+            }
+            byte[] stamped = EntryCodec.withTimestamps(changes, timestamps(instance, map, changes));
+            if (!intents(instance).replace(key, UNDECIDED, stamped)) {
+                throw new NotWritten("CommitUnknown: another member has taken the transaction over.");
+            }
+        } catch (RuntimeException error) {
+            left.add(key); // it may be logged, and the guards may be locked
+            throw error;
+        }
+        applyLogged(instance, key, own, changes);
+        try {
+            guards.release(key);
+        } catch (RuntimeException error) {
+            left.add(key); // all is done but for the locks
+        }
+        return Outcome.DONE;
+    }
+
+    private void checkServing() {
+        if (!gate.isOpen() && gate.lost() == null) {
+            throw new RetryableHazelcastException("Memory is still loading: this member does not serve.");
+        }
+        gate.check();
+    }
+
+    private void applyLogged(HazelcastInstance instance, String key, String own, byte[] changes) {
         String reason = "another member goes on with it";
         try {
             if (apply(instance, key, own, changes, new BitSet())) {
@@ -131,7 +201,7 @@ public final class Transactions {
     }
 
     /** Applies the remaining changes and deletes the intent. False if another member has taken the intent over. */
-    private boolean apply(HazelcastInstance instance, String key, String own, byte[] changes, BitSet done) {
+    boolean apply(HazelcastInstance instance, String key, String own, byte[] changes, BitSet done) {
         IMap<Object, Object> map = instance.getMap(IntentKey.map(key));
         List<CompletableFuture<Boolean>> answers = new ArrayList<>();
         EntryCodec.Reader reader = new EntryCodec.Reader(changes);
@@ -171,97 +241,20 @@ public final class Transactions {
         return all;
     }
 
-    /** Finishes the intents of members that left, for as long as this member lives. */
-    void watch(HazelcastInstance instance) {
-        Thread thread = new Thread(() -> look(instance), "kvwal.intents");
-        thread.setDaemon(true);
-        thread.start();
-    }
-
-    private void look(HazelcastInstance instance) {
-        ILogger logger = instance.getLoggingService().getLogger(Transactions.class);
-        try {
-            while (instance.getLifecycleService().isRunning()) {
-                try {
-                    if (gate.isOpen()) {
-                        finishAll(instance, logger);
-                    }
-                } catch (HazelcastInstanceNotActiveException error) {
-                    throw error;
-                } catch (RuntimeException error) {
-                    // This member may be in the smaller half: the others finish transactions, or this one does later.
-                    logger.fine("This member may not look for transactions that are left now; it looks again.", error);
-                }
-                Thread.sleep(LOOK_MILLIS);
-            }
-        } catch (InterruptedException | HazelcastInstanceNotActiveException error) {
-            logger.fine("This member has left: others look after transactions.");
-        }
-    }
-
-    private void finishAll(HazelcastInstance instance, ILogger logger) throws InterruptedException {
-        Set<String> found = abandoned(instance);
-        warned.keySet().retainAll(found);
-        for (String key : found) {
-            tryToFinish(instance, key, logger);
-        }
-    }
-
-    private void tryToFinish(HazelcastInstance instance, String key, ILogger logger) throws InterruptedException {
-        try {
-            finish(instance, key);
-        } catch (HazelcastInstanceNotActiveException error) {
-            throw error;
-        } catch (RuntimeException | ExecutionException error) {
-            // While a majority is missing each look fails: a line for each would fill the disk of the log.
-            Long last = warned.get(key);
-            if (last == null || System.nanoTime() - last >= WARNING_NANOS) {
-                warned.put(key, System.nanoTime());
-                logger.warning("The transaction " + key + " cannot be finished now. This member goes on trying, and says so"
-                    + " again after a minute: " + error);
-            }
-        }
-    }
-
-    /** Intents that this member owns and whose expander is no longer a member, and those that it could not finish itself. */
-    private Set<String> abandoned(HazelcastInstance instance) {
+    /** The members of the cluster, as they stand in the keys of intents. */
+    static Set<String> living(HazelcastInstance instance) {
         Set<String> living = new TreeSet<>();
         for (Member member : instance.getCluster().getMembers()) {
             living.add(member.getUuid().toString());
         }
-        Set<String> found = new TreeSet<>(left);
-        for (String key : intents(instance).localKeySet()) {
-            if (!living.contains(IntentKey.expander(key))) {
-                found.add(key);
-            }
-        }
-        return found;
+        return living;
     }
 
-    private void finish(HazelcastInstance instance, String key) throws ExecutionException, InterruptedException {
-        String own = own(instance);
-        BitSet done = new BitSet();
-        IExecutorService executor = instance.getExecutorService(TaskIds.BETWEEN_MEMBERS);
-        for (Future<byte[]> answer : executor.submitToAllMembers(new TakeOverIntent(key, own)).values()) {
-            byte[] found = answer.get();
-            if (found == null) {
-                return;
-            }
-            done.or(BitSet.valueOf(found));
-        }
-        byte[] changes = intents(instance).get(key);
-        if (changes == null) {
-            left.remove(key); // it was never logged, or another member finished it
-        } else {
-            apply(instance, key, own, changes, done);
-        }
-    }
-
-    private static String own(HazelcastInstance instance) {
+    static String own(HazelcastInstance instance) {
         return instance.getCluster().getLocalMember().getUuid().toString();
     }
 
-    private static IMap<String, byte[]> intents(HazelcastInstance instance) {
+    static IMap<String, byte[]> intents(HazelcastInstance instance) {
         return instance.getMap(IntentKey.MAP);
     }
 }

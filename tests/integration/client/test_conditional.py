@@ -1,0 +1,168 @@
+"""Conditional transactions of a cluster whose members are killed or stopped: whole or absent, one after the other."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kvwal
+from kvwal.cluster.transactions import INTENTS
+from kvwal.codecs import registry
+from kvwal.entry import encode_entries
+from tests.support.chance import new_seed
+from tests.support.cluster.nodes import CLUSTER, Cluster, Node, cluster, needs_hazelcast, running
+from tests.support.polling import until
+
+GUARDS = "__kvwal.guards"
+UNDECIDED = b"\x90"
+WRITERS = 4
+PASSING = (kvwal.CommitUnknown, kvwal.ClusterUnreachable, kvwal.NotRecovered, kvwal.Overloaded)
+pytestmark = [needs_hazelcast, pytest.mark.usefixtures("inspected")]
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[Node]:
+    with running(tmp_path / "root") as node:
+        yield node
+
+
+def leave(client: Any, number: int, intent: bytes | None, guard: str) -> str:
+    """Leave a locked guard and an intent, as if their expander had been killed; the key of the intent."""
+    key = f"{number} gone jobs"
+    if intent is not None:
+        client.get_map(INTENTS).blocking().set(key, bytearray(intent))
+    client.get_map(GUARDS).blocking().set(f"str {b64encode(guard.encode()).decode()} jobs", key)
+    return key
+
+
+def test_what_a_killed_member_left_is_finished_and_its_guards_are_released(one: Node) -> None:
+    decided = encode_entries(registry.encode_puts([("sum", 2), ("a", 1)]))
+    with one.client() as client, kvwal.connect(one.address, cluster=CLUSTER) as store:
+        jobs = store.map("jobs")
+        jobs["sum"] = {"n": 1}
+        leave(client, 1, UNDECIDED, "undecided")
+        leave(client, 2, decided, "sum")
+        leave(client, 3, None, "lock")
+        assert jobs.commit_if({"undecided": kvwal.ABSENT}, {"undecided": 1})
+        assert jobs.commit_if({"lock": kvwal.ABSENT}, {"lock": 1})
+        assert jobs.commit_if({"sum": 2, "a": 1}, {"sum": 3}), "the transaction before it is applied first"
+        assert dict(jobs.items()) == {"undecided": 1, "lock": 1, "sum": 3, "a": 1}
+        assert client.get_map(INTENTS).blocking().is_empty()
+        assert client.get_map(GUARDS).blocking().is_empty()
+
+
+def test_an_undecided_transaction_is_absent_when_the_cluster_has_restarted(one: Node) -> None:
+    with one.client() as client:
+        living = str(client.cluster_service.get_members()[0].uuid)
+        client.get_map("jobs").blocking().set("sum", 1)
+        client.get_map(INTENTS).blocking().set(f"1 {living} jobs", bytearray(UNDECIDED))
+    one.restart()
+    with one.client() as client, kvwal.connect(one.address, cluster=CLUSTER) as store:
+        assert client.get_map(INTENTS).blocking().is_empty()
+        assert store.map("jobs").commit_if({"sum": 1}, {"sum": 2})
+
+
+def test_a_transaction_whose_guard_is_held_says_that_nothing_was_written(one: Node) -> None:
+    with one.client() as client, kvwal.connect(one.address, cluster=CLUSTER, timeout=1) as store:
+        living = str(client.cluster_service.get_members()[0].uuid)
+        lock = f"str {b64encode(b'sum').decode()} jobs"
+        client.get_map(GUARDS).blocking().set(lock, f"1 {living} jobs")
+        with pytest.raises(kvwal.Overloaded, match="nothing was written"):
+            store.map("jobs").commit_if({"sum": kvwal.ABSENT}, {"sum": 1})
+        assert not store.map("jobs").commit_if({"sum": 1}, {"sum": 2}), "a condition that does not hold needs no lock"
+        client.get_map(GUARDS).blocking().delete(lock)
+        assert store.map("jobs").commit_if({"sum": kvwal.ABSENT}, {"sum": 1})
+
+
+def test_a_map_in_memory_only_has_no_conditional_transactions(one: Node) -> None:
+    with kvwal.connect(one.address, cluster=CLUSTER) as store, pytest.raises(kvwal.ConfigError, match="without a log"):
+        store.map("tmp.jobs").commit_if({"a": kvwal.ABSENT}, {"a": 1})
+
+
+class Adders:
+    """Threads that add one to a sum, each time with a key that says so, under the condition that the sum is what they read."""
+
+    def __init__(self, made: Cluster) -> None:
+        self.acknowledged: set[str] = set()
+        self.enough = threading.Semaphore(0)
+        self._store = kvwal.connect([node.address for node in made.nodes], cluster=CLUSTER, timeout=60)
+        self._jobs = self._store.map("jobs")
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(name,)) for name in range(WRITERS)]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, name: int) -> None:
+        number = 0
+        while not self._stop.is_set():
+            number += 1
+            key = f"{name}-{number}"
+            try:
+                found = self._jobs.get("sum", 0)
+                condition = found or kvwal.ABSENT
+                if self._jobs.commit_if({"sum": condition}, {"sum": found + 1, f"at-{found + 1}": key, key: found + 1}):
+                    self.acknowledged.add(key)
+                    self.enough.release()
+            except PASSING:
+                pass
+
+    def wait(self, count: int) -> None:
+        for _ in range(count):
+            assert self.enough.acquire(timeout=120)
+
+    def stop(self) -> dict[Any, Any]:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        with self._store:
+            until(lambda: self._jobs.commit_if({"end": kvwal.ABSENT}, {"end": True}) or "end" in self._jobs or None)
+            return dict(self._jobs.items())
+
+
+def check(found: dict[Any, Any], acknowledged: set[str]) -> None:
+    """Each addition is whole, follows the one before it, and none that was acknowledged is missing."""
+    total = found["sum"]
+    order = [found[f"at-{number}"] for number in range(1, total + 1)]
+    assert [found[key] for key in order] == list(range(1, total + 1))
+    assert len(found) == 2 * total + 2
+    assert acknowledged <= set(order)
+
+
+@pytest.mark.long
+def test_killed_and_stopped_members_leave_every_addition_whole_and_in_order(tmp_path: Path) -> None:
+    chance = random.Random(new_seed())
+    with cluster(tmp_path, 3) as three:
+        adders = Adders(three)
+        adders.wait(chance.randrange(1, 20))
+        killed, stopped = chance.sample(three.nodes, 2)
+        killed.kill()
+        adders.wait(20)
+        killed.start()
+        adders.wait(chance.randrange(1, 20))
+        os.kill(stopped.pid, signal.SIGSTOP)  # until the others have given it up
+        try:
+            adders.wait(20)
+        finally:
+            os.kill(stopped.pid, signal.SIGCONT)
+        adders.wait(20)
+        check(adders.stop(), adders.acknowledged)
+
+
+@pytest.mark.long
+def test_all_members_killed_leave_every_addition_whole_and_in_order(tmp_path: Path) -> None:
+    chance = random.Random(new_seed())
+    with cluster(tmp_path, 3) as three:
+        adders = Adders(three)
+        adders.wait(chance.randrange(1, 40))
+        three.kill()
+        three.start()
+        adders.wait(10)
+        check(adders.stop(), adders.acknowledged)
