@@ -1,0 +1,153 @@
+"""Ledger of writes: how much of a job's write is in a map. Its marks are keys of the same map, so that one transaction makes a
+part of a write and says that the part is there.
+
+    !ledger/<job>          Mark: the last write of a job. A job is a batch write, or a streaming query with its epochs
+    !ledger/unfinished     names of the batch writes that were begun and are not finished
+
+There is one mark for each job, whatever the number of its epochs, and none of a batch write that is finished. The data source
+`kvwal` leaves keys that begin with `PREFIX` out of what it reads; other readers see them.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Protocol
+
+import msgspec
+
+from kvwal.codecs import registry
+from kvwal.entry import Entry
+from kvwal.errors import Kind, KvwalError
+
+PREFIX = "!ledger/"
+_UNFINISHED = f"{PREFIX}unfinished"
+_FORMER = 32
+"""How many former runs of a query a mark names: each of them is refused by name."""
+
+
+class FencedWriter(KvwalError):
+    """Another writer of the same job has written since, so this one may write nothing more."""
+
+    kind = Kind.CALLER
+
+
+class LedgerMap(Protocol):
+    """The methods of a map that a ledger needs."""
+
+    def get(self, key: str, default: Any = None, /) -> Any:
+        """The value of a key."""
+        ...
+
+    def put_if_absent(self, key: str, value: Any, /) -> bool:
+        """Put a value if the key is absent. Returns whether it was put."""
+        ...
+
+    def replace(self, key: str, expected: Any, value: Any, /) -> bool:
+        """Put a value if the key has the expected one. Returns whether it was put."""
+        ...
+
+
+class Mark(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="write"):
+    """The last write of a job: `done` of its `parts` transactions are in the map.
+
+    `run` is the process that writes it; `staged` is where its parts wait. `former` are runs that `run` took the job over from.
+    `beat` changes when a writer shows that it lives, without a part.
+    """
+
+    run: str
+    epoch: int = 0
+    parts: int = 1
+    done: int = 0
+    beat: int = 0
+    staged: str = ""
+    former: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the write is in the map."""
+        return self.done >= self.parts
+
+
+class Verdict(Enum):
+    """What a writer of an epoch does: write it; finish it from where its parts wait; or nothing, because all of it is there."""
+
+    WRITE = "write"
+    FINISH = "finish"
+    REPLAYED = "replayed"
+
+
+def judge(job: str, mark: Mark | None, run: str, epoch: int) -> Verdict:
+    """What `run` does to write `epoch`, by the job's mark. An older epoch that is unfinished is finished first: FINISH, too.
+
+    Raises FencedWriter if another run has taken the job over from `run`, or if the job is at a later epoch.
+    """
+    if mark is None:
+        return Verdict.WRITE
+    if run in mark.former:
+        raise FencedWriter(
+            f"query {job}: another run of it has written epoch {mark.epoch} since; nothing of epoch {epoch} was written.",
+            hint="Two queries with one checkpoint are running: stop one of them, and give it a checkpoint of its own.",
+        )
+    if epoch < mark.epoch:
+        raise FencedWriter(
+            f"query {job}: epoch {mark.epoch} was written already, and this run is at epoch {epoch}; nothing was written.",
+            hint="Its checkpoint is an older copy, or another query uses it too. Begin with a new checkpoint.",
+        )
+    if not mark.is_whole:
+        return Verdict.FINISH
+    return Verdict.REPLAYED if epoch == mark.epoch else Verdict.WRITE
+
+
+def successor(mark: Mark | None, run: str) -> tuple[str, ...]:
+    """The former runs of a job when `run` is the next that writes it."""
+    if mark is None or mark.run == run:
+        return () if mark is None else mark.former
+    return (*mark.former, mark.run)[-_FORMER:]
+
+
+class Ledger:
+    """The marks in one map."""
+
+    def __init__(self, jobs: LedgerMap) -> None:
+        self._map = jobs
+
+    def mark(self, job: str) -> Mark | None:
+        """The mark of a job, None if it has none."""
+        value = self._map.get(PREFIX + job)
+        return None if value is None else msgspec.convert(value, Mark)
+
+    def claim(self, job: str, expected: Mark | None, mark: Mark) -> bool:
+        """Put a mark if the job still has the expected one. Returns whether it was put."""
+        value = msgspec.to_builtins(mark)
+        if expected is None:
+            return self._map.put_if_absent(PREFIX + job, value)
+        return self._map.replace(PREFIX + job, msgspec.to_builtins(expected), value)
+
+    def unfinished(self) -> list[str]:
+        """The batch writes that were begun and are not finished, oldest first."""
+        return list(self._map.get(_UNFINISHED) or ())
+
+    def note(self, job: str, *, begun: bool) -> None:
+        """Add a batch write to the unfinished ones, or remove it."""
+        while True:
+            now = self._map.get(_UNFINISHED)
+            others = [name for name in now or () if name != job]
+            wanted = [*others, job] if begun else others
+            if wanted == (now or []):
+                return
+            if (
+                self._map.put_if_absent(_UNFINISHED, wanted)
+                if now is None
+                else self._map.replace(_UNFINISHED, now, wanted)
+            ):
+                return
+
+
+def mark_entry(job: str, mark: Mark) -> Entry:
+    """The mark of a job as an entry, to be written by the transaction of which it tells."""
+    return Entry(*registry.encode_key(PREFIX + job), *registry.encode_value(msgspec.to_builtins(mark)), False, 0)
+
+
+def end_entry(job: str) -> Entry:
+    """The delete of a job's mark as an entry."""
+    return Entry(*registry.encode_key(PREFIX + job), b"", "", True, 0)
