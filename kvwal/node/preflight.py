@@ -32,7 +32,7 @@ class Owner(NamedTuple):
 
 
 def check(options: NodeOptions, disk: Disk = OS_DISK) -> None:
-    """`ConfigError` if the root belongs to other nodes or cannot be written, or something listens where this node is to listen."""
+    """`ConfigError` if the root belongs to other nodes or cannot be written, or if the node cannot listen at its addresses."""
     check_root(disk, options.root, Owner(options.namespace, options.cluster, options.node))
     check_free(options.address, "--address")
     if options.http is not None:
