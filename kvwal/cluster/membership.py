@@ -14,7 +14,8 @@ import msgspec
 
 from archive.layout import check_name
 from kvwal.cluster.bootstrap import Status, excluded_members
-from kvwal.errors import ConfigError, NewerVersion
+from kvwal.errors import ConfigError, LogFailed, NewerVersion
+from kvwal.log.appender import storage_full
 from kvwal.log.files.atomic_file import write_file
 from kvwal.ports.disk import Disk
 from kvwal.ports.tasks import Workers
@@ -65,9 +66,16 @@ class MembershipFile:
         return record
 
     def write(self, record: MembershipRecord) -> None:
-        """Returns when the record is durable; a crash leaves the old one or the new one."""
-        self._disk.make_folders(self._folder)
-        write_file(self._disk, self._path, [msgspec.json.encode(record)])
+        """Returns when the record is durable; a crash leaves the old one or the new one. `StorageFull` or `LogFailed` if the disk
+        refuses it."""
+        try:
+            self._disk.make_folders(self._folder)
+            write_file(self._disk, self._path, [msgspec.json.encode(record)])
+        except OSError as error:
+            raise storage_full(self._folder, error) or LogFailed(
+                f"{self._path}: who the members are cannot be written ({error}).",
+                hint="Mend the disk, or let the node's user write there; then start the node again.",
+            ) from error
 
 
 class LocalMembership:

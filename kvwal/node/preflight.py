@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kvwal.cluster.membership import FOLDER
 from kvwal.errors import ConfigError
+from kvwal.log.appender import FULL
 from kvwal.log.files.names import find_places
 from kvwal.node.config import Address, NodeOptions
 from kvwal.ports.disk import OS_DISK, Disk
@@ -16,6 +17,7 @@ from kvwal.ports.logger import get_logger
 
 ANYWHERE = ("0.0.0.0", "::")
 _RECORD = ".json"
+_PROBE = "_writable"
 
 
 class Owner(NamedTuple):
@@ -30,11 +32,16 @@ class Owner(NamedTuple):
 
 
 def check(options: NodeOptions, disk: Disk = OS_DISK) -> None:
-    """`ConfigError` if the root belongs to other nodes, or something listens where this node is to listen."""
+    """`ConfigError` if the root belongs to other nodes or cannot be written, or if the node cannot listen at its addresses."""
     check_root(disk, options.root, Owner(options.namespace, options.cluster, options.node))
     check_free(options.address, "--address")
     if options.http is not None:
+        if options.http == options.address:
+            raise ConfigError(
+                f"--http {options.http} is the address of --address too.", hint="Give one of them another port."
+            )
         check_free(options.http, "--http")
+    check_writable(disk, options.root)
 
 
 def warn(options: NodeOptions) -> None:
@@ -56,6 +63,21 @@ def check_root(disk: Disk, root: Path, own: Owner) -> None:
             f"{root} holds nothing of {own}: it belongs to {others}.",
             hint="Start the node under the names of its root; give a new node a root of its own, which is empty.",
         )
+
+
+def check_writable(disk: Disk, root: Path) -> None:
+    """Make the root. `ConfigError` if nothing can be written there; a full disk is no error here, because recovery may go on."""
+    probe = root / _PROBE
+    try:
+        disk.make_folders(probe)
+        disk.remove_folder(probe)
+    except OSError as error:
+        if error.errno in FULL:
+            return
+        raise ConfigError(
+            f"{root} cannot be written ({error.strerror or error}).",
+            hint="Let the node's user write there, mend the disk, or choose another root.",
+        ) from error
 
 
 def find_owners(disk: Disk, root: Path) -> list[Owner]:

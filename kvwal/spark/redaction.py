@@ -26,17 +26,19 @@ _DEFAULT_NAMES_RULE = "(?i)secret|password|token|access[.]?key"
 _SECRET_NAME = re.compile(r"(?i)secret|passw|token|credential|(access|account|private|api)[._-]?key")
 
 _WORD = r"(?:secret|passw(?:or)?d|passphrase|pwd|token|credential|(?:access|account|private|api)[._-]?key)"
-_QUOTED = r"""(?:"[^"\n]{0,2000}"|'[^'\n]{0,2000}')"""
+# A quotation mark inside has a backslash before it, or stands twice.
+_QUOTED = r"""(?:"(?:[^"\\\n]|\\.|""){0,2000}"|'(?:[^'\\\n]|\\.|''){0,2000}')"""
 # A name, then its value. In a plan a number follows the name: `password#12`. Every part is bounded, so the search is linear.
 _NAMED = re.compile(
     rf"""(?i)({_WORD}[\w.\-]{{0,60}}(?:\#\d{{1,9}}L?)?["'`]?\s{{0,8}}(?:=>?|:)\s{{0,8}})({_QUOTED}|[^\s,;&"'`<>(){{}}\[\]|]+)"""
 )
 _OPTION = re.compile(rf"(?i)({_WORD}[\w.\-]{{0,60}}[\"'`]?\s{{1,8}}|\bidentified\s{{1,8}}by\s{{1,8}})({_QUOTED})")
-_IN_URL = re.compile(r"(://[^\s/:@'\"]{0,200}:)([^\s/@'\"]{1,500})(?=@)")
+_ARGUMENT = re.compile(rf"(?i)(--?[\w.\-]{{0,60}}{_WORD}[\w.\-]{{0,60}}\s{{1,8}})([^\s\-'\"][^\s]*)")
+_IN_URL = re.compile(r"(://[^\s/:@'\"]{0,200}:)([^\s/'\"]{1,500})(?=@)")
 _ORACLE = re.compile(r"(?i)(jdbc:oracle:\w{1,20}:[^\s/@'\"]{1,200}/)([^\s@'\"]{1,500})(?=@)")
 _BEARER = re.compile(r"(?i)(\bbearer\s{1,8}|\bsig=|\bauthorization['\"]?\s{0,8}[:=]\s{0,8})([\w.~+/=%\-]{8,})")
 _KEY_ID = re.compile(r"()\b((?:AKIA|ASIA)[0-9A-Z]{16})\b")
-_SECRET_FORMS = (_IN_URL, _ORACLE, _BEARER, _NAMED, _OPTION, _KEY_ID)
+_SECRET_FORMS = (_IN_URL, _ORACLE, _BEARER, _NAMED, _OPTION, _ARGUMENT, _KEY_ID)
 # A quick test: a text without a match has none of the forms.
 _MAY_HOLD_SECRET = re.compile(rf"(?i){_WORD}|identified\s+by|://|jdbc:oracle|bearer|sig=|authorization|AKIA|ASIA")
 # A quicker one before it, for ASCII text in lower case: each match of the expression has one of these, or a key and its kind.

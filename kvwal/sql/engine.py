@@ -34,7 +34,9 @@ class Answer:
         self._connection = connection
         self._statement = statement
         self._is_select = parsed.type == duckdb.StatementType.SELECT
-        self._relation: Any = connection.sql(statement)  # only a SELECT waits until its rows are read; all others run here
+        self._relation: Any = connection.sql(
+            statement
+        )  # only a SELECT waits until its rows are read; all others run here
 
     @property
     def columns(self) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from pathlib import Path
 
@@ -11,10 +12,10 @@ import pytest
 import kvwal
 from kvwal.cluster.bootstrap import Status, unknown_names
 from kvwal.cluster.membership import LocalMembership, MembershipFile, MembershipRecord
-from kvwal.errors import ConfigError
+from kvwal.errors import ConfigError, KvwalError, LogFailed, StorageFull
 from kvwal.node.config import heap_bytes
-from kvwal.node.preflight import Owner, check_root
-from kvwal.ports.disk import OS_DISK
+from kvwal.node.preflight import Owner, check_root, check_writable
+from kvwal.ports.disk import OS_DISK, OsDisk
 from kvwal.ports.tasks import ThreadWorkers
 from tests.support.cli import kvwal as command
 from tests.support.ports import free_port
@@ -68,6 +69,36 @@ def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
         assert "another process listens there" in refused(tmp_path / "root", "--address", busy)
         said = refused(tmp_path / "root", "--address", f"127.0.0.1:{free_port()}", "--http", busy)
         assert f"--http {busy}: another process" in said
+
+
+def test_one_port_cannot_be_for_members_and_for_http(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    assert "is the address of --address too" in refused(tmp_path / "root", "--address", address, "--http", address)
+
+
+@pytest.mark.parametrize("root", ["/proc/kvwal/root", "/dev/null/root", "/dev/null"])
+def test_a_root_that_cannot_be_written_is_refused(root: str) -> None:
+    assert f"{root} cannot be written" in refused(Path(root), "--address", f"127.0.0.1:{free_port()}")
+
+
+class FullDisk(OsDisk):
+    """A disk on which no folder can be made."""
+
+    def make_folder(self, folder: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(folder))
+
+
+@pytest.mark.parametrize(("disk", "kind"), [(FullDisk(), StorageFull), (OsDisk(), LogFailed)])
+def test_a_record_of_members_that_cannot_be_written_says_so(
+    tmp_path: Path, disk: OsDisk, kind: type[KvwalError]
+) -> None:
+    (tmp_path / "default").write_text("a file where a folder belongs")
+    with pytest.raises(kind, match="default"):
+        MembershipFile(disk, tmp_path if kind is LogFailed else tmp_path / "full", *OWN).write(MembershipRecord())
+
+
+def test_a_root_on_a_full_disk_is_left_to_the_recovery(tmp_path: Path) -> None:
+    check_writable(FullDisk(), tmp_path)
 
 
 def test_an_address_of_another_machine_is_refused(tmp_path: Path) -> None:

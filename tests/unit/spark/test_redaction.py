@@ -37,6 +37,12 @@ SECRET = "hunter2"
         "Authorization: Bearer hunter2hunter2",
         "https://x.blob.core.windows.net/c?sv=1&sig=hunter2%2Fabc",
         "PASSWD:hunter2",
+        "SELECT 1 WHERE password = 'a''hunter2'",
+        r"OPTIONS (password 'a\'hunter2')",
+        r'{"password": "a\"hunter2"}',
+        "jdbc:mysql://me:a@hunter2@host/db",
+        "app.py --password hunter2 --user me",
+        "app.py --db-token=hunter2",
     ],
 )
 def test_a_secret_is_known_by_its_form(text: str) -> None:
@@ -90,7 +96,23 @@ def test_by_default_settings_are_redacted_as_spark_does() -> None:
     assert kept == {"a.secret": REDACTED, "b": REDACTED, "c": f"jdbc:mysql://u:{REDACTED}@h/d", "d": "plain"}
 
 
-@pytest.mark.parametrize("piece", ["password", "a", "://", "password=", "'", "password '", "jdbc:oracle:", "x.", " = "])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "password",
+        "a",
+        "://",
+        "password=",
+        "'",
+        "password '",
+        "password=''",
+        "--password ",
+        "-",
+        "jdbc:oracle:",
+        "x.",
+        " = ",
+    ],
+)
 def test_a_long_text_costs_its_length_once(piece: str) -> None:
     """No text of a user makes a pattern slow: ten times the length costs about ten times as much."""
 
