@@ -4,20 +4,23 @@ part of a write and says that the part is there.
     !ledger/<job>          Mark: the last write of a job. A job is a batch write, or a streaming query with its epochs
     !ledger/unfinished     names of the batch writes that were begun and are not finished
 
-There is one mark for each job, whatever the number of its epochs, and none of a batch write that is finished. The data source
+A job has one mark, also with many epochs, and a batch write that is finished has none. The data source
 `kvwal` leaves keys that begin with `PREFIX` out of what it reads; other readers see them.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from kvwal.codecs import registry
 from kvwal.entry import Entry
 from kvwal.errors import Kind, KvwalError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PREFIX = "!ledger/"
 _UNFINISHED = f"{PREFIX}unfinished"
@@ -46,11 +49,16 @@ class LedgerMap(Protocol):
         """Put a value if the key has the expected one. Returns whether it was put."""
         ...
 
+    def remove(self, key: str, expected: Any, /) -> bool:
+        """Delete the key if it has the expected value. Returns whether it was deleted."""
+        ...
+
 
 class Mark(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="write"):
     """The last write of a job: `done` of its `parts` transactions are in the map.
 
-    `run` is the process that writes it; `staged` is where its parts wait. `former` are runs that `run` took the job over from.
+    `run` is the process that writes it; its parts wait as the write `staged` in the staging place `place` (empty: that of the
+    store). `former` are runs that `run` took the job over from.
     `beat` changes when a writer shows that it lives, without a part.
     """
 
@@ -60,7 +68,8 @@ class Mark(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", ta
     done: int = 0
     beat: int = 0
     staged: str = ""
-    former: tuple[str, ...] = ()
+    place: str = ""
+    former: list[str] = []
 
     @property
     def is_whole(self) -> bool:
@@ -98,11 +107,11 @@ def judge(job: str, mark: Mark | None, run: str, epoch: int) -> Verdict:
     return Verdict.REPLAYED if epoch == mark.epoch else Verdict.WRITE
 
 
-def successor(mark: Mark | None, run: str) -> tuple[str, ...]:
+def successor(mark: Mark | None, run: str) -> list[str]:
     """The former runs of a job when `run` is the next that writes it."""
     if mark is None or mark.run == run:
-        return () if mark is None else mark.former
-    return (*mark.former, mark.run)[-_FORMER:]
+        return [] if mark is None else mark.former
+    return [*mark.former, mark.run][-_FORMER:]
 
 
 class Ledger:
@@ -133,14 +142,13 @@ class Ledger:
             now = self._map.get(_UNFINISHED)
             others = [name for name in now or () if name != job]
             wanted = [*others, job] if begun else others
-            if wanted == (now or []):
+            if wanted == (now or []) or self._exchange(now, wanted):
                 return
-            if (
-                self._map.put_if_absent(_UNFINISHED, wanted)
-                if now is None
-                else self._map.replace(_UNFINISHED, now, wanted)
-            ):
-                return
+
+    def _exchange(self, now: list[str] | None, wanted: list[str]) -> bool:
+        if now is None:
+            return self._map.put_if_absent(_UNFINISHED, wanted)
+        return self._map.replace(_UNFINISHED, now, wanted) if wanted else self._map.remove(_UNFINISHED, now)
 
 
 def mark_entry(job: str, mark: Mark) -> Entry:
@@ -151,3 +159,11 @@ def mark_entry(job: str, mark: Mark) -> Entry:
 def end_entry(job: str) -> Entry:
     """The delete of a job's mark as an entry."""
     return Entry(*registry.encode_key(PREFIX + job), b"", "", True, 0)
+
+
+def without_marks(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of an archive or a store that are no marks of a ledger."""
+    import pyarrow.compute as pc
+
+    is_mark = pc.and_(pc.equal(rows.column("key_class"), "str"), pc.starts_with(rows.column("key"), PREFIX))
+    return rows.filter(pc.invert(is_mark)) if pc.any(is_mark).as_py() else rows

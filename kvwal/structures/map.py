@@ -210,3 +210,11 @@ class Transaction(CollectedChanges):
 
     def _changes(self) -> Changes:
         return self._map._changes
+
+
+def submit_entries(target: Map, entries: list[Entry]) -> Future[int]:
+    """Submit entries that are encoded already as one transaction, without waiting; return a future of the timestamp.
+
+    Of several entries of one identity the last one counts. Raises the errors of `Map.submit_many`.
+    """
+    return target._submit(entries)

@@ -1,4 +1,5 @@
-"""The data source `kvwal`: an archive or another store as a DataFrame, by PySpark's Python DataSource API. Batch reads only."""
+"""The data source `kvwal`: an archive or another store as a DataFrame, by PySpark's Python DataSource API. Its writers are in
+`kvwal.spark.sink`."""
 
 from __future__ import annotations
 
@@ -21,6 +22,8 @@ from kvwal.spark.datasource.filters import Wanted, wanted
 from kvwal.spark.datasource.options import ReadOptions, read_options
 from kvwal.spark.datasource.stores import stored_rows
 from kvwal.spark.datasource.values import ValueColumns, ValueReader, value_columns
+from kvwal.spark.ledger import without_marks
+from kvwal.spark.sink.writers import BatchWriter, StreamWriter, batch_writer, stream_writer
 from kvwal.sql.text import json_text, label
 
 if TYPE_CHECKING:
@@ -68,6 +71,14 @@ class KvwalSource(DataSource):
     def reader(self, schema: StructType) -> KvwalReader:
         """See DataSource.reader. Raises ConfigError for wrong options and for a schema that no value can have."""
         return KvwalReader(*self._wanted(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """See DataSource.writer, and `batch_writer`."""
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - the name is Spark's
+        """See DataSource.streamWriter, and `stream_writer`."""
+        return stream_writer(self.options, schema, overwrite)
 
     def _wanted(self, schema: StructType) -> tuple[ReadOptions, ValueColumns | None]:
         """The options, and the columns of a query that has given its schema."""
@@ -126,7 +137,7 @@ class KvwalReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See DataSourceReader.read. It runs on a worker. Raises ArchiveDamaged, ObjectMissing, CodecError; see `stored_rows`."""
         values = None if self._columns is None else ValueReader(self._columns, self._options.business)
-        for rows in self._rows(partition):
+        for rows in map(without_marks, self._rows(partition)):
             if rows.num_rows:
                 yield _shown(rows) if values is None else values.columns(_shown(rows), rows.column("value"))
 

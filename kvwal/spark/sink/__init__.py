@@ -1,0 +1,1 @@
+"""The sink `kvwal` of Spark: DataFrames and streams written into a store."""

@@ -1,0 +1,94 @@
+"""Blocks of entries, which tasks leave for the driver: their bytes, and how they are put together to transactions. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import google_crc32c
+import msgspec
+
+from kvwal.codecs import registry
+from kvwal.entry import Entry, encode_entries, make_decoder
+from kvwal.errors import Kind, KvwalError
+from kvwal.log.ring import size_of
+
+BLOCK_BYTES = 2 << 20
+"""About how many bytes of rows a staged block has. A transaction takes whole blocks."""
+INLINE_BYTES = 16 << 10
+"""Rows of a task up to so many bytes travel in its message to the driver."""
+
+_decode = make_decoder(registry.by_name)
+
+
+class StagedRowsLost(KvwalError):
+    """Rows that tasks had staged for the driver are missing or damaged."""
+
+    kind = Kind.RETRY
+
+
+class Block(msgspec.Struct, frozen=True, array_like=True):
+    """Some rows of a task. They are staged under `name`, or in `data` if they are few. `size` is that of the ring."""
+
+    name: str
+    size: int
+    checksum: int
+    data: bytes = b""
+
+
+def make_block(name: str, entries: list[Entry]) -> tuple[Block, bytes]:
+    """A block of these entries, to be staged under `name`, and its bytes."""
+    data = encode_entries(entries)
+    return Block(name, size_of(entries), google_crc32c.value(data)), data
+
+
+def entries_of(block: Block, data: bytes) -> list[Entry]:
+    """The entries of a block, from its bytes. Raises StagedRowsLost if they are not those that were staged."""
+    if google_crc32c.value(data) != block.checksum:
+        raise lost(block.name, "is damaged")
+    return _decode(data)
+
+
+def lost(name: str, problem: str) -> StagedRowsLost:
+    """The error of a block that cannot be read."""
+    return StagedRowsLost(
+        f"the staged rows {name} {problem}.",
+        hint="Write again. Driver and workers need one staging place: a folder that both have, or the option 'staging'.",
+    )
+
+
+def in_blocks(entries: Iterable[Entry], most: int) -> Iterator[list[Entry]]:
+    """The entries in lists of up to `most` bytes, in order. An entry that is larger is a list of its own."""
+    block: list[Entry] = []
+    size = 0
+    for entry in entries:
+        cost = size_of([entry])
+        if block and size + cost > most:
+            yield block
+            block, size = [], 0
+        block.append(entry)
+        size += cost
+    if block:
+        yield block
+
+
+def in_transactions(blocks: Iterable[Block], most: int) -> list[list[Block]]:
+    """The blocks as transactions of up to `most` bytes, in order. One transaction if all of them fit."""
+    transactions: list[list[Block]] = []
+    size = 0
+    for block in blocks:
+        if not transactions or size + block.size > most:
+            transactions.append([])
+            size = 0
+        transactions[-1].append(block)
+        size += block.size
+    return transactions
+
+
+encode_plan = msgspec.msgpack.Encoder().encode
+"""The transactions of a write, as the bytes of its manifest."""
+_decode_plan = msgspec.msgpack.Decoder(list[list[Block]]).decode
+
+
+def decode_plan(data: bytes) -> Sequence[list[Block]]:
+    """The transactions of a write, from its manifest."""
+    return _decode_plan(data)

@@ -1,0 +1,232 @@
+"""The commit of a write, in the driver: staged blocks become transactions, with marks in the ledger of the same map.
+
+A write that fits into one transaction is one: all of it is seen at once, or nothing. A larger one becomes several transactions in
+order, and a reader may see the first of them before the last. Its manifest and its mark come first, so it is finished in any
+case: by this driver, or, if this driver is killed or fails, by the next write to the business (a batch), or by the next run of
+the query (an epoch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from threading import Event
+
+import msgspec
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from kvwal.entry import Entry
+from kvwal.errors import ClusterUnreachable, NotRecovered, Overloaded
+from kvwal.ports.clock import SYSTEM, Clock
+from kvwal.ports.logger import get_logger
+from kvwal.spark.leases import LEASE_SECONDS, SAFE_SECONDS
+from kvwal.spark.ledger import FencedWriter, Ledger, Mark, Verdict, end_entry, judge, mark_entry, successor
+from kvwal.spark.sink.blocks import Block, StagedRowsLost, decode_plan, encode_plan, in_transactions
+from kvwal.spark.sink.options import WriteOptions
+from kvwal.spark.sink.rows import TRANSACTION_BYTES
+from kvwal.spark.sink.staging import MANIFEST, Staging, open_staging
+from kvwal.structures.map import Map, submit_entries
+
+PATIENCE_SECONDS = 60.0
+"""How long a transaction is tried while the cluster recovers or does not answer."""
+_POLL_SECONDS = 0.5
+_NOTHING_WRITTEN = (NotRecovered, Overloaded, ClusterUnreachable)
+
+Plan = Sequence[list[Block]]
+Ending = Callable[[str], Entry]
+
+
+class Committer:
+    """Writes the transactions of one driver. `exclusive`: nobody else can write to the map meanwhile, because of its lock.
+
+    Without that lock two writers of one job could run at once. So a writer takes a job over only after it has seen the mark of
+    the former writer unchanged for `LEASE_SECONDS`, and a writer begins no transaction later than `SAFE_SECONDS` after its mark.
+    """
+
+    def __init__(
+        self,
+        jobs: Map,
+        options: WriteOptions,
+        *,
+        exclusive: bool,
+        clock: Clock = SYSTEM,
+        pause: Callable[[float], object] | None = None,
+    ) -> None:
+        self._map = jobs
+        self._options = options
+        self._exclusive = exclusive
+        self._clock = clock
+        self._pause = pause or Event().wait
+        self._ledger = Ledger(jobs)
+        self._mark = Mark("")
+        self._marked = self._began = 0.0
+        self._logger = get_logger(__name__)
+
+    def write_batch(self, job: str, staging: Staging, blocks: Sequence[Block]) -> None:
+        """Write the blocks of a batch write. Then unfinished batch writes of others have been finished, too."""
+        self.finish_others(job)
+        plan = in_transactions(blocks, TRANSACTION_BYTES)
+        if len(plan) == 1:
+            self._write(lambda: self._entries(staging, job, plan[0]))
+        elif plan:
+            mark = Mark(job, parts=len(plan), staged=job, place=self._options.staging)
+            self._put_manifest(staging, job, plan)
+            self._claim(job, None, mark)
+            self._ledger.note(job, begun=True)
+            self._transactions(job, mark, plan, staging, ending=end_entry)
+            self._ledger.note(job, begun=False)
+        staging.remove(job)
+        staging.clean(self._ledger.unfinished())
+
+    def finish_others(self, job: str) -> None:
+        """Finish the batch writes whose drivers were killed or failed between two transactions."""
+        for other in self._ledger.unfinished():
+            mark = self._ledger.mark(other)
+            if mark is not None:
+                taken = self._take_over(other, mark, job)
+                if taken is None:
+                    continue
+                self._finish_batch(other, taken)
+            self._ledger.note(other, begun=False)
+
+    def _finish_batch(self, job: str, mark: Mark) -> None:
+        with open_staging(self._options, mark.place) as staging:
+            try:
+                self._finish(job, mark, staging, ending=end_entry)
+            except StagedRowsLost as error:
+                self._logger.error(
+                    "a batch write was not finished, because its staged rows are gone",
+                    extra={"job": job, "done": mark.done, "parts": mark.parts, "error": str(error)},
+                )
+                self._write(lambda: [end_entry(job)])
+            staging.remove(mark.staged)
+
+    def write_epoch(
+        self, query: str, run: str, epoch: int, write: str, staging: Staging, blocks: Sequence[Block]
+    ) -> None:
+        """Write the blocks of an epoch of a query, once: an epoch that is there already changes nothing.
+
+        Raises FencedWriter if another run of the query has taken over, or is writing.
+        """
+        mark = self._ledger.mark(query)
+        verdict = judge(query, mark, run, epoch)
+        plan = in_transactions(blocks, TRANSACTION_BYTES)
+        if mark is not None and mark.run != run:
+            mark = self._take_query(query, mark, run, epoch)
+        if mark is not None and verdict is Verdict.FINISH:
+            mark, verdict = self._finish_epoch(query, mark, epoch)
+        if verdict is Verdict.WRITE and plan:
+            following = Mark(
+                run, epoch, len(plan), staged=write, place=self._options.staging, former=successor(mark, run)
+            )
+            self._write_marked(query, mark, following, plan, staging)
+        if any(not block.data for block in blocks) or len(plan) > 1:
+            staging.remove(write)
+
+    def _write_marked(self, query: str, mark: Mark | None, following: Mark, plan: Plan, staging: Staging) -> None:
+        if len(plan) > 1:
+            self._put_manifest(staging, following.staged, plan)
+        if len(plan) > 1 or not self._exclusive:
+            self._claim(query, mark, following)
+        self._transactions(query, following, plan, staging, ending=None)
+
+    def _take_query(self, query: str, mark: Mark, run: str, epoch: int) -> Mark:
+        taken = self._take_over(query, mark, run)
+        if taken is None:
+            raise FencedWriter(
+                f"query {query}: another run of it is writing epoch {mark.epoch} now; nothing of epoch {epoch} was written.",
+                hint="Two queries with one checkpoint are running: stop one of them, and start the other again.",
+            )
+        return taken
+
+    def _finish_epoch(self, query: str, mark: Mark, epoch: int) -> tuple[Mark, Verdict]:
+        """Finish the epoch that a former run began. If its rows are gone, this run's rows of the same epoch replace them."""
+        try:
+            with open_staging(self._options, mark.place) as staging:
+                whole = self._finish(query, mark, staging, ending=None)
+                staging.remove(mark.staged)
+        except StagedRowsLost:
+            if mark.epoch != epoch:
+                raise
+            return self._ledger.mark(query) or mark, Verdict.WRITE
+        return whole, Verdict.REPLAYED if mark.epoch == epoch else Verdict.WRITE
+
+    def _finish(self, job: str, mark: Mark, staging: Staging, ending: Ending | None) -> Mark:
+        plan = decode_plan(staging.read(mark.staged, MANIFEST))
+        self._logger.warning(
+            "finishing a write that was left unfinished", extra={"job": job, "done": mark.done, "parts": mark.parts}
+        )
+        return self._transactions(job, mark, plan, staging, ending=ending)
+
+    def _put_manifest(self, staging: Staging, write: str, plan: Plan) -> None:
+        """Keep the plan, and the blocks that came with messages: whoever finishes the write needs all of them."""
+        staging.put(write, MANIFEST, encode_plan(plan))
+
+    def _claim(self, job: str, mark: Mark | None, following: Mark) -> None:
+        began = self._clock.elapsed()
+        if not self._ledger.claim(job, mark, following):
+            raise self._fenced(job)
+        self._marked = began
+
+    def _take_over(self, job: str, mark: Mark, run: str) -> Mark | None:
+        """The mark of a job that is this run's from now on; None if its former writer is alive."""
+        if not (self._exclusive or mark.is_whole or self._is_silent(job, mark)):
+            return None
+        taken = msgspec.structs.replace(mark, run=run, former=successor(mark, run), beat=mark.beat + 1)
+        began = self._clock.elapsed()
+        if not self._ledger.claim(job, mark, taken):
+            return None
+        self._marked = began
+        return taken
+
+    def _is_silent(self, job: str, mark: Mark) -> bool:
+        """Whether a mark does not change for `LEASE_SECONDS`. Waits for that."""
+        since = self._clock.elapsed()
+        while self._clock.elapsed() - since < LEASE_SECONDS:
+            self._pause(_POLL_SECONDS)
+            if self._ledger.mark(job) != mark:
+                return False
+        return True
+
+    def _transactions(self, job: str, mark: Mark, plan: Plan, staging: Staging, ending: Ending | None) -> Mark:
+        """Write the transactions that are not there yet, and return the last mark."""
+        self._mark = mark
+        for number in range(mark.done, len(plan)):
+            self._mark = self._alive(job, self._mark)
+            entries = self._entries(staging, mark.staged, plan[number])
+            end = ending if number + 1 == len(plan) else None
+            self._write(partial(self._with_mark, job, entries, number + 1, end))
+            self._mark, self._marked = msgspec.structs.replace(self._mark, done=number + 1), self._began
+        return self._mark
+
+    def _with_mark(self, job: str, entries: list[Entry], done: int, ending: Ending | None) -> list[Entry]:
+        self._mark = self._alive(job, self._mark)
+        self._began = self._clock.elapsed()
+        mark = mark_entry(job, msgspec.structs.replace(self._mark, done=done)) if ending is None else ending(job)
+        return [*entries, mark]
+
+    def _alive(self, job: str, mark: Mark) -> Mark:
+        """The mark, renewed if it is older than `SAFE_SECONDS`. Raises FencedWriter if another writer has taken the job over."""
+        if self._exclusive or self._clock.elapsed() - self._marked <= SAFE_SECONDS:
+            return mark
+        renewed = msgspec.structs.replace(mark, beat=mark.beat + 1)
+        self._claim(job, mark, renewed)
+        return renewed
+
+    def _entries(self, staging: Staging, write: str, blocks: Sequence[Block]) -> list[Entry]:
+        return [entry for block in blocks for entry in staging.entries(write, block)]
+
+    def _write(self, entries: Callable[[], list[Entry]]) -> None:
+        """Write one transaction. It is tried again while a cluster recovers, as long as nothing was written."""
+        for attempt in Retrying(
+            retry=retry_if_exception_type(_NOTHING_WRITTEN), stop=stop_after_delay(PATIENCE_SECONDS),
+            wait=wait_fixed(_POLL_SECONDS), reraise=True,
+        ):  # fmt: skip
+            with attempt:
+                submit_entries(self._map, entries()).result()
+
+    def _fenced(self, job: str) -> FencedWriter:
+        return FencedWriter(
+            f"job {job}: another writer has taken it over, so this one stopped between two transactions.",
+            hint="The other writer finishes what was begun. Stop one of two writers of the same job.",
+        )
