@@ -91,6 +91,11 @@ def time_mark(timestamp: int = 0) -> Entry:
     return Entry(b"", TIME_MARK, b"", "", True, timestamp)
 
 
+def is_change(entry: Entry) -> bool:
+    """Whether an entry is a change of a map. The log keeps others too: marks, and intents and schemas of a cluster's map."""
+    return entry.key_class not in (TIME_MARK, DROPPED) and not entry.key_class.startswith(("intent:", "schema:"))
+
+
 class Ended(NamedTuple):
     """The mark in the log of a member that was away when other members destroyed the map, at the timestamp `destroyed`.
 

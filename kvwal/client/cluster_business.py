@@ -19,13 +19,14 @@ from kvwal.cluster.requests import PAGE_BYTES, Page, Question
 from kvwal.codecs import registry
 from kvwal.config import MIB
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_decoder
-from kvwal.errors import ClusterUnreachable, Overloaded
+from kvwal.errors import ClusterUnreachable, ConfigError, Overloaded
 from kvwal.hlc import HybridClock
 from kvwal.log.ring import ConditionalSubmission, Decide, Submission
 from kvwal.ports.boundary import contain, when_done
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.locks import Lock, Semaphore
 from kvwal.structures.state import State, to_state
+from kvwal.structures.watch import Feed, Start
 
 SLOTS = 1024
 """Writes of one map that may be on their way to the cluster; the next writer waits."""
@@ -113,6 +114,13 @@ class ClusterBusiness:
             with attempt:
                 block = self._link.result(lambda: ask_history(self._link.client, question), self.label)
         return _decode(bytes(block))
+
+    def feed(self, start: Start) -> Feed:
+        """Raise `ConfigError`: a member answers for the history of a key, and not yet for the changes of all keys in order."""
+        raise ConfigError(
+            f"{self.label}: the changes of a cluster's map are not watched through a client.",
+            hint="Watch the folder of each node there (read_only=True), or read the archive with spark.readStream.",
+        )
 
     def clear(self) -> None:
         """Delete every key that is there now, each in its node's log before memory drops it.

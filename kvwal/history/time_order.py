@@ -1,4 +1,4 @@
-"""External sort of archived rows by timestamp: Arrow batches in sorted runs in files, merged while they are read."""
+"""External sort of archived rows by timestamp or sequence: Arrow batches in sorted runs in files, merged while they are read."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ class _Run(NamedTuple):
 
 
 class TimeOrder:
-    """Sorts the rows of Arrow batches by their column `timestamp`.
+    """Sorts the rows of Arrow batches by their column `timestamp`, or by another column of numbers.
 
     Rows that do not fit into memory are written to temporary files in `folder`. The files are not part of a log there: if the
     process is killed, recovery deletes them.
     """
 
-    def __init__(self, disk: Disk, folder: Path) -> None:
+    def __init__(self, disk: Disk, folder: Path, column: str = "timestamp") -> None:
         self._disk = disk
+        self._column = column
         self._folder = folder
         self._held: list[pa.RecordBatch] = []
         self._bytes = 0
@@ -56,7 +57,7 @@ class TimeOrder:
         if not self.count:
             return
         if not self._runs:
-            yield _sorted(self._held)
+            yield self._sorted(self._held)
             return
         if self._held:
             self._write()
@@ -65,7 +66,7 @@ class TimeOrder:
             self._disk.unlink(run.path)
 
     def _write(self) -> None:
-        rows = _sorted(self._held)
+        rows = self._sorted(self._held)
         path = self._folder / partial_name(f"run-{len(self._runs)}")
         step = max(1, len(rows) * _PIECE_BYTES // max(1, rows.nbytes))
         pieces = (rows.slice(first, step).serialize() for first in range(0, len(rows), step))
@@ -83,35 +84,32 @@ class TimeOrder:
             yield _joined([pa.ipc.read_record_batch(pa.py_buffer(data), run.schema) for data in read])
 
     def _merged(self) -> Iterator[pa.RecordBatch]:
-        """Merge the runs. Of each run a part is in memory, so every row up to the least of their last timestamps is there."""
+        """Merge the runs. Of each run a part is in memory, so every row up to the least of their last numbers is there."""
         parts = [(batch, run) for run in map(self._read, self._runs) for batch in islice(run, 1)]
         while parts:
-            end = min(_timestamp(batch, len(batch) - 1) for batch, _ in parts)
-            places = [_place(batch, end) for batch, _ in parts]
-            yield _sorted([batch.slice(0, place) for (batch, _), place in zip(parts, places, strict=True)])
+            end = min(self._number(batch, len(batch) - 1) for batch, _ in parts)
+            places = [self._place(batch, end) for batch, _ in parts]
+            yield self._sorted([batch.slice(0, place) for (batch, _), place in zip(parts, places, strict=True)])
             rest = [(batch.slice(place), run) for (batch, run), place in zip(parts, places, strict=True)]
             filled = ((batch if len(batch) else next(run, None), run) for batch, run in rest)
             parts = [(batch, run) for batch, run in filled if batch is not None]
 
+    def _sorted(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        import pyarrow.compute as pc
 
-def _sorted(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    import pyarrow.compute as pc
+        rows = _joined(batches)
+        return rows.take(pc.array_sort_indices(rows.column(self._column)))
 
-    rows = _joined(batches)
-    return rows.take(pc.array_sort_indices(rows.column("timestamp")))
+    def _number(self, batch: pa.RecordBatch, row: int) -> int:
+        number: int = batch.column(self._column)[row].as_py()
+        return number
+
+    def _place(self, batch: pa.RecordBatch, end: int) -> int:
+        """The number of rows of a sorted batch up to the number `end`."""
+        return bisect_right(range(len(batch)), end, key=lambda row: self._number(batch, row))
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     import pyarrow as pa
 
     return pa.concat_batches(batches)
-
-
-def _timestamp(batch: pa.RecordBatch, row: int) -> int:
-    timestamp: int = batch.column("timestamp")[row].as_py()
-    return timestamp
-
-
-def _place(batch: pa.RecordBatch, end: int) -> int:
-    """The number of rows of a sorted batch up to the timestamp `end`."""
-    return bisect_right(range(len(batch)), end, key=lambda row: _timestamp(batch, row))

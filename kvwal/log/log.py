@@ -80,6 +80,11 @@ class Log:
         """Sealed segments that are still in the folder, oldest first."""
         return list(self.appender.sealed)
 
+    @property
+    def ended(self) -> bool:
+        """Whether the writer has stopped: nothing is acknowledged any more."""
+        return self._task.done()
+
     async def rotate(self) -> None:
         """Seal the current segment, so that its entries can be archived and checkpointed."""
         await self.ring.command(self.writer.rotate)
@@ -190,6 +195,7 @@ class Log:
             self.release()
         elif (error := task.exception()) is not None:
             self.abandon(error)
+        self.writer.listeners.wake()
 
 
 async def open_log(

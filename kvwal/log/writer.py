@@ -20,6 +20,7 @@ from kvwal.errors import CommitUnknown, KvwalError, LogFailed, StorageFull, TooL
 from kvwal.hlc import HybridClock
 from kvwal.log.appender import Appender
 from kvwal.log.files.format import MAX_PAYLOAD
+from kvwal.log.listeners import Listeners
 from kvwal.log.ring import Command, Lookup, Ring, Submission
 from kvwal.ports.boundary import call_later, contain_each, logged, settle_awaiting, start_task
 from kvwal.ports.clock import Clock
@@ -56,7 +57,8 @@ class Writer:
     """The writer of one log: one task of the event loop. `failed` is set once, when the log is poisoned, and never cleared.
 
     `applied` is the last sequence that was applied to memory. `full` is the error of a group that was refused on a full disk; a
-    group that is written clears it. `timestamp` is the last one that was written.
+    group that is written clears it. `timestamp` is the last one that was written. `listeners` are woken when a group was applied,
+    and when the log has failed.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Writer:
         self.groups = 0
         self.applied = appender.next_sequence - 1
         self.timestamp = hybrid.last
+        self.listeners = Listeners()
 
     async def run(self) -> None:
         """Serve the ring until a command closes it."""
@@ -170,6 +173,7 @@ class Writer:
         self.groups += 1
         size = sum(map(len, group.payloads))
         self._metrics.group(len(group.entries), size, queued, self._clock.elapsed() - began)
+        self.listeners.wake()
         self._after_group()
 
     def _refuse(self, submissions: list[Submission], error: KvwalError) -> None:
@@ -272,6 +276,7 @@ class Writer:
 
     def _poison(self, error: BaseException) -> None:
         self.failed = error
+        self.listeners.wake()
 
     def _refuse_if_failed(self) -> None:
         if self.failed is not None:

@@ -10,6 +10,9 @@ Lock = threading.Lock
 Semaphore = threading.Semaphore
 """A counting semaphore of the standard library."""
 
+Signal = threading.Event
+"""An event of the standard library: one thread waits until another one sets it."""
+
 
 _PAUSE_SECONDS = 50e-6
 

@@ -26,6 +26,7 @@ from kvwal.structures.business import Business
 from kvwal.structures.changes import Changes
 from kvwal.structures.reads import MapReads
 from kvwal.structures.transaction import CollectedChanges
+from kvwal.structures.watch import AsyncWatch, Feed, parse_start
 
 T = TypeVar("T")
 _MISSING = object()
@@ -149,6 +150,17 @@ class Map:
         business = self._opened()
         state = await self._on_thread(lambda: business.as_of(timestamp))
         return MapReads(state, business.codecs)
+
+    def watch(self, after: int | date | str | None = None) -> AsyncWatch:
+        """As `Map.watch`, for `async for`. Without `after` it begins when its first change is awaited."""
+        start = parse_start(after)
+
+        async def begin() -> Feed:
+            await self._reading()
+            business = self._opened()
+            return await self._on_thread(lambda: business.feed(start))
+
+        return AsyncWatch(begin, self._on_thread)
 
     async def _on_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(None, call)

@@ -11,6 +11,7 @@ from kvwal.codecs import registry
 from kvwal.config import Flush
 from kvwal.entry import DataEntry
 from kvwal.errors import StoreClosed
+from kvwal.history.feed.feeds import OpenFeed
 from kvwal.history.tail_reader import Identity
 from kvwal.history.timeline import Timeline
 from kvwal.hlc import HybridClock
@@ -22,6 +23,7 @@ from kvwal.ports.processes import take_before_fork, tell_if_forked
 from kvwal.store.context import StoreContext
 from kvwal.store.maintenance import Maintenance
 from kvwal.structures.state import State
+from kvwal.structures.watch import Start
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,6 +87,11 @@ class OpenBusiness:
         """See `structures.business.Business.as_of`."""
         return self._timeline().as_of(timestamp)
 
+    def feed(self, start: Start) -> OpenFeed:
+        """See `structures.business.Business.feed`."""
+        context = self._context
+        return OpenFeed(context.ports.disk, context.root, self.place, self._archive, self.log, start)
+
     def unarchived_rows(self, identity: Identity | None, timestamp: int) -> pa.Table:
         """The entries that the archive has not confirmed, as rows of the archive: see `Timeline.unarchived`. For any thread."""
         archived = self.maintenance.archived  # before anything is read: later entries stay in the log
@@ -93,10 +100,11 @@ class OpenBusiness:
     def _timeline(self) -> Timeline:
         context = self._context
         until = self.log.writer.applied  # before anything is read
-        objects: Objects | None = None
-        if context.archive_url is not None:
-            objects = open_objects(context.archive_url, context.options)
-        return Timeline(context.ports.disk, context.root, [self.place], objects, all_nodes=False, until=until)
+        return Timeline(context.ports.disk, context.root, [self.place], self._archive(), all_nodes=False, until=until)
+
+    def _archive(self) -> Objects | None:
+        context = self._context
+        return None if context.archive_url is None else open_objects(context.archive_url, context.options)
 
     def stats(self) -> dict[str, Any]:
         """Numbers about this business. Sequences count entries from 1, sizes are bytes.

@@ -12,6 +12,7 @@ from kvwal.codecs import registry
 from kvwal.config import Settings
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
+from kvwal.history.feed.feeds import FilesFeed
 from kvwal.history.merged import live_in_order
 from kvwal.history.moving import read_settled
 from kvwal.history.range_reader import live_entries
@@ -24,6 +25,7 @@ from kvwal.ports.space import space_stats
 from kvwal.sql.source import FileSource
 from kvwal.store.options import Options
 from kvwal.structures.state import State, after_prefix, to_state
+from kvwal.structures.watch import Start
 
 T = TypeVar("T")
 
@@ -106,6 +108,14 @@ class ReadOnlyBusiness:
     def as_of(self, timestamp: int) -> State:
         """See `structures.business.Business.as_of`."""
         return self._read(lambda places: self._timeline(places).as_of(timestamp))
+
+    def feed(self, start: Start) -> FilesFeed:
+        """See `structures.business.Business.feed`. Other processes may be writing: their files are looked at again and again."""
+        options = self._options
+        return FilesFeed(
+            options.disk, options.root, options.clock, self._find, lambda: _open_archive(options), start,
+            all_nodes=options.named_node is None,
+        )  # fmt: skip
 
     def _timeline(self, places: Sequence[Place]) -> Timeline:
         options = self._options

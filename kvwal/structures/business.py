@@ -8,6 +8,7 @@ from typing import Protocol
 from kvwal.codecs import Codecs
 from kvwal.entry import DataEntry, Entry
 from kvwal.log.ring import Submission
+from kvwal.structures.watch import Feed, Start
 
 
 class Memory(Protocol):
@@ -70,4 +71,8 @@ class Business(Protocol):
 
     def as_of(self, timestamp: int) -> Memory:
         """The state after all entries with timestamps up to `timestamp`; expiry is judged at that time. Blocks."""
+        ...
+
+    def feed(self, start: Start) -> Feed:
+        """The changes from `start` on. Raises `BeforeHistory` if they do not reach back so far. Blocks."""
         ...

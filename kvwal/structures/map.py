@@ -17,6 +17,7 @@ from kvwal.structures.business import Business
 from kvwal.structures.changes import Changes
 from kvwal.structures.reads import MapReads
 from kvwal.structures.transaction import CollectedChanges
+from kvwal.structures.watch import Watch, parse_start
 
 _MISSING = object()
 
@@ -171,6 +172,15 @@ class Map(MapReads, MutableMapping[Any, Any]):
         that is no timestamp (of time.time(), say), `WrongType` for anything else.
         """
         return MapReads(self._business.as_of(to_timestamp(moment)), self._codecs)
+
+    def watch(self, after: int | date | str | None = None) -> Watch:
+        """The changes of the map from now on, or all changes after a moment: an iterator of entries, deletes included.
+
+        They come in the order in which they were made, each once, and only when they are acknowledged. `after` is a moment, as
+        `at` takes it, or the `position` of an earlier watch, which goes on exactly behind its last change. `BeforeHistory` if
+        the changes after that moment are not kept any more. See `Watch` for how it ends.
+        """
+        return Watch(self._business.feed(parse_start(after)))
 
     def _submit(self, entries: list[Entry], sync: bool = False, *, waits: bool = False) -> Future[int]:
         future: CommitFuture[int] = CommitFuture()

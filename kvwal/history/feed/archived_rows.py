@@ -1,0 +1,119 @@
+"""The rows that an archive has of one log, in the order of the log, with bounded memory.
+
+An object is sorted by key. So each object is sorted anew by sequence when its turn comes: in memory, or a large one by temporary
+files (`TimeOrder`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from archive.faults import ObjectMissing
+from archive.layout import Place
+from archive.objects import Objects
+from archive.parquet.columns import open_columns
+from archive.parquet.rows import COLUMNS, schema
+from archive.reader import LISTINGS, ObjectInfo, listed_again, live_objects, without_gaps
+from kvwal.errors import ArchiveGap
+from kvwal.history.feed.segment_cursor import Rows
+from kvwal.history.time_order import TimeOrder
+from kvwal.history.timeline import entries_of
+from kvwal.ports.disk import Disk, scratch_folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PAGE_ROWS = 2_000
+_BATCH_ROWS = 16_384
+
+
+def first_position(objects: Objects, place: Place, timestamp: int) -> int:
+    """The sequence before the first object that has an entry behind `timestamp`: where to begin to read.
+
+    Raises BeforeHistory if compaction has thinned out entries behind `timestamp`, ArchiveGap if a range of the log is missing.
+    """
+    infos = without_gaps(place, live_objects(objects, place), at=timestamp)
+    for info in infos:
+        if info.footer.max_timestamp > timestamp:
+            return info.span.first - 1
+    return max((info.span.last for info in infos), default=0)
+
+
+def archived_rows(disk: Disk, objects: Objects, place: Place, position: int, *, since: int = 0) -> Iterator[Rows]:
+    """The rows behind the sequence `position`, in pages, as far as the archive has them without a gap.
+
+    Rows up to the timestamp `since` are left out. Raises ArchiveGap if compaction has removed rows behind `position` and
+    `since`, ArchiveDamaged, ArchiveError.
+    """
+    missed = 0
+    while True:
+        infos = listed_again(lambda: live_objects(objects, place))
+        try:
+            for info in infos:
+                if info.span.first <= position + 1 <= info.span.last:
+                    for batch in rows_in_order(disk, objects, info, position, since=since):
+                        yield from pages(batch)
+                    position, missed = info.span.last, 0
+        except ObjectMissing:  # compaction removed it; nothing of it was given
+            missed += 1
+            if missed == LISTINGS:
+                raise
+        else:
+            return
+
+
+def rows_in_order(
+    disk: Disk, objects: Objects, info: ObjectInfo, position: int, last: int | None = None, *, since: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one object behind the sequence `position`, up to the sequence `last` if given, sorted by sequence.
+
+    Every byte is checked before the first row comes. Raises ArchiveGap if rows are missing that are younger than `since`,
+    ObjectMissing, ArchiveDamaged.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    end = info.span.last if last is None else min(last, info.span.last)
+    with scratch_folder() as scratch:
+        order = TimeOrder(disk, scratch, "sequence")
+        with open_columns(objects, info, COLUMNS) as opened:
+            for batch in opened.batches(_BATCH_ROWS):
+                rows = pa.RecordBatch.from_arrays(
+                    [batch.column(name).cast(schema().field(name).type) for name in COLUMNS], COLUMNS
+                )
+                numbers = rows.column("sequence")
+                wanted = pc.and_(pc.greater(numbers, position), pc.less_equal(numbers, end))
+                rows = rows.filter(pc.and_(wanted, pc.greater(rows.column("timestamp"), since)))
+                if rows.num_rows:
+                    order.add(rows)
+            opened.check()
+        if info.span.horizon > since and order.count != end - position:
+            raise thinned_out(info, position, end, order.count)
+        yield from order.in_order()
+
+
+def pages(batch: pa.RecordBatch) -> Iterator[Rows]:
+    """Rows as entries with their sequences, some thousand at a time."""
+    for start in range(0, len(batch), PAGE_ROWS):
+        part = batch.slice(start, PAGE_ROWS)
+        yield list(zip(part.column("sequence").to_pylist(), entries_of(part), strict=True))
+
+
+def thinned_out(info: ObjectInfo, position: int, end: int, count: int) -> ArchiveGap:
+    """The error of a reader that fell behind the history that is kept."""
+    return ArchiveGap(
+        f"{info.footer.place.prefix}: of sequences {position + 1}–{end} the archive has kept {count}: compaction has removed"
+        " changes that this reader has not seen.",
+        hint="Read the latest state, then go on from a later position; the setting `history_seconds` says how long every"
+        " change is kept.",
+    )
+
+
+def not_kept(place: Place, first: int, last: int) -> ArchiveGap:
+    """The error of a reader whose next changes are neither in the log nor in the archive."""
+    return ArchiveGap(
+        f"{'/'.join(place)}: the changes of sequences {first}–{last} are neither in the log nor in the archive.",
+        hint="Read the latest state, then go on from a later position. Without an archive, changes are kept until the next"
+        " checkpoint.",
+    )

@@ -1,0 +1,311 @@
+"""Cursor over the segments of one log: reads the blocks behind a sequence, and goes on as the log grows.
+
+Nothing is queued for the reader: a block is read from its file when it is asked for, so a slow reader costs one block of memory.
+The log may belong to another process. Its files may be sealed, replaced by the next open, or removed meanwhile.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from operator import attrgetter
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from archive.layout import Place
+from kvwal.entry import Entry, count_entries
+from kvwal.errors import CorruptLog
+from kvwal.log.files.chain import check_belongs
+from kvwal.log.files.format import (
+    DURABLE,
+    HEAD_BYTES,
+    MAX_PAYLOAD,
+    Block,
+    BlockKind,
+    Header,
+    block_size,
+    decode_seal,
+    find_blocks,
+    unpack_block,
+)
+from kvwal.log.files.names import LogFile, log_folder
+from kvwal.log.files.parts import open_snapshot
+from kvwal.log.reader import SegmentReader, entry_decoder, log_files
+from kvwal.ports.disk import Disk
+
+_PART_BYTES = 1 << 20
+_HEADER_BYTES = 64 << 10
+_LOOKS = 10
+"""How often a log whose files change under the cursor is looked up again."""
+
+Rows = list[tuple[int, Entry]]
+"""Entries with their sequences."""
+
+
+class NotInLog(Exception):
+    """The next sequence is in no segment of the log: the segments begin with `first`. The archive may have it."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__(first)
+        self.first = first
+
+
+class _Open(NamedTuple):
+    """The segment being read: where its next block is, and the sequence of the first entry there."""
+
+    path: Path
+    header: Header
+    offset: int
+    following: int
+
+
+class SegmentCursor:
+    """A cursor behind the sequence `position` of one log. Used by one thread at a time.
+
+    `durable_only` is for the log of another process: a block that this process has not seen to be durable is made durable before
+    it is given, or held back if this process may not do that.
+    """
+
+    def __init__(self, disk: Disk, root: Path, place: Place, position: int, *, durable_only: bool) -> None:
+        self.position = position
+        self._disk = disk
+        self._folder = log_folder(root, place)
+        self._place = place
+        self._durable_only = durable_only
+        self._decode = entry_decoder()
+        self._segment: _Open | None = None
+        self._part, self._part_start = b"", 0
+        self._durable_to = 0
+
+    def read(self, until: int | None = None) -> Rows:
+        """The rows of the next block, none if the log has no further one yet, or none up to the sequence `until`.
+
+        Raises `NotInLog` if the segments begin behind the next sequence, `CorruptLog`.
+        """
+        for _ in range(_LOOKS):
+            try:
+                return self._read(until)
+            except FileNotFoundError:
+                self._segment = None
+        return self._read(until)
+
+    def reset(self) -> None:
+        """Look the next sequence up again, after `position` was set."""
+        self._segment = None
+
+    def at_or_before(self, timestamp: int) -> int | None:
+        """The last sequence up to `timestamp`, behind which to begin to read. None if the segments do not reach back so far."""
+        segments, snapshots = log_files(self._disk, self._folder)
+        for file in reversed(segments):
+            first = self._first_timestamp(file)
+            if first is not None and first <= timestamp:
+                return self._last_up_to(file, timestamp)
+        before = segments[0].number - 1 if segments else 0
+        snapshot = open_snapshot(self._disk, self._folder, snapshots)
+        if snapshot is None:
+            return before if before == 0 else None
+        last = snapshot.header.last_sequence
+        return max(before, 0 if segments else last) if snapshot.header.last_timestamp <= timestamp else None
+
+    def _last_up_to(self, file: LogFile, timestamp: int) -> int:
+        """The last sequence in a segment with a timestamp up to this one."""
+        self._open(file)
+        while (block := self._next_block()) is not None and block.kind is BlockKind.ENTRIES:
+            entries = self._decoded(block)
+            if entries[-1].timestamp > timestamp:
+                return self._opened().following + bisect_right(entries, timestamp, key=attrgetter("timestamp")) - 1
+            self._pass(block, len(entries))
+        return self._opened().following - 1
+
+    def last_sequence(self) -> int:
+        """The last sequence of the log, as its files are now."""
+        segments, snapshots = log_files(self._disk, self._folder)
+        if not segments:
+            return snapshots[-1].number if snapshots else 0
+        self._open(segments[-1])
+        while (block := self._next_block()) is not None and block.kind is BlockKind.ENTRIES:
+            self._pass(block, count_entries(block.payload))
+        return 0 if self._segment is None else self._segment.following - 1
+
+    def _read(self, until: int | None) -> Rows:
+        if self._segment is None and not self._find():
+            return []
+        while (segment := self._segment) is not None:
+            if until is not None and segment.following > until:
+                return []
+            block = self._next_block() or self._fresh_block()
+            if block is None:
+                if not self._replaced():
+                    if until is not None:
+                        raise self._corrupt("the block here does not verify, and its entries were acknowledged.")
+                    return []
+            elif block.kind is BlockKind.SEAL:
+                if not self._next_segment(self._sealed_at(block)):
+                    return []
+            elif block.kind is not BlockKind.ENTRIES:
+                raise self._corrupt(f"a block of kind {block.kind.name} does not belong here.")
+            elif segment.following + (count := self._counted(block)) - 1 <= self.position:
+                self._pass(block, count)
+            else:
+                return self._taken(block)
+        return []
+
+    def _taken(self, block: Block) -> Rows:
+        segment = self._opened()
+        if self._durable_only and not self._is_durable(block):
+            return []
+        entries = self._decoded(block)
+        rows = [(n, entry) for n, entry in enumerate(entries, segment.following) if n > self.position]
+        self._pass(block, len(entries))
+        self.position = rows[-1][0]
+        return rows
+
+    def _find(self) -> bool:
+        """Open the segment with the next sequence. False if the log has not come so far."""
+        segments, snapshots = log_files(self._disk, self._folder)
+        wanted = self.position + 1
+        there = [file for file in segments if file.number <= wanted]
+        if there:
+            self._open(there[-1])
+            return True
+        if segments:
+            raise NotInLog(segments[0].number)
+        if snapshots and snapshots[-1].number >= wanted:
+            raise NotInLog(snapshots[-1].number + 1)
+        return False
+
+    def _open(self, file: LogFile) -> None:
+        path = self._folder / file.name
+        reader = SegmentReader(path, self._disk.read_part(path, 0, _HEADER_BYTES))
+        check_belongs(reader.header, self._place, self._folder)
+        self._segment = _Open(path, reader.header, reader.start, reader.header.first_sequence)
+        self._part, self._part_start, self._durable_to = b"", 0, 0
+
+    def _next_segment(self, following: int) -> bool:
+        """Go on behind a sealed segment. False if the next one is not there yet."""
+        self.position = max(self.position, following - 1)
+        segments = log_files(self._disk, self._folder)[0]
+        later = [file for file in segments if file.number >= following]
+        if not later:
+            return False
+        if later[0].number > following:
+            raise NotInLog(later[0].number)
+        self._open(later[0])
+        return True
+
+    def _replaced(self) -> bool:
+        """Whether the bytes at the cursor belong to another file than before, which is open now: the next open of a log replaces
+        a segment without entries, and the copy of a segment that was not sealed has the same blocks.
+        """
+        segment = self._opened()
+        head = self._disk.read_part(segment.path, 0, _HEADER_BYTES)
+        reader = SegmentReader(segment.path, head)
+        if reader.header.salt != segment.header.salt:
+            self._segment = None
+            return self._find()
+        if any(self._disk.read_part(segment.path, segment.offset, HEAD_BYTES)):
+            self._check_unread()
+        return False
+
+    def _check_unread(self) -> None:
+        """Raise `CorruptLog` if the block at the cursor was durable: it is no write that is under way, or was cut short."""
+        segment = self._opened()
+        data = self._disk.read(segment.path)
+        if unpack_block(data, segment.offset, segment.header.salt) is not None:
+            return  # it was written meanwhile
+        if any(block.flags & DURABLE for block in find_blocks(data, segment.offset, segment.header.salt)):
+            raise self._corrupt("the block here does not verify, and a later block says that it was durable.")
+
+    def _is_durable(self, block: Block) -> bool:
+        """Whether the block survives a power cut, now that this process has asked the disk for it if need be."""
+        segment = self._opened()
+        if block.end <= self._durable_to:
+            return True
+        later = self._block_at(block.end)
+        if later is not None and later.flags & DURABLE:
+            return True
+        known = self._part_start + len(self._part)
+        try:
+            file = self._disk.open(segment.path)
+        except PermissionError:
+            self._part = b""  # so that the block after it is seen when it is written
+            return False
+        try:
+            file.datasync()
+        finally:
+            file.close()
+        self._durable_to = known
+        return True
+
+    def _first_timestamp(self, file: LogFile) -> int | None:
+        """The timestamp of the first entry of a segment, None if it has none."""
+        try:
+            self._open(file)
+            block = self._next_block()
+            entries = self._decoded(block) if block is not None and block.kind is BlockKind.ENTRIES else []
+        except FileNotFoundError:
+            return None
+        finally:
+            self._segment = None
+        return entries[0].timestamp if entries else None
+
+    def _next_block(self) -> Block | None:
+        return self._block_at(self._opened().offset)
+
+    def _fresh_block(self) -> Block | None:
+        """The next block, read again: the bytes in memory may be older than the block."""
+        self._part = b""
+        return self._next_block()
+
+    def _block_at(self, offset: int) -> Block | None:
+        """The valid block at this offset, None if there is none."""
+        size = int.from_bytes(self._bytes(offset, HEAD_BYTES)[:4], "little")
+        if size > MAX_PAYLOAD:
+            return None
+        data = self._bytes(offset, block_size(size))
+        return unpack_block(data, 0, self._opened().header.salt, base=offset)
+
+    def _bytes(self, offset: int, size: int) -> bytes:
+        begin = offset - self._part_start
+        if begin < 0 or begin + size > len(self._part):
+            path = self._opened().path
+            self._part, self._part_start = self._disk.read_part(path, offset, max(size, _PART_BYTES)), offset
+            begin = 0
+        return self._part[begin : begin + size]
+
+    def _pass(self, block: Block, count: int) -> None:
+        segment = self._opened()
+        self._segment = segment._replace(offset=block.end, following=segment.following + count)
+
+    def _sealed_at(self, block: Block) -> int:
+        """The sequence behind the segment that this seal ends."""
+        segment = self._opened()
+        try:
+            last = decode_seal(block.payload).last_sequence
+        except msgspec.DecodeError as error:
+            raise self._corrupt(f"the block verifies, but holds no seal ({error}).") from error
+        if last != segment.following - 1:
+            raise self._corrupt(f"the seal ends with sequence {last}, and the file with {segment.following - 1}.")
+        return segment.following
+
+    def _counted(self, block: Block) -> int:
+        try:
+            return count_entries(block.payload)
+        except msgspec.DecodeError as error:
+            raise self._corrupt(f"the block verifies, but holds no entries ({error}).") from error
+
+    def _decoded(self, block: Block) -> list[Entry]:
+        try:
+            return self._decode(block.payload)
+        except msgspec.DecodeError as error:
+            raise self._corrupt(f"the block verifies, but holds no entries ({error}).") from error
+
+    def _opened(self) -> _Open:
+        if self._segment is None:
+            raise FileNotFoundError("no segment is open")
+        return self._segment
+
+    def _corrupt(self, what: str) -> CorruptLog:
+        segment = self._opened()
+        return CorruptLog(what, path=segment.path, offset=segment.offset, sequence=segment.following)

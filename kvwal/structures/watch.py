@@ -1,0 +1,194 @@
+"""Watches: iterators over the changes of a map, in the order in which they were made, from any position on.
+
+A watch reads the changes from a feed, a page at a time, when its caller asks for them. So a slow caller costs one page of memory,
+and a caller that is not there costs none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
+from datetime import date
+from typing import NamedTuple, Protocol, Self, TypeAlias
+
+import msgspec
+
+from kvwal.entry import DataEntry, Entry, is_change
+from kvwal.errors import ConfigError
+from kvwal.hlc import to_timestamp
+from kvwal.ports.locks import Signal
+
+Positions: TypeAlias = dict[str, int]
+"""A position: for each node, the last sequence of its log that was given."""
+Start: TypeAlias = int | Positions | None
+"""Where to begin: behind a timestamp, behind a position, or now."""
+
+
+class Change(NamedTuple):
+    """An entry with its place: the node that logged it, and its sequence in the log of that node."""
+
+    node: str
+    sequence: int
+    entry: Entry
+
+    @property
+    def order(self) -> tuple[int, str, int]:
+        """The order of any two changes."""
+        return self.entry.timestamp, self.node, self.sequence
+
+
+class Feed(Protocol):
+    """The changes of a map. Used by one thread at a time."""
+
+    poll_seconds: float | None
+    """How often to look for changes; None if `subscribe` tells of them."""
+
+    def positions(self) -> Positions:
+        """The positions at which the feed began."""
+        ...
+
+    def read(self) -> list[Change]:
+        """The next changes, none if there are none yet. Raises what ended the feed: `StoreClosed`, `LogFailed`, `ArchiveGap`."""
+        ...
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        """Call `wake`, a bound method, when there may be changes, or the feed has ended. Its object is not kept alive."""
+        ...
+
+
+class Watch(Iterator[DataEntry]):
+    """An iterator over changes, for one thread. It waits for the next change, and ends only with an error.
+
+    `StoreClosed` when the store is closed, `LogFailed` when its log has failed, both after the last change that was acknowledged.
+    `ArchiveGap` if the next changes are not kept any more: the watch fell too far behind.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._pages = _Pages(feed)
+        self._signal = Signal()
+        feed.subscribe(self._wake)
+
+    @property
+    def position(self) -> str:
+        """The position behind the last change given, as text. `watch(after=position)` goes on there, in any process."""
+        return self._pages.position
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> DataEntry:
+        """The next change. Waits until there is one."""
+        while (change := self._pages.next()) is None:
+            self._signal.clear()
+            if not self._pages.load():
+                self._signal.wait(self._feed.poll_seconds)
+        return change
+
+    def poll(self) -> list[DataEntry]:
+        """The changes that are there, without waiting: up to some thousand, none if there are none yet."""
+        return self._pages.take_all()
+
+    def _wake(self) -> None:
+        self._signal.set()
+
+
+class AsyncWatch(AsyncIterator[DataEntry]):
+    """An asynchronous iterator over changes, for one task. Its promises are those of `Watch`."""
+
+    def __init__(
+        self, begin: Callable[[], Awaitable[Feed]], run: Callable[[Callable[[], bool]], Awaitable[bool]]
+    ) -> None:
+        """`begin` opens the feed, when the first change is asked for. `run` runs a call on a thread."""
+        self._begin = begin
+        self._run = run
+        self._feed: Feed | None = None
+        self._pages: _Pages | None = None
+        self._event = asyncio.Event()
+
+    @property
+    def position(self) -> str:
+        """See `Watch.position`. Empty until the first change was asked for."""
+        return "" if self._pages is None else self._pages.position
+
+    async def __anext__(self) -> DataEntry:
+        """The next change. Waits until there is one. The store's own thread of control goes on meanwhile."""
+        feed, pages = self._feed, self._pages
+        if feed is None or pages is None:
+            feed = self._feed = await self._begin()
+            pages = self._pages = _Pages(feed)
+            feed.subscribe(self._wake)
+        while (change := pages.next()) is None:
+            self._event.clear()
+            if not await self._run(pages.load):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(feed.poll_seconds):
+                        await self._event.wait()
+        return change
+
+    def _wake(self) -> None:
+        self._event.set()
+
+
+class _Pages:
+    """The page that was read last, and the position in it."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._positions = feed.positions()
+        self._page: deque[Change] = deque()
+
+    @property
+    def position(self) -> str:
+        return format_position(self._positions)
+
+    def next(self) -> DataEntry | None:
+        while self._page:
+            change = self._page.popleft()
+            self._positions[change.node] = change.sequence
+            if is_change(change.entry):
+                return change.entry.public()
+        return None
+
+    def load(self) -> bool:
+        """Read a page. False if there is none yet."""
+        self._page.extend(self._feed.read())
+        return bool(self._page)
+
+    def take_all(self) -> list[DataEntry]:
+        taken: list[DataEntry] = []
+        while not taken and (self._page or self.load()):
+            while (change := self.next()) is not None:
+                taken.append(change)
+        return taken
+
+
+def parse_start(after: int | date | str | None) -> Start:
+    """Where a watch begins. Raises what `at` raises for a number that is no timestamp, and `ConfigError` for a text that is no
+    position.
+    """
+    if after is None:
+        return None
+    return parse_position(after) if isinstance(after, str) else to_timestamp(after)
+
+
+def format_position(positions: Positions) -> str:
+    """A position as text: JSON."""
+    return msgspec.json.encode(positions, order="sorted").decode()
+
+
+def parse_position(text: str) -> Positions:
+    """The position that `format_position` wrote. Raises `ConfigError`."""
+    try:
+        positions = _decode(text)
+    except msgspec.MsgspecError as error:
+        raise ConfigError(
+            f"{text!r} is no position of a watch ({error}).",
+            hint="Give a position that a watch had, or a timestamp that kvwal returned, a datetime, or a date.",
+        ) from error
+    return dict(positions)
+
+
+_decode = msgspec.json.Decoder(dict[str, int]).decode
