@@ -1,6 +1,6 @@
 """Laws of fenced leases, for holders that stand still and writes that arrive late.
 
-No write is accepted under a token smaller than that of a write before it, each write counts once, and what was acknowledged is there.
+No write is accepted under a smaller token than that of a write before it, each counts once, and what was acknowledged is there.
 """
 
 from __future__ import annotations
