@@ -29,7 +29,13 @@ BEAT_SECONDS = 5.0
 
 
 class LeaseLost(KvwalError):
-    """This reader was silent for so long that another may read its applications. Its leases are of no more use."""
+    """The holder of a lease was silent for so long that another has it, or may have it. It has to take the lease again."""
+
+    kind = Kind.RETRY
+
+
+class LeaseHeld(KvwalError):
+    """Another process holds a lease, and did not hand it over in time."""
 
     kind = Kind.RETRY
 

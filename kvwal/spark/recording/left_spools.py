@@ -10,9 +10,10 @@ from functools import partial
 
 from kvwal.errors import StoreLocked
 from kvwal.ports.boundary import contain, start_thread, trace_of_bug
+from kvwal.spark.leases import LeaseHeld
 from kvwal.spark.recording.delivery import PatientRecords
 from kvwal.spark.recording.spool import Spool, spools
-from kvwal.spark.recording.spool_lease import LeaseHeld, Patience, leased
+from kvwal.spark.recording.spool_lease import Patience, leased
 
 _log = logging.getLogger("kvwal.spark")
 

@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import NamedTuple
 
-from kvwal.errors import Kind, KvwalError
 from kvwal.ports.boundary import contain, logged
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.spark.eventlog.log_reader import RecordMap
-from kvwal.spark.leases import LEASE_SECONDS, LeasedMap, LeasedRecords, LeaseLost, Leases
+from kvwal.spark.leases import LEASE_SECONDS, LeasedMap, LeasedRecords, LeaseHeld, LeaseLost, Leases
 from kvwal.spark.outages import PASSING
 from kvwal.spark.recording.spool import Spool
 
@@ -24,12 +23,6 @@ ASK_SECONDS = 0.5
 """The pause between two looks at a lease that another reader holds."""
 _log = logging.getLogger("kvwal.spark")
 _not_released = logged("the lease of the application stays until it runs out")
-
-
-class LeaseHeld(KvwalError):
-    """Another reader holds the lease of an application, and did not hand it over in time."""
-
-    kind = Kind.RETRY
 
 
 class SpoolReader(NamedTuple):
