@@ -49,12 +49,14 @@ class Row(msgspec.Struct, frozen=True, rename={"name": "what", "baselines": "lim
     figure: float
     figure_is: str
     target: float
-    must: Literal["at least", "at most"]
+    must: Literal["at least", "at most", "no target"]
     notes: dict[str, float] = {}
 
     @property
     def met(self) -> bool:
-        """Whether the figure reaches the target."""
+        """Whether the figure reaches the target. One without a target does."""
+        if self.must == "no target":
+            return True
         return self.figure >= self.target if self.must == "at least" else self.figure <= self.target
 
     @property
@@ -120,6 +122,14 @@ def ratio_row(
     """A row whose figure is the median of the ratios of ours to the baseline, pair by pair."""
     figure = statistics.median(pairs(RATIO, baselines, ours))
     return Row(name, unit, ours, baselines, figure, RATIO, target, must, notes or {})
+
+
+def unranked_row(
+    name: str, unit: str, baselines: list[float], ours: list[float], notes: dict[str, float] | None = None
+) -> Row:
+    """A row of ratios that is shown without a target."""
+    figure = statistics.median(pairs(RATIO, baselines, ours))
+    return Row(name, unit, ours, baselines, figure, RATIO, 0, "no target", notes or {})
 
 
 def absolute_row(
