@@ -34,10 +34,10 @@ def chosen(wanted: list[str]) -> list[str]:
     return [name for word in wanted for name in groups.get(word, [word])] or names()
 
 
-def answer(name: str, quick: bool) -> Result:
+def answer(name: str, quick: bool, most: int | None) -> Result:
     """Measure one question."""
     module = importlib.import_module(modules()[name])
-    with scratch(quick) as run:
+    with scratch(quick, most) as run:
         return Result(module.QUESTION, module.measure(run), host(), quick)
 
 
@@ -54,6 +54,7 @@ def main() -> int:
     """Measure the questions. 0 if all were measured, also where a target was missed."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="tiny inputs, no stored result")
+    parser.add_argument("--rounds", type=int, help="the most rounds of anything; fewer are quicker, and say less")
     parser.add_argument(
         "names",
         nargs="*",
@@ -62,7 +63,7 @@ def main() -> int:
     options = parser.parse_args()
     for name in chosen(options.names):
         started = time.perf_counter()
-        result = answer(name, options.quick)
+        result = answer(name, options.quick, options.rounds)
         print(f"{result.question.title}  ({time.perf_counter() - started:.0f} s)", flush=True)
         for row in result.rows:
             print(f"    {line(row, options.quick)}", flush=True)

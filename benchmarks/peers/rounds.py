@@ -70,7 +70,7 @@ def contest(run: Run, names: list[str], rounds: int, measure: Callable[[str], Fi
     for sentence in sentences:
         announce(sentence)
     figures: Rounds = {name: [] for name in here}
-    for _ in range(1 if run.quick else rounds):
+    for _ in range(run.rounds(rounds)):
         for name in here:
             figures[name].append(measure(name))
     return figures

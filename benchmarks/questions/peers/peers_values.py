@@ -6,7 +6,7 @@ from functools import partial
 
 from benchmarks.harness import Question, Row, Run
 from benchmarks.peers import rounds
-from benchmarks.peers.workloads import MIB, SEED_LARGE, SEED_SMALL, VALUES, values
+from benchmarks.peers.workloads import SEED_LARGE, SEED_SMALL, VALUES, values
 
 QUESTION = Question(
     "peers_values",
@@ -16,8 +16,8 @@ QUESTION = Question(
     "size.",
     "starting the processes, and their warm-up. SeaTunnel has a storage, and so a file, for each producer.",
 )
-NAMES = ["bare", "kvwal", "nifi-minimal-locking", "rocksdb", "sqlite", "lmdb"]
-SEED_NAMES = ["bare", "kvwal", "seatunnel", "nifi-sequential", "nifi-minimal-locking", "flume"]
+NAMES = ["bare", "kvwal", "rocksdb", "sqlite"]
+SEED_NAMES = ["bare", "kvwal", "seatunnel", "nifi-minimal-locking"]
 SEED = ((SEED_SMALL, 1.4), (SEED_LARGE, 2.0))
 
 
@@ -25,8 +25,7 @@ def measure(run: Run) -> list[Row]:
     """The two named workloads, then a row for each size and peer."""
     rows = []
     for load, target in SEED:
-        names = [name for name in SEED_NAMES if not (name == "flume" and load.value == MIB)]
-        figures = rounds.contest(run, names, 3, partial(rounds.puts, run, load=load))
+        figures = rounds.contest(run, SEED_NAMES, 3, partial(rounds.puts, run, load=load))
         limited = {"peak memory of kvwal, MiB": max(each["memory"] for each in figures["kvwal"])}
         made = rounds.rows(load.name, "values/s", figures, {"seatunnel": target})
         rows += [rounds.with_notes(row, limited) if row.must != "no target" else row for row in made]

@@ -16,13 +16,14 @@ QUESTION = Question(
     "zipfian distribution, or its latest. All run from Python by their public interface, and every write is durable.",
     "loading the records. kvwal scans from the first key that has the start's prefix, for it scans by prefix.",
 )
+NAMES = ["kvwal", "redis", "rocksdb", "sqlite", "lmdb"]
 
 
 def measure(run: Run) -> list[Row]:
     """A row for each workload and each peer that has its operations."""
     rows = []
     for mix in (YCSB[0], YCSB[4]) if run.quick else YCSB:
-        names = able("reads", "ranges") if mix.scan else able("reads")
+        names = [name for name in NAMES if not mix.scan or name in able("ranges")]
         arguments = {
             "mix": mix.name, "records": run.size(YCSB_RECORDS, 1_000), "value": YCSB_VALUE, "threads": YCSB_THREADS,
             **rounds.seconds(run),
