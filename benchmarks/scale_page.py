@@ -27,6 +27,11 @@ PAGE = ROOT / "docs" / "scale.md"
 BUSINESSES = (1, 8, 64, 1_000)
 
 
+def many(count: float) -> str:
+    """A number as a person says it, billions too."""
+    return f"{number(count / 1e9)} billion" if count >= 1e9 else number(count)
+
+
 def span(seconds: float) -> str:
     """A time as a person says it."""
     for length, unit in ((DAY, "days"), (3_600, "h"), (60, "min")):
@@ -59,8 +64,8 @@ def parameters(of: Measured, assume: Assumed) -> str:
         ["recovery from a log", f"{number(of.recovery_rate)} entries/s", "recovery"],
         ["restore and merge by one process", f"{number(of.restore_rate)} entries/s", "restore"],
         ["a cluster's memory from its archive", f"{number(of.load_rate)} entries/s", "cluster_loading"],
-        ["merge on Spark, a core", f"{number(of.spark_core_rate)} entries/s", "archive_merge"],
-        ["start of a Spark session", span(of.spark_start), "archive_merge"],
+        ["merge on Spark, a core", f"{number(of.spark_core_rate)} entries/s", "archive_merge, beside a restore"],
+        ["start of a Spark session", span(of.spark_start), "archive_merge, beside a restore"],
         ["a put, a get", f"{money(assume.put_price * 1_000)}, {money(assume.get_price * 1_000)} a thousand", "assumed"],
         ["a gigabyte for a month", money(assume.storage_price), "assumed"],
         ["network of a machine", f"{amount(assume.network)}/s", "assumed"],
@@ -84,7 +89,7 @@ def cost_table(of: Measured, assume: Assumed) -> str:
         ("nodes; drivers", [f"{case.nodes}; {number(case.drivers)}" for case in CASES]),
         ("writes a second", [number(case.writes) for case in CASES]),
         ("archive", [amount(case.archive) for case in CASES]),
-        ("live keys", [number(case.live_keys) for case in CASES]),
+        ("live keys", [many(case.live_keys) for case in CASES]),
         ("businesses a node", [str(case.businesses) for case in CASES]),
         ("writes of a node, of what two cores did", [f"{number(100 * one.share)} %" for one in costs]),
         ("writes of a driver, a second", [number(one.driver_writes) for one in costs]),
@@ -109,7 +114,7 @@ def restore_table(of: Measured, assume: Assumed) -> str:
     """The table of cases: how long until everything is back."""
     all_of_them = [restore(case, of, assume) for case in CASES]
     lines: list[tuple[str, list[str]]] = [
-        ("entries of the archive", [number(one.entries) for one in all_of_them]),
+        ("entries of the archive", [many(one.entries) for one in all_of_them]),
         ("each node from its own disk", [span(one.own_disks) for one in all_of_them]),
         ("the live keys into the cluster's memory, by its oldest member", [span(one.load) for one in all_of_them]),
         ("the whole archive by one process", [span(one.one_process) for one in all_of_them]),
@@ -123,7 +128,7 @@ def spark_table(of: Measured) -> str:
     lines = [["cores", "entries a second", "sooner than one process from", "which is an archive of"]]
     for cores in SPARK_CORES:
         entries = takes_over(of, cores)
-        size = ["never", "–"] if entries is None else [f"{number(entries)} entries", amount(entries * of.archive_bytes)]
+        size = ["never", "–"] if entries is None else [f"{many(entries)} entries", amount(entries * of.archive_bytes)]
         lines.append([str(cores), number(of.spark_core_rate * cores), *size])
     return table(lines)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import run
 from benchmarks.harness import Question, Result, Run
 from benchmarks.page import verdict
 from benchmarks.peers import chart, contestants, java, reasons, redis_benchmark, rounds, syncs
@@ -182,3 +183,16 @@ def test_an_engine_does_what_it_says(tmp_path: Path, name: str) -> None:
     again = open_engine(name, Opening(tmp_path))
     assert again.get("0007") == b"seven"
     again.close()
+
+
+def test_a_group_stands_for_its_questions() -> None:
+    peers = run.chosen(["peers"])
+    assert "peers_durability" in peers
+    assert all(name.startswith("peers_") for name in peers)
+    assert run.chosen(["threads", "peers"]) == ["threads", *peers]
+    assert run.chosen([]) == run.names()
+
+
+@pytest.mark.parametrize(("quick", "most", "done"), [(True, None, 1), (False, None, 3), (False, 2, 2), (False, 9, 3)])
+def test_a_run_does_no_more_rounds_than_it_may(tmp_path: Path, quick: bool, most: int | None, done: int) -> None:
+    assert Run(tmp_path, quick, most).rounds(3) == done
