@@ -49,12 +49,14 @@ class Row(msgspec.Struct, frozen=True, rename={"name": "what", "baselines": "lim
     figure: float
     figure_is: str
     target: float
-    must: Literal["at least", "at most"]
+    must: Literal["at least", "at most", "no target"]
     notes: dict[str, float] = {}
 
     @property
     def met(self) -> bool:
-        """Whether the figure reaches the target."""
+        """Whether the figure reaches the target. One without a target does."""
+        if self.must == "no target":
+            return True
         return self.figure >= self.target if self.must == "at least" else self.figure <= self.target
 
     @property
@@ -77,11 +79,19 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Run:
-    """One run of one question. `quick` runs the code once on tiny inputs. `folder` is deleted afterwards."""
+    """One run of one question. `quick` runs the code once on tiny inputs. `folder` is deleted afterwards.
 
-    def __init__(self, folder: Path, quick: bool) -> None:
+    `most` is the most rounds of anything, for a machine or an evening that has no time for all of them.
+    """
+
+    def __init__(self, folder: Path, quick: bool, most: int | None = None) -> None:
         self.folder = folder
         self.quick = quick
+        self._most = 1 if quick else most
+
+    def rounds(self, wanted: int) -> int:
+        """How many rounds to do, of as many as are wanted."""
+        return wanted if self._most is None else min(wanted, self._most)
 
     def size(self, full: int, quick: int) -> int:
         """The size of the input: `full`, or `quick` in a quick run."""
@@ -96,7 +106,7 @@ class Run:
     ) -> tuple[list[float], list[float]]:
         """Measure the baseline and ours in turn, `rounds` times. Returns (baselines, ours)."""
         baselines, figures = [], []
-        for _ in range(1 if self.quick else rounds):
+        for _ in range(self.rounds(rounds)):
             baselines.append(baseline())
             figures.append(ours())
         return baselines, figures
@@ -120,6 +130,14 @@ def ratio_row(
     """A row whose figure is the median of the ratios of ours to the baseline, pair by pair."""
     figure = statistics.median(pairs(RATIO, baselines, ours))
     return Row(name, unit, ours, baselines, figure, RATIO, target, must, notes or {})
+
+
+def unranked_row(
+    name: str, unit: str, baselines: list[float], ours: list[float], notes: dict[str, float] | None = None
+) -> Row:
+    """A row of ratios that is shown without a target."""
+    figure = statistics.median(pairs(RATIO, baselines, ours))
+    return Row(name, unit, ours, baselines, figure, RATIO, 0, "no target", notes or {})
 
 
 def absolute_row(
@@ -166,12 +184,12 @@ def in_child(function: str, **arguments: Any) -> Any:
 
 
 @contextmanager
-def scratch(quick: bool) -> Iterator[Run]:
+def scratch(quick: bool, most: int | None = None) -> Iterator[Run]:
     """A run in a new folder on the disk of the checkout. The folder is deleted afterwards."""
     SCRATCH.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=SCRATCH))
     try:
-        yield Run(folder, quick)
+        yield Run(folder, quick, most)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

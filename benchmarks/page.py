@@ -6,13 +6,19 @@ import statistics
 from collections.abc import Iterable
 
 from benchmarks.harness import RATIO, RESULTS, ROOT, Result, Row, load
+from benchmarks.peers import chart, reasons
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 ORDER = [
     "aio_puts", "threads", "batches", "large_values", "recovery", "restore", "gets", "command", "archiver", "size", "recorder",
-    "cluster_recorder", "many_drivers", "event_logs", "follower", "listing", "history_server", "typed_query", "cluster_writes",
-    "cluster_kill", "cluster_loading", "cluster_maps",
+    "cluster_recorder", "many_drivers", "event_logs", "follower", "listing", "history_server", "typed_query", "archive_merge",
+    "cluster_writes", "cluster_kill", "cluster_loading", "cluster_maps", "peers_durability", "peers_producers",
+    "peers_in_flight", "peers_transactions", "peers_values", "peers_recovery", "peers_size", "peers_ycsb", "peers_redis_mix",
+    "peers_changes",
 ]  # fmt: skip
+LATENCY = (" of kvwal, ms", " of the peer, ms")
+PEERS = "peers_"
+"""How the names of the questions about peers begin."""
 
 _FAST_DISK = (
     "the baseline waits for the disk at each put, and the disk was faster in this run than in those that reached the target. "
@@ -72,6 +78,11 @@ affects both. The spread of the rounds stands beside it. Absolute figures are me
 Ratios to a baseline that waits for the disk hold for this machine only, too. The interpreter and its threads limit kvwal there.
 So these ratios are lower where an fdatasync takes less time (1,000 puts in flight, threads, put_many), or where the disk is
 already at its bandwidth (1 MiB values). On a machine whose disk was twice as fast, these five missed their targets.
+
+The questions whose rows name a peer set kvwal beside other logs and stores (`make bench ARGS=peers`). Their workloads are in
+benchmarks/peers/workloads.py. All contestants of a workload run in turn, then all again. A row shows the peer as its baseline.
+Every write is durable before it returns, and the first of these questions counts the calls that make it so. Rows without a
+target are in their section only. A peer that is not installed is left out; the run names it, and what installs it.
 """
 
 
@@ -108,14 +119,16 @@ def spread(row: Row) -> str:
 
 def explanation(row: Row) -> str:
     """The reason of a missed target; empty if the target was reached or no reason is known."""
-    return "" if row.met else MISSES.get(row.name, "")
+    return "" if row.met else MISSES.get(row.name, "") or reasons.reason(row.name)
 
 
 def summary(results: list[Result]) -> str:
-    """The first table: every row of every question."""
+    """The first table: every row of every question that has a target."""
     lines = [["question", "measured", "target"]]
     for result in results:
         for row in result.rows:
+            if row.must == "no target":
+                continue
             link = f"[{row.name}](#{anchor(result.question.title)})"
             lines.append([link, verdict(row), f"{row.must} {number(row.target)} {row.figure_is}"])
     return table(lines)
@@ -126,6 +139,27 @@ def anchor(title: str) -> str:
     return "".join(letter for letter in title.lower().replace(" ", "-") if letter.isalnum() or letter in "-_")
 
 
+def noted(row: Row) -> dict[str, float]:
+    """The notes of a row that stand below the table: latencies have a table of their own."""
+    return {name: value for name, value in row.notes.items() if not name.endswith(LATENCY)}
+
+
+def latency_table(result: Result) -> list[str]:
+    """The table of latencies of a question, kvwal's beside the baseline's; empty if it measured none."""
+    lines = [["latency in ms, p50 / p99 / p99.9 / max", "baseline", "kvwal"]]
+    for row in result.rows:
+        shares = ("p50", "p99", "p99.9", "max")
+        both = [
+            " / ".join(number(row.notes[f"{share} of {owner}, ms"]) for share in shares)
+            if f"max of {owner}, ms" in row.notes
+            else "–"
+            for owner in ("the peer", "kvwal")
+        ]
+        if both[0] != "–":
+            lines.append([row.name, *both])
+    return [table(lines)] if len(lines) > 1 else []
+
+
 def section(result: Result) -> str:
     """The section of one question: the baseline, the medians, the notes, the plot."""
     question = result.question
@@ -134,13 +168,14 @@ def section(result: Result) -> str:
         baseline = number(statistics.median(row.baselines)) if row.baselines else "–"
         ours = number(statistics.median(row.ours))
         lines.append([row.name, row.unit, baseline, ours, str(len(row.ours)), verdict(row), spread(row)])
-    notes = [f"- {row.name}: {name} {number(value)}" for row in result.rows for name, value in row.notes.items()]
+    notes = [f"- {row.name}: {name} {number(value)}" for row in result.rows for name, value in noted(row).items()]
     notes += [f"- {row.name}: {explanation(row)}" for row in result.rows if explanation(row)]
     return "\n".join(
         [
             f"## {question.title}\n",
             f"The baseline: {question.baseline} Not counted: {question.not_counted}\n",
             table(lines),
+            *latency_table(result),
             *([*notes, ""] if notes else []),
             f"![{question.title}](../benchmarks/results/{question.name}.png)\n",
         ]
@@ -174,15 +209,13 @@ def plot(result: Result) -> None:
                 axis.barh(position, statistics.median(values), color=colour, alpha=0.55, height=0.6)
                 axis.plot(values, [position] * len(values), "o", color=colour, markersize=4)
         target = row.target * (statistics.median(row.baselines) if row.figure_is == RATIO else 1)
-        if row.figure_is in (RATIO, row.unit):
+        if row.figure_is in (RATIO, row.unit) and row.must != "no target":
             axis.axvline(target, color="#c1121f", linestyle="--", linewidth=1)
         axis.set_yticks([0, 1], [name for name, _, _ in series])
         axis.set_xlim(left=0)
-        axis.set_title(
-            f"{row.name} [{row.unit}]: {number(row.figure)} {row.figure_is}, {row.must} {number(row.target)}",
-            fontsize=9,
-            loc="left",
-        )
+        wanted = "no target" if row.must == "no target" else f"{row.must} {number(row.target)}"
+        title = f"{row.name} [{row.unit}]: {number(row.figure)} {row.figure_is}, {wanted}"
+        axis.set_title(title, fontsize=9, loc="left")
         axis.tick_params(labelsize=8)
         axis.xaxis.set_major_formatter(lambda value, _: number(value))
         axis.spines[["top", "right"]].set_visible(False)
@@ -194,7 +227,10 @@ def write() -> None:
     """Write the page and every plot from the stored results."""
     results = load()
     for result in results:
-        plot(result)
+        if result.question.name.startswith(PEERS):
+            chart.draw(result, RESULTS / f"{result.question.name}.png")
+        else:
+            plot(result)
     PAGE.write_text(render(results))
 
 

@@ -11,8 +11,8 @@ import pkgutil
 import sys
 import time
 
-from benchmarks import page, questions
-from benchmarks.harness import Result, host, save, scratch
+from benchmarks import page, questions, scale_page
+from benchmarks.harness import Result, Row, host, save, scratch
 
 
 def names() -> list[str]:
@@ -26,33 +26,53 @@ def modules() -> dict[str, str]:
     return {module.name.rsplit(".", 1)[1]: module.name for module in packages if not module.ispkg}
 
 
-def answer(name: str, quick: bool) -> Result:
+def chosen(wanted: list[str]) -> list[str]:
+    """The questions of these names, or of the groups of these names; all of them if there are none."""
+    groups: dict[str, list[str]] = {}
+    for name in names():
+        groups.setdefault(modules()[name].split(".")[-2], []).append(name)
+    return [name for word in wanted for name in groups.get(word, [word])] or names()
+
+
+def answer(name: str, quick: bool, most: int | None) -> Result:
     """Measure one question."""
     module = importlib.import_module(modules()[name])
-    with scratch(quick) as run:
+    with scratch(quick, most) as run:
         return Result(module.QUESTION, module.measure(run), host(), quick)
+
+
+def line(row: Row, quick: bool) -> str:
+    """A row as the command prints it."""
+    figure = f"{row.name}: {row.figure:,.4g} {row.figure_is}"
+    if row.must == "no target":
+        return figure
+    verdict = "tried" if quick else "reached" if row.met else "MISSED"
+    return f"{figure}, {row.must} {row.target:,g}: {verdict}"
 
 
 def main() -> int:
     """Measure the questions. 0 if all were measured, also where a target was missed."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="tiny inputs, no stored result")
-    parser.add_argument("names", nargs="*", help=f"measure only these of: {', '.join(names())}")
+    parser.add_argument("--rounds", type=int, help="the most rounds of anything; fewer are quicker, and say less")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        help=f"measure only these, or the groups embedded, cluster, spark, peers, of: {', '.join(names())}",
+    )
     options = parser.parse_args()
-    for name in options.names or names():
+    for name in chosen(options.names):
         started = time.perf_counter()
-        result = answer(name, options.quick)
+        result = answer(name, options.quick, options.rounds)
         print(f"{result.question.title}  ({time.perf_counter() - started:.0f} s)", flush=True)
         for row in result.rows:
-            verdict = "tried" if options.quick else "reached" if row.met else "MISSED"
-            print(
-                f"    {row.name}: {row.figure:,.4g} {row.figure_is}, {row.must} {row.target:,g}: {verdict}", flush=True
-            )
+            print(f"    {line(row, options.quick)}", flush=True)
         if not options.quick:
             save(result)
     if not options.quick:
         page.write()
-        print("docs/benchmarks.md and its plots were regenerated.")
+        scale_page.write()
+        print("docs/benchmarks.md with its plots, and docs/scale.md, were regenerated.")
     return 0
 
 

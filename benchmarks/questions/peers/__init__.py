@@ -1,0 +1,1 @@
+"""Questions that set kvwal beside its peers."""
