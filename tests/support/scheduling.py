@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from xdist.scheduler import LoadFileScheduling
 
-TOGETHER = ("tests/conformance", "tests/integration/network", "tests/integration/spark")
+TOGETHER = (
+    "tests/conformance",
+    "tests/integration/datasource",
+    "tests/integration/network",
+    "tests/integration/spark",
+)
 """Each of these folders has one fixture that takes many seconds to start."""
 
 
