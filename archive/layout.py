@@ -3,6 +3,8 @@
     <namespace>/<cluster>/<business>/<node>/<first>-<last>[-<horizon>].parquet     rows of a range of the log
     <namespace>/<cluster>/<business>/<node>/_log                                   the log that writes under this node's name
     <namespace>/<cluster>/<business>/<node>/_log.2  _log.3 …                       the logs that took over since
+    <namespace>/<cluster>/<business>/_base/<timestamp>-<id>.json                   the commit of a base
+    <namespace>/<cluster>/<business>/_base/<timestamp>-<id>.<range>-<piece>.<node>.parquet     rows of one node in a base
 
 Numbers are decimal with 20 digits, so a listing comes back in log order. Every legal name round-trips, and no other string
 parses as a name.
@@ -25,6 +27,9 @@ _FIRST = re.compile(r"[A-Za-z0-9%@+]")
 _OTHER = re.compile(r"[^A-Za-z0-9._%@+-]")
 _OBJECT = re.compile(r"([0-9]{20})-([0-9]{20})(?:-([0-9]{20}))?\.parquet")
 _REGISTRATION = re.compile(r"_log(?:\.([1-9][0-9]{0,8}))?")
+_BASE_FOLDER = "_base"
+_BASE = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.(?:json|([0-9]{6})-([0-9]{6})\.(.+)\.parquet)")
+MAX_PIECE = 999_999
 
 
 class Place(NamedTuple):
@@ -60,6 +65,24 @@ class Span(NamedTuple):
         if (self.first, self.last) == (other.first, other.last):
             return self.horizon > other.horizon
         return self.first <= other.first and other.last <= self.last
+
+
+class BaseName(NamedTuple):
+    """The name of a base: its business, the greatest timestamp in the base, and the hash of what it was made from."""
+
+    namespace: str
+    cluster: str
+    business: str
+    timestamp: int
+    id: str
+
+
+class PartNumber(NamedTuple):
+    """The number of a part within its base: the range of keys, the piece of the range, and the node of the rows."""
+
+    range: int
+    piece: int
+    node: str
 
 
 def to_text(timestamp: int) -> str:
@@ -136,6 +159,37 @@ def parse_registration_key(key: str) -> tuple[Place, int] | None:
         return None
     number = int(match[1] or 1)
     return (place, number) if registration_key(place, number) == key else None
+
+
+def base_folder(namespace: str, cluster: str, business: str) -> str:
+    """The folder of a business's bases, with a trailing slash. Raises InvalidName."""
+    names = {"namespace": namespace, "cluster": cluster, "business": business}
+    return "/".join([*(check_name(kind, name) for kind, name in names.items()), _BASE_FOLDER, ""])
+
+
+def base_key(base: BaseName, part: PartNumber | None = None) -> str:
+    """The key of a base's commit, or that of one of its parts. Raises InvalidName, or ValueError for an impossible name."""
+    if not (0 <= base.timestamp <= MAX_NUMBER and re.fullmatch(r"[0-9a-f]{32}", base.id)):
+        raise ValueError(f"not a base: {base}")
+    key = f"{base_folder(*base[:3])}{base.timestamp:020d}-{base.id}"
+    if part is None:
+        return f"{key}.json"
+    if not (0 <= part.range <= MAX_PIECE and 0 <= part.piece <= MAX_PIECE):
+        raise ValueError(f"not a part of a base: {part}")
+    return f"{key}.{part.range:06d}-{part.piece:06d}.{check_name('node', part.node)}.parquet"
+
+
+def parse_base_key(key: str) -> tuple[BaseName, PartNumber | None] | None:
+    """The base and the part (None: the commit) of a key that `base_key` built, or None for any other string."""
+    *folders, name = key.split("/")
+    match = _BASE.fullmatch(name)
+    if match is None or len(folders) != 4 or folders[3] != _BASE_FOLDER or any(map(_broken_rule, folders[:3])):
+        return None
+    base = BaseName(folders[0], folders[1], folders[2], int(match[1]), match[2])
+    part = PartNumber(int(match[3]), int(match[4]), match[5]) if match[3] else None
+    if base.timestamp > MAX_NUMBER or (part and _broken_rule(part.node)):
+        return None
+    return base, part
 
 
 def _split(key: str) -> tuple[Place | None, str]:

@@ -84,16 +84,18 @@ def latest_plain(rows: Iterable[Row], at: int | None = None) -> list[Row]:
 
 
 class MergeSource(NamedTuple):
-    """Rows of one node: a table in any order, the open file of an object, or a stream of an object's rows.
+    """Rows of one node: a table in any order, open files of objects, or a stream of an object's rows.
 
-    A stream is a function of the number of rows that a batch may have. Only sequences up to `up_to` count, if given.
-    `row_bytes` is the average length of key and value. It decides how many rows are held at a time.
+    The keys of one file are all below those of the next. A stream is a function of the number of rows that a batch may have.
+    Only sequences above `after` and up to `up_to` count. `row_bytes` is the average length of key and value. It decides how
+    many rows are held at a time.
     """
 
     node: str
-    data: pa.Table | BinaryIO | Callable[[int], Iterator[pa.RecordBatch]]
+    data: pa.Table | Sequence[BinaryIO] | Callable[[int], Iterator[pa.RecordBatch]]
     up_to: int | None = None
     row_bytes: int = 128
+    after: int = 0
 
 
 def latest_table(sources: Sequence[MergeSource], at: int | None = None) -> pa.Table:
@@ -256,6 +258,8 @@ class _Input:
         for name, limit in self._limits.items():
             if limit is not None:
                 batch = batch.filter(pc.less_equal(batch.column(name), limit))
+        if self._source.after:
+            batch = batch.filter(pc.greater(batch.column("sequence"), self._source.after))
         return batch
 
     def _check_sorted(self, batch: pa.RecordBatch) -> None:
@@ -287,10 +291,11 @@ def _stream(source: MergeSource, inputs: int) -> Iterator[pa.RecordBatch]:
         return
     buffer_size = max(LEAST_READ_BYTES, min(MOST_READ_BYTES, share // len(COLUMNS)))
     try:
-        with pq.ParquetFile(
-            source.data, pre_buffer=False, buffer_size=buffer_size, page_checksum_verification=True
-        ) as file:
-            yield from file.iter_batches(batch_size=rows_at_once, columns=list(COLUMNS))
+        for opened in source.data:
+            with pq.ParquetFile(
+                opened, pre_buffer=False, buffer_size=buffer_size, page_checksum_verification=True
+            ) as file:
+                yield from file.iter_batches(batch_size=rows_at_once, columns=list(COLUMNS))
     except (pa.ArrowException, OSError) as error:
         raise _not_merged(str(error).splitlines()[0]) from error
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, BeforeHistory
 from archive.faults import ObjectMissing
-from archive.layout import LOGICAL_BITS, Place, Span, parse_object_key, to_text
+from archive.layout import LOGICAL_BITS, Place, Span, parse_base_key, parse_object_key, to_text
 from archive.objects import Objects, open_copy
 from archive.parquet.rows import (
     COLUMNS,
@@ -146,9 +146,14 @@ def belongs(registration: Registration, footer: Footer) -> bool:
 
 
 def read_info(objects: Objects, key: str, size: int, modified_ms: int) -> ObjectInfo:
-    """The object with its footer, which must agree with its name. Raises ArchiveDamaged, ArchiveError, ObjectMissing."""
+    """The object with its footer, which must agree with its name. Raises ArchiveDamaged, ArchiveError, ObjectMissing.
+
+    The name of a part of a base says the place only, and the commit of the base has the footer.
+    """
     with objects.open(key) as file:
         footer = read_footer(file, key)
+    if (base := parse_base_key(key)) and base[1] and Place(*base[0][:3], base[1].node) == footer.place:
+        return ObjectInfo(key, footer.span, footer, size, modified_ms)
     parsed = parse_object_key(key)
     if parsed is None or parsed != (footer.place, footer.span):
         raise ArchiveDamaged(

@@ -10,7 +10,7 @@ from archive.layout import MAX_NUMBER
 from archive.objects import Objects
 from archive.reader import ObjectInfo, listed_again, read_rows
 from archive.registry import registered
-from archive.view import NodePart, latest_of, parts
+from archive.view import NodePart, latest_of, latest_parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +45,7 @@ def restore_batches(
     """
 
     def read() -> RestoreResult:
-        node_parts = parts(objects, namespace, cluster, business, nodes, at)
+        node_parts = latest_parts(objects, namespace, cluster, business, nodes, at)
         ends = {part.place.node: _end(objects, part, at) for part in node_parts}
         stream = _stream(objects, node_parts, at)
         first = list(islice(stream, 1))
@@ -67,7 +67,7 @@ class _End(NamedTuple):
 def _end(objects: Objects, part: NodePart, at: int | None) -> _End:
     """The last sequence and the greatest timestamp that are taken of a node."""
     ends = (_end_within(objects, info, part.up_to, at) for info in part.infos)
-    return max(ends, default=_End(0, 0))
+    return max([_End(part.after.sequence, part.after.timestamp), *ends])
 
 
 def _end_within(objects: Objects, info: ObjectInfo, up_to: int | None, at: int | None) -> _End:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from archive.errors import ArchiveDamaged
 from archive.faults import ObjectMissing
-from archive.layout import Place, parse_object_key, parse_registration_key
+from archive.layout import Place, parse_base_key, parse_object_key, parse_registration_key
 from archive.merge import BATCH_BYTES, BATCH_ROWS, READ_BUFFER_BYTES
 from archive.objects import Listed, Objects, scratch
 from archive.parquet.rows import COLUMNS, IDENTITY, ORDER, Footer, NewerFormat, same_as_before, schema
@@ -40,7 +40,8 @@ class Fault(NamedTuple):
 
     `kind` is one of: damaged (the bytes are not what was put), newer (the format is unknown to this version), foreign (of a log
     that does not count at its place), unknown (no name of the archive), gap (a range in no object), chain (a seal that the next
-    object does not follow), registration (`_log` is missing or cannot be read). `key` is an object's key or a place.
+    object does not follow), registration (`_log` is missing or cannot be read), base (a base without one of its parts). `key` is
+    an object's key or a place.
     """
 
     kind: str
@@ -87,7 +88,7 @@ def report(objects: Objects, listed: Sequence[Listed], checked: Iterable[Checked
             by_place.setdefault(registered[0], [])
     for info, finding in checked:
         findings += [finding] if finding else []
-        if info:
+        if info and parse_base_key(info.key) is None:
             by_place.setdefault(info.footer.place, []).append(info)
             rows += info.footer.rows
     for where, infos in by_place.items():
@@ -101,10 +102,11 @@ Checked = tuple[ObjectInfo | None, Fault | None]
 
 
 def check_object(objects: Objects, item: Listed, folder: Path, notes: Notes | None = None) -> Checked:
-    """Read one object of a listing to its last byte. `folder` is for temporary files. Raises ArchiveError."""
-    if parse_registration_key(item.key):
+    """Read one object, or a part of a base, to its last byte. `folder` is for temporary files. Raises ArchiveError."""
+    base = parse_base_key(item.key)
+    if parse_registration_key(item.key) or (base and base[1] is None):
         return None, None
-    if parse_object_key(item.key) is None:
+    if parse_object_key(item.key) is None and base is None:
         return None, Fault("unknown", item.key, "This is no name of the archive, and nothing reads it.")
     mark = f"{item.size} {item.etag or item.modified_ms}"
     try:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from archive.bases.record import Base, Position
+from archive.bases.select import LogRead, newest_base
 from archive.layout import Place
 from archive.merge import MergeSource, all_rows, latest_batches
 from archive.objects import Objects
@@ -26,12 +28,22 @@ HELD_BYTES = 32 << 20
 """Limit of the objects that are held in memory while they are merged. Of other objects only the pages being decoded are."""
 
 
+NOTHING = Position("", 0, 0, 0)
+"""The position before a log's first entry."""
+
+
 class NodePart(NamedTuple):
-    """The live objects of one node, and the node's last sequence to read (None: all)."""
+    """The live objects of one node, and the node's last sequence to read (None: all).
+
+    Of a read that begins with a base, `after` is the base's position in the node's log: rows up to there are skipped. `base`
+    has the base's rows of the node, in the order of their keys.
+    """
 
     place: Place
     infos: list[ObjectInfo]
     up_to: int | None
+    after: Position = NOTHING
+    base: Sequence[ObjectInfo] = ()
 
 
 def parts(
@@ -57,6 +69,34 @@ def parts(
     return node_parts
 
 
+def latest_parts(
+    objects: Objects,
+    namespace: str,
+    cluster: str,
+    business: str,
+    nodes: Mapping[str, int | None] | None = None,
+    at: int | None = None,
+) -> list[NodePart]:
+    """The objects to read for the latest rows of a business: the newest base that fits, and of each log what is behind it.
+
+    Without a base these are the objects of `parts`. Arguments and errors are those of `parts`.
+    """
+    node_parts = parts(objects, namespace, cluster, business, nodes, at)
+    logs = {part.place.node: LogRead(part.infos, part.up_to) for part in node_parts}
+    base = newest_base(objects, (namespace, cluster, business), logs, at)
+    return node_parts if base is None else behind_base(node_parts, base)
+
+
+def behind_base(node_parts: Sequence[NodePart], base: Base) -> list[NodePart]:
+    """The parts of a read that begins with this base, which fits."""
+    behind = []
+    for part in node_parts:
+        after = base.positions.get(part.place.node, NOTHING)
+        infos = [info for info in part.infos if info.span.last > after.sequence]
+        behind.append(part._replace(infos=infos, after=after, base=base.objects_of(part.place.node)))
+    return behind
+
+
 def latest(
     objects: Objects,
     namespace: str,
@@ -78,7 +118,7 @@ def latest(
     import pyarrow as pa
 
     def read() -> pa.Table:
-        node_parts = parts(objects, namespace, cluster, business, nodes, at)
+        node_parts = latest_parts(objects, namespace, cluster, business, nodes, at)
         return pa.Table.from_batches(latest_of(objects, node_parts, tails, at), schema=node_schema())
 
     return listed_again(read)
@@ -103,13 +143,21 @@ def latest_of(
             yield from latest_batches([*_sources_within(files, objects, node_parts, ranges), *parts_of_tails], at)
             return
         memory_left = HELD_BYTES
-        sources = []
-        for part, info in ((node_part, info) for node_part in node_parts for info in node_part.infos):
+
+        def opened(info: ObjectInfo) -> BinaryIO:
+            nonlocal memory_left
             in_memory = info.size <= memory_left
             memory_left -= info.size if in_memory else 0
-            average = info.footer.data_bytes // info.footer.rows + 1
-            file = files.enter_context(checked(objects, info, in_memory=in_memory))
-            sources.append(MergeSource(part.place.node, file, part.up_to, average))
+            return files.enter_context(checked(objects, info, in_memory=in_memory))
+
+        sources = []
+        for part in node_parts:
+            if part.base:
+                base = [opened(info) for info in part.base]
+                sources.append(MergeSource(part.place.node, base, row_bytes=max(map(_row_bytes, part.base))))
+            for info in part.infos:
+                source = MergeSource(part.place.node, [opened(info)], part.up_to, _row_bytes(info), part.after.sequence)
+                sources.append(source)
         sources += [MergeSource(node, table, row_bytes=table.nbytes // max(1, len(table)) + 1) for node, table in tails]
         yield from latest_batches(sources, at)
 
@@ -121,17 +169,18 @@ def _sources_within(
     import pyarrow as pa
 
     memory_left = HELD_BYTES
-    for part, info in ((node_part, info) for node_part in node_parts for info in node_part.infos):
+    for part, info in ((one, info) for one in node_parts for info in (*one.base, *one.infos)):
         columns = files.enter_context(open_ranges(objects, info, ranges))
         if not columns.groups:
             continue
         stream = partial(_stream_within, columns, ranges)
-        average = info.footer.data_bytes // info.footer.rows + 1
+        limits = (None, 0) if info in part.base else (part.up_to, part.after.sequence)
         memory_left -= info.size
         if memory_left < 0:
-            yield MergeSource(part.place.node, stream, part.up_to, average)
+            yield MergeSource(part.place.node, stream, limits[0], _row_bytes(info), limits[1])
         elif batches := list(stream(BATCH_ROWS)):
-            yield MergeSource(part.place.node, pa.Table.from_batches(batches).cast(schema()), part.up_to, average)
+            rows = pa.Table.from_batches(batches).cast(schema())
+            yield MergeSource(part.place.node, rows, limits[0], _row_bytes(info), limits[1])
 
 
 def _stream_within(columns: Columns, ranges: Sequence[KeyRange], rows: int) -> Iterator[pa.RecordBatch]:
@@ -152,6 +201,11 @@ def _rows_within(rows: pa.Table, ranges: Sequence[KeyRange]) -> pa.Table:
 def _within(batch: pa.RecordBatch, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
     """The rows of the ranges, of a batch that is sorted by identity."""
     return (part for key_range in ranges if (part := key_range.rows(batch)).num_rows)
+
+
+def _row_bytes(info: ObjectInfo) -> int:
+    """The average length of key and value of an object's rows."""
+    return info.footer.data_bytes // info.footer.rows + 1
 
 
 def history(

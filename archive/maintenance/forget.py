@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive import view
+from archive.bases.collect import remove_bases
 from archive.layout import Place, Span, registration_key
 from archive.objects import Objects
 from archive.parquet import rows
@@ -53,6 +54,9 @@ def forget(objects: Objects, place: Place, end: LogEnd, mark_class: str) -> bool
         last = _thinned(objects, place, end, live)
         for key in sorted(_keys(objects, place), key=lambda key: key == last):
             objects.delete(key)
+    where = (place.namespace, place.cluster, place.business)
+    if registered(objects, *where) in ([], [place]):
+        remove_bases(objects, *where)
     if registration is not None:
         objects.delete(registration_key(place, 1))
     objects.prune(place.prefix)

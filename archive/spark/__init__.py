@@ -1,6 +1,7 @@
 """Reads and maintenance of the archive on Spark. pyspark is needed where a session is given, and not to import this package."""
 
+from archive.spark.bases import base
 from archive.spark.frames import history, merge
 from archive.spark.maintenance import gc, rewrite, verify
 
-__all__ = ["gc", "history", "merge", "rewrite", "verify"]
+__all__ = ["base", "gc", "history", "merge", "rewrite", "verify"]

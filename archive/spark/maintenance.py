@@ -6,29 +6,26 @@ is absent. So a task may run twice, beside another one, or beside the store's ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-import msgspec
-
+from archive.bases.check import report_on_bases
+from archive.bases.collect import gc_bases
 from archive.faults import ObjectMissing
-from archive.layout import Place
+from archive.layout import Place, base_folder
 from archive.maintenance import compaction
 from archive.maintenance.compaction import HISTORY_MS, Rewrite
 from archive.objects import Listed, Objects, open_objects, scratch
 from archive.reader import listed_again, live_objects
 from archive.registry import registered
 from archive.spark.plan import check_business
+from archive.spark.tasks import run_tasks
 from archive.verify import Checked, Report, check_object, report
 from archive.writer import Stored
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
-W = TypeVar("W")
-R = TypeVar("R")
 GRACE_MS = 3_600_000
 
 
@@ -59,7 +56,7 @@ def rewrite(
             for place in places
             for job in compaction.plan(live_objects(objects, place), now_ms=now_ms, history_ms=history_ms, force=force)
         ]
-        made = _run(spark, partial(_compact, url), jobs, Stored | str | None)
+        made = run_tasks(spark, partial(_compact, url), jobs, Stored | str | None)
         if gone := [answer for answer in made if isinstance(answer, str)]:
             raise ObjectMissing(gone[0])  # another rewriter was quicker, and its inputs are removed already
         return [stored for stored in made if isinstance(stored, Stored)]
@@ -68,14 +65,21 @@ def rewrite(
 
 
 def verify(spark: SparkSession, url: str, *, namespace: str, cluster: str, business: str) -> Report:
-    """Check every object of a business, of all nodes, as `kvwal archive verify` does: a task reads one to its last byte.
+    """Check every object and every base of a business, of all nodes, as `kvwal archive verify` does: a task reads one to its
+    last byte.
 
     Raises ConfigError and ArchiveError; faults of the archive are in the report.
     """
     objects = open_objects(url)
     places = _places(objects, namespace, cluster, business)
     listed = [item for place in places for item in objects.list(f"{place.prefix}/")]
-    return report(objects, listed, _run(spark, partial(_check, url), listed, Checked))
+    of_bases = objects.list(base_folder(namespace, cluster, business))
+    checked = run_tasks(spark, partial(_check, url), [*listed, *of_bases], Checked)
+    logs = report(objects, listed, checked[: len(listed)])
+    bases = report_on_bases(objects, of_bases, checked[len(listed) :])
+    return Report(
+        logs.objects_checked + bases.objects_checked, logs.rows + bases.rows, [*logs.findings, *bases.findings]
+    )
 
 
 def gc(
@@ -83,12 +87,14 @@ def gc(
 ) -> list[str]:
     """Remove the objects of a business that compactions have superseded for `grace_ms`, and return their keys.
 
-    A task does this for the log of one node. Raises as `rewrite`; what one task has removed stays removed.
+    A task does this for the log of one node; the driver removes bases that no read begins with any more. Raises as `rewrite`;
+    what one task has removed stays removed.
     """
-    places = _places(open_objects(url), namespace, cluster, business)
-    return [
-        key for keys in _run(spark, partial(_remove, url, _now_ms(spark), grace_ms), places, list[str]) for key in keys
-    ]
+    objects = open_objects(url)
+    places, now_ms = _places(objects, namespace, cluster, business), _now_ms(spark)
+    removed = run_tasks(spark, partial(_remove, url, now_ms, grace_ms), places, list[str])
+    of_bases = gc_bases(objects, namespace, cluster, business, now_ms=now_ms, grace_ms=grace_ms)
+    return [*(key for keys in removed for key in keys), *of_bases]
 
 
 def _places(objects: Objects, namespace: str, cluster: str, business: str) -> list[Place]:
@@ -99,26 +105,6 @@ def _places(objects: Objects, namespace: str, cluster: str, business: str) -> li
 def _now_ms(spark: SparkSession) -> int:
     """The wall clock of the driver, in unix milliseconds."""
     return int(spark.sql("SELECT unix_millis(current_timestamp()) AS now").collect()[0].now)
-
-
-def _run(spark: SparkSession, work: Callable[[W], R], pieces: Sequence[W], kind: Any) -> list[R]:
-    """The results, of the type `kind`, of the work on each piece, which is one task, in the order of the pieces."""
-    if not pieces:
-        return []
-    numbers = spark.range(0, len(pieces), 1, len(pieces))
-    rows = numbers.mapInArrow(partial(_task, work, pieces), "number BIGINT, result BINARY").collect()
-    decode = msgspec.msgpack.Decoder(kind).decode
-    return [decode(result) for _, result in sorted((row.number, bytes(row.result)) for row in rows)]
-
-
-def _task(work: Callable[[W], R], pieces: Sequence[W], numbers: Iterator[Any]) -> Iterator[pa.RecordBatch]:
-    """The results of the pieces with these numbers. It runs on a worker."""
-    import pyarrow as pa
-
-    for batch in numbers:
-        for number in batch.column("id").to_pylist():
-            result = msgspec.msgpack.encode(work(pieces[number]))
-            yield pa.RecordBatch.from_pydict({"number": [number], "result": pa.array([result], pa.binary())})
 
 
 def _compact(url: str, piece: tuple[Place, Rewrite]) -> Stored | str | None:

@@ -6,7 +6,7 @@ docs/decisions/0046-key-ranges.md says how ranges are cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from archive.objects import Objects
 from archive.parquet.key_ranges import ABOVE_ALL, LEAST, Identity, KeyRange, group_bounds, intersect
 from archive.reader import ObjectInfo, listed_again, read_metadata
 from archive.registry import registered
-from archive.view import parts
+from archive.view import NodePart, latest_parts, parts
 
 PARTITION_BYTES = 32 << 20
 """Compressed bytes that one task reads, if the row groups can be cut so."""
@@ -31,11 +31,13 @@ class RowGroup(NamedTuple):
 
 
 class ScannedObject(NamedTuple):
-    """An object of `node` that a task reads, and the compressed bytes of the row groups it reads."""
+    """An object of `node` that a task reads, and the compressed bytes of the row groups it reads. Rows up to the sequence
+    `after` are skipped: a base holds them."""
 
     node: str
     info: ObjectInfo
     size: int
+    after: int = 0
 
 
 class Partition(NamedTuple):
@@ -54,22 +56,38 @@ def plan(
     ranges: Sequence[KeyRange] = (KeyRange(),),
     since: int = 0,
     until: int | None = None,
+    latest: bool = False,
 ) -> list[Partition]:
     """Partitions that together have every row of a business whose identity is in `ranges`, over all registered nodes.
 
     `ranges` are sorted and do not overlap. Objects whose rows are all older than `since`, or younger than `until`, are left
-    out; both are timestamps. Only footers are read. Raises ConfigError if the archive has no such business, ArchiveGap if a
-    range of a log is missing, ArchiveDamaged, ArchiveError.
+    out; both are timestamps. With `latest` the partitions have what the latest row of each identity is found from: the newest
+    base that fits, and the rows behind it. Only footers are read. Raises ConfigError if the archive has no such business,
+    ArchiveGap if a range of a log is missing, ArchiveDamaged, ArchiveError.
     """
 
-    def read() -> list[tuple[str, ObjectInfo, list[RowGroup]]]:
-        node_parts = parts(objects, namespace, cluster, business)
-        infos = [(part.place.node, info) for part in node_parts for info in part.infos if _in_time(info, since, until)]
-        return [(node, info, _wanted_groups(objects, info, ranges)) for node, info in infos]
+    def read() -> list[Partition]:
+        node_parts = (latest_parts if latest else parts)(objects, namespace, cluster, business)
+        return partitions_of(objects, node_parts, ranges, since, until)
 
     check_business(objects, namespace, cluster, business)
-    scanned = listed_again(read)
-    cuts = cut_points((group for _, _, groups in scanned for group in groups), PARTITION_BYTES)
+    return listed_again(read)
+
+
+def partitions_of(
+    objects: Objects,
+    node_parts: Sequence[NodePart],
+    ranges: Sequence[KeyRange] = (KeyRange(),),
+    since: int = 0,
+    until: int | None = None,
+) -> list[Partition]:
+    """`plan` for these parts of a read. Raises ObjectMissing if an object was removed since they were listed."""
+    scanned = [
+        (whole, _wanted_groups(objects, whole.info, ranges))
+        for whole in _whole(node_parts)
+        if _in_time(whole.info, since, until)
+    ]
+    cuts = cut_points((group for _, groups in scanned for group in groups), PARTITION_BYTES)
     pieces = [KeyRange(low, high) for low, high in pairwise([LEAST, *cuts, ABOVE_ALL])]
     partitions = [_partition(tuple(intersect([piece], ranges)), scanned) for piece in pieces]
     return [partition for partition in partitions if partition.objects]
@@ -120,10 +138,18 @@ def _wanted_groups(objects: Objects, info: ObjectInfo, ranges: Sequence[KeyRange
     return [group for group in groups if _overlap(group, ranges)]
 
 
-def _partition(ranges: tuple[KeyRange, ...], scanned: list[tuple[str, ObjectInfo, list[RowGroup]]]) -> Partition:
-    sizes = [sum(group.size for group in groups if _overlap(group, ranges)) for _, _, groups in scanned]
-    found = [ScannedObject(node, info, size) for (node, info, _), size in zip(scanned, sizes, strict=True) if size]
-    return Partition(ranges, found)
+def _whole(node_parts: Iterable[NodePart]) -> Iterator[ScannedObject]:
+    """All objects of a read, those of its base included."""
+    for part in node_parts:
+        yield from (ScannedObject(part.place.node, info, info.size) for info in part.base)
+        yield from (ScannedObject(part.place.node, info, info.size, part.after.sequence) for info in part.infos)
+
+
+def _partition(ranges: tuple[KeyRange, ...], scanned: list[tuple[ScannedObject, list[RowGroup]]]) -> Partition:
+    sizes = [sum(group.size for group in groups if _overlap(group, ranges)) for _, groups in scanned]
+    return Partition(
+        ranges, [whole._replace(size=size) for (whole, _), size in zip(scanned, sizes, strict=True) if size]
+    )
 
 
 def _overlap(group: RowGroup, ranges: Iterable[KeyRange]) -> bool:

@@ -49,11 +49,13 @@ def _sources(files: ExitStack, objects: Objects, partition: Partition) -> list[M
     for scanned in sorted(partition.objects, key=lambda item: item.size):
         left -= scanned.size
         if left >= 0:
-            sources.append(MergeSource(scanned.node, _table(objects, scanned, partition.ranges)))
+            rows = _table(objects, scanned, partition.ranges)
+            sources.append(MergeSource(scanned.node, rows, after=scanned.after))
             continue
         opened = files.enter_context(open_ranges(objects, scanned.info, partition.ranges, buffer))
         average = scanned.info.footer.data_bytes // scanned.info.footer.rows + 1
-        sources.append(MergeSource(scanned.node, partial(_stream, opened, partition.ranges), row_bytes=average))
+        stream = partial(_stream, opened, partition.ranges)
+        sources.append(MergeSource(scanned.node, stream, row_bytes=average, after=scanned.after))
     return sources
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from archive import reader, registry, writer
+from archive.bases.collect import gc_bases
 from archive.layout import Span
 from archive.maintenance import compaction
 from archive.maintenance.forget import LogEnd, forget
@@ -242,4 +243,5 @@ def _compact(job: Compact, clock: Clock) -> Kept:
     now = clock.wall_ms()
     written = compaction.rewrite(objects, place, now_ms=now, history_ms=job.history_ms)
     removed = compaction.gc(objects, place, now_ms=now, grace_ms=job.grace_ms)
+    removed += gc_bases(objects, place.namespace, place.cluster, place.business, now_ms=now, grace_ms=job.grace_ms)
     return Kept(len(written), len(removed))

@@ -73,6 +73,7 @@ GROUPS: list[tuple[str, str, str, list[Callable[..., None]]]] = [
             archives.archive_list,
             archives.archive_verify,
             archives.archive_rewrite,
+            archives.archive_base,
             archives.archive_gc,
         ],
     ),

@@ -202,7 +202,7 @@ def map_rows(
     import pyarrow.compute as pc
 
     marks = marks_of(objects, where, at=at, tails=tails)
-    node_parts = view.parts(objects, *where, nodes, at)
+    node_parts = view.latest_parts(objects, *where, nodes, at)
     for batch in view.latest_of(objects, node_parts, tails, at, ranges):
         rows = batch.filter(pc.invert(batch.column("deleted")))
         of_map = [name for name in pc.unique(rows.column("key_class")).to_pylist() if is_of_map(name)]

@@ -94,7 +94,7 @@ class Timeline:
 
         def merge() -> State:
             state = State(_stopped_clock(timestamp))
-            node_parts = view.parts(objects, first.namespace, first.cluster, first.business, nodes, timestamp)
+            node_parts = view.latest_parts(objects, first.namespace, first.cluster, first.business, nodes, timestamp)
             for batch in view.latest_of(objects, node_parts, tails, timestamp):
                 state.apply([entry for entry in entries_of(batch) if not entry.deleted])
             return state

@@ -1,16 +1,21 @@
-"""Commands on the archive: archive run, list, verify, rewrite (compaction), gc; and restore."""
+"""Commands on the archive: archive run, list, verify, rewrite (compaction), base, gc; and restore."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 import kvwal
+from archive import spark as archive_spark
+from archive.bases.check import verify_bases
+from archive.bases.collect import gc_bases
+from archive.bases.local import make_base
 from archive.layout import Place
 from archive.maintenance.compaction import gc, rewrite
 from archive.objects import Objects, open_objects
@@ -33,6 +38,7 @@ from kvwal.cli.options import (
     check_number,
     scrub_notes,
 )
+from kvwal.cli.spark.session import SparkMaster, spark_session
 from kvwal.cli.tables import print_table
 from kvwal.cli.text import parse_time
 from kvwal.config import Settings
@@ -40,6 +46,7 @@ from kvwal.errors import ArchiveError, ConfigError
 from kvwal.hlc import to_text
 from kvwal.location.archived import places_under
 
+R = TypeVar("R")
 Source = Annotated[str, typer.Argument(metavar="ROOT|URL", help="A store, or the archive itself.", show_default=False)]
 
 
@@ -62,6 +69,26 @@ class ArchiveSelection:
     def places(self, objects: Objects) -> list[Place]:
         """The selected logs, sorted. Raises `ConfigError` if there is none."""
         return places_of(objects, self.namespace, self.cluster, self.node)
+
+    def on_spark(self, master: str, objects: Objects, work: Callable[..., R]) -> list[R]:
+        """The results of work of `archive.spark` on each selected business. Raises `ConfigError` with a node selected."""
+        if self.node is not None:
+            raise _of_all_nodes("Work on Spark")
+        businesses = businesses_of(self.places(objects))
+        with spark_session(master) as spark:
+            return [
+                work(spark, objects.url, namespace=namespace, cluster=cluster, business=business)
+                for namespace, cluster, business in businesses
+            ]
+
+
+def businesses_of(places: Iterable[Place]) -> list[tuple[str, str, str]]:
+    """Namespace, cluster and business of these logs, sorted."""
+    return sorted({(place.namespace, place.cluster, place.business) for place in places})
+
+
+def _of_all_nodes(what: str) -> ConfigError:
+    return ConfigError(f"{what} is of all nodes of a business, and --node names one.", hint="Leave --node out.")
 
 
 def places_of(objects: Objects, namespace: str, cluster: str, node: str | None) -> list[Place]:
@@ -109,15 +136,23 @@ def listed(objects: Objects, places: list[Place]) -> Iterator[tuple[str | int, .
             yield place.namespace, place.business, place.node, *span, footer.rows, info.size, newest
 
 
-def archive_verify(selection: ArchiveSelection, resume: Resume = None, json: Json = False) -> None:
+def archive_verify(
+    selection: ArchiveSelection, resume: Resume = None, spark: SparkMaster = None, json: Json = False
+) -> None:
     """Read every object and check it: checksums, names, order, gaps, the chain of seals. Exit code 4 on any finding."""
     objects = selection.objects()
-    findings, checked, counted = [], 0, 0
-    with show.progress() as report, scrub_notes(resume, f"the archive {objects.url}") as notes:
-        for place in selection.places(objects):
-            result = verify(objects, place, report, notes)
-            findings += result.findings
-            checked, counted = checked + result.objects_checked, counted + result.rows
+    places = selection.places(objects)
+    if spark is not None:
+        if resume is not None:
+            raise ConfigError("--resume and --spark do not go together.", hint="Choose one of them.")
+        reports = selection.on_spark(spark, objects, archive_spark.verify)
+    else:
+        with show.progress() as report, scrub_notes(resume, f"the archive {objects.url}") as notes:
+            reports = [verify(objects, place, report, notes) for place in places]
+            if selection.node is None:
+                reports += [verify_bases(objects, *where, report, notes) for where in businesses_of(places)]
+    findings = [finding for result in reports for finding in result.findings]
+    checked, counted = sum(result.objects_checked for result in reports), sum(result.rows for result in reports)
     if findings or json:
         show.table_or_json(["kind", "key", "finding"], findings, json)
     if not json:
@@ -132,17 +167,40 @@ def archive_rewrite(
         float, typer.Option(help="Days of which every change is kept.", callback=check_number)
     ] = Settings().history_seconds / 86400,
     force: Annotated[bool, typer.Option(help="Rewrite every object, even if it is not worth it.")] = False,
+    spark: SparkMaster = None,
     json: Json = False,
 ) -> None:
     """Merge small objects and drop history that is old enough. The replaced objects stay until gc."""
     objects = selection.objects()
-    lines = []
-    with show.progress() as report:
-        for place in selection.places(objects):
-            history_ms = int(history * 86_400_000)
-            stored = rewrite(objects, place, now_ms=now_ms(), history_ms=history_ms, force=force, progress=report)
-            lines += [(new.key, new.rows, new.size) for new in stored]
+    history_ms = int(history * 86_400_000)
+    if spark is not None:
+        compact = partial(archive_spark.rewrite, history_ms=history_ms, force=force)
+        made = selection.on_spark(spark, objects, compact)
+    else:
+        with show.progress() as report:
+            made = [
+                rewrite(objects, place, now_ms=now_ms(), history_ms=history_ms, force=force, progress=report)
+                for place in selection.places(objects)
+            ]
+    lines = [(new.key, new.rows, new.size) for stored in made for new in stored]
     show.outcome(["object", "rows", "bytes"], lines, json, "Nothing is worth a rewrite.")
+
+
+def archive_base(selection: ArchiveSelection, spark: SparkMaster = None, json: Json = False) -> None:
+    """Make a base of each business: the latest entry of every key, over all nodes. Reads and restores begin with it."""
+    objects = selection.objects()
+    if spark is not None:
+        bases = selection.on_spark(spark, objects, archive_spark.base)
+    elif selection.node is not None:
+        raise _of_all_nodes("A base")
+    else:
+        with show.progress() as report:
+            bases = [make_base(objects, *where, progress=report) for where in businesses_of(selection.places(objects))]
+    lines = [
+        (base.key, sum(part.footer.rows for part in base.parts), sum(part.size for part in base.parts))
+        for base in bases
+    ]
+    show.table_or_json(["base", "rows", "bytes"], lines, json)
 
 
 def archive_gc(
@@ -150,15 +208,22 @@ def archive_gc(
     grace: Annotated[
         float, typer.Option(help="Seconds that a superseded object is kept for readers.", callback=check_number)
     ] = Settings().gc_grace_seconds,
+    spark: SparkMaster = None,
     json: Json = False,
 ) -> None:
-    """Delete objects that a newer one supersedes, once that one was read back and checked."""
+    """Delete objects and bases that a newer one supersedes, once that one was read back and checked."""
     objects = selection.objects()
-    lines: list[tuple[str]] = []
-    with show.progress() as report:
-        for place in selection.places(objects):
-            deleted = gc(objects, place, now_ms=now_ms(), grace_ms=int(grace * 1000), progress=report)
-            lines += [(key,) for key in deleted]
+    grace_ms = int(grace * 1000)
+    if spark is not None:
+        removed = selection.on_spark(spark, objects, partial(archive_spark.gc, grace_ms=grace_ms))
+    else:
+        with show.progress() as report:
+            places = selection.places(objects)
+            removed = [gc(objects, place, now_ms=now_ms(), grace_ms=grace_ms, progress=report) for place in places]
+            if selection.node is None:
+                businesses = businesses_of(places)
+                removed += [gc_bases(objects, *where, now_ms=now_ms(), grace_ms=grace_ms) for where in businesses]
+    lines = [(key,) for keys in removed for key in keys]
     show.outcome(["deleted"], lines, json, "Nothing is superseded and old enough.")
 
 

@@ -129,7 +129,9 @@ class KvwalReader(DataSourceReader):
             return [StorePartition(str(options.store), limits.ranges)]
         objects = open_objects(options.archive)
         until = limits.until if options.history else None  # an older entry is only the latest if no younger one is
-        partitions = plan(objects, *options.where, ranges=limits.ranges, since=limits.since, until=until)
+        partitions = plan(
+            objects, *options.where, ranges=limits.ranges, since=limits.since, until=until, latest=not options.history
+        )
         marks = Marks({}, 0) if options.history else marks_of(objects, options.where)
         now_ms = SYSTEM.wall_ms()
         return [ScanPartition(partition, now_ms, marks) for partition in partitions or [Partition((), [])]]

@@ -264,5 +264,6 @@ def test_the_lines_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:
     assert [tuple(row) for row in names["sums"].collect()] == [(7, 210)]
     assert dict(map(tuple, names["changes"].collect())) == {f"job-{n}": 2 if n == 7 else 1 for n in range(8)}
     assert (names["made"], names["faults"], names["removed"]) == ([], [], [])
+    assert names["newest"].positions["n1"].sequence == 9
     assert names["live"].count() == names["latest"].count() == 7
     assert names["every"].where("key_class = 'str'").count() == 9

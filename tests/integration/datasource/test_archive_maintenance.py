@@ -1,22 +1,33 @@
-"""Maintenance of an archive on a real Spark: the objects, the report and the rest are those of the local maintenance."""
+"""Maintenance of an archive on a real Spark: the objects, the bases, the report and the rest are those of the local one."""
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import archive.spark
+from archive.bases.build import BasePlan, put_parts
+from archive.bases.local import make_base
+from archive.bases.record import Base, Part
+from archive.bases.select import LogRead, newest_base
 from archive.errors import ConfigError
+from archive.layout import base_folder
 from archive.maintenance import compaction
-from archive.objects import LocalObjects, open_objects
+from archive.objects import LocalObjects, Objects, open_objects
+from archive.reader import read_rows
+from archive.spark import bases, plan
+from archive.spark.scan import latest_rows
 from archive.verify import verify
-from archive.view import latest
+from archive.view import latest, parts
+from tests.support.archive import s3
 from tests.support.archive.history import PLACE, fill, from_table, object_paths, place
 from tests.support.spark import session
 
@@ -29,9 +40,12 @@ PLACES = [PLACE, place("other")]
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    spark = session("maintenance")
-    yield spark
-    spark.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (s3.server().environment() if s3.weed() else {}).items():
+            patch.setenv(name, value)  # the workers inherit it
+        spark = session("maintenance")
+        yield spark
+        spark.stop()
 
 
 @pytest.fixture
@@ -101,7 +115,7 @@ def test_the_report_is_that_of_the_local_check(spark: SparkSession, objects: Loc
 
 
 def test_what_is_wrong_is_an_error_of_the_archive(spark: SparkSession, objects: LocalObjects, tmp_path: Path) -> None:
-    for work in (archive.spark.rewrite, archive.spark.verify, archive.spark.gc):
+    for work in (archive.spark.rewrite, archive.spark.base, archive.spark.verify, archive.spark.gc):
         with pytest.raises(ConfigError, match=r"no business 'job' in ns/local \(there are: jobs\)"):
             work(spark, objects.url, **{**NAMES, "business": "job"})
         with pytest.raises(ConfigError, match="no filesystem for nowhere:// is known"):
@@ -111,3 +125,105 @@ def test_what_is_wrong_is_an_error_of_the_archive(spark: SparkSession, objects: 
     path.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
     with pytest.raises(PythonException, match=rf"ArchiveDamaged: .*{path.name}: "):
         archive.spark.rewrite(spark, objects.url, **NAMES, force=True)
+
+
+def chosen(objects: Objects) -> Base | None:
+    logs = {part.place.node: LogRead(part.infos) for part in parts(objects, *WHERE)}
+    return newest_base(objects, WHERE, logs)
+
+
+def rows_of(objects: Objects, base: Base) -> list[dict[str, object]]:
+    """The rows of a base, in the order of their identity."""
+    found = [info for node in base.positions for info in base.objects_of(node)]
+    rows = [{**row, "node": info.footer.node} for info in found for row in read_rows(objects, info).to_pylist()]
+    return sorted(rows, key=lambda row: (row["key_class"], row["key"]))
+
+
+def test_a_base_has_the_rows_of_a_local_one_and_reads_begin_with_it(
+    spark: SparkSession, objects: LocalObjects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(tmp_path / "archive", tmp_path / "copy")
+    copy = open_objects(str(tmp_path / "copy"))
+    local = make_base(copy, *WHERE)
+    merged = from_table(latest(objects, *WHERE))
+    frame = sorted(archive.spark.merge(spark, objects.url, **NAMES).collect())
+    monkeypatch.setattr(plan, "PARTITION_BYTES", 1)
+    made = archive.spark.base(spark, objects.url, **NAMES)
+    assert chosen(objects) == made == archive.spark.base(spark, objects.url, **NAMES)
+    assert rows_of(objects, made) == rows_of(copy, local)
+    for path in object_paths(tmp_path / "archive" / PLACE.prefix):  # no row of them is read
+        data = path.read_bytes()
+        path.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
+    assert from_table(latest(objects, *WHERE)) == merged
+    assert sorted(archive.spark.merge(spark, objects.url, **NAMES).collect()) == frame
+    assert {fault.kind for fault in archive.spark.verify(spark, objects.url, **NAMES).findings} == {"damaged"}
+    fill(objects, PLACES[1], [(51, 60)])
+    newer = archive.spark.base(spark, objects.url, **NAMES)
+    assert newer.positions["other"].sequence == 60
+    assert set(archive.spark.gc(spark, objects.url, **NAMES, grace_ms=0)) == {
+        made.key, *(made.part_key(part) for part in made.parts),
+    }  # fmt: skip
+    assert chosen(objects) == newer
+
+
+def test_a_base_whose_worker_or_driver_is_killed_is_made_by_the_next_run(
+    spark: SparkSession, objects: LocalObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merged = from_table(latest(objects, *WHERE))
+
+    def dying(url: str, made: BasePlan, piece: tuple[int, plan.Partition]) -> list[Part]:
+        opened = open_objects(url)
+        next(put_parts(opened, made, piece[0], latest_rows(opened, piece[1])))
+        os._exit(9)
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: object) -> Base:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bases, "_put", dying)
+        with pytest.raises(Py4JJavaError, match="Python worker exited unexpectedly"):
+            archive.spark.base(spark, objects.url, **NAMES)
+    folder = base_folder(*WHERE)
+    assert len(objects.list(folder)) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(bases, "commit_base", killed)
+        with pytest.raises(Killed):
+            archive.spark.base(spark, objects.url, **NAMES)
+    assert len(objects.list(folder)) == len(PLACES)
+    assert chosen(objects) is None
+    assert from_table(latest(objects, *WHERE)) == merged
+    made = archive.spark.base(spark, objects.url, **NAMES)
+    assert len(objects.list(folder)) == len(PLACES) + 1
+    assert chosen(objects) == made
+    assert from_table(latest(objects, *WHERE)) == merged
+
+
+@pytest.mark.skipif(s3.weed() is None, reason="SeaweedFS is not installed here")
+def test_two_rewrites_and_two_bases_at_once_in_a_bucket(spark: SparkSession) -> None:
+    url = s3.bucket(s3.server())
+    objects = open_objects(url)
+    for node in PLACES:
+        fill(objects, node, SPANS)
+    merged = from_table(latest(objects, *WHERE))
+
+    def twice(work: Callable[[], object]) -> list[object]:
+        with ThreadPoolExecutor(2) as both:
+            return list(both.map(lambda _: work(), range(2)))
+
+    def rewrite() -> set[str]:
+        return {s.key for s in archive.spark.rewrite(spark, url, **NAMES, force=True, history_ms=FOR_EVER)}
+
+    twice(rewrite)
+    wide = [item.key for item in objects.list("ns/") if "00001-00000000000000000050" in item.key]
+    assert len(wide) == len(PLACES)
+    assert archive.spark.verify(spark, url, **NAMES).findings == []
+    assert len(archive.spark.gc(spark, url, **NAMES, grace_ms=0)) == len(PLACES) * len(SPANS)
+    assert from_table(latest(objects, *WHERE)) == merged
+    made = twice(lambda: archive.spark.base(spark, url, **NAMES))
+    assert made[0] == made[1] == chosen(objects)
+    assert len(objects.list(base_folder(*WHERE))) == len(PLACES) + 1
+    assert from_table(latest(objects, *WHERE)) == merged
+    assert archive.spark.verify(spark, url, **NAMES).findings == []

@@ -14,20 +14,32 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from archive.layout import NAME_LENGTH, Place, Span, object_key, parse_object_key, parse_registration_key
+from archive.bases.check import verify_bases
+from archive.bases.record import Base, Part, Position
+from archive.layout import (
+    NAME_LENGTH,
+    BaseName,
+    Place,
+    Span,
+    object_key,
+    parse_base_key,
+    parse_object_key,
+    parse_registration_key,
+)
 from archive.objects import Objects, open_objects
 from archive.parquet.chunks import chunk_crcs
 from archive.parquet.rows import FORMAT, Footer, schema
 from archive.reader import live_objects, read_rows
 from archive.registry import Registration, owner
 from archive.verify import verify
-from archive.view import history, latest
+from archive.view import history, latest, latest_parts
 from archive.writer import Seals, encode
 from tests.support.archive.history import from_table, rows, table
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 PAGE = (ROOT / "docs" / "format" / "archive.md").read_text()
 GOLDEN = open_objects(str(ROOT / "tests" / "golden" / "archive-1"))
+GOLDEN_BASE = open_objects(str(ROOT / "tests" / "golden" / "archive-3"))
 GOLDEN_CHUNKS = open_objects(str(ROOT / "tests" / "golden" / "archive-2"))
 PLACE = Place("spark", "local", "jobs", "node-1")
 
@@ -64,13 +76,28 @@ def test_the_registration() -> None:
     assert [(row[0], row[1]) for row in cells(section("Registrations"))] == fields(Registration)
 
 
+def test_the_commit_of_a_base() -> None:
+    assert [(row[0], row[1]) for row in cells(section("Bases"))] == fields(Base)
+    for kind in (Position, Part):
+        assert all(f"`{name}`" in section("Bases") for name, _ in fields(kind))
+
+
+def test_the_golden_base_is_still_read() -> None:
+    (part,) = latest_parts(GOLDEN_BASE, *PLACE[:3])
+    assert (part.infos, part.after.sequence, len(part.base)) == ([], 5, 1)
+    assert [row.value for row in from_table(latest(GOLDEN_BASE, *PLACE[:3]))] == [b"4"]
+    assert verify_bases(GOLDEN_BASE, *PLACE[:3]) == (1, 1, [])
+
+
 def test_the_names() -> None:
     keys = [row[0] for row in cells(section("Names"))]
     assert [parse_object_key(key) for key in keys[:2]] == [
         (PLACE, Span(1, 250)),
         (PLACE, Span(1, 250, 115816896921600000)),
     ]
-    assert [parse_registration_key(key) for key in keys[2:]] == [(PLACE, 1), (PLACE, 2)]
+    assert [parse_registration_key(key) for key in keys[2:4]] == [(PLACE, 1), (PLACE, 2)]
+    (base,) = map(parse_base_key, keys[4:])
+    assert base == (BaseName(*PLACE[:3], 115816896921862144, "6f1c2a9e4b7d4c0f8e5a3d2b1c0f9e8d"), None)
     assert f"1 to {NAME_LENGTH} characters" in section("Names")
 
 
@@ -78,7 +105,7 @@ def test_the_format_number() -> None:
     assert PAGE.startswith(f"# The archive: format {FORMAT}\n")
     assert all(
         row[2].startswith(str(FORMAT))
-        for name in ("The record in the footer", "Registrations")
+        for name in ("The record in the footer", "Registrations", "Bases")
         for row in cells(section(name))[:1]
     )
 
@@ -102,9 +129,9 @@ def shown(line: dict[str, Any]) -> dict[str, str]:
     return {name: text[name] for name in order}
 
 
-@pytest.mark.parametrize("golden", [GOLDEN, GOLDEN_CHUNKS], ids=["archive-1", "archive-2"])
+@pytest.mark.parametrize("golden", [GOLDEN, GOLDEN_CHUNKS, GOLDEN_BASE], ids=["archive-1", "archive-2", "archive-3"])
 def test_the_golden_archives_are_still_read(golden: Objects) -> None:
-    assert verify(golden) == (1, 5, [])
+    assert verify(golden, PLACE) == (1, 5, [])
     assert [row.value for row in from_table(latest(golden, "spark", "local", "jobs"))] == [b"4"]
     (then,) = from_table(latest(golden, "spark", "local", "jobs", at=1767225600002 << 16 | 0xFFFF))
     assert (then.deleted, then.sequence) == (True, 3)
@@ -139,7 +166,19 @@ def test_encoding_is_deterministic() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["layout", "objects", "registry", "writer", "reader", "view", "maintenance.compaction", "verify", "restore"],
+    [
+        "layout",
+        "objects",
+        "registry",
+        "bases.local",
+        "spark",
+        "writer",
+        "reader",
+        "view",
+        "maintenance.compaction",
+        "verify",
+        "restore",
+    ],
 )
 def test_importing_is_light(module: str) -> None:
     heavy = "{'pyarrow', 'duckdb', 'fsspec', 's3fs', 'tenacity'}"

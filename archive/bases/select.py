@@ -1,0 +1,106 @@
+"""The choice of the base that a read begins with: the newest one that is complete and that fits the objects.
+
+A base never replaces objects. If none fits, the objects alone give the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from archive.bases.record import Base, Position, decode_base
+from archive.faults import ObjectMissing
+from archive.layout import BaseName, PartNumber, base_folder, base_key, parse_base_key
+from archive.objects import Listed, Objects
+from archive.parquet.rows import NewerFormat
+from archive.reader import ObjectInfo
+
+
+class LogRead(NamedTuple):
+    """What a read takes of one log: its live objects, in log order, and the last sequence to read (None: all)."""
+
+    infos: Sequence[ObjectInfo]
+    up_to: int | None = None
+
+
+class BaseFiles(NamedTuple):
+    """The listed files of one base: the commit (None: not there), and the parts by number."""
+
+    commit: Listed | None
+    parts: dict[PartNumber, Listed]
+
+    def holds(self, base: Base) -> bool:
+        """Whether every part of the base is listed with its size."""
+        return all(part.number in self.parts and self.parts[part.number].size == part.size for part in base.parts)
+
+
+def newest_base(
+    objects: Objects, where: tuple[str, str, str], logs: Mapping[str, LogRead], at: int | None = None
+) -> Base | None:
+    """The newest base of the business that a read of these logs, by node, may begin with; None if there is none.
+
+    With `at` the read is of that timestamp. Raises ArchiveDamaged for a commit that is not what was put, ArchiveError. A base of
+    a newer version is passed over.
+    """
+    for name, files in newest_first(base_files(objects.list(base_folder(*where)))):
+        try:
+            base = read_base(objects, name, files)
+        except NewerFormat:
+            continue
+        if base is not None and fits(base, logs, at):
+            return base
+    return None
+
+
+def newest_first(found: Mapping[BaseName, BaseFiles]) -> list[tuple[BaseName, BaseFiles]]:
+    """The bases with a commit: the greatest timestamp first, and of those with one timestamp the one committed last."""
+    committed = [(name.timestamp, files.commit.modified_ms, name) for name, files in found.items() if files.commit]
+    return [(name, found[name]) for _, _, name in sorted(committed, reverse=True)]
+
+
+def base_files(listed: Iterable[Listed]) -> dict[BaseName, BaseFiles]:
+    """The listed files of bases, by base."""
+    found: dict[BaseName, BaseFiles] = {}
+    for item in listed:
+        if parsed := parse_base_key(item.key):
+            name, number = parsed
+            files = found.setdefault(name, BaseFiles(None, {}))
+            if number is None:
+                found[name] = files._replace(commit=item)
+            else:
+                files.parts[number] = item
+    return found
+
+
+def read_base(objects: Objects, name: BaseName, files: BaseFiles) -> Base | None:
+    """The base, if it has a commit and all parts are listed. Raises ArchiveDamaged, NewerFormat, ArchiveError."""
+    if files.commit is None:
+        return None
+    try:
+        base = decode_base(objects.read(base_key(name)), name)
+    except ObjectMissing:
+        return None
+    return base if files.holds(base) else None
+
+
+def fits(base: Base, logs: Mapping[str, LogRead], at: int | None = None) -> bool:
+    """Whether the base holds exactly what these logs hold up to its positions, as far as a read of `at` can tell. Pure."""
+    if at is not None and at < base.timestamp:
+        return False
+    return all(node in logs and _fits_log(position, logs[node]) for node, position in base.positions.items())
+
+
+def _fits_log(position: Position, log: LogRead) -> bool:
+    """Whether the log that was read still is the one of the position, and lets the base stand for its beginning.
+
+    An object behind the position with a later horizon may lack a delete that hides a row of the base: then the base is over.
+    """
+    last = position.sequence
+    if not last:
+        return True
+    if log.up_to is not None and log.up_to < last:
+        return False
+    counts = any(
+        info.span.first <= last <= info.span.last and info.footer.log_id == position.log_id for info in log.infos
+    )
+    return counts and all(info.span.horizon <= position.horizon for info in log.infos if info.span.last > last)
