@@ -46,17 +46,19 @@ def restore_batches(
 
     def read() -> RestoreResult:
         node_parts = latest_parts(objects, namespace, cluster, business, nodes, at)
-        ends = {part.place.node: _end(objects, part, at) for part in node_parts}
-        stream = _stream(objects, node_parts, at)
-        first = list(islice(stream, 1))
-        latest = max((end.timestamp for end in ends.values()), default=0)
-        return RestoreResult(chain(first, stream), {node: end.sequence for node, end in ends.items()}, latest)
+        return restored_by(objects, node_parts, at, latest_of(objects, node_parts, at=at))
 
     return listed_again(read)
 
 
-def _stream(objects: Objects, node_parts: list[NodePart], at: int | None) -> Iterator[pa.RecordBatch]:
-    yield from latest_of(objects, node_parts, at=at)
+def restored_by(
+    objects: Objects, node_parts: list[NodePart], at: int | None, stream: Iterator[pa.RecordBatch]
+) -> RestoreResult:
+    """The result of a restore whose rows are `stream`, the merge of these parts. The first batch is taken from it here."""
+    ends = {part.place.node: _end(objects, part, at) for part in node_parts}
+    first = list(islice(stream, 1))
+    latest = max((end.timestamp for end in ends.values()), default=0)
+    return RestoreResult(chain(first, stream), {node: end.sequence for node, end in ends.items()}, latest)
 
 
 class _End(NamedTuple):

@@ -3,5 +3,6 @@
 from archive.spark.bases import base
 from archive.spark.frames import history, merge
 from archive.spark.maintenance import gc, rewrite, verify
+from archive.spark.restore import restore
 
-__all__ = ["base", "gc", "history", "merge", "rewrite", "verify"]
+__all__ = ["base", "gc", "history", "merge", "restore", "rewrite", "verify"]

@@ -23,15 +23,16 @@ HELD_BYTES = 8 << 20
 READ_AHEAD_BYTES, LEAST_BUFFER_BYTES = 64 << 20, 16 << 10
 
 
-def latest_rows(objects: Objects, partition: Partition) -> Iterator[pa.RecordBatch]:
+def latest_rows(objects: Objects, partition: Partition, at: int | None = None) -> Iterator[pa.RecordBatch]:
     """The latest row of every identity of the partition, sorted: the columns of `archive.parquet.rows.node_schema`.
 
-    Deleted rows are given too, with their flag. Expired rows are not left out. Raises ArchiveDamaged if a byte of a row group
+    With `at` only rows up to that timestamp count. Deleted rows are given too, with their flag. Expired rows are not left out.
+    Raises ArchiveDamaged if a byte of a row group
     that was read is not as it was written, at the latest when the last row was given. Raises ObjectMissing if compaction
     removed an object since the plan was made.
     """
     with ExitStack() as files:
-        yield from latest_batches(_sources(files, objects, partition))
+        yield from latest_batches(_sources(files, objects, partition), at)
 
 
 def all_rows(objects: Objects, partition: Partition) -> Iterator[pa.RecordBatch]:

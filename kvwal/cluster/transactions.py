@@ -68,6 +68,10 @@ class Unfinished:
             for change in changes:
                 self._last.setdefault((change.entry.key_class, change.entry.key), []).append(change)
 
+    def identities(self) -> list[tuple[str, bytes]]:
+        """Before any row: the identities that the intents change."""
+        return list(self._last)
+
     def without(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows but for those that an intent has changed since. To be called with every row of the merge."""
         import pyarrow as pa

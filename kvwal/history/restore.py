@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 DEFAULT_NODE = "restored"
 STAGE = "_restoring"
+ReadArchive = Callable[..., RestoreResult]
 _COLUMNS = ["key", "key_class", "value", "value_class", "deleted", "timestamp", "expires"]
 
 
@@ -102,8 +103,9 @@ def restore_through(
     take_over: bool,
     storage_options: dict[str, Any] | None,
     progress: Callable[[int, int, str], None] | None,
+    read: ReadArchive = restore_batches,
 ) -> RestoreReport:
-    """`restore` through the ports `ports`."""
+    """`restore` through the ports `ports`. `read` merges the archive, as `archive.restore.restore_batches` does."""
     objects = open_objects(archive_location(archive), storage_options)
     check_name("namespace", namespace)
     check_name("cluster", cluster)
@@ -133,7 +135,7 @@ def restore_through(
                 progress(index, len(names), business)
             place = Place(namespace, cluster, business, chosen)
             nodes = {chosen: None} if take_over else None
-            archived = restore_batches(objects, namespace, cluster, business, nodes=nodes, at=moment)
+            archived = read(objects, namespace, cluster, business, nodes=nodes, at=moment)
             folder = stage / business / chosen
             ports.disk.make_folders(folder)
             write = _continue_log if take_over else _write_log

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kvwal.spark.archive_restore import restore as restore
     from kvwal.spark.datasource.source import register as register
     from kvwal.spark.eventlog.log_reader import record_event_logs as record_event_logs
     from kvwal.spark.recording.recorder import JobRecorder as JobRecorder
@@ -17,6 +18,7 @@ _MODULES = {
     "record": "recording.recorder",
     "record_event_logs": "eventlog.log_reader",
     "register": "datasource.source",
+    "restore": "archive_restore",
     "table": "tables.arrow",
 }
 __all__ = sorted(_MODULES)

@@ -52,3 +52,13 @@ def test_a_command_that_needs_the_cluster_says_what_to_install(tmp_path: Path, w
     assert ran.returncode == 2, ran.stderr
     assert "pip install 'kvwal[cluster]'" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_a_command_with_spark_says_what_to_install(tmp_path: Path) -> None:
+    assert kvwal(tmp_path, "put", "data", "notes", "a", "1").returncode == 0
+    assert kvwal(tmp_path, "archive", "run", "data").returncode == 0
+    for words in (["archive", "base", "data"], ["restore", "data/_archive", "copy"]):
+        ran = kvwal(tmp_path, *words, "--spark", "local[1]")
+        assert ran.returncode == 2, ran.stderr
+        assert "pip install 'kvwal[spark]'" in ran.stderr
+        assert "Traceback" not in ran.stderr

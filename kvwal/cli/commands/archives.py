@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
 import kvwal
+import kvwal.spark
 from archive import spark as archive_spark
 from archive.bases.check import verify_bases
 from archive.bases.collect import gc_bases
@@ -230,7 +231,12 @@ def archive_gc(
 def restore(
     archive: Annotated[str, typer.Argument(metavar="URL", help="The archive: a folder or a URL.", show_default=False)],
     root: Annotated[
-        Path, typer.Argument(metavar="ROOT", help="The folder of the new store; it must be empty.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="ROOT",
+            help="The folder of the new store; it must be empty. With --spark also a running cluster, kvwal://host:port.",
+            show_default=False,
+        ),
     ],
     at: Annotated[
         str | None,
@@ -242,18 +248,27 @@ def restore(
     namespace: Namespace = "default",
     cluster: Cluster = "local",
     node: Node = None,
+    spark: SparkMaster = None,
     json: Json = False,
 ) -> None:
     """Make a fresh store from the archive alone."""
     moment = parse_time(at) if at is not None else None
+    if spark is None and root.startswith("kvwal://"):
+        raise ConfigError(f"{root} is a cluster.", hint="Restore into it with --spark MASTER, or name a new folder.")
     try:
-        with show.progress() as progress:
-            report = kvwal.restore(
+        with show.progress() as progress, ExitStack() as sessions:
+            work = (
+                partial(kvwal.spark.restore, sessions.enter_context(spark_session(spark))) if spark else kvwal.restore
+            )
+            report = work(
                 archive, root, namespace=namespace, cluster=cluster, node=node, at=moment, take_over=take_over, progress=progress
             )  # fmt: skip
     except ArchiveError:
         places_of(open_objects(archive), namespace, cluster, None)  # ConfigError for a mistyped name or folder
         raise
+    if isinstance(report, dict):
+        show.table_or_json(["business", "entries put"], report.items(), json)
+        return
     if json:
         fields = ("root", "node", "entries", "positions")
         show.json_line({name: getattr(report, name) for name in fields})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -173,6 +174,25 @@ def test_the_data_source_names_what_is_wrong(spark: SparkSession, tmp_path: Path
         reader(spark, tmp_path).load().collect()
 
 
+def assert_restored_into(spark: SparkSession, address: str, folder: Path) -> None:
+    """An archive of the same names goes into the running cluster: only keys that are absent, and once more without harm."""
+    with kvwal.open(folder / "other", cluster=CLUSTER, archive=folder / "old") as store:
+        store.map("jobs").put_many({"b": {"n": 7}, "old": {"n": 8}})
+        store.map("more").put_many({number: f"value {number}" for number in range(500)})
+        store.map("more").put("later", [1.5], ttl=3600)
+        del store.map("more")[0]
+        store.archive()
+    for put in ({"jobs": 1, "more": 500}, {"jobs": 0, "more": 0}):
+        assert kvwal.spark.restore(spark, folder / "old", address, cluster=CLUSTER) == put
+    with kvwal.connect(address.removeprefix("kvwal://"), cluster=CLUSTER) as store:
+        assert store.map("jobs")["b"] == {"n": 20}
+        assert store.map("jobs")["old"] == {"n": 8}
+        more = dict(store.map("more").items())
+        assert more == {**{number: f"value {number}" for number in range(1, 500)}, "later": [1.5]}
+        (entry,) = store.map("more").logged_entries("later")
+        assert 3_000_000 < entry.expires - time.time() * 1000 <= 3_600_000
+
+
 @needs_hazelcast
 @pytest.mark.long
 def test_a_cluster_and_a_root_are_read_with_what_is_not_archived_yet(spark: SparkSession, tmp_path: Path) -> None:
@@ -210,9 +230,10 @@ def test_a_cluster_and_a_root_are_read_with_what_is_not_archived_yet(spark: Spar
         ):
             with pytest.raises(PySparkException, match=rf"ConfigError: .*{sentence}"):
                 source(address).options(**options).load().collect()
+        assert_restored_into(spark, address, tmp_path)
         node.stop()
     archived = source(str(tmp_path / "archive")).load()
-    assert {(row["key"], row["value"]) for row in archived.collect()} == expected
+    assert {(row["key"], row["value"]) for row in archived.collect()} == expected | {("old", '{"n":8}')}
 
 
 def test_values_are_columns_by_the_schema_of_the_query(registered: SparkSession, tmp_path: Path) -> None:
@@ -254,6 +275,7 @@ def test_the_lines_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:
         store.map("jobs").delete("job-7")
         store.archive()
     names: dict[str, Any] = {"spark": spark, "archive": str(tmp_path / "archive"), "store": str(tmp_path / "root")}
+    names |= {"kvwal": kvwal, "root": tmp_path / "restored"}
     spark.conf.unset(PUSHDOWN)
     for lines in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL):
         assert lines.count("\n") < 10
@@ -265,5 +287,6 @@ def test_the_lines_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:
     assert dict(map(tuple, names["changes"].collect())) == {f"job-{n}": 2 if n == 7 else 1 for n in range(8)}
     assert (names["made"], names["faults"], names["removed"]) == ([], [], [])
     assert names["newest"].positions["n1"].sequence == 9
+    assert names["report"].entries == {"jobs": 8}
     assert names["live"].count() == names["latest"].count() == 7
     assert names["every"].where("key_class = 'str'").count() == 9

@@ -14,6 +14,8 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import archive.spark
+import kvwal
+import kvwal.spark
 from archive.bases.build import BasePlan, put_parts
 from archive.bases.local import make_base
 from archive.bases.record import Base, Part
@@ -176,12 +178,6 @@ def test_a_base_whose_worker_or_driver_is_killed_is_made_by_the_next_run(
         next(put_parts(opened, made, piece[0], latest_rows(opened, piece[1])))
         os._exit(9)
 
-    class Killed(BaseException):
-        pass
-
-    def killed(*_: object) -> Base:
-        raise Killed
-
     with monkeypatch.context() as patch:
         patch.setattr(bases, "_put", dying)
         with pytest.raises(Py4JJavaError, match="Python worker exited unexpectedly"):
@@ -189,7 +185,7 @@ def test_a_base_whose_worker_or_driver_is_killed_is_made_by_the_next_run(
     folder = base_folder(*WHERE)
     assert len(objects.list(folder)) == 1
     with monkeypatch.context() as patch:
-        patch.setattr(bases, "commit_base", killed)
+        patch.setattr(bases, "commit_base", _killed)
         with pytest.raises(Killed):
             archive.spark.base(spark, objects.url, **NAMES)
     assert len(objects.list(folder)) == len(PLACES)
@@ -227,3 +223,46 @@ def test_two_rewrites_and_two_bases_at_once_in_a_bucket(spark: SparkSession) -> 
     assert len(objects.list(base_folder(*WHERE))) == len(PLACES) + 1
     assert from_table(latest(objects, *WHERE)) == merged
     assert archive.spark.verify(spark, url, **NAMES).findings == []
+
+
+def test_a_restore_by_spark_is_the_local_one(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a base and rows behind it, killed and run again, and as of an earlier moment."""
+    url = tmp_path / "archive"
+    with kvwal.open(tmp_path / "root", archive=url) as store:
+        jobs = store.map("jobs")
+        jobs.put_many({f"k{number}": number for number in range(200)})
+        del jobs["k0"]
+        store.archive()
+        archive.spark.base(spark, str(url), namespace="default", cluster="local", business="jobs")
+        moment = jobs.put("k1", "changed")
+        jobs.put("k1", "changed again")
+        store.archive()
+    monkeypatch.setattr(plan, "PARTITION_BYTES", 1)
+    target = tmp_path / "by spark"
+    with monkeypatch.context() as patch:
+        patch.setattr("kvwal.history.restore.give_name", _killed)
+        with pytest.raises(Killed):
+            kvwal.spark.restore(spark, url, target)
+    for at in (None, moment):
+        folders = [target, tmp_path / "local"] if at is None else [tmp_path / "spark then", tmp_path / "local then"]
+        reports = [kvwal.spark.restore(spark, url, folders[0], at=at), kvwal.restore(url, folders[1], at=at)]
+        assert isinstance(reports[0], kvwal.RestoreReport)
+        assert reports[0].positions == reports[1].positions
+        assert reports[0].entries == reports[1].entries
+        entries = []
+        for folder in folders:
+            with kvwal.open(folder, node="restored", archive=None, read_only=True) as store:
+                entries.append(dict(store.map("jobs").items()))
+                assert store.map("jobs").get("k0") is None
+        assert entries[0] == entries[1]
+        assert entries[0]["k1"] == ("changed again" if at is None else "changed")
+
+
+class Killed(BaseException):
+    """The driver is gone."""
+
+
+def _killed(*_: object) -> Base:
+    raise Killed
