@@ -159,7 +159,7 @@ class Committer:
         return self._transactions(job, mark, plan, staging, ending=ending)
 
     def _put_manifest(self, staging: Staging, write: str, plan: Plan) -> None:
-        """Keep the plan, and the blocks that came with messages: whoever finishes the write needs all of them."""
+        """Keep the plan, and the blocks that came with messages: the write is finished from them."""
         staging.put(write, MANIFEST, encode_plan(plan))
 
     def _claim(self, job: str, mark: Mark | None, following: Mark) -> None:

@@ -11,10 +11,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from kvwal.errors import ConfigError
+from kvwal.errors import ConfigError, KvwalError
 from kvwal.location.opening import open_writer
-from kvwal.location.parse import FolderLocation
+from kvwal.location.parse import ClusterLocation, FolderLocation
 from kvwal.ports.clock import SYSTEM
+from kvwal.ports.logger import get_logger
 from kvwal.spark.sink.blocks import BLOCK_BYTES, INLINE_BYTES, Block, in_blocks, make_block
 from kvwal.spark.sink.columns import WriteColumns, write_columns
 from kvwal.spark.sink.commit import Committer
@@ -60,9 +61,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """See DataSourceWriter.abort. A write of several transactions that may have been begun keeps its rows: see `commit`."""
-        with open_staging(self._options) as staging:
-            if not staging.has_manifest(self._job):
-                staging.remove(self._job)
+        _unstage(self._options, self._job)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -91,16 +90,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """See DataSourceStreamWriter.abort, and `BatchWriter.abort`."""
         staged = _staged(messages)
-        if not staged:
-            return  # no task tells the name of its write: a later write removes what is old
-        with open_staging(self._options) as staging:
-            if not staging.has_manifest(staged[0].write):
-                staging.remove(staged[0].write)
+        if staged:  # else no task tells the name of its write: a later write removes what is old
+            _unstage(self._options, staged[0].write)
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """The writer of a DataFrame with this schema. Raises ConfigError for wrong options and columns."""
-    return BatchWriter(*_wanted(options, schema, overwrite))
+    """The writer of a DataFrame with this schema. Raises ConfigError for wrong options and columns, ClusterUnreachable."""
+    wanted, columns = _wanted(options, schema, overwrite)
+    if isinstance(wanted.location, ClusterLocation):  # a cluster that is away is told before the tasks run
+        with open_writer(wanted.location, wanted.names):
+            pass
+    return BatchWriter(wanted, columns)
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
@@ -158,6 +158,19 @@ def _property(name: str) -> str:
             hint="Write the stream by foreachBatch.",
         )
     return value
+
+
+def _unstage(options: WriteOptions, write: str) -> None:
+    """Remove the staged rows of a write that failed, unless it may have been begun.
+
+    An error here is logged only: Spark would show it in place of the error that ended the write.
+    """
+    try:
+        with open_staging(options) as staging:
+            if not staging.has_manifest(write):
+                staging.remove(write)
+    except KvwalError as error:
+        get_logger(__name__).warning("staged rows stay for a later write", extra={"write": write, "error": str(error)})
 
 
 def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:

@@ -1,0 +1,144 @@
+"""Drivers and executors that are killed while they write: run again, all rows are there, and each epoch counts once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kvwal
+from kvwal.errors import ConfigError
+from kvwal.spark.ledger import PREFIX
+from tests.repository.source import ROOT
+from tests.support.programs.sink import ROWS
+from tests.support.spark import environment
+
+pytestmark = pytest.mark.long
+KILLS = 10
+
+
+def begin(kind: str, store: str, folder: Path) -> subprocess.Popen[str]:
+    """A driver in a process of its own."""
+    words = [sys.executable, "-m", "tests.support.programs.sink", kind, store, str(folder)]
+    with (folder / "driver.log").open("a") as log:
+        return subprocess.Popen(words, stdout=log, stderr=log, text=True, env=environment(ROOT), cwd=folder)
+
+
+def run(kind: str, store: str, folder: Path) -> None:
+    driver = begin(kind, store, folder)
+    assert driver.wait() == 0, (folder / "driver.log").read_text()[-3000:]
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and all that it started, and they."""
+    parents: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    found = [pid]
+    for one in found:
+        found += parents.get(one, [])
+    return found
+
+
+def kill_when(driver: subprocess.Popen[str], is_time: Callable[[], bool]) -> bool:
+    """Kill -9 the driver, its JVM and its Pythons when it is time. Returns whether it was running still."""
+    while driver.poll() is None:
+        if is_time():
+            for pid in descendants(driver.pid):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            driver.wait()
+            return True
+    return False
+
+
+def manifest(root: Path) -> Path | None:
+    return next((root / "_staging").rglob("manifest"), None)
+
+
+def epoch_of(root: Path) -> int:
+    """The last epoch whose rows are there, -1 for none."""
+    try:
+        with kvwal.open(root, read_only=True) as store:
+            return max((mark.get("epoch", 0) for _, mark in store.map("jobs").scan(PREFIX)), default=-1)
+    except ConfigError:  # the business is not there yet
+        return -1
+
+
+def has_reached(root: Path, epoch: int) -> bool:
+    return epoch_of(root) >= epoch
+
+
+def rows(root: Path) -> dict[str, Any]:
+    with kvwal.open(root, read_only=True) as store:
+        return {key: value for key, value in store.map("jobs").items() if not key.startswith(PREFIX)}
+
+
+def changes(root: Path) -> dict[str, int]:
+    with kvwal.open(root, read_only=True) as store:
+        jobs = store.map("jobs")
+        return {key: len(jobs.history(key)) for key in jobs if not key.startswith(PREFIX)}
+
+
+def test_a_driver_that_is_killed_between_two_transactions_is_finished_by_the_next_write(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    marks: list[Any] = []
+
+    def is_between() -> bool:
+        if manifest(root) is None:
+            return False
+        try:
+            with kvwal.open(root, read_only=True) as store:
+                marks[:] = [value for _, value in store.map("jobs").scan(f"{PREFIX}1")]
+        except ConfigError:  # the business is not there yet
+            return False
+        return bool(marks) and marks[0].get("done", 0) > 0
+
+    assert kill_when(begin("batch", str(root), tmp_path), is_between)
+    assert marks[0]["done"] < marks[0]["parts"]
+    found = rows(root)
+    assert 0 < len(found) < ROWS
+    run("batch", str(root), tmp_path)
+    with kvwal.open(root, read_only=True) as store:
+        jobs = store.map("jobs")
+        assert (len(jobs), jobs["job-7"]) == (ROWS, {"v": "x" * 180})
+        assert [key for key, _ in jobs.scan(PREFIX)] == []
+        twice = {len(jobs.history(f"job-{number}")) for number in range(0, ROWS, 1000)}
+    assert twice == {2}  # the first write was finished, and the second one wrote all rows again
+    assert not [path for path in (root / "_staging").rglob("*") if path.is_file()]
+
+
+def test_an_executor_that_is_killed_loses_no_row_and_doubles_none(tmp_path: Path) -> None:
+    run("executors", str(tmp_path / "root"), tmp_path)
+    found = changes(tmp_path / "root")
+    assert (len(found), set(found.values())) == (4000, {1})
+    assert not [path for path in (tmp_path / "root" / "_staging").rglob("*") if path.is_file()]
+
+
+def test_a_stream_that_is_killed_ten_times_writes_each_row_once(tmp_path: Path) -> None:
+    root, epochs, chance = tmp_path / "root", 30, random.Random(14)
+    (tmp_path / "in").mkdir()
+    for number in range(epochs):
+        lines = (f'{{"key": "job-{number}-{row}", "n": {row}}}\n' for row in range(20))
+        (tmp_path / "in" / f"{number:02d}.json").write_text("".join(lines))
+    kills = 0
+    for _ in range(KILLS):
+        enough = epoch_of(root) + chance.randrange(1, 3)
+        kills += kill_when(begin("stream", str(root), tmp_path), partial(has_reached, root, enough))
+    assert kills == KILLS
+    run("stream", str(root), tmp_path)
+    assert changes(root) == {f"job-{number}-{row}": 1 for number in range(epochs) for row in range(20)}
