@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import closing
@@ -231,3 +232,14 @@ def test_a_watch_beside_a_killed_writer_goes_on_in_the_next_one(tmp_path: Path) 
         assert len(given) == len(changes)
         assert set(given) == changes
         assert [entry.timestamp for entry in given] == sorted(entry.timestamp for entry in given)
+
+
+def test_the_lines_of_the_page_run(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "watch.md").read_text()
+    with kvwal.open(tmp_path, archive=None) as store:
+        names: dict[str, Any] = {"jobs": store.map("jobs")}
+        for lines in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+            assert lines.count("\n") < 10
+            exec(lines, names)
+    assert names["change"].key == b"job-1"
+    assert names["later"] == [b"job-1", b"job-2"]
