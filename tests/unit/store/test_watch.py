@@ -160,6 +160,19 @@ def test_several_nodes_are_merged_in_the_order_of_time(tmp_path: Path) -> None:
         assert next(reader.map("jobs").watch(after=position)).key == b"new"
 
 
+def test_a_reader_makes_a_group_durable_before_it_shows_it(tmp_path: Path) -> None:
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        first = store.map("jobs").put("a", 1)
+        disk = FakeDisk()
+        watch = ReadOnlyStore(make_options(tmp_path, archive=None, disk=disk)).map("jobs").watch(after=first - 1)
+        disk.refuse = {"datasync"}
+        with pytest.raises(OSError, match="Input/output error"):
+            watch.poll()
+        disk.refuse = set()
+        assert every(watch) == [("a", 1)]
+        assert disk.calls["datasync"] == 1
+
+
 class _Strangers(OsDisk):
     """A disk on which this process may only read."""
 
