@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,8 @@ from archive.registry import registered
 from kvwal.errors import BeforeHistory, ConfigError
 from kvwal.history.feed.archived_rows import last_up_to, not_kept
 from kvwal.history.feed.segment_cursor import NotInLog, SegmentCursor
-from kvwal.log.files.names import find_places
+from kvwal.log.files.names import find_places, log_folder
+from kvwal.log.reader import log_files
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.datasource.stream_options import StreamOptions
 
@@ -131,8 +133,14 @@ class StreamLogs:
         if position < last:
             if place not in self._here():
                 raise not_kept(place, position + 1, last)
-            found.append(LogRange(place, position, last, start.thinned))
+            found += self._of_segments(place, position, last, start.thinned)
         return found
+
+    def _of_segments(self, place: Place, position: int, last: int, thinned: int) -> list[LogRange]:
+        """A range for each segment that the log has now. If the segments are gone, the tasks find their rows in the archive."""
+        segments, _ = log_files(OS_DISK, log_folder(Path(str(self._root)), place))
+        ends = [file.number - 1 for file in segments if position < file.number - 1 < last]
+        return [LogRange(place, first, end, thinned) for first, end in pairwise([position, *ends, last])]
 
     def bytes_of_change(self, place: Place, position: int) -> int:
         """About how many bytes a change of a log has behind this position, in its key and value."""
