@@ -68,16 +68,17 @@ class Coverage(NamedTuple):
     seal_crc: int
 
 
-def live_objects(objects: Objects, place: Place) -> list[ObjectInfo]:
+def live_objects(objects: Objects, place: Place, known: dict[str, ObjectInfo] | None = None) -> list[ObjectInfo]:
     """The live objects of `place`, in log order.
 
     An object is live if no other one supersedes it, and if its log is registered and counts in the object's range. A place
-    without a registration has none. Raises ArchiveDamaged, ArchiveError.
+    without a registration has none. `known` are objects by key that were read earlier: those that are read now are added.
+    Raises ArchiveDamaged, ArchiveError.
     """
     registration = _owner(objects, place)
     if registration is None:
         return []
-    return listed_again(lambda: _live(objects, place, registration))
+    return listed_again(lambda: _live(objects, place, registration, {} if known is None else known))
 
 
 def _owner(objects: Objects, place: Place) -> Registration | None:
@@ -101,14 +102,17 @@ def listed_again(read: Callable[[], T]) -> T:
     return read()
 
 
-def _live(objects: Objects, place: Place, registration: Registration) -> list[ObjectInfo]:
+def _live(objects: Objects, place: Place, registration: Registration, known: dict[str, ObjectInfo]) -> list[ObjectInfo]:
     candidates = list_spans(objects, place)
     infos: dict[Span, ObjectInfo] = {}
     while True:
         live = unsuperseded(candidates)
         for span in live:
             if span not in infos:
-                infos[span] = read_info(objects, *candidates[span])
+                key = candidates[span][0]
+                if key not in known:
+                    known[key] = read_info(objects, *candidates[span])
+                infos[span] = known[key]
         foreign = [span for span in live if not belongs(registration, infos[span].footer)]
         if not foreign:
             return [infos[span] for span in live]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Columns = tuple[bytes, str, bytes, str, bool, int, int]
+_VALUES = tuple(name for name in rows.COLUMNS if name != "sequence")
+_values = attrgetter(*_VALUES)
 
 
 class Timeline:
@@ -151,9 +154,8 @@ def to_table(numbered: Sequence[tuple[int, Entry]]) -> pa.Table:
     """Entries with their sequences as rows of the archive."""
     import pyarrow as pa
 
-    columns: dict[str, list[Any]] = {
-        name: [getattr(entry, name) for _, entry in numbered] for name in rows.COLUMNS if name != "sequence"
-    }
+    by_column = zip(*map(_values, (entry for _, entry in numbered)), strict=True) if numbered else ((),) * len(_VALUES)
+    columns: dict[str, list[Any]] = {name: list(values) for name, values in zip(_VALUES, by_column, strict=True)}
     columns["sequence"] = [sequence for sequence, _ in numbered]
     return pa.table(columns, schema=rows.SCHEMA)
 

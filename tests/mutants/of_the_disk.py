@@ -176,4 +176,9 @@ MUTANTS = [
         "            self._sync_folders(path)\n", "            if fresh:\n                self._sync_folders(path)\n",
         FOLDER,
     ),
+    Mutant(
+        "a watch shows another process's group before it is durable", 2, "kvwal/history/feed/segment_cursor.py",
+        "        try:\n            file.datasync()\n        finally:\n            file.close()\n", "        file.close()\n",
+        "tests/unit/store/test_watch.py::test_a_reader_makes_a_group_durable_before_it_shows_it",
+    ),
 ]  # fmt: skip

@@ -40,6 +40,22 @@ def first_position(objects: Objects, place: Place, timestamp: int) -> int:
     return max((info.span.last for info in infos), default=0)
 
 
+def last_up_to(objects: Objects, place: Place, timestamp: int) -> int:
+    """The last archived sequence with a timestamp up to this one. Raises as `first_position`."""
+    import pyarrow.compute as pc
+
+    position = first_position(objects, place, timestamp)
+    following = [info for info in live_objects(objects, place) if info.span.first == position + 1]
+    if not following:
+        return position
+    with open_columns(objects, following[-1], ("timestamp", "sequence")) as opened:
+        earlier = [
+            batch.filter(pc.less_equal(batch.column("timestamp"), timestamp)) for batch in opened.batches(_BATCH_ROWS)
+        ]
+        opened.check()
+    return max((pc.max(batch.column("sequence")).as_py() for batch in earlier if batch.num_rows), default=position)
+
+
 def archived_rows(disk: Disk, objects: Objects, place: Place, position: int, *, since: int = 0) -> Iterator[Rows]:
     """The rows behind the sequence `position`, in pages, as far as the archive has them without a gap.
 
@@ -64,33 +80,48 @@ def archived_rows(disk: Disk, objects: Objects, place: Place, position: int, *, 
 
 
 def rows_in_order(
-    disk: Disk, objects: Objects, info: ObjectInfo, position: int, last: int | None = None, *, since: int = 0
+    disk: Disk,
+    objects: Objects,
+    info: ObjectInfo,
+    position: int,
+    last: int | None = None,
+    *,
+    since: int = 0,
+    thinned: int = 0,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one object behind the sequence `position`, up to the sequence `last` if given, sorted by sequence.
 
-    Every byte is checked before the first row comes. Raises ArchiveGap if rows are missing that are younger than `since`,
-    ObjectMissing, ArchiveDamaged.
+    Every byte is checked before the first row comes. Raises ArchiveGap if compaction has removed rows that are younger than
+    `since` and behind the sequence `thinned`; ObjectMissing, ArchiveDamaged.
     """
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     end = info.span.last if last is None else min(last, info.span.last)
+    begin = max(position, thinned)
+    count = 0
     with scratch_folder() as scratch:
         order = TimeOrder(disk, scratch, "sequence")
         with open_columns(objects, info, COLUMNS) as opened:
             for batch in opened.batches(_BATCH_ROWS):
-                rows = pa.RecordBatch.from_arrays(
-                    [batch.column(name).cast(schema().field(name).type) for name in COLUMNS], COLUMNS
-                )
-                numbers = rows.column("sequence")
-                wanted = pc.and_(pc.greater(numbers, position), pc.less_equal(numbers, end))
-                rows = rows.filter(pc.and_(wanted, pc.greater(rows.column("timestamp"), since)))
+                rows = _within(batch, position, end, since)
+                count += pc.sum(pc.greater(rows.column("sequence"), begin)).as_py() or 0
                 if rows.num_rows:
                     order.add(rows)
             opened.check()
-        if info.span.horizon > since and order.count != end - position:
-            raise thinned_out(info, position, end, order.count)
+        if info.span.horizon > since and end > begin and count != end - begin:
+            raise thinned_out(info, begin, end, count)
         yield from order.in_order()
+
+
+def _within(batch: pa.RecordBatch, position: int, end: int, since: int) -> pa.RecordBatch:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = [batch.column(name).cast(schema().field(name).type) for name in COLUMNS]
+    rows = pa.RecordBatch.from_arrays(columns, schema=schema())
+    numbers = rows.column("sequence")
+    wanted = pc.and_(pc.greater(numbers, position), pc.less_equal(numbers, end))
+    return rows.filter(pc.and_(wanted, pc.greater(rows.column("timestamp"), since)))
 
 
 def pages(batch: pa.RecordBatch) -> Iterator[Rows]:

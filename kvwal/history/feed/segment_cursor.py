@@ -128,6 +128,15 @@ class SegmentCursor:
             self._pass(block, count_entries(block.payload))
         return 0 if self._segment is None else self._segment.following - 1
 
+    def durable_end(self) -> int:
+        """The last sequence of the log that is durable, as its files are now. Reads on where the last call ended.
+
+        The position becomes that sequence. Raises `NotInLog`, `CorruptLog`.
+        """
+        while self.read():
+            pass
+        return self.position
+
     def _read(self, until: int | None) -> Rows:
         if self._segment is None and not self._find():
             return []

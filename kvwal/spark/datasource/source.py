@@ -21,6 +21,8 @@ from kvwal.ports.clock import SYSTEM
 from kvwal.spark.datasource.filters import Wanted, wanted
 from kvwal.spark.datasource.options import ReadOptions, read_options
 from kvwal.spark.datasource.stores import stored_rows
+from kvwal.spark.datasource.stream_options import check_options, stream_options
+from kvwal.spark.datasource.stream_reader import ChangesReader
 from kvwal.spark.datasource.values import ValueColumns, ValueReader, value_columns
 from kvwal.spark.ledger import without_marks
 from kvwal.spark.sink.writers import BatchWriter, StreamWriter, batch_writer, stream_writer
@@ -65,7 +67,7 @@ class KvwalSource(DataSource):
 
     def schema(self) -> StructType:
         """See DataSource.schema. Raises ConfigError for wrong options."""
-        read_options(self.options)
+        check_options(self.options)
         return SCHEMA
 
     def reader(self, schema: StructType) -> KvwalReader:
@@ -79,6 +81,12 @@ class KvwalSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - the name is Spark's
         """See DataSource.streamWriter, and `stream_writer`."""
         return stream_writer(self.options, schema, overwrite)
+
+    def streamReader(self, schema: StructType) -> ChangesReader:  # noqa: N802 - the name is Spark's
+        """See DataSource.streamReader, and `ChangesReader`."""
+        options = stream_options(self.options)
+        columns = None if schema == SCHEMA else value_columns(schema, SCHEMA, options.read.mode)
+        return ChangesReader(options, columns, _changes, _shown)
 
     def _wanted(self, schema: StructType) -> tuple[ReadOptions, ValueColumns | None]:
         """The options, and the columns of a query that has given its schema."""
@@ -172,6 +180,11 @@ def _of_map(batch: pa.RecordBatch) -> pa.RecordBatch:
     classes = pc.unique(batch.column("key_class")).to_pylist()
     names = [name for name in classes if is_of_map(name) and name != TIME_MARK]
     return batch.filter(pc.is_in(batch.column("key_class"), value_set=pa.array(names, pa.string())))
+
+
+def _changes(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of the map, without the marks of its Spark writers."""
+    return without_marks(_of_map(rows))
 
 
 def _live(rows: pa.RecordBatch, now_ms: int, marks: Marks) -> pa.RecordBatch:

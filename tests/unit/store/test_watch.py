@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import closing
@@ -159,6 +160,19 @@ def test_several_nodes_are_merged_in_the_order_of_time(tmp_path: Path) -> None:
         assert next(reader.map("jobs").watch(after=position)).key == b"new"
 
 
+def test_a_reader_makes_a_group_durable_before_it_shows_it(tmp_path: Path) -> None:
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        first = store.map("jobs").put("a", 1)
+        disk = FakeDisk()
+        watch = ReadOnlyStore(make_options(tmp_path, archive=None, disk=disk)).map("jobs").watch(after=first - 1)
+        disk.refuse = {"datasync"}
+        with pytest.raises(OSError, match="Input/output error"):
+            watch.poll()
+        disk.refuse = set()
+        assert every(watch) == [("a", 1)]
+        assert disk.calls["datasync"] == 1
+
+
 class _Strangers(OsDisk):
     """A disk on which this process may only read."""
 
@@ -231,3 +245,14 @@ def test_a_watch_beside_a_killed_writer_goes_on_in_the_next_one(tmp_path: Path) 
         assert len(given) == len(changes)
         assert set(given) == changes
         assert [entry.timestamp for entry in given] == sorted(entry.timestamp for entry in given)
+
+
+def test_the_lines_of_the_page_run(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "watch.md").read_text()
+    with kvwal.open(tmp_path, archive=None) as store:
+        names: dict[str, Any] = {"jobs": store.map("jobs")}
+        for lines in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+            assert lines.count("\n") < 10
+            exec(lines, names)
+    assert names["change"].key == b"job-1"
+    assert names["later"] == [b"job-1", b"job-2"]

@@ -1,0 +1,169 @@
+"""The logs of a streamed business, as the driver sees them: where they begin and end, and which files have which sequences."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from archive.layout import Place
+from archive.objects import Objects, open_objects
+from archive.reader import ObjectInfo, covered, live_objects
+from archive.registry import registered
+from kvwal.errors import BeforeHistory, ConfigError
+from kvwal.history.feed.archived_rows import last_up_to, not_kept
+from kvwal.history.feed.segment_cursor import NotInLog, SegmentCursor
+from kvwal.log.files.names import find_places, log_folder
+from kvwal.log.reader import log_files
+from kvwal.ports.disk import OS_DISK
+from kvwal.spark.datasource.stream_options import StreamOptions
+
+TASK_BYTES = 32 << 20
+"""Compressed bytes of objects that one task reads, if there are several."""
+
+
+class NodeOffset(NamedTuple):
+    """How far a node's log was read. Up to the sequence `thinned` compaction had removed rows when the stream began."""
+
+    sequence: int
+    thinned: int = 0
+
+
+class ObjectRange(NamedTuple):
+    """Rows of one object: those behind `position`, up to `last`."""
+
+    info: ObjectInfo
+    position: int
+    last: int
+
+
+class LogRange(NamedTuple):
+    """Rows of one node's log behind `position`, up to `last`: of these objects, or without any of the log's files."""
+
+    place: Place
+    position: int
+    last: int
+    thinned: int
+    objects: tuple[ObjectRange, ...] = ()
+
+
+class StreamLogs:
+    """The logs of one business. Used by one thread."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        self._where = options.read.where
+        self.archive = _archive_of(options)
+        self._objects: Objects | None = None if self.archive is None else open_objects(self.archive)
+        self._root = None if options.root is None else Path(options.root)
+        self._cursors: dict[str, SegmentCursor] = {}
+        self._known: dict[str, ObjectInfo] = {}
+
+    def places(self) -> list[Place]:
+        """The logs of the business, sorted. Raises ConfigError if there is none."""
+        found = set(find_places(OS_DISK, self._root, *self._where) if self._root is not None else ())
+        if self._objects is not None:
+            found |= set(registered(self._objects, *self._where))
+        if not found:
+            raise ConfigError(
+                f"{self.archive or self._root}: there is no business {self._where[2]!r} in {'/'.join(self._where[:2])}.",
+                hint="Check the location and the names of the namespace, the cluster and the business.",
+            )
+        return sorted(found)
+
+    def beginning(self, place: Place) -> NodeOffset:
+        """The offset before all that is kept of a log. Raises BeforeHistory if its first changes are only in a snapshot."""
+        infos = self._live(place)
+        thinned = max((info.span.last for info in infos if info.span.horizon), default=0)
+        if not infos and self._root is not None:
+            cursor = SegmentCursor(OS_DISK, self._root, place, 0, durable_only=True)
+            try:
+                cursor.read()
+            except NotInLog as error:
+                raise BeforeHistory(
+                    f"{'/'.join(place)}: the changes before sequence {error.first} are in no archive.",
+                    hint="Give the option 'after', or the 'archive' of the store.",
+                ) from error
+        return NodeOffset(0, thinned)
+
+    def after(self, place: Place, timestamp: int) -> NodeOffset:
+        """The offset of the last change up to a timestamp. Raises BeforeHistory if later changes are not kept."""
+        if self._root is not None:
+            cursor = SegmentCursor(OS_DISK, self._root, place, 0, durable_only=True)
+            if (sequence := cursor.at_or_before(timestamp)) is not None and place in self._here():
+                return NodeOffset(sequence)
+        if self._objects is None:
+            raise BeforeHistory(
+                f"{'/'.join(place)}: without an archive the past ends at the last checkpoint.",
+                hint="Give a later time, or the 'archive' of the store.",
+            )
+        return NodeOffset(last_up_to(self._objects, place, timestamp))
+
+    def end(self, place: Place, position: int) -> int:
+        """The last sequence up to which every change of a log is at hand, and durable."""
+        archived = covered(self._live(place)).last
+        if place not in self._here():
+            return max(archived, position)
+        cursor = self._cursors.get(place.node)
+        if cursor is None or cursor.position < archived:
+            start = max(archived, position)
+            cursor = self._cursors[place.node] = SegmentCursor(
+                OS_DISK, Path(str(self._root)), place, start, durable_only=True
+            )
+        while True:
+            try:
+                return max(archived, cursor.durable_end())
+            except NotInLog as error:  # `ranges` looks at what is in between
+                cursor.position = error.first - 1
+                cursor.reset()
+
+    def ranges(self, place: Place, start: NodeOffset, last: int) -> list[LogRange]:
+        """The work of the tasks that read a log behind `start`, up to `last`. Raises ArchiveGap if a part of it is not kept."""
+        found: list[LogRange] = []
+        held: list[ObjectRange] = []
+        position = start.sequence
+        for info in self._live(place):
+            if position < last and info.span.first <= position + 1 <= info.span.last:
+                held.append(ObjectRange(info, position, min(last, info.span.last)))
+                position = held[-1].last
+                if sum(item.info.size for item in held) >= TASK_BYTES:
+                    found.append(_of_objects(place, start, held))
+                    held = []
+        if held:
+            found.append(_of_objects(place, start, held))
+        if position < last:
+            if place not in self._here():
+                raise not_kept(place, position + 1, last)
+            found += self._of_segments(place, position, last, start.thinned)
+        return found
+
+    def _of_segments(self, place: Place, position: int, last: int, thinned: int) -> list[LogRange]:
+        """A range for each segment that the log has now. If the segments are gone, the tasks find their rows in the archive."""
+        segments, _ = log_files(OS_DISK, log_folder(Path(str(self._root)), place))
+        ends = [file.number - 1 for file in segments if position < file.number - 1 < last]
+        return [LogRange(place, first, end, thinned) for first, end in pairwise([position, *ends, last])]
+
+    def bytes_of_change(self, place: Place, position: int) -> int:
+        """About how many bytes a change of a log has behind this position, in its key and value."""
+        for info in self._live(place):
+            if info.span.last > position:
+                return max(1, info.footer.data_bytes // info.footer.rows)
+        rows = SegmentCursor(OS_DISK, Path(str(self._root)), place, position, durable_only=False).read()
+        return max(1, sum(len(entry.key) + len(entry.value) for _, entry in rows) // max(1, len(rows)))
+
+    def _live(self, place: Place) -> list[ObjectInfo]:
+        return [] if self._objects is None else live_objects(self._objects, place, self._known)
+
+    def _here(self) -> list[Place]:
+        return [] if self._root is None else find_places(OS_DISK, self._root, *self._where)
+
+
+def _of_objects(place: Place, start: NodeOffset, held: list[ObjectRange]) -> LogRange:
+    return LogRange(place, held[0].position, held[-1].last, start.thinned, tuple(held))
+
+
+def _archive_of(options: StreamOptions) -> str | None:
+    """The archive that is named, or the one that a folder has by default."""
+    if options.archive is not None or options.root is None:
+        return options.archive
+    default = Path(options.root) / "_archive"
+    return str(default) if OS_DISK.is_folder(default) else None
