@@ -101,7 +101,10 @@ class Changes:
         encoded = [self._codecs.encode_key(key)[::-1] for key in conditions]
         checks = [self._condition(*pair) for pair in zip(encoded, conditions.values(), strict=True)]
         plain = self.submission(entries, future)
-        entries = plain.entries
+        guards = set(
+            encoded
+        )  # they change last, so a thread that reads a guard's new value reads all else that came with it
+        entries = sorted(plain.entries, key=lambda entry: (entry.key_class, entry.key) in guards)
 
         def decide(lookup: Lookup) -> list[Entry]:
             return entries if all(check(lookup) for check in checks) else []

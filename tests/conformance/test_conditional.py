@@ -95,3 +95,22 @@ def test_tasks_commit_under_conditions_too(opening: Any) -> None:
             assert await jobs.get("first") == won.index(True)
 
     asyncio.run(run())
+
+
+def test_who_reads_the_new_guard_reads_all_else_that_came_with_it(jobs: Map) -> None:
+    """Else a total that is read after the guard, and put back under the guard's value, would lose the change before it."""
+    keys = [f"{number:02}" for number in range(40)]
+    jobs.put_many({"guard": 0, **dict.fromkeys(keys, 0)})
+    seen: list[int] = []
+
+    def work(reads: int) -> None:
+        if not reads:
+            for number in range(60):
+                assert jobs.commit_if({"guard": number}, {"guard": number + 1, **dict.fromkeys(keys, number + 1)})
+            return
+        while (guard := jobs["guard"]) < 60:
+            seen.append(min(jobs[key] for key in keys[::9]) - guard)
+
+    at_once(work, 2)
+    assert seen
+    assert min(seen) >= 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -11,8 +13,10 @@ from kvwal.ports.clock import SystemClock
 from kvwal.spark.state import Lease, LeaseHeld, LeaseLost, Ledger, PositionMoved, Progress
 from kvwal.spark.state.ledger import Run
 from kvwal.structures.map import Map
+from tests.repository.source import ROOT
 from tests.support.threads import THREADS, at_once
 
+PAGE = ROOT / "docs" / "spark-state.md"
 SECONDS = 60.0
 _NAMES = count()
 
@@ -248,3 +252,17 @@ def test_changes_are_accepted_inside_one_block_only(jobs: Map) -> None:
         "1 'number'",
         "True 'truth'",
     ]
+
+
+def test_the_lines_of_the_page_run(jobs: Map) -> None:
+    jobs["error"] = "of the last night"
+    names: dict[str, Any] = {"state": jobs}
+    for lines in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        assert lines.count("\n") < 10
+        exec(lines, names)
+    assert (names["first"], names["again"]) == (True, True)
+    assert names["lease"].token == 0
+    assert names["ledger"].note("orders-2026-11-24", 2) == {"files": 7}
+    assert (names["progress"].position, names["progress"].watermark) == (300, 1_764_000_000 - 600)
+    found = {key: value for key, value in jobs.items() if not key.startswith("!")}
+    assert found == {"clicks": 300, "sum/0": 100, "sum/1": 101, "sum/2": 102, "owner": "me", "since": 8}

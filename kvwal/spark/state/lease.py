@@ -65,7 +65,7 @@ class Lease:
         self._seen: tuple[LeaseRecord, float] | None = None
         self._using = threading.RLock()
         self._stop = threading.Event()
-        self._keeper: threading.Thread | None = None
+        self._renewer: threading.Thread | None = None
 
     @property
     def token(self) -> int:
@@ -151,7 +151,7 @@ class Lease:
     def __enter__(self) -> Self:
         self.acquire()
         self._stop.clear()
-        self._keeper = start_thread("kvwal-lease", self._renew_until_stopped, _kept)
+        self._renewer = start_thread("kvwal-lease", self._renew_until_stopped, _kept)
         return self
 
     def __exit__(
@@ -159,8 +159,8 @@ class Lease:
     ) -> None:
         """Stop the renewals, and release the lease."""
         self._stop.set()
-        if self._keeper is not None:
-            self._keeper.join()
+        if self._renewer is not None:
+            self._renewer.join()
         self._stop.clear()
         self.release()
 

@@ -3,7 +3,7 @@
     !ledger/position/<name>     Position: where the next step begins
 
 A step commits its results, the new position and the new watermark as one transaction, on the condition that the position is the
-one that the step began with. So each piece of the input counts once, whatever is killed, and a second processor is refused.
+one that the step began with. So each piece of the input counts once, also after a kill, and a second processor is refused.
 """
 
 from __future__ import annotations

@@ -8,9 +8,8 @@ from typing import Any, Protocol, Self, TypeAlias
 
 from kvwal.errors import CommitUnknown, KvwalError, TransactionClosed
 from kvwal.ports.clock import SYSTEM, Clock
+from kvwal.spark.ledger import PREFIX as PREFIX
 
-PREFIX = "!ledger/"
-"""Prefix of the keys of all records. Spark's data source `kvwal` leaves such keys out of what it reads."""
 _TRIES = 3
 
 

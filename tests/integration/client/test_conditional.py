@@ -82,6 +82,24 @@ def test_a_transaction_whose_guard_is_held_says_that_nothing_was_written(one: No
         assert store.map("jobs").commit_if({"sum": kvwal.ABSENT}, {"sum": 1})
 
 
+def test_the_new_guard_is_shown_when_all_else_of_the_transaction_is(one: Node) -> None:
+    """Else a total that is read after the guard, and put back under the guard's value, would lose the change before it."""
+    with one.client() as client, kvwal.connect(one.address, cluster=CLUSTER) as store:
+        jobs, plain, intents = store.map("jobs"), client.get_map("jobs").blocking(), client.get_map(INTENTS).blocking()
+        jobs.put_many({"guard": 1, "total": 1})
+        plain.lock("total")
+        done: list[bool] = []
+        change = {"guard": 2, "total": 2}
+        writer = threading.Thread(target=lambda: done.append(jobs.commit_if({"guard": 1}, change)))
+        writer.start()
+        until(lambda: [value for value in intents.values() if len(value) > 1] or None)
+        assert {(jobs["guard"], jobs["total"]) for _ in range(200)} == {(1, 1)}
+        plain.unlock("total")
+        writer.join()
+        assert done == [True]
+        assert (jobs["guard"], jobs["total"]) == (2, 2)
+
+
 def test_a_map_in_memory_only_has_no_conditional_transactions(one: Node) -> None:
     with kvwal.connect(one.address, cluster=CLUSTER) as store, pytest.raises(kvwal.ConfigError, match="without a log"):
         store.map("tmp.jobs").commit_if({"a": kvwal.ABSENT}, {"a": 1})

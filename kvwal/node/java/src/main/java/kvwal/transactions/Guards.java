@@ -9,6 +9,7 @@ import java.util.Base64;
 import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -39,13 +40,27 @@ final class Guards {
     Guards(HazelcastInstance instance, String map, byte[] block) {
         this.instance = instance;
         this.map = map;
-        locks = locks(instance);
+        locks = table(instance);
         EntryCodec.Reader reader = new EntryCodec.Reader(block);
         for (int i = 0; i < reader.count(); i++) {
             EntryCodec.Entry entry = reader.next();
-            String key = Base64.getEncoder().encodeToString(entry.key());
-            conditions.put(entry.keyClass() + " " + key + " " + map, entry);
+            conditions.put(lockOf(entry, map), entry);
         }
+    }
+
+    /** The key of the lock of an entry's key. */
+    static String lockOf(EntryCodec.Entry entry, String map) {
+        return entry.keyClass() + " " + Base64.getEncoder().encodeToString(entry.key()) + " " + map;
+    }
+
+    /** The keys of the locks of these guards. */
+    Set<String> locks() {
+        return conditions.keySet();
+    }
+
+    /** The keys of the locks that an intent has now. */
+    static Set<String> locks(HazelcastInstance instance, String intent) {
+        return table(instance).keySet(Predicates.equal("this", intent));
     }
 
     /** Whether each guard has its value now. */
@@ -94,7 +109,7 @@ final class Guards {
 
     /** Releases all guards of an intent that is over, for its expander. */
     static void releaseAll(HazelcastInstance instance, String intent) {
-        release(instance, locks(instance).keySet(Predicates.equal("this", intent)), intent);
+        release(instance, locks(instance, intent), intent);
     }
 
     /** Keys of the intents that have locked these guards. */
@@ -104,11 +119,11 @@ final class Guards {
 
     private static void release(HazelcastInstance instance, Collection<String> keys, String intent) {
         for (String key : keys) {
-            locks(instance).remove(key, intent);
+            table(instance).remove(key, intent);
         }
     }
 
-    private static IMap<String, String> locks(HazelcastInstance instance) {
+    private static IMap<String, String> table(HazelcastInstance instance) {
         return instance.getMap(MAP);
     }
 }

@@ -109,7 +109,8 @@ final class IntentWatch {
         }
         IMap<String, byte[]> intents = Transactions.intents(instance);
         byte[] changes = intents.remove(key, Transactions.UNDECIDED) ? null : intents.get(key);
-        if (changes == null || transactions.apply(instance, key, own, changes, done)) { // null: not logged, undecided, or finished
+        // Null: it was never logged, was undecided, or is finished.
+        if (changes == null || transactions.apply(instance, key, own, changes, done, Guards.locks(instance, key))) {
             Guards.releaseAll(instance, key);
             transactions.left().remove(key);
         }

@@ -22,6 +22,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Predicate;
 import kvwal.codec.EntryCodec;
 import kvwal.codec.ValueCodec;
 import kvwal.node.HazelcastInternals;
@@ -94,7 +95,7 @@ public final class Transactions {
         if (LoggedMaps.has(map)) {
             log(instance, key, EntryCodec.withTimestamps(changes, timestamps(instance, map, changes)));
         }
-        applyLogged(instance, key, own, changes);
+        applyLogged(instance, key, own, changes, Set.of());
     }
 
     /**
@@ -137,7 +138,7 @@ public final class Transactions {
             left.add(key); // it may be logged, and the guards may be locked
             throw error;
         }
-        applyLogged(instance, key, own, changes);
+        applyLogged(instance, key, own, changes, guards.locks());
         try {
             guards.release(key);
         } catch (RuntimeException error) {
@@ -153,10 +154,10 @@ public final class Transactions {
         gate.check();
     }
 
-    private void applyLogged(HazelcastInstance instance, String key, String own, byte[] changes) {
+    private void applyLogged(HazelcastInstance instance, String key, String own, byte[] changes, Set<String> guards) {
         String reason = "another member goes on with it";
         try {
-            if (apply(instance, key, own, changes, new BitSet())) {
+            if (apply(instance, key, own, changes, new BitSet(), guards)) {
                 return;
             }
         } catch (RuntimeException error) {
@@ -200,28 +201,39 @@ public final class Transactions {
         }
     }
 
-    /** Applies the remaining changes and deletes the intent. False if another member has taken the intent over. */
-    boolean apply(HazelcastInstance instance, String key, String own, byte[] changes, BitSet done) {
-        IMap<Object, Object> map = instance.getMap(IntentKey.map(key));
-        List<CompletableFuture<Boolean>> answers = new ArrayList<>();
-        EntryCodec.Reader reader = new EntryCodec.Reader(changes);
-        for (int i = 0; i < reader.count(); i++) {
-            EntryCodec.Entry entry = reader.next();
-            if (!done.get(i)) {
-                Data value = entry.deleted() ? null : ValueCodec.toData(entry.valueClass(), entry.value());
-                Data changed = ValueCodec.toData(entry.keyClass(), entry.key());
-                answers.add(map.submitToKey(changed, new ApplyChange(key, own, i, value, entry.expires())).toCompletableFuture());
-            }
-        }
-        if (all(answers).contains(false)) {
+    /**
+     * Applies the remaining changes and deletes the intent. False if another member has taken the intent over. The changes of
+     * guards come last: a client that reads a guard's new value reads all else that came with it.
+     */
+    boolean apply(HazelcastInstance instance, String key, String own, byte[] changes, BitSet done, Set<String> guards) {
+        String name = IntentKey.map(key);
+        if (!applyEach(instance, key, own, changes, done, entry -> !guards.contains(Guards.lockOf(entry, name)))
+            || !guards.isEmpty()
+            && !applyEach(instance, key, own, changes, done, entry -> guards.contains(Guards.lockOf(entry, name)))) {
             return false;
         }
-        if (LoggedMaps.has(IntentKey.map(key))) {
+        if (LoggedMaps.has(name)) {
             intents(instance).delete(key);
         }
         left.remove(key);
         instance.getExecutorService(TaskIds.BETWEEN_MEMBERS).executeOnAllMembers(new ForgetIntent(key));
         return true;
+    }
+
+    private static boolean applyEach(HazelcastInstance instance, String key, String own, byte[] changes, BitSet done,
+                                     Predicate<EntryCodec.Entry> chosen) {
+        IMap<Object, Object> map = instance.getMap(IntentKey.map(key));
+        List<CompletableFuture<Boolean>> answers = new ArrayList<>();
+        EntryCodec.Reader reader = new EntryCodec.Reader(changes);
+        for (int i = 0; i < reader.count(); i++) {
+            EntryCodec.Entry entry = reader.next();
+            if (!done.get(i) && chosen.test(entry)) {
+                Data value = entry.deleted() ? null : ValueCodec.toData(entry.valueClass(), entry.value());
+                Data changed = ValueCodec.toData(entry.keyClass(), entry.key());
+                answers.add(map.submitToKey(changed, new ApplyChange(key, own, i, value, entry.expires())).toCompletableFuture());
+            }
+        }
+        return !all(answers).contains(false);
     }
 
     /** Waits for every answer, so that nothing is under way when this throws what one of them threw. */
