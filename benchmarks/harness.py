@@ -27,6 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 RATIO = "× the baseline"
 ADDED = "ms added"
+LOAD = "load"
+"""What a result calls the average number of processes that ran or waited while it was measured, ours among them."""
 SCRATCH = ROOT / "data" / "bench"
 
 
@@ -204,6 +206,7 @@ def host() -> dict[str, str]:
         "file system": file_system(),
         "python": platform.python_version(),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        LOAD: f"{os.getloadavg()[1]:.1f}",
     }
 
 

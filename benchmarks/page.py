@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable
 
-from benchmarks.harness import RATIO, RESULTS, ROOT, Result, Row, load
+from benchmarks.harness import LOAD, RATIO, RESULTS, ROOT, Result, Row, load
 from benchmarks.peers import chart, reasons
 
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -17,6 +17,8 @@ ORDER = [
     "peers_changes",
 ]  # fmt: skip
 LATENCY = (" of kvwal, ms", " of the peer, ms")
+BUSY = 3
+"""Processes for each core from which a result says that the machine was busy. The benchmarks alone come to less."""
 PEERS = "peers_"
 """How the names of the questions about peers begin."""
 
@@ -160,6 +162,17 @@ def latency_table(result: Result) -> list[str]:
     return [table(lines)] if len(lines) > 1 else []
 
 
+def busy(result: Result) -> str:
+    """A sentence on a machine that did much else while it measured; empty if it did not, or is not known to have."""
+    load, cores = float(result.host.get(LOAD, 0)), float(result.host["cores"])
+    if load < BUSY * cores:
+        return ""
+    return (
+        f" **The machine was busy with other work: on {cores:.0f} cores, {load:.0f} processes ran or waited. An fdatasync took "
+        "from 0.1 ms to several, so a row whose rounds lie far apart tells little.**"
+    )
+
+
 def section(result: Result) -> str:
     """The section of one question: the baseline, the medians, the notes, the plot."""
     question = result.question
@@ -173,7 +186,7 @@ def section(result: Result) -> str:
     return "\n".join(
         [
             f"## {question.title}\n",
-            f"The baseline: {question.baseline} Not counted: {question.not_counted}\n",
+            f"The baseline: {question.baseline} Not counted: {question.not_counted}{busy(result)}\n",
             table(lines),
             *latency_table(result),
             *([*notes, ""] if notes else []),
@@ -186,7 +199,9 @@ def render(results: list[Result]) -> str:
     """The whole page."""
     ordered = sorted(results, key=lambda result: order(result.question.name))
     hosts = list(
-        dict.fromkeys(", ".join(f"{name} {value}" for name, value in result.host.items()) for result in ordered)
+        dict.fromkeys(
+            ", ".join(f"{name} {value}" for name, value in result.host.items() if name != LOAD) for result in ordered
+        )
     )
     machine = "".join(f"Measured on: {line}.\n" for line in hosts)
     return "\n".join([HEAD, machine, summary(ordered), *(section(result) for result in ordered)])

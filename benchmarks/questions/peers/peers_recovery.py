@@ -66,4 +66,4 @@ def measure(run: Run) -> list[Row]:
     for name in names:
         fill(run, name, folders[name], entries[name])
     figures = rounds.contest(run, able("recovery"), 3, partial(recover, folders=folders, entries=entries))
-    return rounds.rows(f"{million:,} entries", "entries/s", figures, TARGETS)
+    return rounds.rows(f"recovery of {million:,} entries", "entries/s", figures, TARGETS)
