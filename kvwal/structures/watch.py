@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import suppress
 from datetime import date
-from typing import NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 import msgspec
 
 from kvwal.entry import DataEntry, Entry, is_change
 from kvwal.errors import ConfigError
 from kvwal.hlc import to_timestamp
+from kvwal.ports.boundary import raised_to_awaiter, start_task
 from kvwal.ports.locks import Signal
 
 Positions: TypeAlias = dict[str, int]
@@ -99,13 +100,14 @@ class AsyncWatch(AsyncIterator[DataEntry]):
     """An asynchronous iterator over changes, for one task. Its promises are those of `Watch`."""
 
     def __init__(
-        self, begin: Callable[[], Awaitable[Feed]], run: Callable[[Callable[[], bool]], Awaitable[bool]]
+        self, begin: Callable[[], Awaitable[Feed]], run: Callable[[Callable[[], bool]], Coroutine[Any, Any, bool]]
     ) -> None:
         """`begin` opens the feed, when the first change is asked for. `run` runs a call on a thread."""
         self._begin = begin
         self._run = run
         self._feed: Feed | None = None
         self._pages: _Pages | None = None
+        self._loading: asyncio.Task[bool] | None = None
         self._event = asyncio.Event()
 
     @property
@@ -121,12 +123,23 @@ class AsyncWatch(AsyncIterator[DataEntry]):
             pages = self._pages = _Pages(feed)
             feed.subscribe(self._wake)
         while (change := pages.next()) is None:
-            self._event.clear()
-            if not await self._run(pages.load):
+            if not await self._load(pages):
                 with suppress(TimeoutError):
                     async with asyncio.timeout(feed.poll_seconds):
                         await self._event.wait()
         return change
+
+    async def _load(self, pages: _Pages) -> bool:
+        """Load a page. If the caller is cancelled, the load goes on, and the next call waits for it: no two run at once."""
+        if self._loading is None:
+            self._event.clear()
+            self._loading = start_task(self._run(pages.load), raised_to_awaiter)
+        loading = self._loading
+        try:
+            return await asyncio.shield(loading)
+        finally:
+            if loading.done():
+                self._loading = None
 
     def _wake(self) -> None:
         self._event.set()

@@ -168,24 +168,6 @@ def test_thinned_history_is_a_beginning_and_later_a_gap(spark: SparkSession, tmp
         rewrite(archive, history_ms=0)
         with pytest.raises(StreamingQueryException, match=r"ArchiveGap: .*of sequences 5–7 the archive has kept 1"):
             stream.run()
-    early = Stream(spark, tmp_path / "early", archive=str(archive), after="2020-01-01")
-    with pytest.raises(StreamingQueryException, match="BeforeHistory"):
-        early.run()
-
-
-def test_wrong_options_are_named(spark: SparkSession, tmp_path: Path) -> None:
-    for option, value, sentence in (
-        ("after", "soon", "the option 'after' is 'soon'"),
-        ("after", "12", "12 is no timestamp of kvwal"),
-        ("maxRowsPerTrigger", "0", "the option 'maxRowsPerTrigger' is '0'"),
-        ("view", "latest", "a stream of format kvwal has every change"),
-        ("store", "kvwal://host:5701", "the changes of a cluster are streamed from its archive"),
-    ):
-        options = {"archive": str(tmp_path), "business": "jobs", option: value}
-        with pytest.raises(Exception, match=sentence):
-            changes(spark.readStream.format("kvwal").options(**options).load(), tmp_path / "checkpoint")
-    with pytest.raises(Exception, match="format kvwal has no option 'after'"):
-        spark.read.format("kvwal").options(archive=str(tmp_path), business="jobs", after="2020-01-01").load().collect()
 
 
 def test_the_lines_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:

@@ -212,6 +212,30 @@ def test_the_asynchronous_watch_has_the_same_promises(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_a_cancelled_wait_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with kvwal.aio.open(tmp_path, archive=None, flush="os") as store:
+            jobs = store.map("jobs")
+            watch = jobs.watch(after=await jobs.put("first", 0))
+            found: list[bytes] = []
+            for number in range(40):
+                waiting = asyncio.ensure_future(anext(watch))
+                for _ in range(number % 4):
+                    await asyncio.sleep(0)
+                waiting.cancel()
+                found += [
+                    entry.key
+                    for entry in await asyncio.gather(waiting, return_exceptions=True)
+                    if isinstance(entry, kvwal.DataEntry)
+                ]
+                await jobs.put(f"{number}", number)
+            while len(found) < 40:
+                found.append((await anext(watch)).key)
+            assert found == [b"%d" % number for number in range(40)]
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     "entry", [time_mark(1), Entry(AWAY, DROPPED, b"", "bytes", False, 1), Entry(b"i", INTENT, b"", "", True, 1)]
 )

@@ -1,0 +1,106 @@
+"""A stream says which option is wrong, where it cannot begin, and which changes are gone, before a row is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+
+import kvwal
+from archive.layout import Place
+from archive.maintenance import compaction
+from archive.objects import open_objects
+from kvwal.errors import ArchiveGap, BeforeHistory, ConfigError
+from kvwal.ports.clock import SYSTEM
+from kvwal.spark.datasource.source import SCHEMA, KvwalSource
+from kvwal.spark.datasource.stream_reader import ChangesReader
+from tests.support.log.store import open_with_archiver
+
+
+def reader(**options: str) -> ChangesReader:
+    source = KvwalSource({"business": "jobs", **options})
+    source.schema()
+    return source.streamReader(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("after", "soon", "the option 'after' is 'soon'"),
+        ("after", "12", "12 is no timestamp of kvwal"),
+        ("after", '{"n": "x"}', "is no position of a watch"),
+        ("maxRowsPerTrigger", "0", "the option 'maxRowsPerTrigger' is '0'"),
+        ("maxBytesPerTrigger", "1k", "the option 'maxBytesPerTrigger' is '1k'"),
+        ("view", "latest", "a stream of format kvwal has every change"),
+        ("store", "kvwal://host:5701", "the changes of a cluster are streamed from its archive"),
+        ("wrong", "1", "format kvwal has no option 'wrong'"),
+    ],
+)
+def test_wrong_options_are_named(tmp_path: Path, option: str, value: str, sentence: str) -> None:
+    options = {"archive": str(tmp_path), "business": "jobs", option: value}
+    with pytest.raises(ConfigError, match=sentence):
+        KvwalSource(options).streamReader(SCHEMA)
+
+
+def test_a_batch_read_refuses_the_options_of_a_stream(tmp_path: Path) -> None:
+    options = {"archive": str(tmp_path), "business": "jobs", "after": "2020-01-01"}
+    with pytest.raises(ConfigError, match="format kvwal has no option 'after'"):
+        KvwalSource(options).reader(SCHEMA)
+
+
+def test_the_limits_are_told_to_spark(tmp_path: Path) -> None:
+    archive = str(tmp_path)
+    assert reader(archive=archive).getDefaultReadLimit() == ReadAllAvailable()
+    assert reader(archive=archive, maxRowsPerTrigger="5").getDefaultReadLimit() == ReadMaxRows(5)
+    assert reader(archive=archive, maxBytesPerTrigger="7").getDefaultReadLimit() == ReadMaxBytes(7)
+
+
+def test_a_business_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no business 'jobs' in default/local"):
+        reader(archive=str(tmp_path)).initialOffset()
+
+
+def test_a_start_before_the_history_is_refused(tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    with open_with_archiver(tmp_path / "root", archive) as store:
+        jobs = store.map("jobs")
+        first = jobs.put("a", 1)
+        jobs["a"] = 2
+        last = jobs.put("a", 3)
+        store.archive()
+        place = Place("default", "local", "jobs", "local")
+        compaction.rewrite(open_objects(str(archive)), place, now_ms=SYSTEM.wall_ms() + 1000, history_ms=0, force=True)
+        with pytest.raises(BeforeHistory, match="only the latest entry of each key was kept"):
+            reader(archive=str(archive), after=str(first)).initialOffset()
+        at_end = {"local": {"sequence": 3, "thinned": 0}}
+        assert reader(store=str(tmp_path / "root"), archive=str(archive), after=str(last)).initialOffset() == at_end
+
+
+def test_without_an_archive_the_history_ends_at_the_last_checkpoint(tmp_path: Path) -> None:
+    with open_with_archiver(tmp_path, None) as store:
+        jobs = store.map("jobs")
+        jobs["a"] = 1
+        early = reader(store=str(tmp_path))
+        start = early.initialOffset()
+        store.checkpoint()
+        jobs["b"] = 2
+        with pytest.raises(BeforeHistory, match="the changes before sequence 2 are in no archive"):
+            reader(store=str(tmp_path)).initialOffset()
+        end = early.latestOffset(start, ReadAllAvailable())
+        with pytest.raises(ArchiveGap, match="sequences 1–1 are neither in the log nor in the archive"):
+            [batch for partition in early.partitions(start, end) for batch in early.read(partition)]
+
+
+def test_what_is_available_is_fixed_when_the_trigger_is_available_now(tmp_path: Path) -> None:
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        jobs = store.map("jobs")
+        jobs["a"] = 1
+        stream = reader(store=str(tmp_path))
+        start = stream.initialOffset()
+        stream.prepareForTriggerAvailableNow()
+        jobs["b"] = 2
+        end = stream.latestOffset(start, ReadAllAvailable())
+        assert end == {"local": {"sequence": 1, "thinned": 0}}
+        assert stream.latestOffset(end, ReadAllAvailable()) == end
+        assert stream.reportLatestOffset() == {"local": {"sequence": 2, "thinned": 0}}
