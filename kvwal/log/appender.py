@@ -83,7 +83,8 @@ class Appender:
     @property
     def next_sequence(self) -> int:
         """The sequence that the next entry gets."""
-        return self._segment.header.first_sequence + self._segment.entries
+        segment = self._segment  # read once: another thread may rotate
+        return segment.header.first_sequence + segment.entries
 
     @property
     def header(self) -> Header:

@@ -47,6 +47,10 @@ class Workers(Protocol):
         """As `run`, for the write of a group. It may run on the loop's thread if no other log needs the loop."""
         ...
 
+    def begin(self, call: Callable[[], None]) -> object:
+        """Begin `call`, which raises nothing, on another thread, and do not wait for it. `StoreClosed` after `close`."""
+        ...
+
     def close(self) -> None:
         """Wait for running calls, and accept no more."""
         ...
@@ -80,6 +84,10 @@ class ThreadWorkers:
         if self._own_loop and self.logs == 1:
             return call()
         return await self.run(call)
+
+    def begin(self, call: Callable[[], None]) -> object:
+        """See `Workers.begin`."""
+        return self._pool.submit(call)
 
     def close(self) -> None:
         """See `Workers.close`."""

@@ -19,7 +19,7 @@ from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CodecError, StoreClosed
 from kvwal.hlc import to_timestamp
 from kvwal.log.reader import Progress
-from kvwal.log.ring import Decide, Submission
+from kvwal.log.submission import Decide, Submission
 from kvwal.store.engine import Engine
 from kvwal.store.options import Default, Options
 from kvwal.structures.business import Business
