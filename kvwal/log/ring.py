@@ -15,7 +15,7 @@ while the turn is free.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -110,13 +110,19 @@ class Ring:
 
     def answer(self, submissions: list[Submission], error: KvwalError | None = None) -> None:
         """Give callers their results, or `error`. A waiting thread gets it at once, every other caller on the loop's thread."""
-        if this_thread() != self._thread:
-            others = [submission for submission in submissions if not isinstance(submission.future, Waiter)]
-            if others:
-                give = partial(contain_each, _answers(others, error), _result_not_given)
-                if self._call(give):
-                    submissions = [submission for submission in submissions if isinstance(submission.future, Waiter)]
-        contain_each(_answers(submissions, error), _result_not_given)
+        others: list[Submission] = []
+        for submission in submissions:
+            if not isinstance(submission.future, Waiter):
+                others.append(submission)
+            elif error is None:
+                submission.resolve()
+            else:
+                submission.fail(error)
+        if not others:
+            return
+        give = partial(contain_each, _answers(others, error), _result_not_given)
+        if this_thread() == self._thread or not self._call(give):
+            give()
 
     def _lead_if_free(self) -> None:
         if self._turn.acquire(blocking=False):
@@ -311,10 +317,10 @@ class Ring:
         )
 
 
-def _answers(submissions: list[Submission], error: KvwalError | None) -> list[Callable[[], None]]:
-    if error is None:
-        return [submission.resolve for submission in submissions]
-    return [partial(submission.fail, error) for submission in submissions]
+def _answers(submissions: list[Submission], error: KvwalError | None) -> Iterator[Callable[[], None]]:
+    """A call for each submission, made one after the other: a thousand at once would set off the garbage collector."""
+    for submission in submissions:
+        yield submission.resolve if error is None else partial(submission.fail, error)
 
 
 _result_not_given = logged("the result of a write could not be given to its caller; the write itself is not affected")
