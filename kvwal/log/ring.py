@@ -43,13 +43,13 @@ class Ring:
     """The queue between producers and the one consumer. Created on the writer's event loop.
 
     `serve` writes a group on the calling thread, answers it, and raises nothing. Until it is set, the event loop writes all
-    groups. `delegate` calls a function on another thread, where no signal handler runs.
+    groups. `delegate` has another thread call a function, where no signal handler runs; False if there is no such thread.
     """
 
     def __init__(self, slots: int, limit: int, patience: float, now: Callable[[], float]) -> None:
         """`patience` is how many seconds a producer waits for space; `now` returns seconds that never step back."""
         self.serve: Callable[[list[Submission]], None] | None = None
-        self.delegate: Callable[[Callable[[], None]], object] = self._take_turn_soon
+        self.delegate: Callable[[Callable[[], None]], bool] = lambda call: False
         self._loop = asyncio.get_running_loop()
         self._thread = this_thread()
         self._queue = BoundedQueue(slots, limit, now)
@@ -85,28 +85,39 @@ class Ring:
         """Submit a transaction from any thread. Waits while the ring is full, at most for its `patience`.
 
         `waits` says that the caller will wait for the result. A thread with a `Waiter` that may lead writes the group itself, if
-        nobody else does. A thread that writes does not wait for space, and gets `WrongLoop` if it wants to wait for the result.
+        nobody else does. The main thread has another thread put and write: a signal handler may raise between any two of its
+        steps, and may write itself, so it takes neither the turn nor a lock. A thread that writes does not wait for space, and
+        gets `WrongLoop` if it wants to wait for the result.
         """
         thread = this_thread()
         here = thread == self._thread or thread in _writing
         if here and waits:
             raise _would_wait()
+        waiter = submission.future
+        if self.serve is None or not isinstance(waiter, Waiter):
+            self._enqueue(submission, 0 if here else self._patience)
+            if not self._turn.locked():
+                self._call(self._take_turn)
+        elif waiter.may_lead:
+            self._put_and_lead(submission)
+        elif not self.delegate(partial(contain, partial(self._put_and_lead, submission), submission.fail)):
+            self._enqueue(submission, self._patience)
+            self._call(self._take_turn)
+
+    def _put_and_lead(self, submission: Submission) -> None:
+        self._enqueue(submission, self._patience)
+        if self._turn.acquire(blocking=False):
+            self._lead()
+
+    def _enqueue(self, submission: Submission, patience: float) -> None:
         try:
             if not self._queue.put_now([submission]):
-                self._queue.sync_q.put([submission], timeout=0 if here else self._patience)
+                self._queue.sync_q.put([submission], timeout=patience)
         except janus.SyncQueueFull:
             raise self._overloaded() from None
         except janus.SyncQueueShutDown:
             error = self._ended()
             raise error from error.__cause__
-        waiter = submission.future
-        if self.serve is None or not isinstance(waiter, Waiter):
-            if not self._turn.locked():
-                self._call(self._take_turn)
-        elif waiter.may_lead:
-            self._lead_if_free()
-        elif not self._turn.locked():  # a signal handler may raise here, so this thread takes no turn
-            self.delegate(self._lead_if_free)
 
     def answer(self, submissions: list[Submission], error: KvwalError | None = None) -> None:
         """Give callers their results, or `error`. A waiting thread gets it at once, every other caller on the loop's thread."""
@@ -123,10 +134,6 @@ class Ring:
         give = partial(contain_each, _answers(others, error), _result_not_given)
         if this_thread() == self._thread or not self._call(give):
             give()
-
-    def _lead_if_free(self) -> None:
-        if self._turn.acquire(blocking=False):
-            self._lead()
 
     def _lead(self) -> None:
         """Write a group on this thread, which holds the turn, and hand the turn on. Raises nothing."""
@@ -172,9 +179,6 @@ class Ring:
         except RuntimeError:
             return False
         return True
-
-    def _take_turn_soon(self, lead: Callable[[], None]) -> None:
-        self._call(self._take_turn)
 
     def _take_turn(self) -> None:
         """Take the turn for the loop, if it is free. Called on the loop after a put."""

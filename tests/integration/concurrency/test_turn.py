@@ -212,6 +212,29 @@ def test_signals_that_raise_in_the_main_thread_never_stop_the_writes(tmp_path: P
         assert acknowledged | {"after"} <= set(store.map("jobs"))
 
 
+def test_signal_handlers_may_write_while_they_interrupt_a_write(tmp_path: Path) -> None:
+    """The main thread holds no lock, so the handler's put does not wait for the put that it interrupts."""
+    handled: list[str] = []
+    with open_store(tmp_path) as store:
+        jobs = store.map("jobs")
+
+        def handler(*_: object) -> None:
+            name = f"handler-{len(handled)}"
+            jobs[name] = 1
+            handled.append(name)
+
+        before = signal.signal(signal.SIGALRM, handler)
+        try:
+            for number in range(200):
+                signal.setitimer(signal.ITIMER_REAL, (1 + number % 40) * 20e-6)
+                jobs[f"main-{number}"] = number
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        assert handled
+        assert {*handled, *(f"main-{number}" for number in range(200))} == set(jobs)
+
+
 def put_until(jobs: Map, name: int, stop: threading.Event) -> int:
     count = 0
     while not stop.is_set():
