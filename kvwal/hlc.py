@@ -24,7 +24,8 @@ _COUNTERS = (1 << TIMESTAMP_SHIFT) - 1
 class HybridClock:
     """The clock of one log: makes its timestamps, and gives the time by which its entries expire.
 
-    Only the log writer's thread calls `stamp`. Any thread may call `now_ms`; `lock` guards its state.
+    Any thread may call its methods: the holder of the ring's turn stamps while the event loop advances the clock. `lock` guards
+    its state.
     """
 
     def __init__(self, last: int = 0) -> None:
@@ -34,12 +35,14 @@ class HybridClock:
 
     def stamp(self, wall_ms: int) -> int:
         """The next timestamp: greater than all earlier ones, and not before `wall_ms`."""
-        self.last = max(self.last + 1, wall_ms << TIMESTAMP_SHIFT)
-        return self.last
+        with self.lock:
+            self.last = stamped = max(self.last + 1, wall_ms << TIMESTAMP_SHIFT)
+        return stamped
 
     def advance(self, timestamp: int) -> None:
         """Make all later timestamps greater than `timestamp`."""
-        self.last = max(self.last, timestamp)
+        with self.lock:
+            self.last = max(self.last, timestamp)
 
     def now_ms(self, wall_ms: int, elapsed: float) -> int:
         """The current time in unix milliseconds, by which expiry is judged. It never steps back: an expired entry stays expired.

@@ -22,7 +22,7 @@ from kvwal.client.link import Link
 from kvwal.client.memory import make_entry, to_data
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CodecError, StoreClosed, WrongLoop
-from kvwal.log.ring import Submission
+from kvwal.log.submission import Submission
 from kvwal.ports.boundary import call_on, logged, when_done
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store import asynchronous

@@ -21,7 +21,7 @@ from kvwal.config import MIB
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_decoder
 from kvwal.errors import ClusterUnreachable, ConfigError, Overloaded
 from kvwal.hlc import HybridClock
-from kvwal.log.ring import ConditionalSubmission, Decide, Submission
+from kvwal.log.submission import ConditionalSubmission, Decide, Submission
 from kvwal.ports.boundary import contain, when_done
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.locks import Lock, Semaphore

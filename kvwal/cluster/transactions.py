@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvwal.entry import Entry, is_live, make_decoder, make_entry
-from kvwal.log.ring import Submission, size_of
+from kvwal.log.submission import Submission, size_of
 from kvwal.store.open_business import OpenBusiness
 
 if TYPE_CHECKING:

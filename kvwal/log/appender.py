@@ -83,7 +83,8 @@ class Appender:
     @property
     def next_sequence(self) -> int:
         """The sequence that the next entry gets."""
-        return self._segment.header.first_sequence + self._segment.entries
+        segment = self._segment  # read once: another thread may rotate
+        return segment.header.first_sequence + segment.entries
 
     @property
     def header(self) -> Header:
@@ -113,16 +114,21 @@ class Appender:
         with self._lock:
             self._check()
             self.used = True
-            try:
-                if not self._segment.fits(payloads) and self._segment.entries:
-                    self._rotate(grow=True)
-                self._reserve(payloads)
-            finally:
-                self._count()
+            if not self._segment.is_ready(payloads):
+                self._make_ready(payloads)
             self._segment.append(payloads, entries)
             self.unsynced += sum(map(len, payloads))
             if sync:
                 self._sync()
+
+    def _make_ready(self, payloads: Sequence[bytes]) -> None:
+        """Open the file, begin the next segment if this one is full, and allocate space."""
+        try:
+            if not self._segment.fits(payloads) and self._segment.entries:
+                self._rotate(grow=True)
+            self._reserve(payloads)
+        finally:
+            self._count()
 
     def sync(self) -> None:
         """Return when everything appended survives a power cut."""

@@ -22,7 +22,7 @@ class Listeners:
             self._calls = (*living, WeakMethod(call))
 
     def wake(self) -> None:
-        """Call all of them. On the thread of the log."""
+        """Call all of them. On any thread that writes the log."""
         for known in self._calls:
             call = known()
             if call is not None:

@@ -67,6 +67,8 @@ class Log:
         self.writer = writer
         self.ring = writer.ring
         self.appender = writer.appender
+        self.ring.serve = writer.serve_here
+        self.ring.delegate = ports.workers.begin
         self._task = start_task(writer.run(), raised_to_awaiter)
         when_done(self._task, self._ended, self.abandon)
 

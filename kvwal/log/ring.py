@@ -1,189 +1,75 @@
-"""The ring: a bounded queue from many producers, threads and tasks, to the single log writer.
+"""The ring: a bounded queue from many producers, threads and tasks, to the log writer, and the turn to write.
 
 It is a janus queue bounded by slots and by bytes, because 1,024 waiting values of 1 MB must not fill the memory. One slot carries
 all submissions of one call, or of one tick of an event loop: a slot costs some microseconds, one more transaction in it nothing.
+
+One consumer at a time takes slots: the holder of the turn. A thread that waits for its own write, and finds the turn free, takes
+it and writes a group: its own submission, and those that came meanwhile (the field's words: a leader and its followers). At the
+end of the group it hands the turn to a thread whose submission waits, or to the event loop. The event loop also writes what no
+thread may write: what tasks and the main thread submit, and commands.
+
+Who puts a slot tries to take the turn afterwards, and who gives up the turn looks for slots afterwards. So a slot never waits
+while the turn is free.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 import janus
 
-from kvwal.entry import Entry
 from kvwal.errors import KvwalError, Overloaded, StoreClosed, WrongLoop
-from kvwal.ports.boundary import call_on, call_soon, contain, logged, start_task
+from kvwal.log.slots import BoundedQueue
+from kvwal.log.submission import Command, Submission
+from kvwal.log.waiter import Waiter
+from kvwal.ports.boundary import call_on, call_soon, contain, contain_each, logged, start_task
+from kvwal.ports.locks import Lock
 from kvwal.ports.tasks import this_thread
 
-ENTRY_BYTES = 64
-"""Estimated bytes of an entry in the ring besides its key and value."""
 TICK_BYTES = 1 << 20
 """About how many bytes one slot gets from a tick of an event loop: a thousand tasks with large values fill several slots."""
-
-Lookup: TypeAlias = Callable[[str, bytes], Entry | None]
-"""The latest entry of an identity, as of all transactions before this one; None if it is absent, deleted or expired."""
-Decide: TypeAlias = Callable[[Lookup], list[Entry]]
-"""A conditional write: returns the entries to log, none if the condition does not hold."""
-
-
-class Answer(Protocol):
-    """The receiver of a submission's result, on the writer's loop: a future, or an object that needs no turn of the loop."""
-
-    def cancelled(self) -> bool:
-        """Whether the caller has stopped waiting."""
-        ...
-
-    def done(self) -> bool:
-        """Whether the result was set, or the wait cancelled."""
-        ...
-
-    def set_result(self, result: Any, /) -> None:
-        """The submission was written."""
-        ...
-
-    def set_exception(self, error: BaseException, /) -> None:
-        """The submission was not written, or its outcome is unknown."""
-        ...
-
-
-class Submission:
-    """A transaction that waits for the writer: entries without timestamps, or a conditional write that the writer decides.
-
-    `future` gets the timestamp of the transaction; for a conditional write it gets whether the condition held.
-    """
-
-    __slots__ = ("answer", "decide", "entries", "future", "size", "sync")
-
-    def __init__(
-        self,
-        entries: list[Entry],
-        size: int,
-        future: Answer,
-        decide: Decide | None = None,
-        sync: bool = False,
-    ) -> None:
-        """`size` is `size_of(entries)`."""
-        self.entries = entries
-        self.size = size
-        self.future = future
-        self.decide = decide
-        self.sync = sync
-        self.answer: int | bool = False
-
-    def begin(self) -> bool:
-        """Whether to write the submission: False if its caller cancelled before the writer took it."""
-        future = self.future
-        if isinstance(future, Future):
-            return future.set_running_or_notify_cancel()
-        return not future.cancelled()
-
-    def resolve(self) -> None:
-        """Acknowledge the submission: give the caller its result."""
-        if not self.future.done():
-            self.future.set_result(self.answer)
-
-    def fail(self, error: BaseException) -> None:
-        """Give the caller an error: the submission was not written, or its outcome is unknown."""
-        if not self.future.done():
-            self.future.set_exception(error)
-
-
-class ConditionalSubmission(Submission):
-    """A transaction that happens only if `decide` accepts the values of some keys, `guards`: pairs of class and bytes."""
-
-    __slots__ = ("guards",)
-
-    def __init__(
-        self, entries: list[Entry], size: int, future: Answer, decide: Decide, guards: list[tuple[str, bytes]]
-    ) -> None:
-        super().__init__(entries, size, future, decide)
-        self.guards = guards
-
-
-class Command:
-    """An action of the writer between two groups: rotate, flush or close. `future` gets its result."""
-
-    __slots__ = ("action", "future")
-
-    def __init__(self, action: Callable[[], Awaitable[Any]], future: asyncio.Future[Any]) -> None:
-        self.action = action
-        self.future = future
-
-
-Slot: TypeAlias = list[Submission] | Command
-
-
-def size_of(entries: list[Entry]) -> int:
-    """Estimated bytes of these entries in the ring and in the log."""
-    if len(entries) == 1:
-        return len(entries[0].key) + len(entries[0].value) + ENTRY_BYTES
-    return sum([len(entry.key) + len(entry.value) for entry in entries], ENTRY_BYTES * len(entries))
-
-
-class _BoundedQueue(janus.Queue[Slot]):
-    """A janus queue that is also full when its waiting submissions have `limit` bytes."""
-
-    def __init__(self, slots: int, limit: int, now: Callable[[], float]) -> None:
-        self.limit = limit
-        self.bytes = 0
-        self.since = 0.0
-        self._now = now
-        super().__init__(slots)
-
-    def _init(self, maxsize: int) -> None:
-        self._queue: deque[Slot] = deque()
-        self._since: deque[float] = deque()
-
-    def _qsize(self) -> int:
-        waiting = len(self._queue)
-        return waiting if self.bytes < self.limit else max(waiting, self.maxsize)
-
-    def _put(self, item: Slot) -> None:
-        self._queue.append(item)
-        self._since.append(self._now())
-        self.bytes += _slot_bytes(item)
-
-    def _get(self) -> Slot:
-        item = self._queue.popleft()
-        self.since = self._since.popleft()
-        self.bytes -= _slot_bytes(item)
-        return item
-
-
-def _slot_bytes(slot: Slot) -> int:
-    return 0 if isinstance(slot, Command) else sum([submission.size for submission in slot])
+GROUP_BYTES = 8 << 20
+"""About the most bytes that one group takes from the ring. It bounds the memory, and the waiting time, of a group."""
+_HEADS = 8
+"""How many slots are searched for a thread that may write the next group."""
+_writing: set[int] = set()
+"""Threads that write a group of any log now. None of them may wait for a write."""
 
 
 class Ring:
-    """The queue between producers and the one consumer. Created on the consumer's event loop."""
+    """The queue between producers and the one consumer. Created on the writer's event loop.
+
+    `serve` writes a group on the calling thread, answers it, and raises nothing. Until it is set, the event loop writes all
+    groups. `delegate` has another thread call a function, where no signal handler runs; False if there is no such thread.
+    """
 
     def __init__(self, slots: int, limit: int, patience: float, now: Callable[[], float]) -> None:
         """`patience` is how many seconds a producer waits for space; `now` returns seconds that never step back."""
+        self.serve: Callable[[list[Submission]], None] | None = None
+        self.delegate: Callable[[Callable[[], None]], bool] = lambda call: False
         self._loop = asyncio.get_running_loop()
         self._thread = this_thread()
-        self._queue = _BoundedQueue(slots, limit, now)
+        self._queue = BoundedQueue(slots, limit, now)
         self._now = now
-        self._oldest = 0.0
         self._patience = patience
         self._tick: list[Submission] = []
         self._tick_bytes = 0
         self._waiting: asyncio.Task[None] | None = None
         self._ended: Callable[[], KvwalError] = _closed
-        # The consumer awaits this future while the queue is empty. janus could wake the consumer, but with a task and a lock each
-        # time, which costs as much as an fdatasync. Only the consumer sets and clears the future. No wakeup is lost: the consumer
-        # checks the queue once more after it has set the future, and a producer reads the future after it has put its slot.
+        self._stopped: BaseException | None = None
+        self._turn = Lock()
+        # Whether the loop holds the turn. Who hands the turn to the loop sets it and wakes the loop; the loop alone clears it.
+        self._mine = False
+        # The loop awaits this future while it does not hold the turn. Only the loop's thread uses it.
         self._sleep: asyncio.Future[None] | None = None
 
     @property
     def slots(self) -> int:
         """Number of waiting slots."""
-        return len(self._queue._queue)
+        return self._queue.slots
 
     @property
     def bytes(self) -> int:
@@ -192,29 +78,118 @@ class Ring:
 
     @property
     def waited(self) -> float:
-        """Seconds since the oldest slot of the last `take` was put."""
-        return self._now() - self._oldest
+        """Seconds since the oldest slot of the last group was put. For the holder of the turn."""
+        return self._now() - self._queue.since
 
     def put(self, submission: Submission, *, waits: bool = False) -> None:
         """Submit a transaction from any thread. Waits while the ring is full, at most for its `patience`.
 
-        The loop's own thread does not wait for space. `WrongLoop` if the caller is on that thread and will wait for the result
-        (`waits`).
+        `waits` says that the caller will wait for the result. A thread with a `Waiter` that may lead writes the group itself, if
+        nobody else does. The main thread has another thread put and write: a signal handler may raise between any two of its
+        steps, and may write itself, so it takes neither the turn nor a lock. A thread that writes does not wait for space, and
+        gets `WrongLoop` if it wants to wait for the result.
         """
-        here = this_thread() == self._thread
+        thread = this_thread()
+        here = thread == self._thread or thread in _writing
         if here and waits:
             raise _would_wait()
+        waiter = submission.future
+        if self.serve is None or not isinstance(waiter, Waiter):
+            self._enqueue(submission, 0 if here else self._patience)
+            if not self._turn.locked():
+                self._call(self._take_turn)
+        elif waiter.may_lead:
+            self._put_and_lead(submission)
+        elif not self.delegate(partial(contain, partial(self._put_and_lead, submission), submission.fail)):
+            self._enqueue(submission, self._patience)
+            self._call(self._take_turn)
+
+    def _put_and_lead(self, submission: Submission) -> None:
+        self._enqueue(submission, self._patience)
+        if self._turn.acquire(blocking=False):
+            self._lead()
+
+    def _enqueue(self, submission: Submission, patience: float) -> None:
         try:
-            self._queue.sync_q.put([submission], timeout=0 if here else self._patience)
+            if not self._queue.put_now([submission]):
+                self._queue.sync_q.put([submission], timeout=patience)
         except janus.SyncQueueFull:
             raise self._overloaded() from None
         except janus.SyncQueueShutDown:
             error = self._ended()
             raise error from error.__cause__
+
+    def answer(self, submissions: list[Submission], error: KvwalError | None = None) -> None:
+        """Give callers their results, or `error`. A waiting thread gets it at once, every other caller on the loop's thread."""
+        others: list[Submission] = []
+        for submission in submissions:
+            if not isinstance(submission.future, Waiter):
+                others.append(submission)
+            elif error is None:
+                submission.resolve()
+            else:
+                submission.fail(error)
+        if not others:
+            return
+        give = partial(contain_each, _answers(others, error), _result_not_given)
+        if this_thread() == self._thread or not self._call(give):
+            give()
+
+    def _lead(self) -> None:
+        """Write a group on this thread, which holds the turn, and hand the turn on. Raises nothing."""
+        thread = this_thread()
+        _writing.add(thread)
+        try:
+            submissions, _ = self._queue.pop(GROUP_BYTES, commands=False)
+            if submissions and self.serve is not None:
+                self.serve(submissions)
+        finally:
+            self._hand_on()
+            _writing.discard(thread)
+
+    def _hand_on(self) -> None:
+        """Give up the turn: to a thread that waits, to the loop, or, if nothing waits, to the next producer."""
+        while True:
+            if self._queue.is_empty():
+                self._turn.release()
+                if self._queue.is_empty() or not self._turn.acquire(blocking=False):
+                    return
+            elif (heir := self._heir()) is not None:
+                heir.lead(self._lead)
+                return
+            else:
+                self._mine = True
+                self._call(self._wake)
+                return
+
+    def _heir(self) -> Waiter | None:
+        """The waiter of a thread that may write the next group, None if the loop has to."""
+        for slot in self._queue.heads(_HEADS):
+            if isinstance(slot, Command):
+                return None
+            waiter = slot[0].future
+            if isinstance(waiter, Waiter) and waiter.may_lead:
+                return waiter
+        return None
+
+    def _call(self, call: Callable[[], None]) -> bool:
+        """Call `call` on the loop. False if the loop is closed: then all submissions were taken or refused before."""
+        try:
+            call_on(self._loop, call, _wake_failed)
+        except RuntimeError:
+            return False
+        return True
+
+    def _take_turn(self) -> None:
+        """Take the turn for the loop, if it is free. Called on the loop after a put."""
+        if self._mine or self._turn.acquire(blocking=False):
+            self._mine = True
+            self._wake()
+
+    def _wake(self) -> None:
         sleep = self._sleep
-        if sleep is not None:
-            with suppress(RuntimeError):  # the loop is closed: all submissions were taken or refused before
-                call_on(self._loop, partial(_wake, sleep), _wake_failed)
+        if sleep is not None and not sleep.done():
+            sleep.set_result(None)
 
     def offer(self, submission: Submission) -> bool:
         """Submit a transaction from a task of the loop. False, and nothing is submitted, if the ring is full."""
@@ -256,18 +231,18 @@ class Ring:
 
     def _put_tick(self, tick: list[Submission]) -> None:
         try:
-            self._queue.async_q.put_nowait(tick)
-            self._wake_consumer()
-        except janus.AsyncQueueFull:
-            self._waiting = start_task(self._put_when_room(tick), partial(_fail_each, tick))
-        except janus.AsyncQueueShutDown:
+            if self._queue.put_now(tick):
+                self._take_turn()
+            else:
+                self._waiting = start_task(self._put_when_room(tick), partial(_fail_each, tick))
+        except janus.SyncQueueShutDown:
             self._refuse(tick)
 
     async def _put_when_room(self, tick: list[Submission]) -> None:
         try:
             async with asyncio.timeout(self._patience):
                 await self._queue.async_q.put(tick)
-            self._wake_consumer()
+            self._take_turn()
         except TimeoutError:
             for submission in tick:
                 submission.fail(self._overloaded())
@@ -287,44 +262,37 @@ class Ring:
             await asyncio.shield(self._waiting)
         try:
             await self._queue.async_q.put(command)
-            self._wake_consumer()
+            self._take_turn()
         except janus.AsyncQueueShutDown:
             error = self._ended()
             raise error from error.__cause__
         return await command.future
 
     async def take(self, most_bytes: int) -> tuple[list[Submission], Command | None]:
-        """Wait for a slot, then take all waiting submissions, up to the next command or about `most_bytes`."""
-        queue = self._queue.async_q
-        slot = await self._next()
-        self._oldest = self._queue.since
-        taken: list[Submission] = []
-        size = 0
-        while True:
-            if isinstance(slot, Command):
-                return taken, slot
-            taken += slot
-            size += _slot_bytes(slot)
-            if size >= most_bytes:
-                return taken, None
-            try:
-                slot = queue.get_nowait()
-            except janus.AsyncQueueEmpty:
-                return taken, None
+        """Wait for the turn and a slot, then take all waiting submissions, up to the next command or about `most_bytes`.
 
-    async def _next(self) -> Slot:
+        The loop keeps the turn until the next `take`.
+        """
         while True:
-            try:
-                return self._queue.async_q.get_nowait()
-            except janus.AsyncQueueEmpty:
-                sleep = self._sleep = self._loop.create_future()
-            if self._queue.async_q.empty():
+            if self._stopped is not None:
+                raise self._stopped
+            if self._mine:
+                if self._queue.slots:
+                    return self._queue.pop(most_bytes, commands=True)
+                self._mine = False
+                self._turn.release()
+            if self._queue.slots and self._turn.acquire(blocking=False):
+                self._mine = True
+                continue
+            sleep = self._sleep = self._loop.create_future()
+            if not self._mine:
                 await sleep
             self._sleep = None
 
-    def _wake_consumer(self) -> None:
-        if self._sleep is not None:
-            _wake(self._sleep)
+    def stop(self, error: BaseException) -> None:
+        """Have the next `take` raise the error of a bug that stopped a thread's group. For any thread."""
+        self._stopped = error
+        self._call(self._wake)
 
     async def close(self) -> None:
         """Accept no more submissions, and refuse the waiting ones."""
@@ -335,13 +303,11 @@ class Ring:
         """Refuse all waiting and later submissions with the error that `why` returns. Called on the consumer's loop."""
         self._ended = why
         self._queue.shutdown(immediate=False)
-        while not self._queue.async_q.empty():
-            slot = self._queue.async_q.get_nowait()
-            if isinstance(slot, Command):
-                if not slot.future.done():
-                    slot.future.set_exception(why())
-            else:
-                self._refuse(slot)
+        while self._queue.slots:
+            submissions, command = self._queue.pop(1, commands=True)
+            self._refuse(submissions)
+            if command is not None and not command.future.done():
+                command.future.set_exception(why())
 
     def _refuse(self, submissions: list[Submission]) -> None:
         for submission in submissions:
@@ -355,11 +321,13 @@ class Ring:
         )
 
 
-def _wake(sleep: asyncio.Future[None]) -> None:
-    if not sleep.done():
-        sleep.set_result(None)
+def _answers(submissions: list[Submission], error: KvwalError | None) -> Iterator[Callable[[], None]]:
+    """A call for each submission, made one after the other: a thousand at once would set off the garbage collector."""
+    for submission in submissions:
+        yield submission.resolve if error is None else partial(submission.fail, error)
 
 
+_result_not_given = logged("the result of a write could not be given to its caller; the write itself is not affected")
 _wake_failed = logged("the log writer could not be woken, which is a bug")
 
 

@@ -21,14 +21,20 @@ from kvwal.hlc import HybridClock
 from kvwal.log.appender import Appender
 from kvwal.log.files.format import MAX_PAYLOAD
 from kvwal.log.listeners import Listeners
-from kvwal.log.ring import Command, Lookup, Ring, Submission
-from kvwal.ports.boundary import call_later, contain_each, logged, settle_awaiting, start_task
+from kvwal.log.ring import GROUP_BYTES, Ring
+from kvwal.log.submission import Command, Lookup, Submission
+from kvwal.ports.boundary import (
+    call_later,
+    call_on,
+    contain,
+    logged,
+    settle_awaiting,
+    start_task,
+)
 from kvwal.ports.clock import Clock
 from kvwal.ports.metrics import NO_METRICS, LogMetrics
 from kvwal.ports.tasks import Workers
 
-GROUP_BYTES = 8 << 20
-"""About the most bytes that one group takes from the ring. It bounds the memory, and the waiting time, of a group."""
 BLOCK_BYTES = 4 << 20
 """Bytes above which a group is split into several blocks, between transactions."""
 
@@ -36,7 +42,7 @@ BLOCK_BYTES = 4 << 20
 class WriterState:
     """The writer's access to the in-memory state: `lookup` decides conditions, `apply` adds a durable group.
 
-    Both are called on the loop's thread only.
+    Both are called by the holder of the ring's turn only.
     """
 
     def __init__(self, lookup: Callable[[str, bytes], Entry | None], apply: Callable[[list[Entry]], None]) -> None:
@@ -45,16 +51,23 @@ class WriterState:
 
 
 class Group(NamedTuple):
-    """A group commit: the submissions that wait for it, their entries, the entries as payloads of blocks, and whether to sync."""
+    """A group commit: the submissions that wait for it, their entries, the entries as payloads of blocks, and whether to sync.
+
+    `queued` is how many seconds the oldest submission waited, `began` when the group was formed.
+    """
 
     submissions: list[Submission]
     entries: list[Entry]
     payloads: list[bytes]
     sync: bool
+    queued: float
+    began: float
 
 
 class Writer:
-    """The writer of one log: one task of the event loop. `failed` is set once, when the log is poisoned, and never cleared.
+    """The writer of one log, for the holder of the ring's turn: the event loop (`run`), or a thread (`serve_here`).
+
+    `failed` is set once, when the log is poisoned, and never cleared.
 
     `applied` is the last sequence that was applied to memory. `full` is the error of a group that was refused on a full disk; a
     group that is written clears it. `timestamp` is the last one that was written. `listeners` are woken when a group was applied,
@@ -73,6 +86,8 @@ class Writer:
         flush: Flush,
         metrics: LogMetrics = NO_METRICS,
     ) -> None:
+        """Made on the log's event loop."""
+        self._loop = asyncio.get_running_loop()
         self.ring = ring
         self.appender = appender
         self._state = state
@@ -84,6 +99,7 @@ class Writer:
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[Any] | None = None
         self._preparing: asyncio.Task[None] | None = None
+        self._closing = False
         self.failed: BaseException | None = None
         self.full: StorageFull | None = None
         self.groups = 0
@@ -103,6 +119,7 @@ class Writer:
 
     async def close(self) -> None:
         """Command: seal and close the log. A poisoned log is left unsealed, for recovery."""
+        self._closing = True
         if self._timer is not None:
             self._timer.cancel()
         if self._preparing is not None:
@@ -140,52 +157,92 @@ class Writer:
             self._poison(error)
             raise
 
+    def serve_here(self, submissions: list[Submission]) -> None:
+        """Serve a group on this thread, which holds the ring's turn and is not the loop's. Raises nothing."""
+        contain(partial(self._serve_here, submissions), partial(self._stop, submissions))
+
+    def _stop(self, submissions: list[Submission], error: BaseException) -> None:
+        """A bug stopped a group on a caller's thread: poison the log and tell its callers. No caller may wait for ever."""
+        self._poison(error)
+        self.ring.answer(submissions, _unknown(error))
+        self.ring.stop(error)
+
+    def _serve_here(self, submissions: list[Submission]) -> None:
+        group = self._form_or_refuse(submissions)
+        if group is None:
+            return
+        try:
+            self._write(group)
+        except StorageFull as error:
+            self._refuse_full(group, error)
+        except OSError as error:
+            self._not_written(group, error)
+        else:
+            self._written(group)
+            if self._wants_loop():
+                call_on(self._loop, self._after_group, _not_prepared)
+
     async def _serve_or_fail(self, submissions: list[Submission]) -> None:
         """Serve a group. If a bug stops the writer, the group's callers get `CommitUnknown`: no caller may wait for ever."""
         try:
             await self._serve(submissions)
         except BaseException as error:
-            _fail(submissions, _unknown(error))
+            self.ring.answer(submissions, _unknown(error))
             raise
 
     async def _serve(self, submissions: list[Submission]) -> None:
+        group = self._form_or_refuse(submissions)
+        if group is None:
+            return
+        try:
+            if group.payloads or (group.sync and not self.appender.clean):
+                await self._workers.commit(partial(self._write, group))
+        except StorageFull as error:
+            self._refuse_full(group, error)
+        except OSError as error:
+            self._not_written(group, error)
+        else:
+            self._written(group)
+            self._after_group()
+
+    def _form_or_refuse(self, submissions: list[Submission]) -> Group | None:
         if self.failed is not None:
             self._refuse(submissions, self.failure())
-            return
-        queued, began = self.ring.waited, self._clock.elapsed()
-        group = self._form(submissions)
-        try:
-            await self._write(group)
-        except StorageFull as error:
-            self.full = error
-            self._refuse(group.submissions, error)
-            return
-        except OSError as error:
-            self._poison(error)
-            self._refuse(group.submissions, _unknown(error))
-            return
+            return None
+        return self._form(submissions)
+
+    def _not_written(self, group: Group, error: OSError) -> None:
+        self._poison(error)
+        self._refuse(group.submissions, _unknown(error))
+
+    def _refuse_full(self, group: Group, error: StorageFull) -> None:
+        self.full = error
+        self._refuse(group.submissions, error)
+
+    def _written(self, group: Group) -> None:
+        """The group is in the log: apply it to memory, then acknowledge it."""
         if group.payloads:
             self.full = None
             self.timestamp = group.entries[-1].timestamp
         self._state.apply(group.entries)
         self.applied = self.appender.next_sequence - 1
-        contain_each([submission.resolve for submission in group.submissions], _result_not_given)
         self.groups += 1
         size = sum(map(len, group.payloads))
-        self._metrics.group(len(group.entries), size, queued, self._clock.elapsed() - began)
+        self._metrics.group(len(group.entries), size, group.queued, self._clock.elapsed() - group.began)
+        self.ring.answer(group.submissions)
         self.listeners.wake()
-        self._after_group()
 
     def _refuse(self, submissions: list[Submission], error: KvwalError) -> None:
         self._metrics.refused(type(error).__name__, len(submissions))
-        _fail(submissions, error)
+        self.ring.answer(submissions, error)
 
     def _form(self, submissions: list[Submission]) -> Group:
         """Decide, stamp and encode the submissions, in the order of the ring."""
+        queued, began = self.ring.waited, self._clock.elapsed()
         wall = self._clock.wall_ms()
         stamp = self._hybrid.stamp
         conditions = any(submission.decide is not None for submission in submissions)
-        overlay = _Overlay(self._state.lookup, self._hybrid.now_ms(wall, self._clock.elapsed())) if conditions else None
+        overlay = _Overlay(self._state.lookup, self._hybrid.now_ms(wall, began)) if conditions else None
         taken: list[Submission] = []
         entries: list[Entry] = []
         payloads: list[bytes] = []
@@ -200,7 +257,7 @@ class Writer:
                 decided = self._decide(submission, overlay)
                 timestamp = stamp(wall) if decided else 0
             except KvwalError as error:  # a condition that cannot be decided must not stop the other submissions
-                submission.fail(error)
+                submission.error = error
                 continue
             if not decided:
                 if submission.decide is None:
@@ -209,7 +266,7 @@ class Writer:
             for entry in decided:
                 entry.timestamp = timestamp
             if submission.size > BLOCK_BYTES and (refused := self._too_large(decided)):
-                submission.fail(refused)
+                submission.error = refused
                 continue
             if submission.decide is None:
                 submission.answer = timestamp
@@ -224,7 +281,7 @@ class Writer:
             payloads.append(encode_entries(entries[begin:]))
         if isinstance(self._flush, Interval) and self.appender.unsynced + sum(map(len, payloads)) >= self._flush.bytes:
             sync = True
-        return Group(taken, entries, payloads, sync)
+        return Group(taken, entries, payloads, sync, queued, began)
 
     def _too_large(self, entries: list[Entry]) -> TooLarge | None:
         """The error of a transaction that is larger than a block. Structures refuse most earlier; other callers get it here."""
@@ -244,17 +301,24 @@ class Writer:
         submission.answer = bool(entries)
         return entries
 
-    async def _write(self, group: Group) -> None:
+    def _write(self, group: Group) -> None:
         if group.payloads:
-            call = partial(self.appender.append, group.payloads, len(group.entries), sync=group.sync)
-            await self._workers.commit(call)
+            self.appender.append(group.payloads, len(group.entries), sync=group.sync)
         elif group.sync and not self.appender.clean:
-            await self._workers.commit(self.appender.sync)
+            self.appender.sync()
+
+    def _wants_loop(self) -> bool:
+        """Whether `_after_group` has something to do."""
+        if isinstance(self._flush, Interval) and self._timer is None and not self.appender.clean:
+            return True
+        return self._preparing is None and bool(self.appender.wanted_preallocation())
 
     def _after_group(self) -> None:
+        """Begin what follows a group: a flush by timer, and a preallocation. Called on the loop, also when the log is closed."""
+        if self._closing:
+            return
         if isinstance(self._flush, Interval) and self._timer is None and not self.appender.clean:
-            loop = asyncio.get_running_loop()
-            self._timer = call_later(loop, self._flush.ms / 1000, self._flush_later, self._flush_failed)
+            self._timer = call_later(self._loop, self._flush.ms / 1000, self._flush_later, self._flush_failed)
         if self._preparing is None and (size := self.appender.wanted_preallocation()):
             self._preparing = start_task(self._prepare(size), _not_prepared)
 
@@ -311,11 +375,6 @@ class _Overlay:
         return entry if is_live(entry, self._now_ms) else None
 
 
-def _fail(submissions: list[Submission], error: KvwalError) -> None:
-    contain_each([partial(submission.fail, error) for submission in submissions], _result_not_given)
-
-
-_result_not_given = logged("the result of a write could not be given to its caller; the write itself is not affected")
 _not_prepared = logged("the next segment could not be preallocated; it is created when it is needed")
 
 

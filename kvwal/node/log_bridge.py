@@ -12,7 +12,7 @@ from kvwal.cluster.map_names import to_business
 from kvwal.cluster.recovery_buffer import as_recovery_buffer
 from kvwal.entry import DROPPED, Decode, Entry, make_decoder
 from kvwal.errors import KvwalError
-from kvwal.log.ring import Submission, size_of
+from kvwal.log.submission import Submission, size_of
 from kvwal.node.adapters.destroyed_maps import drop, may_retire_log
 from kvwal.ports.boundary import start_task, when_done
 from kvwal.ports.logger import get_logger

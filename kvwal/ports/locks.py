@@ -14,6 +14,11 @@ Signal = threading.Event
 """An event of the standard library: one thread waits until another one sets it."""
 
 
+def signals_arrive_here() -> bool:
+    """Whether this is the thread on which Python runs signal handlers. A handler may run between any two steps, and raise."""
+    return threading.get_ident() == threading.main_thread().ident
+
+
 _PAUSE_SECONDS = 50e-6
 
 

@@ -47,6 +47,13 @@ class Workers(Protocol):
         """As `run`, for the write of a group. It may run on the loop's thread if no other log needs the loop."""
         ...
 
+    def begin(self, call: Callable[[], None]) -> bool:
+        """Have another thread make a call that raises nothing. Does not wait. False if no thread is there for it.
+
+        It takes no lock of Python's, so a signal handler may interrupt it, and may call it.
+        """
+        ...
+
     def close(self) -> None:
         """Wait for running calls, and accept no more."""
         ...
@@ -62,6 +69,7 @@ class ThreadWorkers:
     def __init__(self, name: str, threads: int = 4, *, own_loop: bool = False) -> None:
         self._pool = _Pool(name, threads)
         self._own_loop = own_loop
+        self._errands = _Errands(f"{name}-errands") if own_loop else None
         self.logs = 0
 
     async def run(self, call: Callable[[], T]) -> T:
@@ -81,8 +89,14 @@ class ThreadWorkers:
             return call()
         return await self.run(call)
 
+    def begin(self, call: Callable[[], None]) -> bool:
+        """See `Workers.begin`."""
+        return self._errands is not None and self._errands.begin(call)
+
     def close(self) -> None:
         """See `Workers.close`."""
+        if self._errands is not None:
+            self._errands.close()
         self._pool.close()
 
 
@@ -138,6 +152,36 @@ class _Pool:
 
     def __del__(self) -> None:
         self._end()
+
+
+class _Errands:
+    """One daemon thread that makes calls one after the other. See `Workers.begin`."""
+
+    def __init__(self, name: str) -> None:
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._closed = False
+        self._thread = start_thread(name, partial(_run_errands, self._calls), _pool_failed)
+
+    def begin(self, call: Callable[[], None]) -> bool:
+        """Have the thread make a call. False after `close`."""
+        if not self._closed:
+            self._calls.put(call)
+        return not self._closed
+
+    def close(self) -> None:
+        """Wait for the calls that were begun, and accept no more."""
+        self._closed = True
+        self._calls.put(None)
+        self._thread.join()
+
+    def __del__(self) -> None:
+        self._calls.put(None)
+
+
+def _run_errands(calls: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (call := calls.get()) is not None:
+        call()
+        del call
 
 
 def _work(calls: SimpleQueue[Callable[[], None] | None], idle: threading.Semaphore) -> None:

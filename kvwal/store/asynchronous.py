@@ -19,7 +19,7 @@ from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CodecError, StoreClosed
 from kvwal.hlc import to_timestamp
 from kvwal.log.reader import Progress
-from kvwal.log.ring import Decide, Submission
+from kvwal.log.submission import Decide, Submission
 from kvwal.store.engine import Engine
 from kvwal.store.options import Default, Options
 from kvwal.structures.business import Business
@@ -197,7 +197,7 @@ class Map:
 
     def _submit(self, submission: Submission, future: asyncio.Future[T]) -> Awaitable[T]:
         """Hand over a transaction. If the ring has room, no coroutine is needed: the caller awaits the future itself."""
-        business = self._opened()
+        business = self._business or self._opened()
         return future if business.offer(submission) else self._submit_soon(business, submission, future)
 
     async def _submit_soon(self, business: Business, submission: Submission, future: asyncio.Future[T]) -> T:

@@ -7,7 +7,7 @@ import asyncio
 from kvwal.entry import TIMESTAMP_SHIFT, time_mark
 from kvwal.errors import KvwalError
 from kvwal.log.log import Log
-from kvwal.log.ring import Submission, size_of
+from kvwal.log.submission import Submission, size_of
 from kvwal.ports.boundary import logged, when_done
 from kvwal.structures.state import State
 

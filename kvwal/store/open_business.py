@@ -17,7 +17,7 @@ from kvwal.history.timeline import Timeline
 from kvwal.hlc import HybridClock
 from kvwal.log import recovery
 from kvwal.log.log import Log, open_log
-from kvwal.log.ring import Submission
+from kvwal.log.submission import Submission
 from kvwal.ports.clock import Clock
 from kvwal.ports.processes import take_before_fork, tell_if_forked
 from kvwal.store.context import StoreContext

@@ -20,7 +20,7 @@ from kvwal.history.tail_reader import Identity, Uncounted, latest_of, merged_ent
 from kvwal.history.timeline import Timeline
 from kvwal.log.files.names import find_places
 from kvwal.log.files.retired import retired_places
-from kvwal.log.ring import Submission
+from kvwal.log.submission import Submission
 from kvwal.ports.space import space_stats
 from kvwal.sql.source import FileSource
 from kvwal.store.options import Options

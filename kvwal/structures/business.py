@@ -7,7 +7,7 @@ from typing import Protocol
 
 from kvwal.codecs import Codecs
 from kvwal.entry import DataEntry, Entry
-from kvwal.log.ring import Submission
+from kvwal.log.submission import Submission
 from kvwal.structures.watch import Feed, Start
 
 

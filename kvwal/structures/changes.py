@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
 from enum import Enum
 from typing import Any, Final
 
 from kvwal.entry import Entry, make_entry
 from kvwal.errors import CodecError, ConfigError, TooLarge
-from kvwal.log.ring import ConditionalSubmission, Decide, Lookup, Submission, size_of
+from kvwal.log.submission import Answer, ConditionalSubmission, Decide, Lookup, Submission, size_of
 from kvwal.structures.business import Business
 
 _SEVERAL_ENCODINGS = ("json", "float")
@@ -90,7 +88,7 @@ class Changes:
         conditions: Mapping[Any, Any],
         items: Mapping[Any, Any] | Iterable[tuple[Any, Any]],
         deletes: Iterable[Any],
-        future: Future[Any] | asyncio.Future[Any],
+        future: Answer,
     ) -> ConditionalSubmission:
         """Puts and deletes as one transaction, which happens only if each condition holds: see `Map.commit_if`."""
         entries = self.put_all(items) + [entry for key in deletes for entry in self.delete(key)]
@@ -114,7 +112,7 @@ class Changes:
     def submission(
         self,
         entries: list[Entry],
-        future: Future[Any] | asyncio.Future[Any],
+        future: Answer,
         decide: Decide | None = None,
         sync: bool = False,
     ) -> Submission:

@@ -11,7 +11,8 @@ from typing import Any, Self
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CodecError
 from kvwal.hlc import to_timestamp
-from kvwal.log.ring import Decide
+from kvwal.log.submission import Decide
+from kvwal.log.waiter import Waiter
 from kvwal.ports.boundary import CommitFuture
 from kvwal.structures.business import Business
 from kvwal.structures.changes import Changes
@@ -58,7 +59,7 @@ class Map(MapReads, MutableMapping[Any, Any]):
     def submit(self, key: Any, value: Any, ttl: float | None = None) -> Future[int]:
         """Put without waiting, and return a future of the timestamp. Waits only while the ring is full.
 
-        Callbacks of the future run on the thread that writes. They may `submit` (`Overloaded` if the ring is full). `close`, and
+        Callbacks of the future run on the store's own thread. They may `submit` (`Overloaded` if the ring is full). `close`, and
         methods that wait for a write, raise `WrongLoop` there. An error that a callback raises, `SystemExit` included, is logged,
         and stops nothing.
         """
@@ -107,9 +108,9 @@ class Map(MapReads, MutableMapping[Any, Any]):
         In a cluster that is the order of the conditional transactions. There, change the keys of conditions by this method only.
         `ConfigError` without a condition or a change.
         """
-        future: CommitFuture[bool] = CommitFuture()
-        self._business.submit(self._changes.conditional(conditions, items, deletes, future), waits=True)
-        return future.result()
+        waiter = Waiter()
+        self._business.submit(self._changes.conditional(conditions, items, deletes, waiter), waits=True)
+        return bool(waiter.result())
 
     def pop(self, key: Any, default: Any = _MISSING) -> Any:
         """Delete, and return the value that this delete ended. If the key is absent, return `default`, or raise `KeyError`."""
@@ -182,18 +183,21 @@ class Map(MapReads, MutableMapping[Any, Any]):
         """
         return Watch(self._business.feed(parse_start(after)))
 
-    def _submit(self, entries: list[Entry], sync: bool = False, *, waits: bool = False) -> Future[int]:
+    def _submit(self, entries: list[Entry]) -> Future[int]:
         future: CommitFuture[int] = CommitFuture()
-        self._business.submit(self._changes.submission(entries, future, None, sync), waits=waits)
+        self._business.submit(self._changes.submission(entries, future))
         return future
 
     def _commit(self, entries: list[Entry], sync: bool) -> int:
-        return self._submit(entries, sync, waits=True).result()
+        waiter = Waiter()
+        self._business.submit(self._changes.submission(entries, waiter, None, sync), waits=True)
+        timestamp: int = waiter.result()
+        return timestamp
 
     def _decide(self, entries: list[Entry], decide: Decide) -> bool:
-        future: CommitFuture[bool] = CommitFuture()
-        self._business.submit(self._changes.submission(entries, future, decide), waits=True)
-        return future.result()
+        waiter = Waiter()
+        self._business.submit(self._changes.submission(entries, waiter, decide), waits=True)
+        return bool(waiter.result())
 
 
 class Transaction(CollectedChanges):

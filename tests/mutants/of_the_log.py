@@ -13,10 +13,10 @@ FAILED = "tests/crash/power/test_kill.py::test_failed_anywhere_then_cut_anywhere
 MUTANTS = [
     Mutant(
         "a write is acknowledged before it is written", 1, "kvwal/log/writer.py",
-        "        group = self._form(submissions)\n        try:",
+        "        return self._form(submissions)\n",
         "        group = self._form(submissions)\n"
         "        for submission in submissions:\n            submission.resolve()\n"
-        "        try:",
+        "        return group\n",
         f"{FLUSH} tests/unit/log/test_poison.py",
     ),
     Mutant(
@@ -26,8 +26,8 @@ MUTANTS = [
     ),
     Mutant(
         "memory has a write before the log has it", 2, "kvwal/log/writer.py",
-        "        try:\n            await self._write(group)\n",
-        "        self._state.apply(group.entries)\n        try:\n            await self._write(group)\n",
+        "        return self._form(submissions)\n",
+        "        group = self._form(submissions)\n        self._state.apply(group.entries)\n        return group\n",
         "tests/unit/structures/test_map.py tests/unit/log/test_poison.py",
     ),
     Mutant(
@@ -37,7 +37,7 @@ MUTANTS = [
     ),
     Mutant(
         "a forced answer does not wait for what it was judged on", 2, "kvwal/log/writer.py",
-        "        elif group.sync and not self.appender.clean:\n            await self._workers.commit(self.appender.sync)\n",
+        "        elif group.sync and not self.appender.clean:\n            self.appender.sync()\n",
         "",
         FLUSH,
     ),
@@ -163,14 +163,14 @@ MUTANTS = [
     ),
     Mutant(
         "the group under way is told that nothing was written", 5, "kvwal/log/writer.py",
-        "            self._refuse(group.submissions, _unknown(error))\n",
-        "            self._refuse(group.submissions, self.failure())\n",
+        "        self._refuse(group.submissions, _unknown(error))\n",
+        "        self._refuse(group.submissions, self.failure())\n",
         "tests/unit/log/test_poison.py",
     ),
     Mutant(
         "timestamps follow the wall clock back", 6, "kvwal/hlc.py",
-        "        self.last = max(self.last + 1, wall_ms << TIMESTAMP_SHIFT)\n",
-        "        self.last = wall_ms << TIMESTAMP_SHIFT\n",
+        "            self.last = stamped = max(self.last + 1, wall_ms << TIMESTAMP_SHIFT)\n",
+        "            self.last = stamped = wall_ms << TIMESTAMP_SHIFT\n",
         "tests/unit/test_hlc.py",
     ),
     Mutant(
@@ -187,5 +187,16 @@ MUTANTS = [
         "a forced write under another policy is not synced", 1, "kvwal/log/writer.py",
         "            sync = sync or submission.sync\n", "",
         f"{FLUSH} {CUTS}",
+    ),
+    Mutant(
+        "the main thread writes, where a signal handler may end the write", 5, "kvwal/log/waiter.py",
+        "        self.may_lead = not signals_arrive_here()\n", "        self.may_lead = True\n",
+        "tests/integration/concurrency/test_turn.py",
+    ),
+    Mutant(
+        "after a bug on a caller's thread the log goes on", 5, "kvwal/log/writer.py",
+        "        self._poison(error)\n        self.ring.answer(submissions, _unknown(error))\n        self.ring.stop(error)\n",
+        "        self.ring.answer(submissions, _unknown(error))\n",
+        "tests/integration/concurrency/test_turn.py",
     ),
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -89,3 +89,25 @@ def test_a_moment_that_no_clock_shows_is_refused() -> None:
 def test_a_timestamp_reads_as_date_time_and_counter() -> None:
     assert to_text(START_MS << 16) == "2026-01-01 00:00:00.000Z"
     assert to_text((START_MS + 7) << 16 | 3) == "2026-01-01 00:00:00.007Z+3"
+
+
+class Compared(int):
+    """A number that notes whether the clock was locked when the clock compared it."""
+
+    locked: ClassVar[list[bool]] = []
+    clock: ClassVar[HybridClock]
+
+    def __lshift__(self, bits: int) -> Compared:
+        return Compared(int(self) << bits)
+
+    def __gt__(self, other: int) -> bool:
+        self.locked.append(self.clock.lock.locked())
+        return int(self) > int(other)
+
+
+def test_a_stamp_and_an_advance_exclude_each_other() -> None:
+    """A thread that writes a group stamps while the event loop raises the clock: neither may undo the other's step."""
+    clock = Compared.clock = HybridClock()
+    clock.stamp(Compared(START_MS))
+    clock.advance(Compared(clock.last + 1))
+    assert Compared.locked == [True, True]

@@ -23,7 +23,6 @@ from kvwal.cli.options import AcceptClock, Business, Json
 from kvwal.cli.text import decoded, line
 from kvwal.entry import DataEntry, Entry, make_entry
 from kvwal.errors import CodecError, ConfigError
-from kvwal.ports.boundary import CommitFuture
 from kvwal.ports.clock import SYSTEM
 
 BATCH_ENTRIES = 500
@@ -176,6 +175,4 @@ def batches(entries: Iterable[Entry | None]) -> Iterator[list[Entry | None]]:
 
 def put_all(target: kvwal.Map, entries: list[Entry]) -> None:
     """Put entries with their stored bytes unchanged, in one transaction."""
-    future: CommitFuture[int] = CommitFuture()
-    target._business.submit(target._changes.submission(entries, future, None, True), waits=True)
-    future.result()
+    target._commit(entries, True)

@@ -97,14 +97,22 @@ class Segment:
         written.
         """
         file = self._open
-        need = self.position + sum(block_size(len(payload)) for payload in payloads) + SEAL_ROOM
+        need = self._end_of(payloads)
         if need > self._allocated:
             wish = min(2 * self._allocated, self.limit)
             self._allocated = self._space.grow(file, self._allocated, need, wish)
 
     def fits(self, payloads: Sequence[bytes]) -> bool:
         """Whether blocks with these payloads end before the segment's limit."""
-        return self.position + sum(block_size(len(payload)) for payload in payloads) + SEAL_ROOM <= self.limit
+        return self._end_of(payloads) <= self.limit
+
+    def is_ready(self, payloads: Sequence[bytes]) -> bool:
+        """Whether blocks with these payloads fit, are allocated, and the file is open: the usual case."""
+        return self._file is not None and self._end_of(payloads) <= min(self._allocated, self.limit)
+
+    def _end_of(self, payloads: Sequence[bytes]) -> int:
+        """Where the file ends after blocks with these payloads and a seal."""
+        return self.position + sum([block_size(len(payload)) for payload in payloads]) + SEAL_ROOM
 
     def append(self, payloads: Sequence[bytes], entries: int) -> None:
         """Write one block for each payload, with one system call. Durable after `datasync`."""

@@ -24,7 +24,7 @@ from kvwal.cluster.recovery_buffer import as_recovery_buffer, is_dropped
 from kvwal.entry import DROPPED, Ended, Entry, timestamps_within
 from kvwal.errors import KvwalError
 from kvwal.history.timeline import Timeline
-from kvwal.log.ring import Lookup, Submission, size_of
+from kvwal.log.submission import Lookup, Submission, size_of
 from kvwal.node.retries import retry_on
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers

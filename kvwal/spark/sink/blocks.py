@@ -10,7 +10,7 @@ import msgspec
 from kvwal.codecs import registry
 from kvwal.entry import Entry, encode_entries, make_decoder
 from kvwal.errors import Kind, KvwalError
-from kvwal.log.ring import size_of
+from kvwal.log.submission import size_of
 
 BLOCK_BYTES = 2 << 20
 """About how many bytes of rows a staged block has. A transaction takes whole blocks."""

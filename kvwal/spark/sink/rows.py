@@ -11,7 +11,7 @@ from kvwal.codecs import registry
 from kvwal.config import Settings
 from kvwal.entry import Entry
 from kvwal.errors import CodecError, KvwalError
-from kvwal.log.ring import size_of
+from kvwal.log.submission import size_of
 from kvwal.spark.datasource.values import DROP, NULL
 from kvwal.spark.ledger import PREFIX
 from kvwal.spark.sink.columns import WriteColumns

@@ -18,7 +18,7 @@ from hazelcast.errors import HazelcastError
 import kvwal
 from kvwal.cluster.transactions import INTENT, INTENTS
 from kvwal.entry import Entry, ExpiringEntry, encode_entries
-from kvwal.log.ring import Submission, size_of
+from kvwal.log.submission import Submission, size_of
 from tests.support.chance import new_seed
 from tests.support.cluster.nodes import CLUSTER, Cluster, Node, cluster, needs_hazelcast, running
 from tests.support.polling import until

@@ -12,7 +12,7 @@ import pytest
 
 import kvwal
 from kvwal.entry import DROPPED, Entry
-from kvwal.log.ring import Submission, size_of
+from kvwal.log.submission import Submission, size_of
 from tests.support.cluster.nodes import CLUSTER, JAR, Node, java_tool, needs_hazelcast
 from tests.support.cluster.types import JAVA, TYPED, VALUES, Employee
 from tests.support.polling import until

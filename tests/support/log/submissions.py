@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 
 from kvwal.entry import Entry
-from kvwal.log.ring import Submission, size_of
+from kvwal.log.submission import Submission, size_of
 from kvwal.store.open_business import OpenBusiness
 
 

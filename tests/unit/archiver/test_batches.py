@@ -24,7 +24,7 @@ from kvwal.archiver.remote import AT_ONCE, SMALL_BYTES, Archiver
 from kvwal.archiver.work import answer
 from kvwal.entry import Entry
 from kvwal.errors import ArchiveError, ConfigError
-from kvwal.log.ring import Submission
+from kvwal.log.submission import Submission
 from kvwal.ports.tasks import ThreadWorkers, side_by_side
 from kvwal.store.engine import Engine
 from tests.support.disk.faults import make_options, open_store

@@ -12,7 +12,7 @@ from archive.objects import open_objects
 from archive.reader import live_objects
 from kvwal.config import Settings
 from kvwal.entry import Entry
-from kvwal.log.ring import Submission, size_of
+from kvwal.log.submission import Submission, size_of
 from kvwal.store.engine import Engine
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import FakeClock, make_options

@@ -16,7 +16,7 @@ from kvwal.cluster.bootstrap import Status, archive_is_unreachable, why_disks_ma
 from kvwal.cluster.requests import CopyQuestion, PartQuestion
 from kvwal.entry import DROPPED, Entry
 from kvwal.errors import ArchiveError
-from kvwal.log.ring import Submission, size_of
+from kvwal.log.submission import Submission, size_of
 from kvwal.node.adapters.membership import Peer
 from kvwal.node.requests import log_copies as copies
 from kvwal.node.requests.log_copies import Copies, OwnCopy

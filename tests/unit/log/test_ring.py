@@ -11,7 +11,8 @@ import pytest
 
 from kvwal.entry import Entry
 from kvwal.errors import StoreClosed
-from kvwal.log.ring import Ring, Submission, size_of
+from kvwal.log.ring import Ring
+from kvwal.log.submission import Submission, size_of
 from kvwal.ports.clock import SYSTEM
 
 MOST = 1 << 30

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvwal.entry import Entry
-from kvwal.log.ring import size_of
+from kvwal.log.submission import size_of
 from kvwal.spark.sink.blocks import (
     Block,
     StagedRowsLost,

@@ -12,7 +12,7 @@ from kvwal.cluster.recovery_buffer import RecoveryBuffer, as_recovery_buffer
 from kvwal.entry import DROPPED, Entry
 from kvwal.errors import TooLarge
 from kvwal.log.files.format import MAX_PAYLOAD
-from kvwal.log.ring import Submission, size_of
+from kvwal.log.submission import Submission, size_of
 from kvwal.log.writer import BLOCK_BYTES
 from kvwal.node.adapters.destroyed_maps import delete
 from kvwal.store.engine import Engine

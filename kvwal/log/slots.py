@@ -1,0 +1,121 @@
+"""Slots of the ring: a janus queue that is bounded by slots and by bytes, whose consumer takes many slots at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import janus
+
+from kvwal.log.submission import Command, Submission
+
+Slot: TypeAlias = list[Submission] | Command
+
+
+class _Waiting(NamedTuple):
+    """A slot, its bytes, and since when it waits."""
+
+    slot: Slot
+    bytes: int
+    since: float
+
+
+class BoundedQueue(janus.Queue[Slot]):
+    """A janus queue that is also full when its waiting submissions have `limit` bytes.
+
+    `since` is when the oldest slot of the last `pop` was put.
+    """
+
+    def __init__(self, slots: int, limit: int, now: Callable[[], float]) -> None:
+        self.limit = limit
+        self.bytes = 0
+        self.since = 0.0
+        self._now = now
+        super().__init__(slots)
+
+    def _init(self, maxsize: int) -> None:
+        self._waiting: deque[_Waiting] = deque()
+
+    def _qsize(self) -> int:
+        waiting = len(self._waiting)
+        return waiting if self.bytes < self.limit else max(waiting, self.maxsize)
+
+    def _put(self, item: Slot) -> None:
+        size = slot_bytes(item)
+        self._waiting.append(_Waiting(item, size, self._now()))
+        self.bytes += size
+
+    def _get(self) -> Slot:
+        waiting = self._waiting.popleft()
+        self.since = waiting.since
+        self.bytes -= waiting.bytes
+        return waiting.slot
+
+    @property
+    def slots(self) -> int:
+        """Number of waiting slots."""
+        return len(self._waiting)
+
+    def is_empty(self) -> bool:
+        """Whether no slot waits now."""
+        return not self._waiting
+
+    def put_now(self, slot: Slot) -> bool:
+        """Put a slot from any thread, without waiting. False, and nothing is put, if the queue is full.
+
+        `janus.SyncQueueShutDown` after the queue was shut down. It is `put_nowait` of janus without the getters of janus: the
+        consumer of the ring has its own wakeup.
+        """
+        with self._sync_mutex:
+            if self._is_shutdown:
+                raise janus.SyncQueueShutDown
+            if self._qsize() >= self._maxsize:
+                return False
+            self._put_internal(slot)
+            return True
+
+    def pop(self, most_bytes: int, *, commands: bool) -> tuple[list[Submission], Command | None]:
+        """Take the waiting submissions, up to about `most_bytes` or to the next command. Does not wait.
+
+        With `commands`, take that command, too. Producers that wait for space go on.
+        """
+        taken: list[Submission] = []
+        command: Command | None = None
+        with self._sync_mutex:
+            waiting = self._waiting
+            before = len(waiting)
+            since = waiting[0].since if waiting else self.since
+            least = self.bytes - most_bytes
+            while waiting and (self.bytes > least or not taken):
+                slot = waiting[0].slot
+                if not isinstance(slot, Command):
+                    taken += slot
+                    self._get()
+                    continue
+                if commands:
+                    command = slot
+                    self._get()
+                break
+            self.since = since
+            if len(waiting) < before:
+                self._tell_producers()
+        return taken, command
+
+    def heads(self, most: int) -> list[Slot]:
+        """The first slots, at most `most`. For the consumer: only the consumer takes slots away."""
+        with self._sync_mutex:
+            return [self._waiting[index].slot for index in range(min(most, len(self._waiting)))]
+
+    def _tell_producers(self) -> None:
+        if self._sync_not_full_waiting:
+            self._sync_not_full.notify_all()
+        if self._async_not_full_waiting:
+            self._notify_async(self._async_not_full.notify_all)
+
+
+def slot_bytes(slot: Slot) -> int:
+    """Bytes of the submissions in a slot."""
+    if isinstance(slot, Command):
+        return 0
+    return slot[0].size if len(slot) == 1 else sum([submission.size for submission in slot])

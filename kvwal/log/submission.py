@@ -1,0 +1,115 @@
+"""Submissions: transactions on their way to the log writer, and commands between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Any, Protocol, TypeAlias
+
+from kvwal.entry import Entry
+
+ENTRY_BYTES = 64
+"""Estimated bytes of an entry in the ring besides its key and value."""
+
+Lookup: TypeAlias = Callable[[str, bytes], Entry | None]
+"""The latest entry of an identity, as of all transactions before this one; None if it is absent, deleted or expired."""
+Decide: TypeAlias = Callable[[Lookup], list[Entry]]
+"""A conditional write: returns the entries to log, none if the condition does not hold."""
+
+
+class Answer(Protocol):
+    """The receiver of a submission's result: a `Waiter` on any thread; a future, or another object, on the writer's loop."""
+
+    def cancelled(self) -> bool:
+        """Whether the caller has stopped waiting."""
+        ...
+
+    def done(self) -> bool:
+        """Whether the result was set, or the wait cancelled."""
+        ...
+
+    def set_result(self, result: Any, /) -> None:
+        """The submission was written."""
+        ...
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """The submission was not written, or its outcome is unknown."""
+        ...
+
+
+class Submission:
+    """A transaction that waits for the writer: entries without timestamps, or a conditional write that the writer decides.
+
+    `future` gets the timestamp of the transaction; for a conditional write it gets whether the condition held. If the writer sets
+    `error`, only this submission is refused, and the rest of its group is written.
+    """
+
+    __slots__ = ("answer", "decide", "entries", "error", "future", "size", "sync")
+
+    def __init__(
+        self,
+        entries: list[Entry],
+        size: int,
+        future: Answer,
+        decide: Decide | None = None,
+        sync: bool = False,
+    ) -> None:
+        """`size` is `size_of(entries)`."""
+        self.entries = entries
+        self.size = size
+        self.future = future
+        self.decide = decide
+        self.sync = sync
+        self.answer: int | bool = False
+        self.error: BaseException | None = None
+
+    def begin(self) -> bool:
+        """Whether to write the submission: False if its caller cancelled before the writer took it."""
+        future = self.future
+        if isinstance(future, Future):
+            return future.set_running_or_notify_cancel()
+        return not future.cancelled()
+
+    def resolve(self) -> None:
+        """Acknowledge the submission: give the caller its result."""
+        future = self.future
+        if not future.done():
+            if self.error is None:
+                future.set_result(self.answer)
+            else:
+                future.set_exception(self.error)
+
+    def fail(self, error: BaseException) -> None:
+        """Give the caller an error: the submission was not written, or its outcome is unknown."""
+        if not self.future.done():
+            self.future.set_exception(self.error or error)
+
+
+class ConditionalSubmission(Submission):
+    """A transaction that happens only if `decide` accepts the values of some keys, `guards`: pairs of class and bytes."""
+
+    __slots__ = ("guards",)
+
+    def __init__(
+        self, entries: list[Entry], size: int, future: Answer, decide: Decide, guards: list[tuple[str, bytes]]
+    ) -> None:
+        super().__init__(entries, size, future, decide)
+        self.guards = guards
+
+
+class Command:
+    """An action of the writer between two groups: rotate, flush or close. `future` gets its result."""
+
+    __slots__ = ("action", "future")
+
+    def __init__(self, action: Callable[[], Awaitable[Any]], future: asyncio.Future[Any]) -> None:
+        self.action = action
+        self.future = future
+
+
+def size_of(entries: list[Entry]) -> int:
+    """Estimated bytes of these entries in the ring and in the log."""
+    if len(entries) == 1:
+        return len(entries[0].key) + len(entries[0].value) + ENTRY_BYTES
+    return sum([len(entry.key) + len(entry.value) for entry in entries], ENTRY_BYTES * len(entries))
