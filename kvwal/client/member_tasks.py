@@ -88,6 +88,22 @@ class _MemberTask(IdentifiedDataSerializable):
         raise NotImplementedError
 
 
+class KeyPrefix(_MemberTask):
+    """A predicate: see KeyPrefix.java."""
+
+    CLASS_ID = 23
+
+    def __init__(self, prefix: bytes, limit: int = 0) -> None:
+        """The query fails if the values on a member have more than `limit` bytes (0: no limit)."""
+        self._prefix = prefix
+        self._limit = limit
+
+    def write_data(self, object_data_output: ObjectDataOutput) -> None:
+        """See `IdentifiedDataSerializable`."""
+        object_data_output.write_byte_array(bytearray(self._prefix))
+        object_data_output.write_long(self._limit)
+
+
 class _TransactionTask(_MemberTask):
     """See RunTransaction.java."""
 

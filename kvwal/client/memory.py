@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from hazelcast.errors import ClientOfflineError, HazelcastError, OperationTimeoutError
-from hazelcast.predicate import like
+from hazelcast.future import Future as HazelcastFuture
 from hazelcast.serialization.data import Data
 
 from kvwal.client.failures import UNKNOWN
 from kvwal.client.key_pages import fetch_keys
 from kvwal.client.link import Link
+from kvwal.client.member_tasks import KeyPrefix
 from kvwal.client.wire import Encoded, from_wire, to_wire
 from kvwal.entry import Entry
 from kvwal.errors import ClusterUnreachable
 
 KEYS_AT_ONCE = 10_000
 """A map of more keys is listed in pages."""
-_FIRST_VALUES, _MOST_VALUES = 64, 1000
-"""Values of the first request and of any request."""
-_ANSWER_BYTES = 1 << 20
-"""Bytes of values that an answer should have. A single value may be larger."""
+_FIRST_VALUES, _MOST_VALUES, _GROWTH = 64, 10_000, 16
+"""Values that are fetched first, at most at a time, and as a multiple of the time before.
+
+Each time costs a message to every partition that has one of the keys, so a few large ones cost less than many small ones.
+"""
+_ANSWER_BYTES = 8 << 20
+"""Bytes of values that should be fetched at a time. A single value may be larger."""
+_MOST_TOGETHER = 16 << 20
+"""Bytes of values of one member that are sent with their keys, in one message."""
 _NO_ANSWER = (*UNKNOWN, ClientOfflineError, OperationTimeoutError)
 """Errors after which the members have said nothing about a predicate."""
 
@@ -58,8 +64,16 @@ class ClusterMemory:
         return None if first is None else Entry(first[1], first[0], b"", "", False, 0)
 
     def ordered(self, key_class: str, prefix: bytes = b"") -> Iterator[Entry]:
-        """See `Memory.ordered`. Asks for the values of matching keys only; members select text keys by their beginning."""
-        keys = self._keys() if key_class != "str" else self._keys_like(prefix.decode())
+        """See `Memory.ordered`. Members select text keys by their beginning, and send values with them if those are small.
+
+        Otherwise the keys are listed first.
+        """
+        if key_class == "str" and prefix:
+            entries = self._ask_members(partial(self._proxy.entry_set, KeyPrefix(prefix, _MOST_TOGETHER)))
+            if entries is not None:
+                found = [make_entry(*from_wire(key.buffer), value) for key, value in entries]
+                return iter(sorted(found, key=attrgetter("key")))
+        keys = self._keys() if key_class != "str" else self._keys_like(prefix)
         of_class = {key for key in keys if key.class_name == key_class and key.data.startswith(prefix)}
         return self.entries_of(sorted(of_class))
 
@@ -69,7 +83,7 @@ class ClusterMemory:
 
     def identities(self, prefix: str = "") -> list[Encoded]:
         """All keys, in the order of identity. With a `prefix`, keys that are text and do not begin so may be missing."""
-        return sorted(set(self._keys_like(prefix)), key=lambda key: (key.class_name, key.data))
+        return sorted(set(self._keys_like(prefix.encode())), key=lambda key: (key.class_name, key.data))
 
     def _keys(self) -> Iterator[Encoded]:
         few = self.count() <= KEYS_AT_ONCE
@@ -80,22 +94,19 @@ class ClusterMemory:
         )
         return (from_wire(key.buffer) for key in keys)
 
-    def _keys_like(self, prefix: str) -> Iterator[Encoded]:
-        """The text keys that begin so, and perhaps others.
+    def _keys_like(self, prefix: bytes) -> Iterator[Encoded]:
+        """The text keys that begin so, and perhaps others."""
+        keys = self._ask_members(partial(self._proxy.key_set, KeyPrefix(prefix))) if prefix else None
+        return self._keys() if keys is None else (from_wire(key.buffer) for key in keys)
 
-        Members refuse the predicate on a map that has keys of other classes too. Then all keys are listed.
-        """
-        stem = prefix.rstrip("\\")  # a backslash before the wildcard would escape it
-        if not stem:
-            return self._keys()
-        pattern = re.sub("[%_]", r"\\\g<0>", stem) + "%"
+    def _ask_members(self, begin: Callable[[], HazelcastFuture[list[Any]]]) -> list[Any] | None:
+        """The answer of a request with a predicate. None if members refuse it: of an earlier version, or the answer is large."""
         try:
-            keys = self._link.result(lambda: self._proxy.key_set(like("__key", pattern)), self._label)
+            return self._link.result(begin, self._label)
         except ClusterUnreachable as error:
             if not isinstance(error.__cause__, HazelcastError) or isinstance(error.__cause__, _NO_ANSWER):
                 raise
-            return self._keys()
-        return (from_wire(key.buffer) for key in keys)
+            return None
 
     def entries_of(self, keys: list[Encoded]) -> Iterator[Entry]:
         """The entries of those keys that the map still holds, in this order. The first of them are fetched when this is called,
@@ -109,7 +120,7 @@ class ClusterMemory:
         at, count = 0, _FIRST_VALUES
         while at < len(keys):
             size = sum(len(entry.value) for entry in before)
-            count = max(1, min(_MOST_VALUES, 4 * count, count * _ANSWER_BYTES // max(1, size)))
+            count = max(1, min(_MOST_VALUES, _GROWTH * count, count * _ANSWER_BYTES // max(1, size)))
             chunk = keys[at : at + count]
             before = self._fetch(chunk)
             yield from before

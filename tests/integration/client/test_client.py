@@ -17,10 +17,12 @@ from typing import Any
 import pytest
 from hazelcast.core import HazelcastJsonValue
 from hazelcast.predicate import greater_or_equal, sql
+from hazelcast.proxy.map import Map
 from hazelcast.sql import HazelcastSqlError
 
 import kvwal
-from kvwal.client import failures
+from kvwal.client import failures, memory
+from kvwal.client.member_tasks import KeyPrefix
 from kvwal.codecs import Codecs
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast, running
 from tests.support.disk.mounts import MIB, tmpfs
@@ -314,3 +316,34 @@ def test_every_error_that_leaves_the_outcome_open_is_commit_unknown_for_a_write(
     for kind in failures.UNKNOWN:
         assert isinstance(failures.translate(kind("gone"), "jobs", writes=True), kvwal.CommitUnknown)
         assert isinstance(failures.translate(kind("gone"), "jobs", writes=False), kvwal.ClusterUnreachable)
+
+
+def test_members_select_text_keys_by_their_beginning(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one request with the values; by keys if the values are large, or if the members are of an earlier version."""
+    texts = ["a/1", "a/2", "a/ü\U0001f600", "a", "b/1", "%_\\", "%_\\x", ""]
+    asked: list[str] = []
+    for name in ("entry_set", "key_set"):
+        method = getattr(Map, name)
+
+        def noted(self: Any, *given: Any, name: str = name, method: Any = method) -> Any:
+            asked.append(name)
+            return method(self, *given)
+
+        monkeypatch.setattr(Map, name, noted)
+    with connect(node) as store:
+        jobs = store.map("beginnings")
+        jobs.put_many({text: {"text": text} for text in texts})
+        jobs.put_many({b"a/1": 1, 7: 2, 1.5: 3, True: 4, None: 5})
+        for limit, class_id, ways in (
+            (memory._MOST_TOGETHER, KeyPrefix.CLASS_ID, ["entry_set"]),
+            (3, KeyPrefix.CLASS_ID, ["entry_set", "key_set"]),
+            (memory._MOST_TOGETHER, 99, ["entry_set", "key_set", "key_set"]),
+        ):
+            monkeypatch.setattr(memory, "_MOST_TOGETHER", limit)
+            monkeypatch.setattr(KeyPrefix, "CLASS_ID", class_id)
+            for prefix in ("a", "a/", "a/ü", "%", "%_\\", "b/1", "b"):
+                asked.clear()
+                expected = [(text, {"text": text}) for text in sorted(texts) if text.startswith(prefix)]
+                assert list(jobs.scan(prefix)) == expected
+                assert asked == ways
+            assert list(jobs.scan("never")) == []

@@ -1,7 +1,7 @@
 """A recorded application while its driver, members of its cluster, or the links between them are lost: each event counts once.
 
 The application stops at named points (`tests.support.programs.recorded`). Its own event log, read into a root by a plain
-`kvwal record`, says what must be recorded; `test_truth` holds that against Spark's REST API.
+`kvwal record`, says what must be recorded, and so does Spark's REST API, which it asked after its last job.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,12 +20,11 @@ from kvwal.spark import records as rec
 from kvwal.spark.index import is_application_key
 from kvwal.spark.record_keys import executor_key, job_key, sql_key, stage_key
 from tests.support import rest_fields as rest
+from tests.support.recording.rest_rows import value_differences
 from tests.support.spark import environment
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 APPLICATIONS = ("cluster", "streaming", "batch")
-NO_VALUE = ("0", "0 ms", "0.0 B", "")
-"""A metric that no task has counted has no event; the REST API of a running application shows it as 0."""
 
 
 def records_of_applications(store: kvwal.Store) -> dict[str, Any]:
@@ -83,51 +81,6 @@ def test_every_number_is_sparks_own(name: str, tmp_path: Path) -> None:
         compare(ran)
 
 
-def spark_value(field: str, value: Any) -> Any:
-    """A field of the REST API in the form of a record."""
-    if field.endswith("Time") and isinstance(value, str):
-        return rest.moment(value)
-    if field == "executorCpuTime":
-        return pytest.approx(value / 1e6, abs=0.01)
-    if field in ("stageIds", "jobTags", "successJobIds", "failedJobIds"):
-        return sorted(value)
-    if field == "nodes":
-        return counted(rest.rest_metrics(value))
-    if field == "description":
-        return value.partition("\nid = ")[0]  # a batch of a stream has the name of its query
-    if field in ("errorMessage", "failureReason"):
-        return rec.cut(value, rec.MAX_MESSAGE) or None
-    return rec.cut(value, rec.MAX_PLAN) if field == "planDescription" else value
-
-
-def counted(metrics: set[tuple[str, str, str]]) -> set[tuple[str, str, str]]:
-    """Metrics with a value, without averages."""
-    return {
-        metric
-        for metric in metrics
-        if metric[2] not in NO_VALUE and not metric[2].startswith("(") and "avg" not in metric[1]
-    }
-
-
-def differences(
-    told: rest.Told, rows: list[Any], table: dict[str, rest.Field], key: Callable[[Any], str], *, absent: Any = None
-) -> list[str]:
-    """The values that differ, a line each. All rows have a record, and no field is unknown."""
-    found = []
-    for row in rows:
-        record = told[key(row)]
-        assert row.keys() <= table.keys(), row.keys() - table.keys()
-        for field, value_of in table.items():
-            if isinstance(value_of, str) or (field in ("planDescription", "nodes") and not record.plan):
-                continue
-            theirs, ours = spark_value(field, row[field]) if field in row else absent, value_of(told, record)
-            if field == "nodes":
-                ours = counted(ours)
-            if theirs != ours and not (field not in row and not ours):
-                found.append(f"{key(row)} {field}: {theirs!r} in Spark, {ours!r} recorded")
-    return found
-
-
 def events(ran: Ran, name: str) -> list[Any]:
     """The events of a name in the event log."""
     (log,) = (ran.folder / "logs").iterdir()
@@ -141,7 +94,7 @@ def keys_of(ran: Ran, folder: str) -> set[str]:
 def compare_jobs(ran: Ran) -> None:
     """All jobs."""
     rows = ran.answer("jobs")
-    assert differences(ran.told(), rows, rest.JOB, key := lambda row: job_key(ran.prefix, row["jobId"])) == []
+    assert value_differences(ran.told(), rows, rest.JOB, key := lambda row: job_key(ran.prefix, row["jobId"])) == []
     assert {key(row) for row in rows} == keys_of(ran, "job")
 
 
@@ -149,7 +102,7 @@ def compare_stages(ran: Ran) -> None:
     """All stages that ran."""
     rows = [row for row in ran.answer("stages") if row["status"] != "SKIPPED"]
     key = lambda row: stage_key(ran.prefix, row["stageId"], row["attemptId"])  # noqa: E731
-    assert differences(ran.told(), rows, rest.STAGE, key) == []
+    assert value_differences(ran.told(), rows, rest.STAGE, key) == []
     assert {key(row) for row in rows} == keys_of(ran, "stage")
 
 
@@ -176,7 +129,7 @@ def compare_executors(ran: Ran) -> None:
     """All executors, those that are gone and the driver included."""
     told, key = ran.told(), lambda row: executor_key(ran.prefix, row["id"])
     rows = [in_order_of_log(ran, row, told[key(row)]) for row in ran.answer("executors")]
-    assert differences(told, rows, rest.EXECUTOR, key) == []
+    assert value_differences(told, rows, rest.EXECUTOR, key) == []
     assert {key(row) for row in rows} == keys_of(ran, "executor")
     hosts = {row["id"]: row["hostPort"].rpartition(":")[0] for row in rows if row["id"] != "driver"}
     assert {one.id: one.host for one in rest.of_kind(told, rec.Executor) if one.id != "driver"} == hosts
@@ -200,7 +153,7 @@ def in_order_of_log(ran: Ran, row: Any, executor: Any) -> Any:
 def compare_sql(ran: Ran) -> None:
     """All SQL executions."""
     rows = ran.answer("sql")
-    assert differences(ran.told(), rows, rest.SQL, key := lambda row: sql_key(ran.prefix, row["id"])) == []
+    assert value_differences(ran.told(), rows, rest.SQL, key := lambda row: sql_key(ran.prefix, row["id"])) == []
     assert {key(row) for row in rows} == keys_of(ran, "sql")
 
 
@@ -208,7 +161,7 @@ def compare_application(ran: Ran) -> None:
     """The application, and its counts, which the REST API does not have."""
     told = ran.told()
     rows = ran.answer("app")["attempts"]
-    assert differences(told, rows, rest.APPLICATION, lambda row: f"{ran.prefix}/app") == []
+    assert value_differences(told, rows, rest.APPLICATION, lambda row: f"{ran.prefix}/app") == []
     app = told[f"{ran.prefix}/app"]
     jobs, stages, sql = (rest.of_kind(told, kind) for kind in (rec.Job, rec.Stage, rec.Sql))
     assert (app.jobs, app.stages, app.sql) == (len(jobs), len(stages), len(sql))

@@ -1,8 +1,8 @@
 """An application that stops at named points, recorded into a cluster: `python -m … LOCATION SPOOL FOLDER [later]`.
 
 At each point of `POINTS` it prints the point's name, and goes on when it reads a line. It leaves Spark's own event log under
-FOLDER/logs, and prints its id first, and the recorder's `stats()` last. With `later` the recorder starts in the middle of a job,
-and the application stops before that.
+FOLDER/logs, and the answers of Spark's REST API under FOLDER/rest. It prints its id first, and the recorder's `stats()` last.
+With `later` the recorder starts in the middle of a job, and the application stops before that.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kvwal.spark import JobRecorder
 from kvwal.spark.eventlog.logs import EventLog
 from kvwal.spark.recording import recording
 from tests.support.cluster.nodes import CLUSTER
+from tests.support.recording.rest_rows import REST_SETTINGS, write_answers
 from tests.support.spark import drain, session
 
 POINTS = ("before the first job", "during a job", "between jobs", "at the end", "during stop")
@@ -91,6 +92,7 @@ def main(location: str, spool: Path, folder: Path, *, later: bool) -> None:
     spark = session("kills", **{
         "spark.master": "local[2,2]", "spark.eventLog.enabled": "true", "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false", "spark.eventLog.dir": logs.as_uri(),
+        **REST_SETTINGS,
     })  # fmt: skip
     print(spark.sparkContext.applicationId, flush=True)
     if later:
@@ -120,6 +122,7 @@ def main(location: str, spool: Path, folder: Path, *, later: bool) -> None:
     stop_at("between jobs")
     small_jobs(spark, "last jobs")
     drain(spark)
+    write_answers(spark, folder / "rest")
     stop_at("at the end")
     stop_at_the_last_roll()
     spark.stop()

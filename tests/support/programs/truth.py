@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import pyspark
 from pyspark import SparkContext, TaskContext
@@ -23,27 +22,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from kvwal.spark import JobRecorder
-from tests.support.polling import until
+from tests.support.recording.rest_rows import REST_SETTINGS, write_answers
 from tests.support.spark import drain, session
 
-ANSWERS = {
-    "app": "",
-    "jobs": "/jobs",
-    "stages": "/stages?withSummaries=true&quantiles=0.25,0.5,0.75,0.95",
-    "executors": "/allexecutors",
-    "sql": "/sql?details=true&planDescription=true&length=10000",
-    "environment": "/environment",
-}
 SETTINGS = {
-    "spark.ui.enabled": "true",
-    "spark.ui.port": "0",
-    "spark.ui.liveUpdate.period": "0",
+    **REST_SETTINGS,
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
-    # The REST API of a running application counts what heartbeats tell of tasks that are lost. No event log has it.
-    "spark.executor.heartbeatInterval": "600s",
-    "spark.network.timeout": "1200s",
 }
 
 
@@ -202,13 +188,6 @@ def _wait_for_executors(spark: SparkSession) -> None:
     drain(spark)
 
 
-def ask(context: SparkContext, path: str) -> bytes:
-    """An answer of Spark's REST API about the application."""
-    with urlopen(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}{path}") as response:
-        answer: bytes = response.read()
-        return answer
-
-
 def main(name: str, folder: Path) -> None:
     """Run one application, recorded live, with its event log and its REST API."""
     work, settings = APPLICATIONS[name]
@@ -217,17 +196,12 @@ def main(name: str, folder: Path) -> None:
     if name == "cluster":
         settings = {**settings, "spark.master": start_cluster(folder)}
     spark = session(name, **SETTINGS, **settings, **{"spark.eventLog.dir": logs.as_uri()})
-    context = spark.sparkContext
     if name == "cluster":
         _wait_for_executors(spark)
     with JobRecorder(spark, folder / "root", strict=True):
         work(spark, folder)
         drain(spark)
-        # A task that was killed ends later than its job.
-        until(lambda: not any(row["activeTasks"] for row in json.loads(ask(context, "/executors"))) or None)
-        drain(spark)
-        for answer, path in ANSWERS.items():
-            (folder / f"{answer}.json").write_bytes(ask(context, path))
+        write_answers(spark, folder)
         spark.stop()
 
 

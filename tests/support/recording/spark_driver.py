@@ -22,6 +22,7 @@ from kvwal.spark.tables.catalogue import TABLES
 from tests.support.cli import kvwal as command
 from tests.support.cluster.nodes import CLUSTER
 from tests.support.recording.one_sided import differences
+from tests.support.recording.rest_rows import different_from_spark
 from tests.support.recording.same_records import application_records
 from tests.support.spark import environment
 
@@ -95,6 +96,7 @@ def spark_driver(location: str, folder: Path, *more: str) -> Iterator[SparkDrive
 def check(ran: SparkDriver, *, was_killed: bool = False, is_later: bool = False) -> None:
     """What the spool has left goes into the cluster, and then its records are those of Spark's event log, in every table too.
 
+    If the application came to its last job, all values of its jobs, stages and SQL are those of Spark's REST API, too.
     A recorder that started later (`is_later`) has the settings as they were then: Spark had added to them.
     """
     names = ("--cluster", CLUSTER)
@@ -111,6 +113,8 @@ def check(ran: SparkDriver, *, was_killed: bool = False, is_later: bool = False)
     if is_later:
         del live[f"{ran.app}/env"], log[f"{ran.app}/env"]
     found = differences(live, log, was_killed=was_killed)
+    if (answers := ran.folder / "out" / "rest").exists() and not is_later:
+        found += different_from_spark(live, ran.app, answers)
     assert found == [], "\n".join(found)
     for table in TABLES.keys() - ({"spark_settings"} if is_later else set()):
         # Of the settings of the JVM the recorder asks for some, and Spark writes all.

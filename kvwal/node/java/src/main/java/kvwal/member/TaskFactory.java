@@ -5,6 +5,7 @@ import com.hazelcast.nio.serialization.DataSerializableFactory;
 import com.hazelcast.nio.serialization.IdentifiedDataSerializable;
 import kvwal.backups.BackupCheck;
 import kvwal.clock.ClockBounds;
+import kvwal.codec.KeyPrefix;
 import kvwal.failover.AppendBatch;
 import kvwal.history.HistoryRequests;
 import kvwal.node.TaskIds;
@@ -39,6 +40,7 @@ public final class TaskFactory implements DataSerializableFactory {
             case TaskIds.ASK_PEER: return new HistoryRequests.AskPeer();
             case TaskIds.REPORT_LINKS: return new LinkMonitor.ReportLinks();
             case TaskIds.BACKUP_CHECK: return new BackupCheck();
+            case TaskIds.KEY_PREFIX: return new KeyPrefix();
             default: throw new IllegalArgumentException("there is no task " + number);
         }
     }

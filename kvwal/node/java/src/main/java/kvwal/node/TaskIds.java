@@ -4,7 +4,7 @@ package kvwal.node;
  * Numbers and executors of kvwal's tasks: members and clients of other versions know them, so a number never changes its meaning.
  */
 public final class TaskIds {
-    /** Number of the factory. kvwal/client knows it, RUN_TRANSACTION, RUN_CONDITIONAL and ASK_HISTORY. */
+    /** Number of the factory. kvwal/client knows it, RUN_TRANSACTION, RUN_CONDITIONAL, ASK_HISTORY and KEY_PREFIX. */
     public static final int FACTORY = 27510;
     public static final int RUN_TRANSACTION = 1;
     public static final int APPLY_CHANGE = 2;
@@ -24,6 +24,7 @@ public final class TaskIds {
     public static final int ASK_PEER = 20;
     public static final int REPORT_LINKS = 21;
     public static final int BACKUP_CHECK = 22;
+    public static final int KEY_PREFIX = 23;
 
     /** Executor of clients' transactions, with a thread for each that is under way. */
     public static final String TRANSACTIONS = "kvwal";
