@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kvwal.entry import Entry
-from kvwal.log.ring import Lookup, Submission, size_of
+from kvwal.log.submission import Lookup, Submission, size_of
 
 if TYPE_CHECKING:
     from kvwal.client.store import ClusterMap
