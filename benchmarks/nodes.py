@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -18,19 +19,19 @@ import hazelcast
 from tests.support.ports import free_port
 
 CLUSTER = "bench"
-NODE_SETTINGS = 'heap = "2g"\n'
+HEAP = "2g"
 
 
 class Nodes:
     """`count` nodes under `folder` with one archive. They run from `start` to `end`."""
 
-    def __init__(self, folder: Path, count: int, archive: Path) -> None:
+    def __init__(self, folder: Path, count: int, archive: Path, heap: str = HEAP) -> None:
         self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(count)]
         self._http = [f"127.0.0.1:{free_port()}" for _ in range(count)]
         self.running: list[subprocess.Popen[str]] = []
         self._folder = folder
         self._archive = archive
-        (folder / "node.toml").write_text(NODE_SETTINGS)
+        (folder / "node.toml").write_text(f'heap = "{heap}"\n')
 
     @property
     def location(self) -> str:
@@ -69,6 +70,11 @@ class Nodes:
             began += [moment(line) for line in logged if line["event"] == "filling memory" and "members" in line]
             ready += [moment(line) for line in logged if line["event"] == "serving"]
         return (max(ready) - max(began)).total_seconds()
+
+    def processor_seconds(self) -> float:
+        """The seconds of processor time that all running processes have taken."""
+        fields = (Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split() for process in self.running)
+        return sum(int(ticks) for stat in fields for ticks in stat[11:13]) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> dict[str, float]:
         """The memory of all processes together, in MiB: resident, heap in use, and heap of maps and copies."""
@@ -109,9 +115,9 @@ def fetch(address: str) -> bytes:
 
 
 @contextmanager
-def nodes(folder: Path, count: int, archive: Path) -> Iterator[Nodes]:
+def nodes(folder: Path, count: int, archive: Path, heap: str = HEAP) -> Iterator[Nodes]:
     """Nodes that serve. They are killed afterwards."""
-    started = Nodes(folder, count, archive)
+    started = Nodes(folder, count, archive, heap)
     try:
         started.start()
         yield started
