@@ -18,7 +18,7 @@ import kvwal
 from kvwal.errors import ConfigError
 from kvwal.spark.ledger import PREFIX
 from tests.repository.source import ROOT
-from tests.support.programs.sink import ROWS
+from tests.support.datasource.sink import ROWS
 from tests.support.spark import environment
 
 pytestmark = pytest.mark.long
@@ -27,7 +27,7 @@ KILLS = 10
 
 def begin(kind: str, store: str, folder: Path) -> subprocess.Popen[str]:
     """A driver in a process of its own."""
-    words = [sys.executable, "-m", "tests.support.programs.sink", kind, store, str(folder)]
+    words = [sys.executable, "-m", "tests.support.datasource.sink", kind, store, str(folder)]
     with (folder / "driver.log").open("a") as log:
         return subprocess.Popen(words, stdout=log, stderr=log, text=True, env=environment(ROOT), cwd=folder)
 
