@@ -18,35 +18,37 @@ from kvwal.cluster.transactions import INTENTS
 from kvwal.codecs import registry
 from kvwal.entry import encode_entries
 from tests.support.chance import new_seed
-from tests.support.cluster.nodes import CLUSTER, Cluster, Node, cluster, needs_hazelcast, running
+from tests.support.cluster.nodes import CLUSTER, INSPECTED, Cluster, Node, cluster, needs_hazelcast, running
 from tests.support.polling import until
 
 GUARDS = "__kvwal.guards"
 UNDECIDED = b"\x90"
 WRITERS = 4
 PASSING = (kvwal.CommitUnknown, kvwal.ClusterUnreachable, kvwal.NotRecovered, kvwal.Overloaded)
-pytestmark = [needs_hazelcast, pytest.mark.usefixtures("inspected")]
+pytestmark = needs_hazelcast
 
 
-@pytest.fixture
-def one(tmp_path: Path) -> Iterator[Node]:
-    with running(tmp_path / "root") as node:
-        yield node
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """One node for the tests of what a member does; each has a map of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_TOOL_OPTIONS", INSPECTED)
+        with running(tmp_path_factory.mktemp("one") / "root") as node:
+            yield node
 
 
-def leave(client: Any, number: int, intent: bytes | None, guard: str) -> str:
-    """Leave a locked guard and an intent, as if their expander had been killed; the key of the intent."""
-    key = f"{number} gone jobs"
+def leave(client: Any, number: int, intent: bytes | None, guard: str) -> None:
+    """Leave a locked guard of the map "left", and an intent, as if their expander had been killed."""
+    key = f"{number} gone left"
     if intent is not None:
         client.get_map(INTENTS).blocking().set(key, bytearray(intent))
-    client.get_map(GUARDS).blocking().set(f"str {b64encode(guard.encode()).decode()} jobs", key)
-    return key
+    client.get_map(GUARDS).blocking().set(f"str {b64encode(guard.encode()).decode()} left", key)
 
 
 def test_what_a_killed_member_left_is_finished_and_its_guards_are_released(one: Node) -> None:
     decided = encode_entries(registry.encode_puts([("sum", 2), ("a", 1)]))
     with one.client() as client, kvwal.connect(one.address, cluster=CLUSTER) as store:
-        jobs = store.map("jobs")
+        jobs = store.map("left")
         jobs["sum"] = {"n": 1}
         leave(client, 1, UNDECIDED, "undecided")
         leave(client, 2, decided, "sum")
@@ -62,30 +64,34 @@ def test_what_a_killed_member_left_is_finished_and_its_guards_are_released(one: 
 def test_an_undecided_transaction_is_absent_when_the_cluster_has_restarted(one: Node) -> None:
     with one.client() as client:
         living = str(client.cluster_service.get_members()[0].uuid)
-        client.get_map("jobs").blocking().set("sum", 1)
-        client.get_map(INTENTS).blocking().set(f"1 {living} jobs", bytearray(UNDECIDED))
+        client.get_map("undecided").blocking().set("sum", 1)
+        client.get_map(INTENTS).blocking().set(f"1 {living} undecided", bytearray(UNDECIDED))
     one.restart()
     with one.client() as client, kvwal.connect(one.address, cluster=CLUSTER) as store:
         assert client.get_map(INTENTS).blocking().is_empty()
-        assert store.map("jobs").commit_if({"sum": 1}, {"sum": 2})
+        assert store.map("undecided").commit_if({"sum": 1}, {"sum": 2})
 
 
 def test_a_transaction_whose_guard_is_held_says_that_nothing_was_written(one: Node) -> None:
     with one.client() as client, kvwal.connect(one.address, cluster=CLUSTER, timeout=1) as store:
         living = str(client.cluster_service.get_members()[0].uuid)
-        lock = f"str {b64encode(b'sum').decode()} jobs"
-        client.get_map(GUARDS).blocking().set(lock, f"1 {living} jobs")
+        lock = f"str {b64encode(b'sum').decode()} held"
+        client.get_map(GUARDS).blocking().set(lock, f"1 {living} held")
         with pytest.raises(kvwal.Overloaded, match="nothing was written"):
-            store.map("jobs").commit_if({"sum": kvwal.ABSENT}, {"sum": 1})
-        assert not store.map("jobs").commit_if({"sum": 1}, {"sum": 2}), "a condition that does not hold needs no lock"
+            store.map("held").commit_if({"sum": kvwal.ABSENT}, {"sum": 1})
+        assert not store.map("held").commit_if({"sum": 1}, {"sum": 2}), "a condition that does not hold needs no lock"
         client.get_map(GUARDS).blocking().delete(lock)
-        assert store.map("jobs").commit_if({"sum": kvwal.ABSENT}, {"sum": 1})
+        assert store.map("held").commit_if({"sum": kvwal.ABSENT}, {"sum": 1})
 
 
 def test_the_new_guard_is_shown_when_all_else_of_the_transaction_is(one: Node) -> None:
     """Else a total that is read after the guard, and put back under the guard's value, would lose the change before it."""
     with one.client() as client, kvwal.connect(one.address, cluster=CLUSTER) as store:
-        jobs, plain, intents = store.map("jobs"), client.get_map("jobs").blocking(), client.get_map(INTENTS).blocking()
+        jobs, plain, intents = (
+            store.map("shown"),
+            client.get_map("shown").blocking(),
+            client.get_map(INTENTS).blocking(),
+        )
         jobs.put_many({"guard": 1, "total": 1})
         plain.lock("total")
         done: list[bool] = []
