@@ -277,8 +277,8 @@ class Service:
         if self._options.http is None:
             return None
         access = HttpAccess(self._options.http_token, closed=self._options.token is not None)
-        metrics = partial(self._pools.scrapers.run, self._status.page)
-        return HttpServer(application(self._status.ready, metrics, access), self._options.http)
+        served = application(self._status.ready, self._status.page, self._pools.scrapers, access)
+        return HttpServer(served, self._options.http)
 
     def _flush_of(self, business: str) -> Flush:
         return flush_for(to_map(business), self._options.file.policies(), self._options.flush)

@@ -6,7 +6,6 @@ import asyncio
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from importlib.util import find_spec
 
 from kvwal.errors import ConfigError
@@ -66,4 +65,4 @@ def _start_http(status: FollowerStatus, workers: ThreadWorkers, address: Address
     from kvwal.spark.follower.metrics import FollowerMetrics
 
     metrics = FollowerMetrics(status)
-    return HttpServer(application(status.ready, partial(workers.run, metrics.page)), address).close
+    return HttpServer(application(status.ready, metrics.page, workers), address).close

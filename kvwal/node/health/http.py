@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 
 import uvicorn
@@ -18,6 +18,7 @@ from kvwal.cluster.token import Token
 from kvwal.errors import ConfigError
 from kvwal.node.config import Address
 from kvwal.ports.boundary import logged, start_task
+from kvwal.ports.tasks import Workers
 
 _UNAUTHORIZED = (
     "This cluster has a token: ask from this node's machine, or show the token of http_token_file as Authorization:"
@@ -49,11 +50,13 @@ OPEN = HttpAccess(None, closed=False)
 
 def application(
     ready: Callable[[], tuple[bool, dict[str, object]]],
-    metrics: Callable[[], Awaitable[bytes]],
+    page: Callable[[], bytes],
+    workers: Workers,
     access: HttpAccess = OPEN,
 ) -> Starlette:
-    """The application of a node. `ready` returns whether the node serves, and the details; `metrics` returns the page of metrics.
-    A caller without `access` gets whether the node serves, without details, and no metrics."""
+    """The application of a node. `ready` returns whether the node serves, and the details. `page` returns the page of metrics;
+    it is called on `workers`, because the event loop has the clients' writes. A caller without `access` gets whether the node
+    serves, without details, and no metrics."""
 
     async def healthz(request: Request) -> Response:
         return JSONResponse({"alive": True})
@@ -66,7 +69,7 @@ def application(
     async def metrics_page(request: Request) -> Response:
         if not access.allows(request):
             return JSONResponse({"error": _UNAUTHORIZED}, status_code=401)
-        return Response(await metrics(), media_type=_PROMETHEUS)
+        return Response(await workers.run(page), media_type=_PROMETHEUS)
 
     return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics_page)])
 

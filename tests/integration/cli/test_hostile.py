@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import kvwal
+from kvwal.cli.tables import SAMPLE, print_table
 from kvwal.cli.text import visible
 from kvwal.spark import queries, records
 from kvwal.spark.record_keys import job_key
@@ -43,6 +44,15 @@ def jobs(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(params=["pipe", "terminal"])
+def drawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables as a pipe gets them, and as rich draws them for a terminal, here without colours."""
+    if request.param == "terminal":
+        for name, value in (("FORCE_COLOR", "1"), ("TERM", "dumb"), ("COLUMNS", "1000"), ("LINES", "50")):
+            monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize("options", [[], ["--failed"], ["app"], ["--runs", HOSTILE[0]], ["--runs", "[bold]x"]], ids=str)
 def test_what_spark_was_told_is_text_in_every_table(jobs: Path, options: list[str]) -> None:
     ran = command("jobs", jobs, *options)
@@ -66,6 +76,13 @@ def test_keys_and_values_are_text_in_tables(tmp_path: Path) -> None:
             assert visible(f"k{text}") in ran.out
     scanned = [json.loads(line) for line in command("scan", tmp_path, "b", "--json").out.splitlines()]
     assert {row["value"] for row in scanned} == set(HOSTILE), "for programs everything is as it was"
+
+
+def test_a_table_that_is_printed_row_by_row_is_text_too(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(["what"], [[text] for text in HOSTILE * (1 + SAMPLE // len(HOSTILE))])
+    printed = capsys.readouterr().out
+    assert shown_safely(printed)
+    assert all(visible(text.strip()) in printed for text in HOSTILE)
 
 
 class Counted(dict[str, object]):

@@ -44,6 +44,8 @@ MESSAGES = {
     "durable-executor": 0x180300, "scheduled-executor": 0x1A0200, "cache": 0x131300, "xa": 0x140500,
 }  # fmt: skip
 """A write of each, by its number in Hazelcast's protocol: what a client sends that has the object already."""
+IN_TRANSACTIONS = {"multi-map": 0x0F0100, "set": 0x100100, "list": 0x110100, "queue": 0x120100}
+"""A write of each in a transaction."""
 OTHERS = {
     "a map's configuration": 0x1B0C00,
     "a change of a map's configuration": 0x200400,
@@ -89,6 +91,13 @@ def test_what_other_clients_could_make_is_refused(client: HazelcastClient, servi
 def test_a_write_to_an_object_that_is_there_already_is_refused(client: HazelcastClient, service: str) -> None:
     with pytest.raises(UnsupportedOperationError, match=f'volatile = \\["{service}"\\]'):
         send(client, MESSAGES[service], "x")
+
+
+@needs_hazelcast
+@pytest.mark.parametrize("service", IN_TRANSACTIONS)
+def test_a_write_in_a_transaction_is_refused(client: HazelcastClient, service: str) -> None:
+    with pytest.raises(UnsupportedOperationError, match=f'volatile = \\["{service}"\\]'):
+        send(client, IN_TRANSACTIONS[service], "x")
 
 
 @needs_hazelcast

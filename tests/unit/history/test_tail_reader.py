@@ -13,7 +13,7 @@ from archive.layout import Place
 from kvwal.config import Settings
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CorruptLog
-from kvwal.history.tail_reader import find_entry, read_local
+from kvwal.history.tail_reader import OfIdentity, find_entry, read_local, read_log
 from kvwal.log import reader
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.snapshot import in_blocks, write_snapshot
@@ -115,6 +115,25 @@ def test_a_past_reads_what_the_archive_does_not_hold(tmp_path: Path) -> None:
         assert [entry.value for entry in jobs.history("a")] == [b"\x81%c" % number for number in (4, 3, 2, 1, 0)]
         assert dict(jobs.at(moment)) == {"a": 4}
         assert len([name for name in disk.whole if name.endswith(".wal")]) <= 2
+
+
+def test_a_past_decodes_no_block_without_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        jobs = store.map("jobs")
+        for number in range(50):
+            jobs.put_many({f"{number}-{other}": number for other in range(100)})
+        jobs["a"] = 1
+    decode, decoded = entry_decoder(), 0
+
+    def counted(payload: bytes) -> list[Entry]:
+        nonlocal decoded
+        entries = decode(payload)
+        decoded += len(entries)
+        return entries
+
+    monkeypatch.setattr("kvwal.history.tail_reader.entry_decoder", lambda: counted)
+    assert len(read_log(OS_DISK, tmp_path, PLACE, lambda: OfIdentity(("str", b"a"))).sink.rows) == 1
+    assert decoded < 1000, "of 5,001"
 
 
 def test_a_past_takes_memory_for_one_segment_at_a_time(tmp_path: Path) -> None:
