@@ -43,7 +43,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kvwal.Store]:
         (pc.if_else(app.is_valid(), app.isin(["a"]), pa.scalar(None, pa.bool_())), {"app": {"a"}}),
         (pc.if_else(app.is_valid(), app.isin(["a"]), pa.scalar(True)), {}),
     ],
-    ids=lambda value: None if isinstance(value, dict) else str(value)[:60],  # the order of a set differs between processes
+    # The order of a set differs between processes.
+    ids=lambda value: None if isinstance(value, dict) else str(value)[:60],
 )
 def test_values_that_a_filter_leaves(filter: pc.Expression | None, values: dict[str, set[object]]) -> None:
     assert possible_values(filter) == values

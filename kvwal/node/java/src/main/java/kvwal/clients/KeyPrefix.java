@@ -1,4 +1,4 @@
-package kvwal.codec;
+package kvwal.clients;
 
 import com.hazelcast.nio.ObjectDataInput;
 import com.hazelcast.nio.ObjectDataOutput;
@@ -40,7 +40,8 @@ public final class KeyPrefix implements Predicate<Object, Object>, IdentifiedDat
             return false;
         }
         if (limit > 0 && accepted.addAndGet(stored.getValueData().totalSize()) > limit) {
-            throw new QueryException("The values have more than " + limit + " bytes on a member; nothing was read. Ask for the keys.");
+            throw new QueryException("The values have more than " + limit + " bytes on a member; nothing was read."
+                + " Ask for the keys.");
         }
         return true;
     }
