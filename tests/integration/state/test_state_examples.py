@@ -141,6 +141,7 @@ def test_the_store_refuses_a_stopped_driver_when_another_has_taken_over(tmp_path
                 thread.start()
             while not (stopped_lines or heir_lines):
                 threads[0].join(0.05)
+                assert any(thread.is_alive() for thread in threads) or stopped_lines or heir_lines, "both drivers ended"
             if heir_lines:
                 first, second = heir, stopped
             threading.Event().wait(chance.random())
