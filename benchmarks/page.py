@@ -61,8 +61,8 @@ MISSES: dict[str, str] = {
         "values partition by partition then, and now asks for them with their keys."
     ),
     "One application of 10,000 jobs, in a cluster": (
-        "more than half of it is the start of the interpreter and its libraries. Two looks at the million keys of the node come "
-        "to it: one for the index, one for the application. The machine had ten times more work than cores."
+        "more than half of it is the start of the interpreter and its libraries. Two looks at a million keys come to it: one for "
+        "the index, one for the application. The machine had ten times more work than cores."
     ),
     "Failures of the last day, in a cluster": (
         "as one application of 10,000 jobs; the second look is for the failures."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import zstandard
@@ -14,10 +15,12 @@ QUESTION = Question(
     "How fast does the follower read the event logs of a bucket, and what does a round cost in which nothing is new?",
     "for the rate, msgspec decoding and dropping every line of the same logs, from memory; for the requests, the number of logs.",
     "starting the interpreter, and the object storage's own time: the rate is a second of this process's processor."
-    " The logs are copies of one that Spark wrote, compressed with zstd, in a SeaweedFS on this machine.",
+    " The logs are copies of one that Spark wrote, compressed with zstd, in a SeaweedFS on this machine. The larger ones are"
+    " copies of one that Spark wrote for this run, of ten jobs with 200 tasks each.",
 )
 MODULE = "benchmarks.questions.spark.follower"
 LOGS, FEW = 2_600, 5
+LARGE_LOGS, LARGE_JOBS, LARGE_TASKS = 100, 10, 200
 MB = 1e6
 _GOLDEN = ROOT / "tests" / "golden" / "event-log"
 
@@ -30,11 +33,16 @@ def golden() -> tuple[bytes, bytes]:
     return text, path.name.removesuffix(".zstd").encode()
 
 
-def decode_lines(logs: int) -> dict[str, float]:
+def source(log: str | None) -> tuple[bytes, bytes]:
+    """The lines of a log without compression, and the id of its application; of the one in the repository without a path."""
+    return golden() if log is None else (Path(log).read_bytes(), Path(log).name.encode())
+
+
+def decode_lines(logs: int, log: str | None = None) -> dict[str, float]:
     """The baseline: decode every line of all logs from JSON, and drop it."""
     import msgspec
 
-    decode, (text, _) = msgspec.json.Decoder().decode, golden()
+    decode, (text, _) = msgspec.json.Decoder().decode, source(log)
     lines = text.splitlines()
     started = time.process_time()
     for _ in range(logs):
@@ -43,7 +51,7 @@ def decode_lines(logs: int) -> dict[str, float]:
     return {"seconds": time.process_time() - started}
 
 
-def follow(root: str, logs: int) -> dict[str, float]:
+def follow(root: str, logs: int, log: str | None = None) -> dict[str, float]:
     """Put the logs into a bucket, and follow it from an empty root: a first round, and a second one. Counts requests."""
     import os
 
@@ -57,7 +65,7 @@ def follow(root: str, logs: int) -> dict[str, float]:
 
     server = s3.server()
     os.environ.update(server.environment())
-    url, text, app = f"{s3.bucket(server)}/spark-events", *golden()
+    url, text, app = f"{s3.bucket(server)}/spark-events", *source(log)
     files, compressor = s3.filesystem(server), zstandard.ZstdCompressor()
     for number in range(logs):
         name = f"local-{number:0{len(app) - 6}d}"
@@ -93,8 +101,29 @@ def follow(root: str, logs: int) -> dict[str, float]:
     return answer | {"bytes": status.bytes}
 
 
+def large_logs(run: Run) -> Row:
+    """The rate of the first round over larger logs."""
+    logs = run.size(LARGE_LOGS, 2)
+    jobs, tasks = run.size(LARGE_JOBS, 1), run.size(LARGE_TASKS, 5)
+    log = in_child("benchmarks.questions.spark.event_logs:write_log", folder=str(run.root()), jobs=jobs, tasks=tasks)
+    size = Path(log).stat().st_size / MB
+
+    def ours() -> float:
+        answer = in_child(f"{MODULE}:follow", root=str(run.root()), logs=logs, log=log)
+        return float(answer["bytes"] / MB / answer["first processor"])
+
+    def baseline() -> float:
+        return float(logs * size / in_child(f"{MODULE}:decode_lines", logs=logs, log=log)["seconds"])
+
+    baselines, rates = run.interleave(3, baseline, ours)
+    notes = {"logs": float(logs), "size of a log, MB": size}
+    return absolute_row(
+        "Larger event logs in a bucket, first round", "MB/s of a core", baselines, rates, "at least", 40, notes
+    )
+
+
 def measure(run: Run) -> list[Row]:
-    """Three rows: the rate of the first round, and the requests and the time of the second."""
+    """Four rows: the rate of the first round, the requests and the time of the second, and the rate over larger logs."""
     logs, size = run.size(LOGS, FEW), len(golden()[0])
     answers: list[dict[str, float]] = []
 
@@ -117,4 +146,5 @@ def measure(run: Run) -> list[Row]:
             "A round over these logs when nothing is new", "s", [answer["first seconds"] for answer in answers],
             [answer["second seconds"] for answer in answers], "at most", 5,
         ),
+        large_logs(run),
     ]  # fmt: skip
