@@ -23,6 +23,8 @@ from tests.support.spark import environment
 
 pytestmark = pytest.mark.long
 KILLS = 10
+LOOK_SECONDS = 0.05
+"""Between two looks at a driver: each reads the store, and the driver needs the processor."""
 
 
 def begin(kind: str, store: str, folder: Path) -> subprocess.Popen[str]:
@@ -54,16 +56,20 @@ def descendants(pid: int) -> list[int]:
 
 def kill_when(driver: subprocess.Popen[str], is_time: Callable[[], bool]) -> bool:
     """Kill -9 the driver, its JVM and its Pythons when it is time. Returns whether it was running still."""
-    while driver.poll() is None:
-        if is_time():
-            for pid in descendants(driver.pid):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-            driver.wait()
-            return True
-    return False
+    while not is_time():
+        try:
+            driver.wait(LOOK_SECONDS)
+            return False
+        except subprocess.TimeoutExpired:
+            continue
+    was_running = driver.poll() is None
+    for pid in descendants(driver.pid):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    driver.wait()
+    return was_running
 
 
 def manifest(root: Path) -> Path | None:
