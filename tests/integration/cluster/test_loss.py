@@ -84,10 +84,13 @@ def test_the_disks_of_all_members_are_enough_while_the_archive_is_away(three: Cl
         jobs.put_all(wanted | {"gone": 1})
         jobs.delete("gone")
     until(lambda: three.archive.is_dir() or None)
-    three.kill()
-    kept = three.archive.rename(three.archive.with_name("kept"))
-    three.archive.write_text("no folder")
-    three.start()
+    with checked(kvwal.connect(three.addresses, cluster=CLUSTER, timeout=SECONDS), "disks-checked") as clients:
+        clients.wait(200)
+        three.kill()
+        kept = three.archive.rename(three.archive.with_name("kept"))
+        three.archive.write_text("no folder")
+        three.start()
+        clients.wait(100)
     assert three.contents("disks") == wanted
     three.archive.unlink()
     kept.rename(three.archive)
