@@ -61,9 +61,8 @@ def _started(master: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     if master.startswith("local"):
-        os.environ.setdefault(
-            "PYSPARK_PYTHON", sys.executable
-        )  # the workers are of this machine: they need this Python
+        # The workers are of this machine: they need this Python.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("kvwal").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.log.level", "OFF")
     return (builder if master == SUBMITTED else builder.master(master)).getOrCreate()
@@ -71,9 +70,8 @@ def _started(master: str) -> SparkSession:
 
 def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return next((line for line in lines if "Exception" in line or "Error" in line), lines[0] if lines else "").rstrip(
-        "."
-    )
+    told = next((line for line in lines if "Exception" in line or "Error" in line), lines[0] if lines else "")
+    return told.strip(" :.")
 
 
 def _told_by_task(master: str, error: BaseException) -> KvwalError:
