@@ -198,8 +198,11 @@ def test_a_base_whose_worker_or_driver_is_killed_is_made_by_the_next_run(
 
 
 @pytest.mark.skipif(s3.weed() is None, reason="SeaweedFS is not installed here")
-def test_two_rewrites_and_two_bases_at_once_in_a_bucket(spark: SparkSession) -> None:
+def test_two_rewrites_and_two_bases_at_once_in_a_bucket(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     url = s3.bucket(s3.server())
+    for name in os.environ:
+        if name.startswith("AWS_"):  # the workers have the variables of the moment at which the session began
+            monkeypatch.setitem(spark.sparkContext.environment, name, os.environ[name])
     objects = open_objects(url)
     for node in PLACES:
         fill(objects, node, SPANS)
