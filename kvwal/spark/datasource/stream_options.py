@@ -33,8 +33,10 @@ class StreamOptions(NamedTuple):
 def check_options(options: Mapping[str, str]) -> None:
     """Check the options before it is known whether a batch or a stream is read. Raises ConfigError."""
     given = {name.lower(): value for name, value in options.items()}
-    if given.keys() & _OWN.keys() or (given.get("archive") and given.get("store")):
+    if given.keys() & _OWN.keys():
         stream_options(options)
+    elif given.get("archive") and given.get("store"):  # of a stream; the reader of a batch refuses the two together
+        read_options({name: value for name, value in given.items() if name != "store"})
     else:
         read_options(options)
 
