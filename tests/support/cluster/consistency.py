@@ -19,9 +19,11 @@ from functools import partial
 from typing import Any
 
 from kvwal.errors import CommitUnknown, KvwalError
-from tests.support.polling import POLL_S
+from tests.support.polling import POLL_S, until
 
 DONE, OPEN, UNKNOWN, REFUSED = "done", "open", "unknown", "refused"
+LOOKS = 1200
+"""At the end, for transactions of unknown outcome, which members finish within seconds, or later on a machine without time."""
 KINDS = ("put", "delete", "replace", "remove", "get", "put_if_absent", "count", "put_many", "transaction")
 
 
@@ -147,11 +149,14 @@ class Pair:
         self.one = Register(f"{key}-one")
         self.other = Register(f"{key}-other")
 
+    def apart(self, final: dict[str, Any]) -> list[str]:
+        """Whether the keys hold different values, in a sentence or none."""
+        one, other = final.get(self.one.key), final.get(self.other.key)
+        return [] if one == other else [f"{self.one.key} is {one}, and {self.other.key} is {other}"]
+
     def judge(self, final: dict[str, Any]) -> list[str]:
         """What is wrong, when all is over."""
-        one, other = final.get(self.one.key), final.get(self.other.key)
-        apart = [] if one == other else [f"{self.one.key} is {one}, and {self.other.key} is {other}"]
-        return apart + self.one.judge(final) + self.other.judge(final)
+        return self.apart(final) + self.one.judge(final) + self.other.judge(final)
 
 
 class Clients:
@@ -220,6 +225,10 @@ class Clients:
         self._stopped.set()
         for thread in self._threads:
             thread.join()
+
+    def half_done(self, final: dict[str, Any]) -> bool:
+        """Whether a transaction is there in part."""
+        return any(pair.apart(final) for pair in self._pairs)
 
     def judge(self, final: dict[str, Any]) -> list[str]:
         """What is wrong with what was told, and with what is there in the end."""
@@ -333,6 +342,19 @@ def _outcome(call: Callable[[], Any]) -> str | bool:
     return answer if isinstance(answer, bool) else DONE
 
 
+def _at_the_end(jobs: Any, clients: Clients) -> dict[str, Any]:
+    """The map when the members have finished what a fault left half done, or after so many looks that they never will."""
+    looks = 0
+
+    def look() -> dict[str, Any] | None:
+        nonlocal looks
+        looks += 1
+        final = dict(jobs.items())
+        return final if looks == LOOKS or not clients.half_done(final) else None
+
+    return until(look)
+
+
 @contextmanager
 def checked(connect: Any, name: str, **shape: int) -> Iterator[Clients]:
     """Clients of the map `name` meanwhile, and a judgement when all is over; `connect` makes a store of kvwal."""
@@ -342,6 +364,6 @@ def checked(connect: Any, name: str, **shape: int) -> Iterator[Clients]:
             yield clients
         finally:
             clients.end()
-        final = dict(store.map(name).items())
+        final = _at_the_end(store.map(name), clients)
     print(f"{name}: {dict(sorted(clients.told.items()))}")
     assert not (wrong := clients.judge(final)), "\n".join(wrong[:20])

@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster.consistency import DONE, REFUSED, UNKNOWN, Once, Pair, Register, Tally
+from tests.support.cluster.consistency import (
+    DONE,
+    REFUSED,
+    UNKNOWN,
+    Clients,
+    Once,
+    Pair,
+    Register,
+    Tally,
+    _at_the_end,
+)
 
 
 def register(*changes: tuple[str, str]) -> Register:
@@ -109,3 +119,29 @@ def test_what_is_written_together_is_there_together() -> None:
         side.end(side.begin(deletes=False), UNKNOWN)
     assert pair.judge({}) == []
     assert pair.judge({"k-one": 1})
+
+
+def test_what_members_still_finish_is_looked_at_again_and_what_they_never_finish_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tests.support.cluster.consistency.LOOKS", 3)
+
+    class Finished:
+        """A map of which the last look shows what the members have finished."""
+
+        def __init__(self, looks: int) -> None:
+            self.looks = looks
+
+        def items(self) -> list[tuple[str, int]]:
+            self.looks -= 1
+            return [("pair-one", 2), ("pair-other", 2 if self.looks <= 0 else 1)]
+
+    class OnePair:
+        half_done = Clients.half_done
+
+        def __init__(self) -> None:
+            self._pairs = [Pair("pair")]
+
+    assert _at_the_end(Finished(3), OnePair()) == {"pair-one": 2, "pair-other": 2}  # type: ignore[arg-type]
+    final = _at_the_end(Finished(4), OnePair())  # type: ignore[arg-type]
+    assert Pair("pair").apart(final) == ["pair-one is 2, and pair-other is 1"]
