@@ -87,7 +87,15 @@ def fits(base: Base, logs: Mapping[str, LogRead], at: int | None = None) -> bool
     """Whether the base holds exactly what these logs hold up to its positions, as far as a read of `at` can tell. Pure."""
     if at is not None and at < base.timestamp:
         return False
-    return all(node in logs and _fits_log(position, logs[node]) for node, position in base.positions.items())
+    if not all(node in logs and _fits_log(position, logs[node]) for node, position in base.positions.items()):
+        return False
+    return all(_is_younger(base, log) for node, log in logs.items() if node not in base.positions)
+
+
+def _is_younger(base: Base, log: LogRead) -> bool:
+    """Whether a log that the base does not know has no row that a delete could hide which the base left out."""
+    limit = max((position.horizon for position in base.positions.values()), default=0)
+    return all(info.footer.min_timestamp >= limit for info in log.infos)
 
 
 def _fits_log(position: Position, log: LogRead) -> bool:
@@ -103,4 +111,7 @@ def _fits_log(position: Position, log: LogRead) -> bool:
     counts = any(
         info.span.first <= last <= info.span.last and info.footer.log_id == position.log_id for info in log.infos
     )
-    return counts and all(info.span.horizon <= position.horizon for info in log.infos if info.span.last > last)
+    # An entry behind the position is younger than its timestamp. So a horizon up to there has dropped none, and one above it
+    # may have, also if a compaction had used a later horizon before the base was made.
+    limit = min(position.horizon, position.timestamp)
+    return counts and all(info.span.horizon <= limit for info in log.infos if info.span.last > last)

@@ -1,8 +1,8 @@
 """Removal of a destroyed map's log from the archive, once its history is over and no other log depends on it.
 
-Only the log's own node does this, and no other process writes there. The steps are: one object with one row supersedes all
-objects; the superseded objects are removed; the one object is removed; the registration is removed. So the removal can be
-killed at any step and run again, and readers find the log whole, thinned out, or not at all.
+Only the log's own node does this, and no other process writes there. The steps are: the bases are removed; one object with
+one row supersedes all objects; the superseded objects are removed; the one object is removed; the registration is removed. So
+the removal can be killed at any step and run again, and readers find the log whole, thinned out, or not at all.
 """
 
 from __future__ import annotations
@@ -51,12 +51,14 @@ def forget(objects: Objects, place: Place, end: LogEnd, mark_class: str) -> bool
             return False
         if not listed_again(lambda: _hides_no_row(objects, place, end, mark_class)):
             return False
+        # A base has the entries that the mark of this log hides, and the mark is about to go.
+        remove_bases(objects, place.namespace, place.cluster, place.business)
         last = _thinned(objects, place, end, live)
         for key in sorted(_keys(objects, place), key=lambda key: key == last):
             objects.delete(key)
     where = (place.namespace, place.cluster, place.business)
     if registered(objects, *where) in ([], [place]):
-        remove_bases(objects, *where)
+        remove_bases(objects, *where)  # those without objects too, and the parts of half ones
     if registration is not None:
         objects.delete(registration_key(place, 1))
     objects.prune(place.prefix)

@@ -8,7 +8,7 @@ becomes an `ArchiveError` with a sentence (`archive.faults`). No sentence and no
 from archive.objects.local import LocalObjects
 from archive.objects.locations import check_url, open_objects
 from archive.objects.port import Listed, Listing, Names, Objects, open_copy, scratch
-from archive.objects.remote import RemoteObjects
+from archive.objects.remote import RemoteObjects, without_credentials
 
 __all__ = [
     "Listed",
@@ -21,4 +21,5 @@ __all__ = [
     "open_copy",
     "open_objects",
     "scratch",
+    "without_credentials",
 ]

@@ -33,6 +33,12 @@ class Objects(ABC):
     """A store of immutable objects under one URL. Keys are the relative names that `archive.layout` builds."""
 
     url: str
+    """The URL as it may be shown: without credentials."""
+
+    @property
+    def address(self) -> str:
+        """What `open_objects` takes in another process. It may hold credentials, so it goes into no message."""
+        return self.url
 
     def __repr__(self) -> str:
         return f"<archive {self.url}>"

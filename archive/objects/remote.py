@@ -35,6 +35,7 @@ class RemoteObjects(Objects):
 
     def __init__(self, url: str, storage_options: Mapping[str, Any]) -> None:
         self.url = without_credentials(url)
+        self._address = url
         protocol = url.partition("://")[0]
         self._is_s3 = protocol in ("s3", "s3a")
         options = _s3_options(storage_options) if self._is_s3 else dict(storage_options)
@@ -42,6 +43,11 @@ class RemoteObjects(Objects):
         if self._is_s3:
             # `_call` retries already: with nested retries a silent endpoint would hold a caller for many minutes.
             self._fs.retries = 1
+
+    @property
+    def address(self) -> str:
+        """See Objects.address."""
+        return self._address
 
     def list(self, prefix: str) -> Listing:
         """See Objects.list."""
@@ -142,7 +148,14 @@ class RemoteObjects(Objects):
 
 
 def without_credentials(url: str) -> str:
-    """A URL without the user name and the secret that may stand before an @."""
+    """A URL without the user name and the secret that may stand before an @.
+
+    A secret of S3 may hold a slash, and no bucket has a colon in its name. In a URL of Azure the container stands there.
+    """
+    if url.startswith(("s3://", "s3a://")):
+        url = re.sub(r"//[^/@:]*:.*@", "//", url)
+    if url.startswith(("abfs://", "abfss://", "az://")) and not re.match(r"\w+://[^/@]*:", url):
+        return url.rstrip("/")
     return re.sub(r"//[^/@]*@", "//", url).rstrip("/")
 
 

@@ -75,7 +75,7 @@ def restore_batches(
     def read() -> RestoreResult:
         node_parts = latest_parts(objects, namespace, cluster, business, nodes, at)
         partitions = partitions_of(objects, node_parts)
-        return restored_by(objects, node_parts, at, _merged(spark, objects.url, partitions, at))
+        return restored_by(objects, node_parts, at, _merged(spark, objects.address, partitions, at))
 
     return listed_again(read)
 

@@ -114,7 +114,7 @@ def restore_through(
     names = businesses(objects, namespace, cluster)
     if not names:
         raise ArchiveError(
-            f"{archive}: there is nothing of {namespace}/{cluster} here.",
+            f"{objects.url}: there is nothing of {namespace}/{cluster} here.",
             hint="Check the URL, --namespace and --cluster.",
         )
     chosen = _choose_node(objects, namespace, cluster, node, take_over)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from archive.objects import open_objects
+from archive.objects import open_objects, without_credentials
 from kvwal.errors import ConfigError
 from kvwal.location.archived import ArchiveReader
 from kvwal.location.cluster import ClusterReader, ClusterWriter
@@ -38,7 +38,7 @@ def open_reader(location: Location, names: Names, progress: Progress | None = No
             yield ClusterReader(cluster)
     elif isinstance(location, ArchiveLocation):
         if names.archive is not Default.ARCHIVE:
-            raise ConfigError(f"{location.url} is an archive itself.", hint="Leave out --archive.")
+            raise ConfigError(f"{without_credentials(location.url)} is an archive itself.", hint="Leave out --archive.")
         yield ArchiveReader(open_objects(location.url), names.namespace, names.cluster, names.node)
     else:
         with _open_folder(location, names, read_only=True, progress=progress) as store:
@@ -66,7 +66,7 @@ def open_writer(
 def only_reads(location: ArchiveLocation) -> ConfigError:
     """The error of a write to an archive."""
     return ConfigError(
-        f"{location.url} is an archive, and an archive can only be read here; nothing was written.",
+        f"{without_credentials(location.url)} is an archive, and an archive can only be read here; nothing was written.",
         hint="Write to the folder or the cluster that archives there, or `kvwal restore` it to a new folder first.",
     )
 

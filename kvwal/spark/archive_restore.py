@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive import view
-from archive.objects import Objects, open_objects
+from archive.objects import Objects, open_objects, without_credentials
 from archive.restore import businesses
 from archive.spark.restore import restore as restore_ranges
 from archive.spark.restore import restore_batches
@@ -111,7 +111,8 @@ def restore(
     location = parse_location(OS_DISK, target)
     if isinstance(location, ArchiveLocation):
         raise ConfigError(
-            f"{target} is an archive, and a restore needs a folder or a cluster.", hint="Choose a new folder."
+            f"{without_credentials(location.url)} is an archive, and a restore needs a folder or a cluster.",
+            hint="Choose a new folder.",
         )
     if isinstance(location, ClusterLocation):
         if node is not None or take_over:
@@ -139,7 +140,7 @@ def _into_cluster(
     names = businesses(objects, *where)
     if not names:
         raise ArchiveError(
-            f"{archive}: there is nothing of {'/'.join(where)} here.", hint="Check the URL, namespace and cluster."
+            f"{objects.url}: there is nothing of {'/'.join(where)} here.", hint="Check the URL, namespace and cluster."
         )
     put = {}
     for index, name in enumerate(names):

@@ -78,7 +78,7 @@ class ArchiveSelection:
         businesses = businesses_of(self.places(objects))
         with spark_session(master) as spark:
             return [
-                work(spark, objects.url, namespace=namespace, cluster=cluster, business=business)
+                work(spark, objects.address, namespace=namespace, cluster=cluster, business=business)
                 for namespace, cluster, business in businesses
             ]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 SUBMITTED = "submitted"
 """The word instead of a master: spark-submit runs the command, and says where."""
+
+_STANDALONE = "spark://"
+_ANSWER_SECONDS = 5.0
 
 SparkMaster = Annotated[
     str | None,
@@ -39,6 +44,7 @@ def spark_session(master: str) -> Iterator[SparkSession]:
     """
     if importlib.util.find_spec("pyspark") is None:
         raise ConfigError("--spark needs pyspark.", hint="Install what Spark needs: pip install 'kvwal[spark]'.")
+    _check_answers(master)
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -46,7 +52,7 @@ def spark_session(master: str) -> Iterator[SparkSession]:
         spark = _started(master)
     except (PySparkException, Py4JError) as error:
         raise ConfigError(
-            f"no Spark session on {master}: {_first_line(error)}.",
+            f"no Spark session on {master}: {_why_not(error)}.",
             hint="Check the master's address, that it runs, and that Java is there (JAVA_HOME).",
         ) from error
     try:
@@ -55,6 +61,43 @@ def spark_session(master: str) -> Iterator[SparkSession]:
         raise _told_by_task(master, error) from error
     finally:
         spark.stop()
+
+
+def _check_answers(master: str) -> None:
+    """Raise ConfigError if no master of a standalone cluster answers. Spark itself would try for more than a minute."""
+    if not master.startswith(_STANDALONE):
+        return
+    told = []
+    for address in master.removeprefix(_STANDALONE).split(","):
+        why = _why_silent(address)
+        if why is None:
+            return
+        told.append(f"{address} ({why})")
+    raise ConfigError(
+        f"no Spark master answers on {', '.join(told)}.",
+        hint="Check the address, which is spark://host:7077 unless the port was changed, and that the master runs.",
+    )
+
+
+def _why_silent(address: str) -> str | None:
+    """Why no connection to `host:port` can be made; None if one was made."""
+    host, _, port = address.rpartition(":")
+    if not host or not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 1 << 16:
+        return "this is no host:port"
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
+    except UnicodeError:
+        return "this is no name of a host"
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+def _why_not(error: BaseException) -> str:
+    """Why there is no session. Spark stops its context when the master refuses, and then complains of the stopped context."""
+    if "stopped SparkContext" in str(error):
+        return "the master did not take the application, or cannot reach this machine"
+    return _first_line(error)
 
 
 def _started(master: str) -> SparkSession:

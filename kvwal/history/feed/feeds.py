@@ -92,7 +92,7 @@ class FilesFeed:
         """See `Feed.read`."""
         now = self._clock.elapsed()
         asks = now - self._asked >= ARCHIVE_SECONDS
-        if now - self._listed >= NODES_SECONDS:
+        if asks or now - self._listed >= NODES_SECONDS:
             self._listed = now
             self._asked = now if asks else self._asked
             self._add_new(asks=asks)
@@ -104,6 +104,7 @@ class FilesFeed:
     def _add_new(self, *, asks: bool = True) -> list[OneLog]:
         """Merge the logs that are not merged yet: those under the root, and with `asks` those that only the archive has."""
         here = list(self._find())
+        self._go_on_by_files(here)
         feeds: list[OneLog] = [self._make(place=place) for place in here]
         objects = self._archive() if asks and self._all_nodes else None
         if objects is not None:
@@ -117,6 +118,13 @@ class FilesFeed:
         for feed in new:
             self._merged.add(feed)
         return new
+
+    def _go_on_by_files(self, here: Sequence[Place]) -> None:
+        """Read a log by its files that only the archive had before."""
+        for place in here:
+            if (known := self._merged.archived(place.node)) is not None:
+                self._merged.replace(self._make(place=place, position=known.position, since=known.since))
+                self._only_archived.discard(place.node)
 
 
 def _begun(feed: OneLog, start: Start) -> int:

@@ -122,19 +122,19 @@ class LogFeed:
 
 
 class ArchivedLogFeed:
-    """The feed of a log of which only the archive is at hand. `position` is as in `LogFeed`."""
+    """The feed of a log of which only the archive is at hand. `position` and `since` are as in `LogFeed`."""
 
     def __init__(self, disk: Disk, objects: Objects, place: Place, position: int = 0) -> None:
         self.position = position
         self.place = place
         self._disk = disk
         self._objects = objects
-        self._since = 0
+        self.since = 0
         self._archived: Iterator[Rows] = iter(())
 
     def begin_after(self, timestamp: int) -> None:
         """See `LogFeed.begin_after`."""
-        self._since = timestamp
+        self.since = timestamp
         self.position = first_position(self._objects, self.place, timestamp)
 
     def begin_at_end(self) -> None:
@@ -145,8 +145,8 @@ class ArchivedLogFeed:
         """The next rows, none if the archive has no further ones. Each answer of none is followed by a new look at it."""
         rows = next(self._archived, None)
         if rows is None:
-            self._archived = archived_rows(self._disk, self._objects, self.place, self.position, since=self._since)
+            self._archived = archived_rows(self._disk, self._objects, self.place, self.position, since=self.since)
             rows = next(self._archived, [])
         if rows:
-            self.position, self._since = rows[-1][0], 0
+            self.position, self.since = rows[-1][0], 0
         return rows

@@ -7,9 +7,10 @@ The log may belong to another process. Its files may be sealed, replaced by the 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -24,6 +25,7 @@ from kvwal.log.files.format import (
     Block,
     BlockKind,
     Header,
+    SnapshotHeader,
     block_size,
     decode_seal,
     find_blocks,
@@ -31,6 +33,7 @@ from kvwal.log.files.format import (
 )
 from kvwal.log.files.names import LogFile, log_folder
 from kvwal.log.files.parts import open_snapshot
+from kvwal.log.files.retired import end_of
 from kvwal.log.reader import SegmentReader, entry_decoder, log_files
 from kvwal.ports.disk import Disk
 
@@ -39,6 +42,10 @@ _HEADER_BYTES = 64 << 10
 _LOOKS = 10
 """How often a log whose files change under the cursor is looked up again."""
 
+_SEARCH_EVERY = 512
+"""Looks at one place of a file at which the file behind it is searched: 1, 2, 4 … 512, 1024, 1536 …"""
+
+T = TypeVar("T")
 Rows = list[tuple[int, Entry]]
 """Entries with their sequences."""
 
@@ -70,6 +77,7 @@ class SegmentCursor:
     def __init__(self, disk: Disk, root: Path, place: Place, position: int, *, durable_only: bool) -> None:
         self.position = position
         self._disk = disk
+        self._root = root
         self._folder = log_folder(root, place)
         self._place = place
         self._durable_only = durable_only
@@ -77,18 +85,24 @@ class SegmentCursor:
         self._segment: _Open | None = None
         self._part, self._part_start = b"", 0
         self._durable_to = 0
+        self._looks = 0
+        self._searches_always = False
 
     def read(self, until: int | None = None) -> Rows:
         """The rows of the next block, none if the log has no further one yet, or none up to the sequence `until`.
 
         Raises `NotInLog` if the segments begin behind the next sequence, `CorruptLog`.
         """
+        return self._looked_up(lambda: self._read(until))
+
+    def _looked_up(self, read: Callable[[], T]) -> T:
+        """The result of `read`, which is called again if a file was removed or replaced meanwhile."""
         for _ in range(_LOOKS):
             try:
-                return self._read(until)
+                return read()
             except FileNotFoundError:
                 self._segment = None
-        return self._read(until)
+        return read()
 
     def reset(self) -> None:
         """Look the next sequence up again, after `position` was set."""
@@ -96,6 +110,9 @@ class SegmentCursor:
 
     def at_or_before(self, timestamp: int) -> int | None:
         """The last sequence up to `timestamp`, behind which to begin to read. None if the segments do not reach back so far."""
+        return self._looked_up(lambda: self._at_or_before(timestamp))
+
+    def _at_or_before(self, timestamp: int) -> int | None:
         segments, snapshots = log_files(self._disk, self._folder)
         for file in reversed(segments):
             first = self._first_timestamp(file)
@@ -103,10 +120,10 @@ class SegmentCursor:
                 return self._last_up_to(file, timestamp)
         before = segments[0].number - 1 if segments else 0
         snapshot = open_snapshot(self._disk, self._folder, snapshots)
-        if snapshot is None:
+        end = snapshot.header if snapshot is not None else None if segments or snapshots else self._retired()
+        if end is None:
             return before if before == 0 else None
-        last = snapshot.header.last_sequence
-        return max(before, 0 if segments else last) if snapshot.header.last_timestamp <= timestamp else None
+        return max(before, 0 if segments else end.last_sequence) if end.last_timestamp <= timestamp else None
 
     def _last_up_to(self, file: LogFile, timestamp: int) -> int:
         """The last sequence in a segment with a timestamp up to this one."""
@@ -120,9 +137,14 @@ class SegmentCursor:
 
     def last_sequence(self) -> int:
         """The last sequence of the log, as its files are now."""
+        return self._looked_up(self._last_sequence)
+
+    def _last_sequence(self) -> int:
         segments, snapshots = log_files(self._disk, self._folder)
         if not segments:
-            return snapshots[-1].number if snapshots else 0
+            if snapshots:
+                return snapshots[-1].number
+            return 0 if (end := self._retired()) is None else end.last_sequence
         self._open(segments[-1])
         while (block := self._next_block()) is not None and block.kind is BlockKind.ENTRIES:
             self._pass(block, count_entries(block.payload))
@@ -133,6 +155,7 @@ class SegmentCursor:
 
         The position becomes that sequence. Raises `NotInLog`, `CorruptLog`.
         """
+        self._searches_always = True
         while self.read():
             pass
         return self.position
@@ -182,7 +205,16 @@ class SegmentCursor:
             raise NotInLog(segments[0].number)
         if snapshots and snapshots[-1].number >= wanted:
             raise NotInLog(snapshots[-1].number + 1)
+        if not snapshots and (end := self._retired()) is not None and end.last_sequence >= wanted:
+            raise NotInLog(end.last_sequence + 1)
         return False
+
+    def _retired(self) -> SnapshotHeader | None:
+        """The end of a log whose folder is gone because its map was destroyed; None if it is not retired."""
+        end = end_of(self._disk, self._root, self._place)
+        if end is None and any(log_files(self._disk, self._folder)):
+            raise FileNotFoundError("the log was brought back since its files were looked up")
+        return end
 
     def _open(self, file: LogFile) -> None:
         path = self._folder / file.name
@@ -190,6 +222,7 @@ class SegmentCursor:
         check_belongs(reader.header, self._place, self._folder)
         self._segment = _Open(path, reader.header, reader.start, reader.header.first_sequence)
         self._part, self._part_start, self._durable_to = b"", 0, 0
+        self._looks = 0
 
     def _next_segment(self, following: int) -> bool:
         """Go on behind a sealed segment. False if the next one is not there yet."""
@@ -213,9 +246,15 @@ class SegmentCursor:
         if reader.header.salt != segment.header.salt:
             self._segment = None
             return self._find()
-        if any(self._disk.read_part(segment.path, segment.offset, HEAD_BYTES)):
+        self._looks += 1
+        if self._searches_now() and any(self._disk.read_part(segment.path, segment.offset, HEAD_BYTES)):
             self._check_unread()
         return False
+
+    def _searches_now(self) -> bool:
+        """Whether to search the file for later blocks. Behind a torn block each search reads all of it."""
+        looks = self._looks
+        return self._searches_always or looks & (looks - 1) == 0 or looks % _SEARCH_EVERY == 0
 
     def _check_unread(self) -> None:
         """Raise `CorruptLog` if the block at the cursor was durable: it is no write that is under way, or was cut short."""
@@ -224,6 +263,7 @@ class SegmentCursor:
         if unpack_block(data, segment.offset, segment.header.salt) is not None:
             return  # it was written meanwhile
         if any(block.flags & DURABLE for block in find_blocks(data, segment.offset, segment.header.salt)):
+            self._searches_always = True  # so that the next look tells it too
             raise self._corrupt("the block here does not verify, and a later block says that it was durable.")
 
     def _is_durable(self, block: Block) -> bool:
@@ -286,6 +326,7 @@ class SegmentCursor:
     def _pass(self, block: Block, count: int) -> None:
         segment = self._opened()
         self._segment = segment._replace(offset=block.end, following=segment.following + count)
+        self._looks = 0
 
     def _sealed_at(self, block: Block) -> int:
         """The sequence behind the segment that this seal ends."""

@@ -57,6 +57,7 @@ class StreamLogs:
         self._root = None if options.root is None else Path(options.root)
         self._cursors: dict[str, SegmentCursor] = {}
         self._known: dict[str, ObjectInfo] = {}
+        self._checked: set[str] = set()
 
     def places(self) -> list[Place]:
         """The logs of the business, sorted. Raises ConfigError if there is none."""
@@ -64,8 +65,9 @@ class StreamLogs:
         if self._objects is not None:
             found |= set(registered(self._objects, *self._where))
         if not found:
+            looked = self._root if self._objects is None else self._objects.url
             raise ConfigError(
-                f"{self.archive or self._root}: there is no business {self._where[2]!r} in {'/'.join(self._where[:2])}.",
+                f"{looked}: there is no business {self._where[2]!r} in {'/'.join(self._where[:2])}.",
                 hint="Check the location and the names of the namespace, the cluster and the business.",
             )
         return sorted(found)
@@ -98,6 +100,19 @@ class StreamLogs:
             )
         return NodeOffset(last_up_to(self._objects, place, timestamp))
 
+    def check_position(self, place: Place, position: int) -> None:
+        """Raise ConfigError if the log ends before the position where a stream goes on. Looks once at each log that is here."""
+        if place.node in self._checked or place not in self._here():
+            return
+        self._checked.add(place.node)
+        if position > (archived := covered(self._live(place)).last):
+            last = max(archived, self._cursor(place, 0).last_sequence())
+            if position > last:
+                raise ConfigError(
+                    f"{'/'.join(place)}: the stream's offset is sequence {position}, and the log ends with {last}.",
+                    hint="The checkpoint is of another log, as one before a restore: begin anew with a new checkpoint.",
+                )
+
     def end(self, place: Place, position: int) -> int:
         """The last sequence up to which every change of a log is at hand, and durable."""
         archived = covered(self._live(place)).last
@@ -106,9 +121,7 @@ class StreamLogs:
         cursor = self._cursors.get(place.node)
         if cursor is None or cursor.position < archived:
             start = max(archived, position)
-            cursor = self._cursors[place.node] = SegmentCursor(
-                OS_DISK, Path(str(self._root)), place, start, durable_only=True
-            )
+            cursor = self._cursors[place.node] = self._cursor(place, start)
         while True:
             try:
                 return max(archived, cursor.durable_end())
@@ -147,8 +160,14 @@ class StreamLogs:
         for info in self._live(place):
             if info.span.last > position:
                 return max(1, info.footer.data_bytes // info.footer.rows)
-        rows = SegmentCursor(OS_DISK, Path(str(self._root)), place, position, durable_only=False).read()
+        try:
+            rows = self._cursor(place, position, durable_only=False).read()
+        except NotInLog as gone:
+            raise not_kept(place, position + 1, gone.first - 1) from gone
         return max(1, sum(len(entry.key) + len(entry.value) for _, entry in rows) // max(1, len(rows)))
+
+    def _cursor(self, place: Place, position: int, *, durable_only: bool = True) -> SegmentCursor:
+        return SegmentCursor(OS_DISK, Path(str(self._root)), place, position, durable_only=durable_only)
 
     def _live(self, place: Place) -> list[ObjectInfo]:
         return [] if self._objects is None else live_objects(self._objects, place, self._known)

@@ -20,6 +20,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from archive.faults import ObjectMissing
+from archive.layout import Place
 from archive.objects import Objects, open_objects
 from archive.parquet.rows import with_node
 from archive.reader import LISTINGS, live_objects
@@ -79,7 +80,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if self._options.bytes is None else ReadMaxBytes(self._options.bytes)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - the name is Spark's
-        """See DataSourceStreamReader. Raises ArchiveGap, ArchiveError, CorruptLog."""
+        """See DataSourceStreamReader. Raises ConfigError, ArchiveGap, ArchiveError, CorruptLog."""
         begun = _decoded(start)
         ends = self._ends(begun)
         if not isinstance(limit, ReadAllAvailable):
@@ -108,6 +109,8 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found: list[InputPartition] = []
         for node, until in sorted(_decoded(end).items()):
             at = begun.get(node, NodeOffset(0))
+            if until.sequence > at.sequence and node not in places:
+                raise not_kept(Place(*self._options.read.where, node), at.sequence + 1, until.sequence)
             if until.sequence > at.sequence:
                 found += [ChangesPartition(part) for part in logs.ranges(places[node], at, until.sequence)]
         return found
@@ -160,6 +163,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = {}
         for place in logs.places():
             at = begun.get(place.node, NodeOffset(0)).sequence
+            logs.check_position(place, at)
             end = logs.end(place, at) if target is None else target.get(place.node, at)
             ends[place.node] = max(at, end)
         return ends

@@ -190,6 +190,35 @@ def files_of(base: Base) -> list[str]:
     return [base.key, *(base.part_key(part) for part in base.parts)]
 
 
+def test_a_base_is_over_also_if_an_earlier_compaction_had_used_a_later_horizon(objects: LocalObjects) -> None:
+    """The delete is archived late: it is older than the horizon of the objects that the base was made of."""
+    registry.register(objects, A, LOG)
+    archive_rows(objects, A, [change(b"k", 10, 1), change(b"k", 20, 2)])
+    rewrite(objects, A, now_ms=1000, history_ms=0, force=True)
+    base = make_base(objects, *WHERE)
+    assert chosen(objects) == base
+    archive_rows(objects, A, [change(b"k", 500, 3, value=None), change(b"z", 600, 4)])
+    rewrite(objects, A, now_ms=900, history_ms=0, force=True)
+    assert chosen(objects) is None
+    assert told(objects) == {b"z": b"1"}
+
+
+@pytest.mark.parametrize(("ms", "counts"), [(7, False), (800, True)])
+def test_a_base_is_over_when_a_node_comes_with_entries_of_before(objects: LocalObjects, ms: int, counts: bool) -> None:
+    """The base has let go of a delete that hides one of them."""
+    for where in (A, B):
+        registry.register(objects, where, LOG)
+    archive_rows(objects, A, [change(b"k", 10, 1), change(b"k", 20, 2, value=None), change(b"z", 900, 3)])
+    archive_rows(objects, B, [change(b"k", 5, 1, node="b"), change(b"y", 900, 2, node="b")])
+    rewrite(objects, A, now_ms=800, history_ms=0, force=True)
+    base = make_base(objects, *WHERE)
+    late = place("late")
+    registry.register(objects, late, LOG)
+    archive_rows(objects, late, [change(b"k", ms, 1, node="late")])
+    assert chosen(objects) == (base if counts else None)
+    assert told(objects) == {b"y": b"1", b"z": b"1"} | ({b"k": b"1"} if counts else {})
+
+
 def test_half_a_base_is_not_there(objects: LocalObjects) -> None:
     """Its maker is killed before each put in turn; the next one goes on with the parts that are there."""
     for where in (A, B):

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from archive.bases.local import make_base
 from archive.errors import ArchiveError
-from archive.layout import Place, Span
+from archive.layout import Place, Span, base_folder
 from archive.maintenance.forget import LogEnd, forget
 from archive.objects import LocalObjects, open_objects
 from archive.registry import register, registered, take_over
@@ -156,3 +157,26 @@ def test_killed_anywhere_readers_find_it_whole_or_not_at_all_and_it_simply_runs_
         if failing.left > 0:
             break
     assert nth > 7
+
+
+def test_no_base_brings_back_what_the_mark_hid_after_a_kill(tmp_path: Path) -> None:
+    """At every change at which a removal can be killed, a read gives what the objects alone have."""
+    for nth in range(1, 20):
+        folder = tmp_path / f"{nth}"
+        objects = Failing(str(folder), 0)
+        end = archived(objects, "a", [put("1", 10), mark(20)])
+        archived(objects, "b", [put("2", 90)])
+        make_base(objects, *WHERE)
+        objects.left = nth
+        try:
+            done = forget(objects, place("a"), end, DROPPED)
+        except ArchiveError:
+            done = False
+        read = keys(objects)
+        objects.left = 0
+        for item in objects.list(base_folder(*WHERE)):
+            objects.delete(item.key)
+        assert read == keys(objects)
+        if done:
+            break
+    assert nth > 4

@@ -13,7 +13,7 @@ import pytest
 
 from archive.errors import ArchiveDamaged, ArchiveError, ConfigError
 from archive.faults import ObjectMissing
-from archive.objects import Objects, open_objects
+from archive.objects import Objects, open_objects, without_credentials
 
 
 @pytest.fixture(params=["folder", "file-url", "fsspec"])
@@ -184,6 +184,32 @@ def test_what_is_shown_holds_no_secret() -> None:
     )
     assert "bucket/prefix" in repr(objects)
     assert not any(word in repr(objects) + objects.url for word in ("hunter2", "k3y", "s3cret"))
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("s3://user:hunter2@bucket/prefix/", "s3://bucket/prefix"),
+        ("s3a://user:hun/t@er2@bucket/prefix", "s3a://bucket/prefix"),
+        ("s3://bucket/user:a@b", "s3://bucket/user:a@b"),
+        ("hdfs://user:hunter2@host:8020/a@b", "hdfs://host:8020/a@b"),
+        ("hdfs://host:8020/a@b", "hdfs://host:8020/a@b"),
+        ("abfs://container@account.dfs.core.windows.net/a", "abfs://container@account.dfs.core.windows.net/a"),
+        ("abfs://user:hunter2@container/a", "abfs://container/a"),
+    ],
+)
+def test_a_url_is_shown_without_its_secret(url: str, shown: str) -> None:
+    assert without_credentials(url) == shown
+
+
+def test_what_another_process_opens_is_the_url_with_its_secret(tmp_path: Path) -> None:
+    url = f"memory://user:hunter2@{tmp_path.name}"
+    objects = open_objects(url)
+    objects.put_if_absent("a", b"1")
+    assert objects.address == url
+    assert open_objects(objects.address).read("a") == b"1"
+    assert "hunter2" not in f"{objects.url} {objects!r}"
+    assert open_objects(str(tmp_path)).address == str(tmp_path)
 
 
 @pytest.mark.parametrize("url", ["s3:/bucket/prefix", "file:/folder", "gs:/", "s3:/key:secret@bucket"])

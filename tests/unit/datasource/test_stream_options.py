@@ -104,3 +104,50 @@ def test_what_is_available_is_fixed_when_the_trigger_is_available_now(tmp_path: 
         assert end == {"local": {"sequence": 1, "thinned": 0}}
         assert stream.latestOffset(end, ReadAllAvailable()) == end
         assert stream.reportLatestOffset() == {"local": {"sequence": 2, "thinned": 0}}
+
+
+@pytest.mark.parametrize("now", [True, False])
+def test_an_offset_of_another_log_is_refused(tmp_path: Path, now: bool) -> None:
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        store.map("jobs").put_many({"a": 1, "b": 2})
+        for sequence in (2, 3):
+            stream = reader(store=str(tmp_path))
+            if now:
+                stream.prepareForTriggerAvailableNow()
+            offset = {"local": {"sequence": sequence, "thinned": 0}}
+            if sequence == 2:
+                assert stream.latestOffset(offset, ReadAllAvailable()) == offset
+                continue
+            with pytest.raises(ConfigError, match="the stream's offset is sequence 3, and the log ends with 2"):
+                stream.latestOffset(offset, ReadAllAvailable())
+
+
+def test_a_node_that_is_gone_since_the_batch_was_planned_is_a_gap(tmp_path: Path) -> None:
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        store.map("jobs")["a"] = 1
+        stream = reader(store=str(tmp_path))
+        with pytest.raises(
+            ArchiveGap, match="default/local/jobs/gone: the changes of sequences 3–5 are neither in the log nor"
+        ):
+            stream.partitions(
+                {"gone": {"sequence": 2, "thinned": 0}},
+                {"gone": {"sequence": 5, "thinned": 0}, **stream.initialOffset()},
+            )
+
+
+def test_a_limit_of_bytes_where_the_next_changes_are_gone_is_a_gap(tmp_path: Path) -> None:
+    with open_with_archiver(tmp_path, None) as store:
+        jobs = store.map("jobs")
+        jobs["a"] = 1
+        stream = reader(store=str(tmp_path), maxBytesPerTrigger="10")
+        start = stream.initialOffset()
+        store.checkpoint()
+        jobs["b"] = 2
+        with pytest.raises(ArchiveGap, match="sequences 1–1 are neither in the log nor in the archive"):
+            stream.latestOffset(start, stream.getDefaultReadLimit())
+
+
+def test_a_missing_business_is_told_without_the_secret_of_the_archive() -> None:
+    with pytest.raises(ConfigError, match="there is no business 'jobs'") as caught:
+        reader(archive="memory://user:hunter2@nothing-streamed").initialOffset()
+    assert "hunter2" not in str(caught.value)
