@@ -16,6 +16,9 @@ from hazelcast.protocol.client_message import OutboundMessage
 from hazelcast.protocol.codec import map_get_codec, map_key_set_with_predicate_codec, map_set_codec
 from hazelcast.serialization.data import Data
 
+from kvwal.client.member_tasks import _ConditionalTask, _TransactionTask, transactions_executor
+from kvwal.codecs import registry
+from kvwal.entry import Entry
 from tests.support.cluster.nodes import Node, needs_hazelcast
 from tests.support.polling import until
 
@@ -135,3 +138,28 @@ def test_a_value_that_java_serialized_is_kept_as_it_is(client: HazelcastClient) 
     assert found.buffer == value.buffer
     with pytest.raises(HazelcastError, match=r"Resolving class java.util.HashSet is not allowed"):
         client.get_map("java").blocking().key_set(sql("this = 5"))
+
+
+@pytest.mark.parametrize(
+    ("identity", "name"),
+    [
+        ("0" * 32, "__kvwal.guards"),
+        ("0" * 32, "__kvwal.intents"),
+        ("0" * 32, "__sql.catalog"),
+        (f"{'0' * 32} gone", "jobs"),
+        ("1 gone __kvwal.guards", "jobs"),
+        ("", "jobs"),
+    ],
+)
+def test_no_transaction_of_a_client_changes_the_members_own_maps(
+    client: HazelcastClient, identity: str, name: str
+) -> None:
+    changes = registry.encode_puts([("key", "value")])
+    conditions = [Entry(*registry.encode_key("key"), b"", "", True, 0)]
+    executor = transactions_executor(client)
+    for task in (
+        _TransactionTask(name, identity, changes),
+        _ConditionalTask(name, identity, changes, conditions),
+    ):
+        with pytest.raises(HazelcastError, match="no client may send a transaction with this id of this map"):
+            executor.execute_on_key_owner(identity, task).result()

@@ -12,6 +12,11 @@ public final class LoggedMaps {
         return !map.startsWith(VOLATILE) && !map.startsWith(INTERNAL);
     }
 
+    /** Whether a map of this name is the members' own: no client may change it. */
+    public static boolean isInternal(String map) {
+        return map.startsWith(INTERNAL);
+    }
+
     /** As `has`, of a name in UTF-8: for each request of a client, without decoding it. */
     public static boolean has(byte[] map) {
         return !startsWith(map, VOLATILE) && !startsWith(map, INTERNAL);

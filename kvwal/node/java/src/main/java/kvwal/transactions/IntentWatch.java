@@ -111,6 +111,7 @@ final class IntentWatch {
         byte[] changes = intents.remove(key, Transactions.UNDECIDED) ? null : intents.get(key);
         // Null: it was never logged, was undecided, or is finished.
         if (changes == null || transactions.apply(instance, key, own, changes, done, Guards.locks(instance, key))) {
+            transactions.left().add(key); // `apply` has removed it, and a release that fails has to be tried again
             Guards.releaseAll(instance, key);
             transactions.left().remove(key);
         }

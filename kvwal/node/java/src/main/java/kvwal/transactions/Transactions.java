@@ -8,6 +8,7 @@ import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.internal.partition.IPartitionService;
 import com.hazelcast.internal.serialization.Data;
 import com.hazelcast.map.IMap;
+import com.hazelcast.spi.exception.RetryableException;
 import com.hazelcast.spi.exception.RetryableHazelcastException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -23,6 +24,7 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Predicate;
+import java.util.regex.Pattern;
 import kvwal.codec.EntryCodec;
 import kvwal.codec.ValueCodec;
 import kvwal.node.HazelcastInternals;
@@ -42,6 +44,7 @@ import kvwal.node.TaskIds;
 public final class Transactions {
     private static final String SERVICE = "kvwal.intents";
     private static final int AT_ONCE = 64;
+    private static final Pattern ID = Pattern.compile("[0-9a-f]{32}");
     /** A block without entries: the intent of a transaction whose conditions are still being looked at. */
     static final byte[] UNDECIDED = {(byte) 0x90};
 
@@ -89,6 +92,7 @@ public final class Transactions {
 
     /** Applies all changes (entries, as in a block of the log) or none; returns when each is in a log and in memory. */
     public void run(HazelcastInstance instance, String id, String map, byte[] changes) {
+        checkNames(id, map);
         checkServing();
         String own = own(instance);
         String key = IntentKey.of(id, own, map);
@@ -107,6 +111,7 @@ public final class Transactions {
      * the guards, so an expander that stood still comes too late.
      */
     Outcome runIf(HazelcastInstance instance, String id, String map, byte[] changes, byte[] conditions) {
+        checkNames(id, map);
         checkServing();
         if (!LoggedMaps.has(map)) {
             throw new NotWritten("ConfigError: a map without a log has no conditional transactions; nothing was written.");
@@ -132,10 +137,15 @@ public final class Transactions {
             }
             byte[] stamped = EntryCodec.withTimestamps(changes, timestamps(instance, map, changes));
             if (!intents(instance).replace(key, UNDECIDED, stamped)) {
-                throw new NotWritten("CommitUnknown: another member has taken the transaction over.");
+                throw new NotWritten("CommitUnknown: another member has taken the transaction over."
+                    + " Look whether it is there before you write it again.");
             }
-        } catch (RuntimeException error) {
+        } catch (RuntimeException | Error error) {
             left.add(key); // it may be logged, and the guards may be locked
+            if (error instanceof RetryableException) { // Hazelcast would run this task again, under a key that is being finished
+                throw new NotWritten("CommitUnknown: the transaction was not decided in time (" + error + ")."
+                    + " Look whether it is there before you write it again.");
+            }
             throw error;
         }
         applyLogged(instance, key, own, changes, guards.locks());
@@ -145,6 +155,14 @@ public final class Transactions {
             left.add(key); // all is done but for the locks
         }
         return Outcome.DONE;
+    }
+
+    /** The id and the map come from a client, and are parts of the intent's key. */
+    private static void checkNames(String id, String map) {
+        if (id == null || !ID.matcher(id).matches() || map == null || LoggedMaps.isInternal(map)) {
+            throw new NotWritten("ConfigError: no client may send a transaction with this id of this map (" + map
+                + "); nothing was written. An id has 32 hexadecimal digits, and maps that begin with __ are the members' own.");
+        }
     }
 
     private void checkServing() {
