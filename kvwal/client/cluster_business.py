@@ -203,7 +203,8 @@ class _Sending(_Steps):
     def start(self) -> None:
         submission = self._submission
         if isinstance(submission, ConditionalSubmission):
-            _Conditional(self._business, submission).start()
+            refuse = partial(self._business.refuse, submission, writes=False)
+            contain(lambda: _Conditional(self._business, submission).start(), refuse)  # the first one asks the cluster
         elif submission.decide is not None:
             self._read_and_decide(submission.decide)
         elif not submission.entries:

@@ -10,7 +10,15 @@ import re
 from hazelcast import errors as hazelcast
 
 import kvwal.errors
-from kvwal.errors import ClusterUnreachable, CommitUnknown, KvwalError, NotRecovered, StoreClosed, WrongLoop
+from kvwal.errors import (
+    ClusterUnreachable,
+    CommitUnknown,
+    ConfigError,
+    KvwalError,
+    NotRecovered,
+    StoreClosed,
+    WrongLoop,
+)
 
 UNKNOWN = (
     hazelcast.IndeterminateOperationStateError,
@@ -38,6 +46,8 @@ _FIRST_LINE = re.compile(r"Exception from server: (.*?)(?:\n|$)", re.DOTALL)
 _LOADING = "still loading"
 _WHOLE_REFUSED = re.compile(r"Map .* is still loading\.", re.DOTALL)
 """What a member that fills its memory answers to each request for a map, before it gives any of it to a partition (ReadyGate)."""
+_NO_TASK = re.compile(r"there is no task \d+")
+"""What a member of an earlier version answers to a request that it does not know (TaskFactory). It did nothing."""
 _NOT_SENT = ("No connection found", "Could not invoke on connection")
 _GAVE_UP = "Request timed out because an error occurred"
 """How Hazelcast's client begins its error when the timeout of a call is over."""
@@ -48,6 +58,8 @@ def may_be_done(error: Exception) -> bool:
     text = str(error)
     if isinstance(error, hazelcast.IndeterminateOperationStateError):
         return True
+    if _NO_TASK.search(text):
+        return False
     if (refused := _REFUSED.search(text)) is not None:
         return isinstance(_refusal(refused[1], refused[2]), CommitUnknown)
     # The client gives up so after attempts of which none was done. After any other attempt, `attempts` raises another error.
@@ -92,6 +104,11 @@ def _by_kind(error: Exception, text: str, label: str, writes: bool) -> KvwalErro
     reason = f"{type(error).__name__}: {first_line(error)}"
     if isinstance(error, hazelcast.IndeterminateOperationStateError):
         return _unknown(label, reason) if writes else unreachable(f"{label}: the cluster did not answer ({reason}).")
+    if _NO_TASK.search(text):
+        return ConfigError(
+            f"{label}: a member of the cluster is of an earlier version and does not know this request; nothing was written.",
+            hint="Update all members to the version of this client.",
+        )
     if _LOADING in text:
         return not_recovered(label)
     if isinstance(error, hazelcast.HazelcastClientNotActiveError) and not writes:

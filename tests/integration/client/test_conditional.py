@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 import kvwal
+from kvwal.client import cluster_business
+from kvwal.client.member_tasks import _ConditionalTask
 from kvwal.cluster.transactions import INTENTS
 from kvwal.codecs import registry
 from kvwal.entry import encode_entries
@@ -109,6 +111,28 @@ def test_the_new_guard_is_shown_when_all_else_of_the_transaction_is(one: Node) -
 def test_a_map_in_memory_only_has_no_conditional_transactions(one: Node) -> None:
     with kvwal.connect(one.address, cluster=CLUSTER) as store, pytest.raises(kvwal.ConfigError, match="without a log"):
         store.map("tmp.jobs").commit_if({"a": kvwal.ABSENT}, {"a": 1})
+
+
+def test_a_member_of_an_earlier_version_says_what_to_update(one: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knows no task of this number."""
+    monkeypatch.setattr(_ConditionalTask, "CLASS_ID", 99)
+    with kvwal.connect(one.address, cluster=CLUSTER) as store, pytest.raises(kvwal.ConfigError, match="Update all"):
+        store.map("later").commit_if({"a": kvwal.ABSENT}, {"a": 1})
+
+
+def test_the_first_one_while_the_cluster_is_away_says_so_and_keeps_no_slot(
+    one: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_business, "SLOTS", 1)
+    with kvwal.connect(one.address, cluster=CLUSTER, timeout=1) as store:
+        jobs = store.map("away")
+        one.kill()
+        try:
+            for _ in range(2):
+                with pytest.raises(kvwal.ClusterUnreachable):
+                    jobs.commit_if({"a": kvwal.ABSENT}, {"a": 1})
+        finally:
+            one.start()
 
 
 class Adders:
