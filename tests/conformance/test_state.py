@@ -141,6 +141,19 @@ def test_a_part_is_done_once_with_its_result(jobs: Map) -> None:
     assert ledger.missing("in", range(3)) == [1, 2]
 
 
+def test_no_two_parts_have_one_mark(jobs: Map) -> None:
+    ledger = Ledger(jobs)
+    parts = [("a", "b/c"), ("a/b", "c"), ("a%2Fb", "c"), ("a/b%", "c"), ("a", "b%2Fc"), ("", "a/b/c"), ("a/b/c", "")]
+    for name, part in parts:
+        with ledger.run(name, part) as run:
+            run.note = [name, part]
+        assert run.is_committed, (name, part)
+    assert [ledger.note(*names) for names in parts] == [list(names) for names in parts]
+    with ledger.run("a", 1):
+        pass
+    assert ledger.is_done("a", "1"), "a number and its text are one part"
+
+
 def test_of_runs_at_once_one_is_committed(jobs: Map) -> None:
     ledger = Ledger(jobs)
 

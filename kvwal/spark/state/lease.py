@@ -83,7 +83,7 @@ class Lease:
             self._own = None
             if found is not None and found.holder and not self._is_silent(found):
                 return False
-            token = 1 if found is None else found.token + 1
+            token = (self._last_token if found is None else found.token) + 1
             return self._put(found, LeaseRecord(self.holder, token, nonce(self._clock), self._seconds))
 
     def acquire(self, timeout: float | None = None) -> Self:
@@ -106,10 +106,14 @@ class Lease:
     def release(self) -> None:
         """Let the next process have the lease at once. Does nothing if this one does not hold it."""
         with self._using:
-            own, self._own = self._own, None
-            if own is not None:
+            while (own := self._own) is not None:
                 free = LeaseRecord("", own.token, nonce(self._clock), own.seconds)
-                exchange(self._state, self._key, {self._key: _plain(own)}, _plain(free), {})
+                is_free = exchange(self._state, self._key, {self._key: _plain(own)}, _plain(free), {})
+                found = None if is_free else self._read()
+                if found is None or found == own or (found.holder, found.token) != (own.holder, own.token):
+                    self._own = None
+                else:
+                    self._keep(found)  # a renewal of this holder, whose outcome was unknown, was done
 
     def get(self, key: Any, default: Any = None, /) -> Any:
         """The value of a key of the map. A read has no fence: what is decided on it is checked when it is committed."""

@@ -2,6 +2,7 @@
 
     !ledger/run/<input>/<part>     Mark: the part is done, and what the run said of it
 
+The input's name stands there with `%2F` for a slash and `%25` for a percent sign; the part stands as it is.
 The mark is put on the condition that it is absent. So of two runs of a part, at once or one after a kill, one is committed.
 """
 
@@ -85,4 +86,5 @@ class Ledger:
 
 
 def _key(name: str, part: int | str) -> str:
-    return f"{PREFIX}run/{name}/{part}"
+    whole = name.replace("%", "%25").replace("/", "%2F")  # a part may have a slash, so the name may not
+    return f"{PREFIX}run/{whole}/{part}"

@@ -110,8 +110,8 @@ def exchange(
     """Put a record and make changes in one transaction, if the conditions hold; one of them is on the key of the record.
 
     The record must be unlike any other write of its key. So a transaction of unknown outcome is sent again as it is: if it was
-    done, its record is there, and it is not done again. `CommitUnknown` is left for a store that goes on not to answer, and for a
-    record that another process has changed since.
+    done, its record is there, and it is not done again. `CommitUnknown` is left for a store that goes on not to answer, for a
+    record that another process has changed since, and for a condition that does not hold after a try of unknown outcome.
     """
     pairs = puts.items() if isinstance(puts, Mapping) else puts
     items, gone = [*pairs, (key, dict(record))], list(deletes)
@@ -130,10 +130,10 @@ def exchange(
                 raise
             raise unknown from error
         else:
-            if found == record:
+            if found is not None and found.get("write") == record["write"]:
                 return True
-            if found is None or found == conditions.get(key):
-                return False
-            break
+            if found is not None and found != conditions.get(key):
+                break
+            # As before: the first try was not done, or other keys of it were changed before this one, or it is on its way.
     assert unknown is not None
     raise unknown
