@@ -16,7 +16,7 @@ import msgspec
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from kvwal.entry import Entry
-from kvwal.errors import ClusterUnreachable, NotRecovered, Overloaded
+from kvwal.errors import ClusterUnreachable, KvwalError, NotRecovered, Overloaded
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.logger import get_logger
 from kvwal.spark.leases import LEASE_SECONDS, SAFE_SECONDS
@@ -74,9 +74,19 @@ class Committer:
             self._claim(job, None, mark)
             self._ledger.note(job, begun=True)
             self._transactions(job, mark, plan, staging, ending=end_entry)
-            self._ledger.note(job, begun=False)
-        staging.remove(job)
+        noted = [partial(self._ledger.note, job, begun=False)] if len(plan) > 1 else []
+        self._tidy(job, *noted, partial(staging.remove, job), partial(self._clean, staging))
+
+    def _clean(self, staging: Staging) -> None:
         staging.clean(self._ledger.unfinished())
+
+    def _tidy(self, write: str, *steps: Callable[[], None]) -> None:
+        """Do what is left when a write is in the store. An error is logged only, because the write was done."""
+        try:
+            for step in steps:
+                step()
+        except KvwalError as error:
+            self._logger.warning("staged rows stay for a later write", extra={"write": write, "error": str(error)})
 
     def finish_others(self, job: str) -> None:
         """Finish the batch writes whose drivers were killed or failed between two transactions."""
@@ -99,7 +109,7 @@ class Committer:
                     extra={"job": job, "done": mark.done, "parts": mark.parts, "error": str(error)},
                 )
                 self._write(lambda: [end_entry(job)])
-            staging.remove(mark.staged)
+            self._tidy(mark.staged, partial(staging.remove, mark.staged))
 
     def write_epoch(
         self, query: str, run: str, epoch: int, write: str, staging: Staging, blocks: Sequence[Block]
@@ -110,6 +120,7 @@ class Committer:
         """
         mark = self._ledger.mark(query)
         verdict = judge(query, mark, run, epoch)
+        first = mark is None or mark.run != run
         plan = in_transactions(blocks, TRANSACTION_BYTES)
         if mark is not None and mark.run != run:
             mark = self._take_query(query, mark, run, epoch)
@@ -120,8 +131,10 @@ class Committer:
                 run, epoch, len(plan), staged=write, place=self._options.staging, former=successor(mark, run)
             )
             self._write_marked(query, mark, following, plan, staging)
-        if any(not block.data for block in blocks) or len(plan) > 1:
-            staging.remove(write)
+        staged = any(not block.data for block in blocks) or len(plan) > 1
+        removed = [partial(staging.remove, write)] if staged else []
+        cleaned = [partial(self._clean, staging)] if first else []
+        self._tidy(write, *removed, *cleaned)
 
     def _write_marked(self, query: str, mark: Mark | None, following: Mark, plan: Plan, staging: Staging) -> None:
         if len(plan) > 1:
@@ -140,13 +153,16 @@ class Committer:
         return taken
 
     def _finish_epoch(self, query: str, mark: Mark, epoch: int) -> tuple[Mark, Verdict]:
-        """Finish the epoch that a former run began. If its rows are gone, this run's rows of the same epoch replace them."""
+        """Finish the epoch that a former run began. If its rows are gone, this run's rows of the same epoch replace them.
+
+        An older epoch of which nothing is there was empty when Spark ran it again, else it would be whole: it counts as written.
+        """
         try:
             with open_staging(self._options, mark.place) as staging:
                 whole = self._finish(query, mark, staging, ending=None)
-                staging.remove(mark.staged)
+                self._tidy(mark.staged, partial(staging.remove, mark.staged))
         except StagedRowsLost:
-            if mark.epoch != epoch:
+            if mark.epoch != epoch and mark.done:
                 raise
             return self._ledger.mark(query) or mark, Verdict.WRITE
         return whole, Verdict.REPLAYED if mark.epoch == epoch else Verdict.WRITE

@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from archive.faults import ObjectMissing
+from archive.faults import ObjectMissing, archive_errors
 from archive.objects import Listed, Listing, open_objects
+from archive.objects.port import Names
 from kvwal.cluster.map_names import VOLATILE
 from kvwal.location.connect import connect
 from kvwal.location.parse import ClusterLocation, FolderLocation
@@ -54,6 +55,10 @@ class Place(Protocol):
 
     def delete(self, key: str) -> None:
         """Remove an object."""
+        ...
+
+    def sweep(self, prefix: str, before_ms: int) -> Names:
+        """Remove what killed tasks left unfinished."""
         ...
 
     def prune(self, prefix: str) -> None:
@@ -109,6 +114,8 @@ class Staging:
         """Remove the blocks of writes that were given up long ago, but not of the writes in `kept`."""
         before = SYSTEM.wall_ms() - LEFTOVER_SECONDS * 1000
         folders = tuple(self._key(write, "") for write in kept)
+        for name in self._place.sweep(f"{self._prefix}/", before):
+            self._place.prune(name.rpartition("/")[0])
         for item in self._place.list(f"{self._prefix}/"):
             if item.modified_ms < before and not item.key.startswith(folders):
                 self._place.delete(item.key)
@@ -131,6 +138,9 @@ def open_staging(options: WriteOptions, url: str | None = None) -> Iterator[Stag
         return
     if not where and isinstance(location, FolderLocation):
         where = str(Path(location.root) / FOLDER)
+        with archive_errors(where, "put", FOLDER):  # as the store makes its folders: tasks come first
+            Path(location.root).mkdir(mode=0o750, parents=True, exist_ok=True)
+            Path(where).mkdir(mode=0o750, exist_ok=True)
     yield Staging(open_objects(where), options.prefix)
 
 
@@ -160,6 +170,10 @@ class _MapPlace:
     def delete(self, key: str) -> None:
         """See Place.delete."""
         self._map.delete(key)
+
+    def sweep(self, prefix: str, before_ms: int) -> Names:
+        """See Place.sweep. A put into a map is whole."""
+        return []
 
     def prune(self, prefix: str) -> None:
         """See Place.prune. A map has no folders."""

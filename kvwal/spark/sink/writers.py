@@ -16,6 +16,7 @@ from kvwal.location.opening import open_writer
 from kvwal.location.parse import ClusterLocation, FolderLocation
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.logger import get_logger
+from kvwal.spark.datasource.values import NULL
 from kvwal.spark.sink.blocks import BLOCK_BYTES, INLINE_BYTES, Block, in_blocks, make_block
 from kvwal.spark.sink.columns import WriteColumns, write_columns
 from kvwal.spark.sink.commit import Committer
@@ -33,10 +34,14 @@ QUERY, EPOCH, RUN = "sql.streaming.queryId", "streaming.sql.batchId", "spark.job
 
 
 class Staged(WriterCommitMessage):
-    """What a task did: the blocks of its rows, the name of the write, and which run of which query it was (empty: none)."""
+    """What a task did: the blocks of its rows, the name of the write, and which run of which query it was (empty: none).
 
-    def __init__(self, blocks: Sequence[Block], write: str, query: str = "", run: str = "") -> None:
+    `refused` is how many of its rows did not fit: see `RowEncoder`.
+    """
+
+    def __init__(self, blocks: Sequence[Block], refused: int, write: str, query: str = "", run: str = "") -> None:
         self.blocks = tuple(blocks)
+        self.refused = refused
         self.write = write
         self.query = query
         self.run = run
@@ -52,12 +57,14 @@ class BatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """See DataSourceArrowWriter.write. It runs on a worker. Raises CodecError; see `RowEncoder.entries`."""
-        return Staged(_stage(self._options, self._columns, self._job, iterator), self._job)
+        return Staged(*_stage(self._options, self._columns, self._job, iterator), self._job)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """See DataSourceWriter.commit. Raises the errors of a write to the store; see `commit`."""
+        staged = _staged(messages)
         with _committing(self._options) as committer, open_staging(self._options) as staging:
-            committer.write_batch(self._job, staging, _blocks_of(_staged(messages)))
+            committer.write_batch(self._job, staging, _blocks_of(staged))
+        _tell_refused(self._options, staged)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """See DataSourceWriter.abort. A write of several transactions that may have been begun keeps its rows: see `commit`."""
@@ -75,17 +82,19 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """See DataSourceStreamArrowWriter.write, and `BatchWriter.write`."""
         query, epoch, run = (_property(name) for name in (QUERY, EPOCH, RUN))
         write = epoch_write(query, int(epoch), run)
-        return Staged(_stage(self._options, self._columns, write, iterator), write, query, run)
+        return Staged(*_stage(self._options, self._columns, write, iterator), write, query, run)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - the name is Spark's
         """See DataSourceStreamWriter.commit. An epoch that was written already changes nothing. Raises FencedWriter."""
         staged = _staged(messages)
         if not any(message.blocks for message in staged):
+            _tell_refused(self._options, staged)
             return
         first = staged[0]
         with _committing(self._options) as committer, open_staging(self._options) as staging:
             committer.finish_others(first.run)
             committer.write_epoch(first.query, first.run, batchId, first.write, staging, _blocks_of(staged))
+        _tell_refused(self._options, staged)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """See DataSourceStreamWriter.abort, and `BatchWriter.abort`."""
@@ -113,10 +122,16 @@ def _wanted(options: Mapping[str, str], schema: StructType, overwrite: bool) -> 
     return checked, write_columns(schema, checked.deleted)
 
 
-def _stage(options: WriteOptions, columns: WriteColumns, write: str, batches: Iterator[pa.RecordBatch]) -> list[Block]:
-    """Stage the rows of a task, in order. If they are few, they are in the blocks themselves."""
+def _stage(
+    options: WriteOptions, columns: WriteColumns, write: str, batches: Iterator[pa.RecordBatch]
+) -> tuple[list[Block], int]:
+    """Stage the rows of a task, in order. If they are few, they are in the blocks themselves. Also how many did not fit."""
     encoder = RowEncoder(columns, options.business, options.mode)
-    lists = in_blocks(chain.from_iterable(map(encoder.entries, batches)), BLOCK_BYTES)
+    blocks = _blocks(options, write, in_blocks(chain.from_iterable(map(encoder.entries, batches)), BLOCK_BYTES))
+    return blocks, encoder.refused
+
+
+def _blocks(options: WriteOptions, write: str, lists: Iterator[list[Entry]]) -> list[Block]:
     first = next(lists, None)
     if first is None:
         return []
@@ -171,6 +186,14 @@ def _unstage(options: WriteOptions, write: str) -> None:
                 staging.remove(write)
     except KvwalError as error:
         get_logger(__name__).warning("staged rows stay for a later write", extra={"write": write, "error": str(error)})
+
+
+def _tell_refused(options: WriteOptions, staged: Sequence[Staged]) -> None:
+    """Log how many rows the mode has let pass: nothing else tells of them."""
+    refused = sum(message.refused for message in staged)
+    if refused:
+        what = "written with a null value" if options.mode == NULL else "left out"
+        get_logger(__name__).warning(f"rows did not fit, and were {what}", business=options.business, rows=refused)
 
 
 def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,14 +13,14 @@ import pytest
 import kvwal
 from archive.errors import ConfigError
 from kvwal.entry import Entry
-from kvwal.errors import NotRecovered, StorageFull
+from kvwal.errors import ClusterUnreachable, NotRecovered, StorageFull
 from kvwal.spark.leases import LEASE_SECONDS, SAFE_SECONDS
 from kvwal.spark.ledger import PREFIX, FencedWriter, Ledger, Mark, Verdict, judge
 from kvwal.spark.sink import commit, staging
 from kvwal.spark.sink.blocks import Block, StagedRowsLost, make_block
 from kvwal.spark.sink.commit import Committer
 from kvwal.spark.sink.options import write_options
-from kvwal.spark.sink.staging import epoch_write, open_staging
+from kvwal.spark.sink.staging import Staging, epoch_write, open_staging
 from kvwal.structures.map import submit_entries
 
 JOB, QUERY = "1795558549423-00000000000000aa", "340e2949-67e6-416e-b99a-f322758fd1f9"
@@ -293,12 +294,60 @@ def test_a_writer_in_a_cluster_that_stood_still_stops_when_it_was_taken_over(
 
 
 def test_leftovers_go_when_they_are_old(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
-    sink.staged("1700000000000-00000000000000cc")
-    sink.batch()
-    assert len(sink.files()) == BLOCKS
+    """Those of a batch write and of a stream, and what a killed task was writing."""
+    for write in (lambda: sink.batch(), lambda: sink.epoch(0, RUNS[0])):
+        monkeypatch.setattr(staging, "LEFTOVER_SECONDS", 60)
+        sink.staged("1700000000000-00000000000000cc")
+        sink.staged(epoch_write(QUERY, 7, RUNS[3]))
+        (next(sink.folder.rglob("0.rows")).parent / ".1.rows.partial").write_bytes(b"half")
+        sink.batch()
+        assert len(sink.files()) == 2 * BLOCKS + 1
+        monkeypatch.setattr(staging, "LEFTOVER_SECONDS", -60)
+        write()
+        assert sink.files() == []
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("owner", "name"), [(Staging, "remove"), (Staging, "clean"), (Ledger, "unfinished")])
+def test_a_write_that_is_in_the_store_does_not_fail_by_what_it_leaves_behind(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch, owner: type, name: str
+) -> None:
+    usual = getattr(owner, name)
+
+    def fail(*args: Any) -> Any:
+        if name == "unfinished" and not sink.rows():
+            return usual(*args)
+        raise ClusterUnreachable("gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, fail)
+        sink.batch()
+        assert sink.rows() == whole("x")
+        sink.epoch(0, RUNS[0])
+    assert sink.rows() == whole(f"0/{RUNS[0]}")
     monkeypatch.setattr(staging, "LEFTOVER_SECONDS", -60)
     sink.batch()
-    assert sink.files() == []
+    assert (len(sink.marks()), sink.files()) == (1, [])
+
+
+def test_an_epoch_that_was_claimed_and_is_empty_in_its_replay_holds_no_other_up(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Killed), cut_off(monkeypatch, 0, Killed()):
+        sink.epoch(0, RUNS[0])
+    sink.epoch(1, RUNS[1])
+    assert sink.rows() == whole(f"1/{RUNS[1]}")
+
+
+def test_others_cannot_read_staged_rows(tmp_path: Path) -> None:
+    usual = os.umask(0)
+    try:
+        with open_staging(write_options({"store": str(tmp_path / "root"), "business": "jobs"})) as place:
+            place.put(JOB, "0.rows", b"x")
+    finally:
+        os.umask(usual)
+    folders = [tmp_path / "root", tmp_path / "root" / "_staging"]
+    assert [folder.stat().st_mode & 0o777 for folder in folders] == [0o750, 0o750]
 
 
 def test_names_of_staged_rows_are_checked(sink: Sink) -> None:
