@@ -38,8 +38,10 @@ class BoundedQueue(janus.Queue[Slot]):
         self._waiting: deque[_Waiting] = deque()
 
     def _qsize(self) -> int:
-        waiting = len(self._waiting)
-        return waiting if self.bytes < self.limit else max(waiting, self.maxsize)
+        waiting = len(
+            self._waiting
+        )  # no `max` here, and no `min` below: it makes a tuple under the lock, see `put_now`
+        return waiting if self.bytes < self.limit or waiting > self._maxsize else self._maxsize
 
     def _put(self, item: Slot) -> None:
         size = slot_bytes(item)
@@ -115,7 +117,8 @@ class BoundedQueue(janus.Queue[Slot]):
         """The first slots, at most `most`. For the consumer: only the consumer takes slots away."""
         slots: list[Slot] = []  # made before the lock is taken: see `put_now`
         with self._sync_mutex:
-            for index in range(min(most, len(self._waiting))):
+            count = len(self._waiting)
+            for index in range(most if most < count else count):  # noqa: FURB136
                 slots.append(self._waiting[index].slot)  # noqa: PERF401
         return slots
 

@@ -7,6 +7,7 @@ import gc
 import sys
 import threading
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from kvwal.entry import Entry
 from kvwal.errors import StoreClosed
 from kvwal.log.ring import Ring
-from kvwal.log.slots import BoundedQueue
+from kvwal.log.slots import BoundedQueue, Slot
 from kvwal.log.submission import Submission, size_of
 from kvwal.ports.clock import SYSTEM
 
@@ -246,26 +247,29 @@ def test_results_are_given_after_the_loop_has_broken() -> None:
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="later Pythons collect garbage between any two steps")
 def test_no_garbage_is_collected_under_the_lock_of_the_queue() -> None:
     """A finalizer that writes would wait for its own thread."""
-    queue = BoundedQueue(100, 10_000, SYSTEM.elapsed)
+    queue = BoundedQueue(100, 600, SYSTEM.elapsed)
     locked: list[bool] = []
 
     def collected(phase: str, _: dict[str, int]) -> None:
         if phase == "start":
             locked.append(queue._sync_mutex.locked())
 
-    slots = [[submission("a")] for _ in range(50)]
+    slot: Slot = [submission("a")]
     before = gc.get_threshold()
     gc.callbacks.append(collected)
-    gc.set_threshold(1)
     try:
-        for slot in slots:
-            queue.put_now(slot)
-            queue.heads(8)
-        queue.pop(MOST, commands=True)
+        for spare in range(12):  # after six of them the queue is full
+            for call in (partial(queue.put_now, slot), partial(queue.heads, 8)):
+                gc.collect()  # drops the spare objects of the interpreter, so that each object that is made counts
+                gc.set_threshold(1)
+                kept = [[] for _ in range(spare % 3)]  # type: ignore[var-annotated]
+                call()
+                gc.set_threshold(*before)
+                del kept
+        assert queue.slots == 6
     finally:
         gc.set_threshold(*before)
         gc.callbacks.remove(collected)
-    assert locked
     assert not any(locked)
 
 
