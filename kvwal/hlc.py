@@ -10,7 +10,7 @@ from datetime import date, datetime, time
 from archive.layout import MAX_NUMBER, to_text
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ConfigError, WrongType
-from kvwal.ports.locks import Lock
+from kvwal.ports.locks import Lock, signals_arrive_here
 
 __all__ = ["HybridClock", "to_text", "to_timestamp"]
 
@@ -25,13 +25,14 @@ class HybridClock:
     """The clock of one log: makes its timestamps, and gives the time by which its entries expire.
 
     Any thread may call its methods: the holder of the ring's turn stamps while the event loop advances the clock. `lock` guards
-    its state.
+    its state. The main thread does not take it in `now_ms`, and keeps the time it has shown apart: a signal handler that
+    interrupts it may wait for a write, which takes the lock.
     """
 
     def __init__(self, last: int = 0) -> None:
         self.last = last
         self.lock = Lock()
-        self._reached = (0, 0.0)
+        self._reached = self._reached_by_main = (0, 0.0)
 
     def stamp(self, wall_ms: int) -> int:
         """The next timestamp: greater than all earlier ones, and not before `wall_ms`."""
@@ -53,14 +54,19 @@ class HybridClock:
         known = max(wall_ms, self.last >> TIMESTAMP_SHIFT)
         going_on = self._going_on(elapsed)
         if known > going_on:
+            reached = (known, elapsed)  # made before the lock is taken: it may set off the garbage collector
+            if signals_arrive_here():
+                self._reached_by_main = reached
+                return known
             with self.lock:
                 if known > self._going_on(elapsed):
-                    self._reached = (known, elapsed)
+                    self._reached = reached
         return max(known, going_on)
 
     def _going_on(self, elapsed: float) -> int:
         reached, at = self._reached
-        return reached + int((elapsed - at) * 1000)
+        by_main, at_main = self._reached_by_main
+        return max(reached + int((elapsed - at) * 1000), by_main + int((elapsed - at_main) * 1000))
 
 
 def to_timestamp(moment: int | date) -> int:

@@ -15,6 +15,7 @@ while the turn is free.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any
@@ -27,6 +28,7 @@ from kvwal.log.submission import Command, Submission
 from kvwal.log.waiter import Waiter
 from kvwal.ports.boundary import call_on, call_soon, contain, contain_each, logged, start_task
 from kvwal.ports.locks import Lock
+from kvwal.ports.processes import tell_if_forked
 from kvwal.ports.tasks import this_thread
 
 TICK_BYTES = 1 << 20
@@ -35,8 +37,21 @@ GROUP_BYTES = 8 << 20
 """About the most bytes that one group takes from the ring. It bounds the memory, and the waiting time, of a group."""
 _HEADS = 8
 """How many slots are searched for a thread that may write the next group."""
-_writing: set[int] = set()
-"""Threads that write a group of any log now. None of them may wait for a write."""
+
+
+class _WritingThreads:
+    """Ids of the threads that write a group of any log now. None of them may wait for a write."""
+
+    def __init__(self) -> None:
+        self.ids: set[int] = set()
+        tell_if_forked(self)
+
+    def forked(self) -> None:
+        """In a forked child: forget the parent's threads. The child's threads get their ids."""
+        self.ids.clear()
+
+
+_writing = _WritingThreads()
 
 
 class Ring:
@@ -60,6 +75,9 @@ class Ring:
         self._waiting: asyncio.Task[None] | None = None
         self._ended: Callable[[], KvwalError] = _closed
         self._stopped: BaseException | None = None
+        # Answers for callers on the loop. Who appends one looks afterwards whether the loop has left them behind, and who shuts
+        # the ring down looks here afterwards.
+        self._owed: deque[tuple[list[Submission], KvwalError | None]] = deque()
         self._turn = Lock()
         # Whether the loop holds the turn. Who hands the turn to the loop sets it and wakes the loop; the loop alone clears it.
         self._mine = False
@@ -86,11 +104,12 @@ class Ring:
 
         `waits` says that the caller will wait for the result. A thread with a `Waiter` that may lead writes the group itself, if
         nobody else does. The main thread has another thread put and write: a signal handler may raise between any two of its
-        steps, and may write itself, so it takes neither the turn nor a lock. A thread that writes does not wait for space, and
-        gets `WrongLoop` if it wants to wait for the result.
+        steps, and may write itself, so it takes neither the turn nor a lock. Without `waits` (`submit`) it puts itself, and holds
+        the lock of the queue meanwhile. A thread whose stack is nearly full has another thread put and write, too. A thread that
+        writes does not wait for space, and gets `WrongLoop` if it wants to wait for the result.
         """
         thread = this_thread()
-        here = thread == self._thread or thread in _writing
+        here = thread == self._thread or thread in _writing.ids
         if here and waits:
             raise _would_wait()
         waiter = submission.future
@@ -131,21 +150,34 @@ class Ring:
                 submission.fail(error)
         if not others:
             return
-        give = partial(contain_each, _answers(others, error), _result_not_given)
-        if this_thread() == self._thread or not self._call(give):
-            give()
+        self._owed.append((others, error))
+        if this_thread() == self._thread or not self._call(self._give) or self._loop_has_left():
+            self._give()
+
+    def _give(self) -> None:
+        """Give the callers on the loop their results. Called there, or on any thread once the loop has left them behind."""
+        while True:
+            try:
+                submissions, error = self._owed.popleft()
+            except IndexError:
+                return
+            contain_each(_answers(submissions, error), _result_not_given)
+
+    def _loop_has_left(self) -> bool:
+        """Whether the ring is shut down and its loop does not run: it may never make the calls that wait there."""
+        return self._queue.is_shut_down and not self._loop.is_running()
 
     def _lead(self) -> None:
         """Write a group on this thread, which holds the turn, and hand the turn on. Raises nothing."""
         thread = this_thread()
-        _writing.add(thread)
+        _writing.ids.add(thread)
         try:
             submissions, _ = self._queue.pop(GROUP_BYTES, commands=False)
             if submissions and self.serve is not None:
                 self.serve(submissions)
         finally:
             self._hand_on()
-            _writing.discard(thread)
+            _writing.ids.discard(thread)
 
     def _hand_on(self) -> None:
         """Give up the turn: to a thread that waits, to the loop, or, if nothing waits, to the next producer."""
@@ -176,7 +208,9 @@ class Ring:
         """Call `call` on the loop. False if the loop is closed: then all submissions were taken or refused before."""
         try:
             call_on(self._loop, call, _wake_failed)
-        except RuntimeError:
+        except RuntimeError:  # a RecursionError is one, too
+            if not self._loop.is_closed():
+                raise
             return False
         return True
 
@@ -303,6 +337,7 @@ class Ring:
         """Refuse all waiting and later submissions with the error that `why` returns. Called on the consumer's loop."""
         self._ended = why
         self._queue.shutdown(immediate=False)
+        self._give()  # the loop may never run again
         while self._queue.slots:
             submissions, command = self._queue.pop(1, commands=True)
             self._refuse(submissions)

@@ -38,8 +38,10 @@ class BoundedQueue(janus.Queue[Slot]):
         self._waiting: deque[_Waiting] = deque()
 
     def _qsize(self) -> int:
-        waiting = len(self._waiting)
-        return waiting if self.bytes < self.limit else max(waiting, self.maxsize)
+        waiting = len(
+            self._waiting
+        )  # no `max` here, and no `min` below: it makes a tuple under the lock, see `put_now`
+        return waiting if self.bytes < self.limit or waiting > self._maxsize else self._maxsize
 
     def _put(self, item: Slot) -> None:
         size = slot_bytes(item)
@@ -57,6 +59,11 @@ class BoundedQueue(janus.Queue[Slot]):
         """Number of waiting slots."""
         return len(self._waiting)
 
+    @property
+    def is_shut_down(self) -> bool:
+        """Whether no more slots are accepted."""
+        return self._is_shutdown
+
     def is_empty(self) -> bool:
         """Whether no slot waits now."""
         return not self._waiting
@@ -67,12 +74,16 @@ class BoundedQueue(janus.Queue[Slot]):
         `janus.SyncQueueShutDown` after the queue was shut down. It is `put_nowait` of janus without the getters of janus: the
         consumer of the ring has its own wakeup.
         """
+        # Made before the lock is taken: it may set off the garbage collector, and with it a finalizer that writes.
+        waiting = _Waiting(slot, slot_bytes(slot), self._now())
         with self._sync_mutex:
             if self._is_shutdown:
                 raise janus.SyncQueueShutDown
             if self._qsize() >= self._maxsize:
                 return False
-            self._put_internal(slot)
+            self._waiting.append(waiting)
+            self.bytes += waiting.bytes
+            self._unfinished_tasks += 1
             return True
 
     def pop(self, most_bytes: int, *, commands: bool) -> tuple[list[Submission], Command | None]:
@@ -104,8 +115,12 @@ class BoundedQueue(janus.Queue[Slot]):
 
     def heads(self, most: int) -> list[Slot]:
         """The first slots, at most `most`. For the consumer: only the consumer takes slots away."""
+        slots: list[Slot] = []  # made before the lock is taken: see `put_now`
         with self._sync_mutex:
-            return [self._waiting[index].slot for index in range(min(most, len(self._waiting)))]
+            count = len(self._waiting)
+            for index in range(most if most < count else count):  # noqa: FURB136
+                slots.append(self._waiting[index].slot)  # noqa: PERF401
+        return slots
 
     def _tell_producers(self) -> None:
         if self._sync_not_full_waiting:

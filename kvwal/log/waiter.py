@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvwal.ports.locks import Lock, signals_arrive_here
+from kvwal.ports.locks import Lock, has_room, signals_arrive_here
 
 
 class Waiter:
@@ -13,13 +13,14 @@ class Waiter:
 
     While its thread waits, the ring may hand the turn to it (`lead`): then the thread writes a group before it waits on.
     `may_lead` says whether it may: signal handlers must not run on its thread. A handler that raises would end the write in the
-    middle, and a handler that writes would wait for its own thread.
+    middle, and a handler that writes would wait for its own thread. Nor may a thread whose stack is nearly full: a
+    `RecursionError` in the middle of a group would end the log for all.
     """
 
     __slots__ = ("_bell", "_done", "_duty", "_error", "_result", "may_lead")
 
     def __init__(self) -> None:
-        self.may_lead = not signals_arrive_here()
+        self.may_lead = not signals_arrive_here() and has_room()
         self._bell = Lock()
         self._bell.acquire()
         self._done = False

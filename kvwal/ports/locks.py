@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 
@@ -17,6 +18,19 @@ Signal = threading.Event
 def signals_arrive_here() -> bool:
     """Whether this is the thread on which Python runs signal handlers. A handler may run between any two steps, and raise."""
     return threading.get_ident() == threading.main_thread().ident
+
+
+_ROOM = 100
+"""How many more calls than half of Python's limit there must be room for. Half, because a call through C may count twice."""
+
+
+def has_room() -> bool:
+    """Whether the stack of this thread has room for some hundred more calls."""
+    try:
+        sys._getframe(max(0, sys.getrecursionlimit() // 2 - _ROOM))
+    except ValueError:
+        return True
+    return False
 
 
 _PAUSE_SECONDS = 50e-6

@@ -37,7 +37,7 @@ TICK_SECONDS = 1.0
 _REST_TICKS = 10
 """A log closes its file after so many to twice as many ticks without a write."""
 _OPENED_AT_ONCE = 3
-"""Number of logs that are recovered at a time: one writing thread is left to the logs that are open."""
+"""Number of logs that are recovered at a time: one thread of the pool is left to the logs that are open."""
 _not_abandoned = logged("a log could not be abandoned after its event loop had ended")
 
 

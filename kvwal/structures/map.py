@@ -59,6 +59,8 @@ class Map(MapReads, MutableMapping[Any, Any]):
     def submit(self, key: Any, value: Any, ttl: float | None = None) -> Future[int]:
         """Put without waiting, and return a future of the timestamp. Waits only while the ring is full.
 
+        On the main thread it holds a lock for some steps: a signal handler that writes then waits for ever.
+
         Callbacks of the future run on the store's own thread. They may `submit` (`Overloaded` if the ring is full). `close`, and
         methods that wait for a write, raise `WrongLoop` there. An error that a callback raises, `SystemExit` included, is logged,
         and stops nothing.

@@ -1,8 +1,8 @@
 """In-memory state: the latest entry of every live identity of one business, as encoded bytes.
 
-One thread writes it (the log writer's loop), any thread reads it. A single look-up needs no lock, because a `dict` answers in one
-step. A group is applied under `lock`. An iterator (`View`) takes `lock` for a few entries at a time and is notified of changes
-ahead of it. So an iterator shows one moment with whole transactions, and no write waits for it.
+One thread at a time writes it (the holder of the log's turn), any thread reads it. A single look-up needs no lock, because a
+`dict` answers in one step. A group is applied under `lock`. An iterator (`View`) takes `lock` for a few entries at a time and is
+notified of changes ahead of it. So an iterator shows one moment with whole transactions, and no write waits for it.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ MUTANTS = [
     ),
     Mutant(
         "the main thread writes, where a signal handler may end the write", 5, "kvwal/log/waiter.py",
-        "        self.may_lead = not signals_arrive_here()\n", "        self.may_lead = True\n",
+        "        self.may_lead = not signals_arrive_here() and has_room()\n", "        self.may_lead = has_room()\n",
         "tests/integration/concurrency/test_turn.py",
     ),
     Mutant(

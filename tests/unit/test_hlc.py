@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -111,3 +113,23 @@ def test_a_stamp_and_an_advance_exclude_each_other() -> None:
     clock.stamp(Compared(START_MS))
     clock.advance(Compared(clock.last + 1))
     assert Compared.locked == [True, True]
+
+
+class Refusing:
+    """A lock that the main thread must not take: a signal handler that interrupts it may wait for who takes the lock."""
+
+    def __enter__(self) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_the_main_thread_tells_the_time_without_the_lock() -> None:
+    clock: Any = HybridClock()
+    clock.lock = Refusing()
+    with ThreadPoolExecutor(1) as other:
+        assert clock.now_ms(START_MS, 0.0) == START_MS
+        assert other.submit(clock.now_ms, START_MS - 500, 1.0).result() == START_MS + 1000
+        assert other.submit(clock.now_ms, START_MS + 9000, 2.0).result() == START_MS + 9000
+        assert clock.now_ms(START_MS, 3.0) == START_MS + 10_000, "what one thread has shown, no other steps back behind"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -11,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import kvwal
 from kvwal.codecs import registry
 from kvwal.errors import CommitUnknown, LogFailed, WrongLoop
 from kvwal.log.waiter import Waiter
@@ -170,6 +174,64 @@ def test_a_bug_on_a_callers_thread_stops_the_log_and_nobody_waits(
             jobs["later"] = 1
     with open_store(tmp_path) as store:
         assert {"before", "a"} <= set(store.map("jobs"))
+
+
+def test_a_write_deep_in_a_callers_stack_harms_no_other(tmp_path: Path) -> None:
+    """Such a thread does not write itself: a `RecursionError` in the middle of a group would end the log."""
+
+    def deep(frames: int, call: Callable[[], Any]) -> Any:
+        return deep(frames - 1, call) if frames else call()
+
+    def with_room_for(frames: int, call: Callable[[], Any]) -> bool:
+        try:
+            deep(sys.getrecursionlimit() - len(inspect.stack(0)) - frames, call)
+        except RecursionError:
+            return False
+        return True
+
+    with open_store(tmp_path) as store:
+        jobs = store.map("jobs")
+        for room in range(5, 40):
+            put = Caller("put", lambda room=room: with_room_for(room, lambda: jobs.put(room, 1)))  # type: ignore[misc]
+            returned = put.outcome()
+            Caller("submit", lambda room=room: with_room_for(room, lambda: jobs.submit(-room, 1))).outcome()  # type: ignore[misc]
+            Caller("other", lambda: jobs.put("other", 1)).outcome()
+            assert room in jobs or not returned
+        assert returned, "there was room enough"
+
+
+def test_a_fork_on_a_thread_that_writes_leaves_the_child_able_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list of the threads that write is the parent's: the child's threads may get the same ids."""
+    children: list[int] = []
+
+    def write_in_child() -> None:
+        signal.alarm(60)
+        code = 1
+        try:
+            with kvwal.open(tmp_path / "child", archive=None) as mine:
+                mine.map("jobs")["a"] = 1
+                code = 0
+        finally:
+            os._exit(code)
+
+    with open_store(tmp_path / "parent") as store:
+        jobs = store.map("jobs")
+        jobs["before"] = 1
+        log: Any = jobs._business.log  # type: ignore[attr-defined]
+        apply = log.writer._state.apply
+
+        def fork_and_apply(entries: Any) -> None:
+            children.append(os.fork())
+            if children[0] == 0:
+                write_in_child()
+            apply(entries)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(log.writer._state, "apply", fork_and_apply)
+            Caller("leader", lambda: jobs.put("a", 1)).outcome()
+        assert os.waitpid(children[0], 0)[1] == 0
 
 
 def test_signals_that_raise_in_the_main_thread_never_stop_the_writes(tmp_path: Path) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 import threading
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from kvwal.entry import Entry
 from kvwal.errors import StoreClosed
 from kvwal.log.ring import Ring
+from kvwal.log.slots import BoundedQueue, Slot
 from kvwal.log.submission import Submission, size_of
 from kvwal.ports.clock import SYSTEM
 
@@ -205,6 +209,68 @@ def test_a_close_refuses_what_waits_and_what_comes() -> None:
             await asyncio.get_running_loop().run_in_executor(None, ring.put, submission("f"))
 
     asyncio.run(main())
+
+
+def answered_by_a_thread(ring: Ring) -> Submission:
+    """A submission without a waiting thread, whose result a thread owes to the loop."""
+    written = submission("a")
+    thread = threading.Thread(target=ring.answer, args=([written],))
+    thread.start()
+    thread.join()
+    return written
+
+
+def test_results_that_wait_for_the_loop_are_given_before_the_rest_is_refused() -> None:
+    """A loop that cannot go on never makes the calls that wait there."""
+
+    async def main() -> None:
+        ring = Ring(10, 10_000, 60, SYSTEM.elapsed)
+        written = answered_by_a_thread(ring)
+        assert not written.future.done(), "it is given on the loop's thread"
+        ring.refuse(lambda: StoreClosed("it is gone.", hint=""))
+        assert written.future.done()
+
+    asyncio.run(main())
+
+
+def test_results_are_given_after_the_loop_has_broken() -> None:
+    async def make() -> Ring:
+        return Ring(10, 10_000, 60, SYSTEM.elapsed)
+
+    loop = asyncio.new_event_loop()
+    ring = loop.run_until_complete(make())
+    ring.refuse(lambda: StoreClosed("it is gone.", hint=""))
+    assert answered_by_a_thread(ring).future.done()
+    loop.close()
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="later Pythons collect garbage between any two steps")
+def test_no_garbage_is_collected_under_the_lock_of_the_queue() -> None:
+    """A finalizer that writes would wait for its own thread."""
+    queue = BoundedQueue(100, 600, SYSTEM.elapsed)
+    locked: list[bool] = []
+
+    def collected(phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            locked.append(queue._sync_mutex.locked())
+
+    slot: Slot = [submission("a")]
+    before = gc.get_threshold()
+    gc.callbacks.append(collected)
+    try:
+        for spare in range(12):  # after six of them the queue is full
+            for call in (partial(queue.put_now, slot), partial(queue.heads, 8)):
+                gc.collect()  # drops the spare objects of the interpreter, so that each object that is made counts
+                gc.set_threshold(1)
+                kept = [[] for _ in range(spare % 3)]  # type: ignore[var-annotated]
+                call()
+                gc.set_threshold(*before)
+                del kept
+        assert queue.slots == 6
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(collected)
+    assert not any(locked)
 
 
 def test_a_future_that_was_cancelled_before_the_writer_took_it_is_not_written() -> None:
