@@ -24,7 +24,7 @@ from tests.support.spark import environment
 pytestmark = pytest.mark.long
 KILLS = 10
 LOOK_SECONDS = 0.05
-"""Between two looks at a driver: each reads the store, and the driver needs the processor."""
+"""Between two looks at a driver: a transaction takes about as long."""
 
 
 def begin(kind: str, store: str, folder: Path) -> subprocess.Popen[str]:
@@ -54,22 +54,28 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def signal_all(driver: subprocess.Popen[str], number: signal.Signals) -> None:
+    """Send a signal to the driver, its JVM and its Pythons."""
+    for pid in descendants(driver.pid):
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+
+
 def kill_when(driver: subprocess.Popen[str], is_time: Callable[[], bool]) -> bool:
-    """Kill -9 the driver, its JVM and its Pythons when it is time. Returns whether it was running still."""
-    while not is_time():
+    """Kill -9 the driver when it is time; it stands still while the test looks. Returns False if it ended before."""
+    while True:
         try:
             driver.wait(LOOK_SECONDS)
             return False
         except subprocess.TimeoutExpired:
-            continue
-    was_running = driver.poll() is None
-    for pid in descendants(driver.pid):
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-    driver.wait()
-    return was_running
+            signal_all(driver, signal.SIGSTOP)
+        if is_time():
+            signal_all(driver, signal.SIGKILL)
+            driver.wait()
+            return True
+        signal_all(driver, signal.SIGCONT)
 
 
 def manifest(root: Path) -> Path | None:
