@@ -23,8 +23,8 @@ TRIES = 2
 
 # Each with the ratio that a healthy kvwal passes by far: 2.7 and 86 on two cores.
 LIMITS: dict[str, tuple[float, Callable[[Run], float]]] = {
-    "64 threads": (1.0, lambda run: put_from_threads(run.root(), 64, SECONDS)),
-    "put_many of 1,000": (20.0, lambda run: put_batches(run.root(), 40)),
+    "64 threads": (1.0, lambda run: put_from_threads(run.root(), 64, 1, SECONDS)),
+    "put_many of 1,000": (20.0, lambda run: put_batches(run.root(), 1000, 40)),
 }
 
 
