@@ -18,7 +18,7 @@ from kvwal.client.link import Link
 from kvwal.client.member_tasks import KeyPrefix
 from kvwal.client.wire import Encoded, from_wire, to_wire
 from kvwal.entry import Entry
-from kvwal.errors import ClusterUnreachable
+from kvwal.errors import ClusterUnreachable, ConfigError
 
 KEYS_AT_ONCE = 10_000
 """A map of more keys is listed in pages."""
@@ -103,7 +103,7 @@ class ClusterMemory:
         """The answer of a request with a predicate. None if members refuse it: of an earlier version, or the answer is large."""
         try:
             return self._link.result(begin, self._label)
-        except ClusterUnreachable as error:
+        except (ClusterUnreachable, ConfigError) as error:  # ConfigError: a member of an earlier version
             if not isinstance(error.__cause__, HazelcastError) or isinstance(error.__cause__, _NO_ANSWER):
                 raise
             return None
