@@ -1,8 +1,8 @@
 """A small daily application without a line about kvwal: the orders of a day, cleaned, and summed by product.
 
-    spark-submit examples/orders.py DAY [DAY …]
+    spark-submit examples/orders.py DAY
 
-It writes to Spark's warehouse. Each day is an application of its own. That of the 19th of a month fails at an amount.
+It writes to Spark's warehouse. On the 19th of a month an amount is delivered that is no number, and the application fails.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PRODUCTS = ("apples", "bread", "coffee", "dates")
 ORDERS = 1_000
 
 
-def main(day: str) -> None:
+def main(day: str) -> int:
     """Run the application for one day. Raises what Spark raises when an amount is no number."""
     spark = SparkSession.builder.appName("daily orders").config("spark.sql.shuffle.partitions", "2").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
@@ -31,6 +31,7 @@ def main(day: str) -> None:
     revenue = cleaned.groupBy("product").agg(f.count("*").alias("orders"), f.sum("amount").alias("revenue"))
     revenue.write.mode("overwrite").parquet(f"{warehouse}/revenue/day={day}")
     spark.stop()
+    return 0
 
 
 def deliver(spark: SparkSession, day: str) -> DataFrame:
@@ -44,5 +45,4 @@ def deliver(spark: SparkSession, day: str) -> DataFrame:
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:]:
-        main(each)
+    sys.exit(main(sys.argv[1]))
