@@ -162,8 +162,11 @@ class Pair:
 class Clients:
     """Threads that use one map, each in its own way, until `end`. `told` counts what they were told, by kind and outcome."""
 
-    def __init__(self, jobs: Any, *, writers: int = 2, keys: int = 6, readers: int = 2, others: int = 2) -> None:
-        """`readers` read what `writers` write; of the other three kinds there are `others` each."""
+    def __init__(
+        self, jobs: Any, *, writers: int = 2, keys: int = 6, readers: int = 2, others: int = 2, pairs: int = 2
+    ) -> None:
+        """`readers` read what `writers` write; `pairs` clients change two keys as one; of the other two kinds there are `others`
+        each."""
         self.told: Counter[tuple[str, str]] = Counter()
         self._jobs = jobs
         self._stopped = threading.Event()
@@ -176,7 +179,7 @@ class Clients:
         steps += [self._reading(jobs.get, f"reader-{number}") for number in range(readers)]
         steps += [self._making(f"maker-{number}") for number in range(others)]
         steps += [self._counting() for _ in range(others)]
-        steps += [self._pairing(f"pair-{number}") for number in range(others)]
+        steps += [self._pairing(f"pair-{number}") for number in range(pairs)]
         self._threads = [threading.Thread(target=self._run, args=(step,)) for step in steps]
         for thread in self._threads:
             thread.start()

@@ -18,6 +18,7 @@ import com.hazelcast.spi.impl.operationservice.impl.responses.NormalResponse;
 import java.util.Collection;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
@@ -26,14 +27,13 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import kvwal.backups.PendingChange.MapPartition;
 import kvwal.node.DaemonThreads;
-import kvwal.node.LoggedMaps;
 import kvwal.node.NotWritten;
 import kvwal.quorum.Leases;
 import kvwal.quorum.Majority;
 
 /**
- * Pending changes of the maps with a log: those that a backup may lack. A response that shows one of them is sent when it is
- * settled, so no client sees a change that would be lost together with this member.
+ * Pending changes of the maps with a log, and of the map of intents: those that a backup may lack. A response that shows one of
+ * them is sent when it is settled, so nobody sees a change that would be lost together with this member.
  *
  * A change is settled when the backups of its invocation have acknowledged it. If this member cannot hear the acknowledgements,
  * or they do not come, BackupVerifier asks the backups.
@@ -93,7 +93,7 @@ public final class PendingChanges {
         Operation operation = CURRENT.get();
         boolean isOf = operation instanceof NamedOperation named && named.getName().equals(map)
             && operation.getPartitionId() == partition;
-        if (!isOf || !LoggedMaps.has(map) || engine.getClusterService().getSize() < 2) {
+        if (!isOf || engine.getClusterService().getSize() < 2) {
             return null;
         }
         return table.add(new MapPartition(map, partition), keys, operation);
@@ -186,6 +186,12 @@ public final class PendingChanges {
         Collection<PendingChange> shown = operation.getPartitionId() < 0
             ? table.ofMap(((NamedOperation) operation).getName()) : table.at(place(operation));
         return shown.stream().filter(change -> !awaited.contains(change)).toList();
+    }
+
+    /** Done when every change of this key that is pending now is settled, or another member owns the partition. */
+    public CompletableFuture<Void> settled(String map, int partition, Data key) {
+        return CompletableFuture.allOf(table.at(new MapPartition(map, partition)).stream()
+            .filter(change -> change.touches(key)).map(change -> change.settled).toArray(CompletableFuture<?>[]::new));
     }
 
     void hold(Held answer, Operation operation) {

@@ -4,9 +4,11 @@ import com.hazelcast.config.Config;
 import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.instance.impl.Node;
 import com.hazelcast.internal.serialization.Data;
+import java.util.concurrent.CompletableFuture;
 import java.util.function.BiConsumer;
 import kvwal.backups.PendingChanges;
 import kvwal.clock.OwnershipFence;
+import kvwal.node.HazelcastInternals;
 import kvwal.node.ReadyGate;
 
 /** What the stores of all maps of a member share. `onRefused` hears of each map and key of which the log refused a change. */
@@ -37,5 +39,10 @@ public record LogContext(BatchQueues queues, ReadyGate gate, OwnershipFence fenc
     public long timestamp(Node node, String map, int partition) {
         checkWritable(node, partition);
         return Math.max(queues.timestamp(map), fence.floor() - 1);
+    }
+
+    /** Done when the backups have each change of a key that this owner's memory has now, or another member owns the key. */
+    public CompletableFuture<Void> settled(HazelcastInstance instance, String map, Data key) {
+        return pending.settled(map, HazelcastInternals.node(instance).getPartitionService().getPartitionId(key), key);
     }
 }

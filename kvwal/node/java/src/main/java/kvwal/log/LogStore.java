@@ -55,8 +55,8 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
      */
     @Override
     public void destroy() {
-        context.pending().forget(name);
         if (node.getState() == NodeState.ACTIVE && node.isRunning() && context.gate().isOpen()) {
+            context.pending().forget(name);
             markDestroyed();
             append(EntryCodec.encode(DROPPED, DROPPED_VALUE, 0));
             context.queues().release(queue);

@@ -5,11 +5,17 @@ import com.hazelcast.instance.impl.HazelcastInstanceImpl;
 import com.hazelcast.instance.impl.HazelcastInstanceProxy;
 import com.hazelcast.instance.impl.Node;
 import com.hazelcast.internal.partition.IPartition;
+import com.hazelcast.internal.partition.InternalPartition;
+import com.hazelcast.internal.partition.InternalPartitionService;
+import com.hazelcast.internal.partition.PartitionReplica;
 import com.hazelcast.internal.serialization.Data;
 import com.hazelcast.map.impl.MapService;
 import com.hazelcast.map.impl.MapServiceContext;
 import com.hazelcast.map.impl.operation.MapOperation;
 import com.hazelcast.spi.impl.NodeEngineImpl;
+import java.util.HashSet;
+import java.util.Set;
+import java.util.UUID;
 import kvwal.codec.ValueCodec;
 
 /** Access to the parts inside a HazelcastInstance. */
@@ -33,6 +39,24 @@ public final class HazelcastInternals {
             }
         }
         return true;
+    }
+
+    /** The members that are to own a key before this one, which has a copy of it: its owner first. */
+    public static Set<UUID> ahead(HazelcastInstance instance, Data key) {
+        InternalPartitionService partitions = node(instance).getPartitionService();
+        InternalPartition partition = partitions.getPartition(partitions.getPartitionId(key), false);
+        UUID own = instance.getCluster().getLocalMember().getUuid();
+        Set<UUID> found = new HashSet<>();
+        for (int replica = 0; replica < InternalPartition.MAX_REPLICA_COUNT; replica++) {
+            PartitionReplica copy = partition.getReplica(replica);
+            if (copy != null && copy.uuid().equals(own)) {
+                break;
+            }
+            if (copy != null) {
+                found.add(copy.uuid());
+            }
+        }
+        return found;
     }
 
     /**

@@ -4,12 +4,21 @@ import com.hazelcast.config.Config;
 import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.internal.serialization.Data;
 import java.util.BitSet;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BiConsumer;
 
-/** Record of the changes of intents that this member has seen applied, as owner of a key or as its backup. Thread-safe. */
+/**
+ * Record of the changes of intents that this member has seen applied, as owner of a key or as its backup. Thread-safe.
+ *
+ * A change counts as applied only if it cannot be lost with one member. An owner says so when its backups have the change. A
+ * backup says so when every member is gone that would own the key before it: until then one of these knows better.
+ */
 public final class AppliedChanges {
     private static final String SERVICE = "kvwal.applied";
     /** Answer of `begin`. */
@@ -25,6 +34,10 @@ public final class AppliedChanges {
         final BitSet done = new BitSet();
         /** Changes that are being logged or applied, by key. */
         final Map<Data, Integer> underWay = new HashMap<>();
+        /** Changes that are in this owner's memory: done when its backups have them, or another member owns the key. */
+        final Map<Integer, CompletableFuture<Void>> settled = new HashMap<>();
+        /** Changes that this member has as a backup: the members that were to own the key before it, the owner among them. */
+        final Map<Integer, Set<UUID>> ahead = new HashMap<>();
 
         Marks(String expander) {
             this.expander = expander;
@@ -47,7 +60,7 @@ public final class AppliedChanges {
     }
 
     /** A change is to be applied by `expander`: whether it may be, and whether it already is. */
-    public Outcome begin(String intent, String expander, int change, Data key) {
+    Outcome begin(String intent, String expander, int change, Data key) {
         Marks marks = all.computeIfAbsent(intent, found -> new Marks(expander));
         synchronized (marks) {
             if (!marks.expander.equals(expander)) {
@@ -72,25 +85,43 @@ public final class AppliedChanges {
         });
     }
 
-    /** A change is in memory, and will be in the memory of the backups before a client hears of it. */
-    public void done(String intent, String expander, int change, Data key) {
+    /** A change is in the memory of this owner. `settled` ends when the backups have it. */
+    void done(String intent, String expander, int change, Data key, CompletableFuture<Void> settled) {
         Marks marks = all.computeIfAbsent(intent, found -> new Marks(expander));
         synchronized (marks) {
             marks.underWay.remove(key);
             marks.done.set(change);
+            marks.ahead.remove(change);
+            marks.settled.put(change, settled);
+        }
+    }
+
+    /** A change is in the memory of this backup. `ahead`: the members that are to own its key before this one. */
+    void copied(String intent, String expander, int change, Data key, Set<UUID> ahead) {
+        Marks marks = all.computeIfAbsent(intent, found -> new Marks(expander));
+        synchronized (marks) {
+            marks.underWay.remove(key);
+            marks.done.set(change);
+            marks.ahead.put(change, ahead);
         }
     }
 
     /**
-     * From now on only `expander` applies the intent. Returns the changes that are applied, null while one is under way. A change
-     * that has been under way for long was lost, and no member would send it again.
+     * From now on only `expander` applies the intent. Returns the changes that are applied, null while that is open: one is under
+     * way, or is not at its backups yet. A change that has been under way for long was lost, and no member would send it again.
      */
-    public byte[] takeOver(String intent, String expander) {
+    byte[] takeOver(String intent, String expander, Set<UUID> living) {
         Marks marks = all.computeIfAbsent(intent, found -> new Marks(expander));
         synchronized (marks) {
             marks.takenOver |= !marks.expander.equals(expander);
             marks.expander = expander;
-            return marks.underWay.isEmpty() || ++marks.asked > PATIENCE ? marks.done.toByteArray() : null;
+            boolean isUnderWay = !marks.underWay.isEmpty() && ++marks.asked <= PATIENCE;
+            if (isUnderWay || !marks.settled.values().stream().allMatch(CompletableFuture::isDone)) {
+                return null;
+            }
+            BitSet applied = (BitSet) marks.done.clone();
+            marks.ahead.forEach((change, members) -> applied.set(change, Collections.disjoint(members, living)));
+            return applied.toByteArray();
         }
     }
 
@@ -99,6 +130,8 @@ public final class AppliedChanges {
         all.computeIfPresent(intent, (found, marks) -> {
             synchronized (marks) {
                 marks.done.clear();
+                marks.settled.clear();
+                marks.ahead.clear();
                 return marks.takenOver ? marks : null;
             }
         });

@@ -9,7 +9,10 @@ import com.hazelcast.nio.ObjectDataInput;
 import com.hazelcast.nio.ObjectDataOutput;
 import java.io.IOException;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import kvwal.log.LogContext;
+import kvwal.node.HazelcastInternals;
 import kvwal.node.MemberTask;
 import kvwal.node.TaskIds;
 
@@ -40,7 +43,7 @@ public final class ApplyChange extends MemberTask implements EntryProcessor<Obje
         key = entry.getKeyData();
         AppliedChanges applied = AppliedChanges.of(instance);
         if (isBackup) {
-            applied.done(intent, expander, change, key);
+            applied.copied(intent, expander, change, key, HazelcastInternals.ahead(instance, key));
             set(entry);
             return true;
         }
@@ -66,7 +69,8 @@ public final class ApplyChange extends MemberTask implements EntryProcessor<Obje
         if (!begun) {
             return null;
         }
-        AppliedChanges.of(instance).done(intent, expander, change, key);
+        CompletableFuture<Void> settled = LogContext.of(instance).settled(instance, IntentKey.map(intent), key);
+        AppliedChanges.of(instance).done(intent, expander, change, key, settled);
         ApplyChange backup = new ApplyChange(intent, expander, change, value, expires);
         backup.isBackup = true;
         return backup;

@@ -1,9 +1,13 @@
 package kvwal.transactions;
 
+import com.hazelcast.cluster.Member;
 import com.hazelcast.nio.ObjectDataInput;
 import com.hazelcast.nio.ObjectDataOutput;
 import java.io.IOException;
+import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.Callable;
+import java.util.stream.Collectors;
 import kvwal.node.TaskIds;
 
 /** Task: another member expands the intent from now on. Answers with the changes that are applied, null while that is unknown. */
@@ -19,7 +23,8 @@ public final class TakeOverIntent extends IntentTask implements Callable<byte[]>
 
     @Override
     public byte[] call() {
-        return AppliedChanges.of(instance).takeOver(intent, expander);
+        Set<UUID> living = instance.getCluster().getMembers().stream().map(Member::getUuid).collect(Collectors.toSet());
+        return AppliedChanges.of(instance).takeOver(intent, expander, living);
     }
 
     @Override
