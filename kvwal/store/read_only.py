@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, TypeVar
 
 from archive.layout import Place
@@ -23,6 +22,7 @@ from kvwal.log.files.retired import retired_places
 from kvwal.log.submission import Submission
 from kvwal.ports.space import space_stats
 from kvwal.sql.source import FileSource
+from kvwal.store.file_memory import FileMemory
 from kvwal.store.options import Options
 from kvwal.structures.state import State, after_prefix, to_state
 from kvwal.structures.watch import Start
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class ReadOnlyBusiness:
-    """A business as its files were when this object was made."""
+    """A business as its files are: its memory shows the moment at which it was first used."""
 
     def __init__(self, name: str, options: Options) -> None:
         """Raises `ConfigError`, which lists the known names, if there is no such business."""
@@ -39,13 +39,13 @@ class ReadOnlyBusiness:
         self.codecs = registry
         self.overflow_bytes = Settings().overflow_bytes
         self._options = options
+        self.state = FileMemory(self._load)
+        """The memory, loaded from the files at its first use. `find`, `history`, `as_of` and `feed` do not use it."""
         self._find()
 
-    @cached_property
-    def state(self) -> State:
-        """The memory, loaded from the files at first use. `find` and `history` do not load it."""
+    def _load(self) -> State:
         options = self._options
-        entries = self._read(lambda places: merged_entries(options.disk, options.root, places))
+        entries = options.reach(lambda: self._read(lambda places: merged_entries(options.disk, options.root, places)))
         return to_state(entries.values(), self.now_ms)
 
     def find(self, key_class: str, key: bytes) -> DataEntry | None:

@@ -209,12 +209,14 @@ def _closed() -> StoreClosed:
 
 
 class ReadOnlyStore(Store):
-    """A store that only reads the files under its root. Each `map` shows the files at the moment of the call."""
+    """A store that only reads the files under its root. Each `map` shows the files at the moment of its first read."""
 
     def map(self, name: str, flush: Flush | None = None) -> Map:
-        """The map as its files are now, merged over all nodes unless one was named."""
-        business = ReadOnlyBusiness(name, self._options)
-        return self._options.reach(lambda: Map(business))
+        """The map as its files are at its first read, merged over all nodes unless one was named.
+
+        That read loads all of it, and raises what is wrong with the files. `history`, `at` and `watch` do not load it.
+        """
+        return Map(self.business(name))
 
     def find(self, name: str, key: Any) -> DataEntry | None:
         """The latest entry of one key of a map, None if it is absent. The map itself is not loaded."""
