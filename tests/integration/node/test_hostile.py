@@ -8,10 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from hazelcast.aggregator import count
 from hazelcast.client import HazelcastClient
 from hazelcast.errors import HazelcastError
 from hazelcast.invocation import Invocation
-from hazelcast.predicate import ilike, like, regex, sql
+from hazelcast.predicate import and_, equal, ilike, in_, like, not_, not_equal, or_, paging, regex, sql
+from hazelcast.projection import single_attribute
 from hazelcast.protocol.client_message import OutboundMessage
 from hazelcast.protocol.codec import map_get_codec, map_key_set_with_predicate_codec, map_set_codec
 from hazelcast.serialization.data import Data
@@ -126,6 +128,67 @@ def test_a_like_of_many_wildcards_is_ended(client: HazelcastClient) -> None:
     long.put(1, "a" * 10_000)
     with pytest.raises(HazelcastError, match="pattern took more than 5 s"):
         long.key_set(like("this", "%a" * 30 + "%b"))
+
+
+@pytest.mark.long
+def test_many_conditions_that_would_take_hours_are_ended(client: HazelcastClient) -> None:
+    """Each entry is compared with all of them. Some of them stand inside of others."""
+    many: Any = client.get_map("many-conditions").blocking()
+    many.put_all(dict.fromkeys(range(40000), "value"))
+    group = or_(equal("this", "other"), not_(and_(*[not_equal("this", f"b-{number}") for number in range(10)])))
+    with pytest.raises(HazelcastError, match="3992 conditions took more than 5 s"):
+        many.key_set(or_(*[group] * 2, *[like("this", f"{number}_") for number in range(3970)]))
+    assert many.size() == 40_000
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_conditions_hold_together_or_one_of_them_does(client: HazelcastClient, indexed: bool) -> None:
+    words: Any = client.get_map(f"conditions-{indexed}").blocking()
+    if indexed:
+        words.add_index(attributes=["this"])
+    words.put_all(dict.fromkeys("abc") | {letter: letter for letter in "abcdef"})
+    few = [equal("this", letter) for letter in "ace"]
+    assert sorted(words.key_set(or_(*few))) == ["a", "c", "e"]
+    assert sorted(words.key_set(not_(or_(*few)))) == ["b", "d", "f"]
+    assert words.key_set(and_(*few)) == []
+    assert sorted(words.key_set(and_(in_("this", "a", "b", "c"), not_equal("this", "b")))) == ["a", "c"]
+    assert sorted(words.key_set(sql("this > 'd' OR (this < 'c' AND NOT this = 'a')"))) == ["b", "e", "f"]
+    assert sorted(words.key_set(or_(*[equal("this", str(number)) for number in range(2000)], like("this", "f%")))) == [
+        "f"
+    ]
+
+
+LARGE = in_("this", *[f"{number:0100}" for number in range(3000)])
+"""As many bytes as could be a hundred thousand conditions."""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda jobs: jobs.key_set(LARGE),
+        lambda jobs: jobs.values(LARGE),
+        lambda jobs: jobs.entry_set(LARGE),
+        lambda jobs: jobs.key_set(paging(LARGE, 10)),
+        lambda jobs: jobs.values(paging(LARGE, 10)),
+        lambda jobs: jobs.entry_set(paging(LARGE, 10)),
+        lambda jobs: jobs.remove_all(LARGE),
+        lambda jobs: jobs.aggregate(count(), LARGE),
+        lambda jobs: jobs.project(single_attribute("this"), LARGE),
+        lambda jobs: jobs.add_entry_listener(predicate=LARGE, added_func=print),
+        lambda jobs: jobs.add_entry_listener(predicate=LARGE, key=1, added_func=print),
+    ],
+    ids=["keys", "values", "entries", "paged keys", "paged values", "paged entries", "remove_all", "aggregate", "project",
+         "listener", "listener of a key"],
+)  # fmt: skip
+def test_a_predicate_of_many_bytes_is_refused_before_an_object_is_made_of_it(
+    client: HazelcastClient, use: Callable[[Any], Any]
+) -> None:
+    jobs: Any = client.get_map("large-predicates").blocking()
+    jobs.put(1, "1")
+    # The client keeps to itself why a listener was refused.
+    said = r"TooLarge: the predicate has .* more than 256 KiB; nothing was read|Listener cannot be added"
+    with pytest.raises(HazelcastError, match=said):
+        use(jobs)
 
 
 def test_a_value_that_java_serialized_is_kept_as_it_is(client: HazelcastClient) -> None:

@@ -59,10 +59,10 @@ def at_once(calls: Iterable[Callable[[], Any]]) -> None:
         future.result()
 
 
-def make_and_destroy(client: hazelcast.HazelcastClient, keys: int = 1) -> None:
+def make_and_destroy(client: hazelcast.HazelcastClient, numbers: range = range(COUNT), keys: int = 1) -> None:
     """Some maps at a time, as a program does that makes one for each of its jobs."""
-    for first in range(0, COUNT, AT_ONCE):
-        maps = [client.get_map(f"job-{n}").blocking() for n in range(first, min(first + AT_ONCE, COUNT))]
+    for first in range(0, len(numbers), AT_ONCE):
+        maps = [client.get_map(f"job-{n}").blocking() for n in numbers[first : first + AT_ONCE]]
         at_once(lambda map_=map_: map_._wrapped.put_all({f"key-{n}": n for n in range(keys)}) for map_ in maps)
         for map_ in maps:
             assert map_.destroy()

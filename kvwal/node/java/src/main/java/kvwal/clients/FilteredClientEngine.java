@@ -35,10 +35,11 @@ public final class FilteredClientEngine extends ClientEngineImpl {
             return;
         }
         String refusal = RequestLimit.is(message) ? null : services.refusal(message);
-        if (RequestLimit.is(message)) {
-            refuse(message, new NotWritten(RequestLimit.REFUSAL));
-        } else if (refusal != null) {
+        String limit = RequestLimit.is(message) ? RequestLimit.REFUSAL : PredicateLimit.refusal(message);
+        if (refusal != null) {
             refuse(message, new UnsupportedOperationException(refusal));
+        } else if (limit != null) {
+            refuse(message, new NotWritten(limit));
         } else if (ServicePolicy.isOfLoggedMap(message)) {
             acceptOfLoggedMap(message);
         } else {

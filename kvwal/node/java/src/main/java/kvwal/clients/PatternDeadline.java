@@ -6,17 +6,14 @@ import java.util.regex.Pattern;
 /**
  * Deadline of one predicate with a regular expression, LIKE or ILIKE: a pattern can need more steps than there are seconds.
  *
- * Only long matches are timed, so an ordinary scan may take as long as it needs. A predicate whose long matches took more than
- * half of ten seconds fails; otherwise it would block a thread that all queries need.
+ * Only long matches are timed, so an ordinary scan may take as long as it needs. A predicate whose long matches took too
+ * much of ten seconds (QueryDeadline) fails; otherwise it would block a thread that all queries need.
  */
 public final class PatternDeadline {
-    private static final long WINDOW_NANOS = 10_000_000_000L;
-    private static final long MOST_NANOS = WINDOW_NANOS / 2;
     /** Steps between two readings of the clock: a power of two. */
     private static final int STEPS = 1 << 12;
 
-    private long begun = System.nanoTime();
-    private long spent;
+    private final QueryDeadline deadline = new QueryDeadline();
 
     /** Whether all of `text` matches. `QueryException` when the deadline has passed. */
     public boolean matches(Pattern pattern, String text) {
@@ -28,17 +25,9 @@ public final class PatternDeadline {
         }
     }
 
-    private synchronized void spend(long nanos, CharSequence text) {
-        long now = System.nanoTime();
-        if (now - begun > WINDOW_NANOS) {
-            begun = now;
-            spent = 0;
-        }
-        spent += nanos;
-        if (spent > MOST_NANOS) {
-            throw new QueryException("The predicate's pattern took more than " + MOST_NANOS / 1_000_000_000L
-                + " s on values of up to " + text.length() + " characters; nothing was read. Use a simpler pattern.");
-        }
+    private void spend(long nanos, CharSequence text) {
+        deadline.spend(nanos, () -> "The predicate's pattern took more than " + QueryDeadline.MOST + " on values of up to "
+            + text.length() + " characters; nothing was read. Use a simpler pattern.");
     }
 
     /** Text that measures how long a match reads it. */
