@@ -22,8 +22,8 @@ from kvwal.log.files.retired import retired_places
 from kvwal.log.submission import Submission
 from kvwal.ports.space import space_stats
 from kvwal.sql.source import FileSource
-from kvwal.store.file_memory import FileMemory
 from kvwal.store.options import Options
+from kvwal.structures.lazy_memory import LazyMemory
 from kvwal.structures.state import State, after_prefix, to_state
 from kvwal.structures.watch import Start
 
@@ -39,7 +39,7 @@ class ReadOnlyBusiness:
         self.codecs = registry
         self.overflow_bytes = Settings().overflow_bytes
         self._options = options
-        self.state = FileMemory(self._load)
+        self.state = LazyMemory(self._load)
         """The memory, loaded from the files at its first use. `find`, `history`, `as_of` and `feed` do not use it."""
         self._find()
 

@@ -1,8 +1,9 @@
 package kvwal.clients;
 
 /**
- * Deadline of a predicate of many conditions: AND and OR, and those inside of each other. Each entry costs as many comparisons, so
- * a request of some kilobytes could take hours. Predicates of few conditions are not timed: their scan may take as long as it needs.
+ * Deadline of a predicate of many conditions: AND and OR, and those inside of each other. Each entry costs as many comparisons,
+ * so a request of some kilobytes could take hours. Predicates of few conditions are not timed: their scan may take as long as it
+ * needs.
  */
 public final class ConditionsDeadline {
     private static final long FEW = 1000;

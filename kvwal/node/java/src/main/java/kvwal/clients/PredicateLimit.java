@@ -28,8 +28,10 @@ import java.util.function.Function;
 final class PredicateLimit {
     private static final int MOST = 256 << 10;
     private static final Map<Integer, Function<ClientMessage, Data>> PREDICATES = Map.ofEntries(
-        Map.entry(MapKeySetWithPredicateCodec.REQUEST_MESSAGE_TYPE, it -> MapKeySetWithPredicateCodec.decodeRequest(it).predicate),
-        Map.entry(MapValuesWithPredicateCodec.REQUEST_MESSAGE_TYPE, it -> MapValuesWithPredicateCodec.decodeRequest(it).predicate),
+        Map.entry(MapKeySetWithPredicateCodec.REQUEST_MESSAGE_TYPE,
+            it -> MapKeySetWithPredicateCodec.decodeRequest(it).predicate),
+        Map.entry(MapValuesWithPredicateCodec.REQUEST_MESSAGE_TYPE,
+            it -> MapValuesWithPredicateCodec.decodeRequest(it).predicate),
         Map.entry(MapEntriesWithPredicateCodec.REQUEST_MESSAGE_TYPE,
             it -> MapEntriesWithPredicateCodec.decodeRequest(it).predicate),
         Map.entry(MapKeySetWithPagingPredicateCodec.REQUEST_MESSAGE_TYPE,

@@ -62,8 +62,8 @@ abstract class Conditions
     }
 
     /**
-     * What a visitor made of these conditions, with the same deadline: Hazelcast rewrites a predicate again for each partition that
-     * it scans, and all of these scans are one query.
+     * What a visitor made of these conditions, with the same deadline: Hazelcast rewrites a predicate again for each partition
+     * that it scans, and all of these scans are one query.
      */
     Predicate timed(Predicate rewritten) {
         if (rewritten instanceof Conditions many && many.deadline != null && deadline != null) {

@@ -2,6 +2,7 @@ package com.hazelcast.query.impl.predicates;
 
 import com.hazelcast.internal.serialization.BinaryInterface;
 import com.hazelcast.query.Predicate;
+import com.hazelcast.query.Predicates;
 import com.hazelcast.query.impl.AndResultSet;
 import com.hazelcast.query.impl.IndexRegistry;
 import com.hazelcast.query.impl.QueryContext;
@@ -80,7 +81,7 @@ public final class AndPredicate extends Conditions {
 
     @Override
     public Predicate negate() {
-        return timed(new OrPredicate(negated()));
+        return timed(Predicates.or(negated()));
     }
 
     @Override

@@ -2,6 +2,7 @@ package com.hazelcast.query.impl.predicates;
 
 import com.hazelcast.internal.serialization.BinaryInterface;
 import com.hazelcast.query.Predicate;
+import com.hazelcast.query.Predicates;
 import com.hazelcast.query.impl.IndexRegistry;
 import com.hazelcast.query.impl.OrResultSet;
 import com.hazelcast.query.impl.QueryContext;
@@ -69,7 +70,7 @@ public final class OrPredicate extends Conditions {
 
     @Override
     public Predicate negate() {
-        return timed(new AndPredicate(negated()));
+        return timed(Predicates.and(negated()));
     }
 
     @Override

@@ -1,4 +1,4 @@
-"""Memory of a business that is only read: loaded from the files when it is first looked at, and never again."""
+"""A memory that is loaded when it is first looked at, and never again: that of a business which is only read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kvwal.ports.locks import Lock
 from kvwal.structures.business import Memory
 
 
-class FileMemory:
+class LazyMemory:
     """See `structures.business.Memory`. Any number of threads may look: the first one loads, and the others wait for it.
 
     A look raises what loading raises; then the next look loads again.
