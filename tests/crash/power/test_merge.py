@@ -192,5 +192,5 @@ def test_a_scan_that_comes_to_a_merged_log_too_late_finds_its_entries_in_the_tar
     assert keys == [b"a/app", b"both", b"m/app", b"shared", b"z/app"]
     disk = merging()
     state = ReadOnlyBusiness("b", make_options(ROOT, disk=disk, clock=FakeClock(START_MS + 1_000), archive=None)).state
-    assert disk.merged
     assert state.lookup("str", b"z/app") is not None
+    assert disk.merged

@@ -256,6 +256,7 @@ def test_no_garbage_is_collected_under_the_lock_of_the_queue() -> None:
 
     slot: Slot = [submission("a")]
     before = gc.get_threshold()
+    gc.freeze()  # what other tests left is not looked at each time
     gc.callbacks.append(collected)
     try:
         for spare in range(12):  # after six of them the queue is full
@@ -270,6 +271,8 @@ def test_no_garbage_is_collected_under_the_lock_of_the_queue() -> None:
     finally:
         gc.set_threshold(*before)
         gc.callbacks.remove(collected)
+        gc.unfreeze()
+    assert locked
     assert not any(locked)
 
 
