@@ -67,14 +67,7 @@ def verify(
     `notes` know only the footer is read again; sound objects are added to `notes`.
     """
     listed = objects.list(f"{place.prefix}/" if place else "")
-    checked: list[Checked] = []
-    done, total = 0, sum(item.size for item in listed)
-    with scratch() as folder:
-        for item in listed:
-            checked.append(check_object(objects, item, folder, notes))
-            done += item.size
-            if progress:
-                progress(done, total, f"verifying {place.prefix if place else objects.url}")
+    checked = check_all(objects, listed, f"verifying {place.prefix if place else objects.url}", progress, notes)
     return report(objects, listed, checked)
 
 
@@ -99,6 +92,21 @@ def report(objects: Objects, listed: Sequence[Listed], checked: Iterable[Checked
 
 Checked = tuple[ObjectInfo | None, Fault | None]
 """What was found of one object: its footer, if that could be read, and the first fault of the object, if it has one."""
+
+
+def check_all(
+    objects: Objects, listed: Sequence[Listed], what: str, progress: Progress | None, notes: Notes | None
+) -> list[Checked]:
+    """What was found of each of these objects. `progress` gets the bytes that were read, all bytes, and `what`."""
+    checked: list[Checked] = []
+    done, total = 0, sum(item.size for item in listed)
+    with scratch() as folder:
+        for item in listed:
+            checked.append(check_object(objects, item, folder, notes))
+            done += item.size
+            if progress:
+                progress(done, total, what)
+    return checked
 
 
 def check_object(objects: Objects, item: Listed, folder: Path, notes: Notes | None = None) -> Checked:

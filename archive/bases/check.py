@@ -8,10 +8,10 @@ from archive.bases.record import Base
 from archive.bases.select import BaseFiles, base_files, read_base
 from archive.errors import ArchiveDamaged
 from archive.layout import BaseName, base_folder, base_key
-from archive.objects import Listed, Objects, scratch
+from archive.objects import Listed, Objects
 from archive.parquet.rows import NewerFormat
 from archive.reader import ObjectInfo
-from archive.verify import Checked, Fault, Notes, Progress, Report, check_object
+from archive.verify import Checked, Fault, Notes, Progress, Report, check_all
 
 
 def verify_bases(
@@ -27,14 +27,8 @@ def verify_bases(
     Parts without a commit are no fault: a base is being made, or its maker was killed. Arguments are those of `verify`.
     """
     listed = objects.list(base_folder(namespace, cluster, business))
-    checked: list[Checked] = []
-    done, total = 0, sum(item.size for item in listed)
-    with scratch() as folder:
-        for item in listed:
-            checked.append(check_object(objects, item, folder, notes))
-            done += item.size
-            if progress:
-                progress(done, total, f"verifying the bases of {namespace}/{cluster}/{business}")
+    what = f"verifying the bases of {namespace}/{cluster}/{business}"
+    checked = check_all(objects, listed, what, progress, notes)
     return report_on_bases(objects, listed, checked)
 
 
