@@ -5,7 +5,8 @@ What it holds a cluster to:
 - what was told to a reader is never taken back: reads of a key do not go back, for all readers together;
 - of several `put_if_absent` of one key one succeeds, and its value stays;
 - each success of a compare-and-set counts once;
-- keys that are written together hold the same.
+- keys that are written together hold the same;
+- what moves between keys, under conditions, is neither lost nor doubled.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from functools import partial
 from typing import Any
 
 from kvwal.errors import CommitUnknown, KvwalError
+from tests.support.cluster.transfers import Accounts
 from tests.support.polling import POLL_S, until
 
 DONE, OPEN, UNKNOWN, REFUSED = "done", "open", "unknown", "refused"
 LOOKS = 1200
 """At the end, for transactions of unknown outcome, which members finish within seconds, or later on a machine without time."""
-KINDS = ("put", "delete", "replace", "remove", "get", "put_if_absent", "count", "put_many", "transaction")
+KINDS = ("put", "delete", "replace", "remove", "get", "put_if_absent", "count", "put_many", "transaction", "transfer")
 
 
 class Register:
@@ -165,8 +167,8 @@ class Clients:
     def __init__(
         self, jobs: Any, *, writers: int = 2, keys: int = 6, readers: int = 2, others: int = 2, pairs: int = 2
     ) -> None:
-        """`readers` read what `writers` write; `pairs` clients change two keys as one; of the other two kinds there are `others`
-        each."""
+        """`readers` read what `writers` write; `pairs` clients change two keys as one; of the other three kinds there are
+        `others` each."""
         self.told: Counter[tuple[str, str]] = Counter()
         self._jobs = jobs
         self._stopped = threading.Event()
@@ -175,10 +177,12 @@ class Clients:
         self._onces: list[Once] = []
         self._tally = Tally("tally")
         self._pairs: list[Pair] = []
+        self._accounts = Accounts(jobs)
         steps = [self._writing(registers) for registers in self._registers]
         steps += [self._reading(jobs.get, f"reader-{number}") for number in range(readers)]
         steps += [self._making(f"maker-{number}") for number in range(others)]
         steps += [self._counting() for _ in range(others)]
+        steps += [self._transferring(f"transfer-{number}") for number in range(others)]
         steps += [self._pairing(f"pair-{number}") for number in range(pairs)]
         self._threads = [threading.Thread(target=self._run, args=(step,)) for step in steps]
         for thread in self._threads:
@@ -231,13 +235,13 @@ class Clients:
 
     def half_done(self, final: dict[str, Any]) -> bool:
         """Whether a transaction is there in part."""
-        return any(pair.apart(final) for pair in self._pairs)
+        return any(pair.apart(final) for pair in self._pairs) or bool(self._accounts.judge(final))
 
     def judge(self, final: dict[str, Any]) -> list[str]:
         """What is wrong with what was told, and with what is there in the end."""
         with self._said:
             judged: list[Any] = [register for registers in self._registers for register in registers]
-            judged += [*self._onces, self._tally, *self._pairs]
+            judged += [*self._onces, self._tally, *self._pairs, self._accounts]
         return [wrong for each in judged for wrong in each.judge(final)]
 
     def _writing(self, registers: list[Register]) -> Iterator[tuple[str, str]]:
@@ -289,6 +293,11 @@ class Clients:
                 outcome = _outcome(partial(_count, self._jobs, key, seen[0]))
                 self._tally.end(seen[0], outcome)
             yield "count", str(outcome)
+
+    def _transferring(self, name: str) -> Iterator[tuple[str, str]]:
+        chance = random.Random(name)
+        while True:
+            yield "transfer", str(_outcome(lambda: self._accounts.transfer(chance)))
 
     def _pairing(self, name: str) -> Iterator[tuple[str, str]]:
         chance = random.Random(name)
