@@ -11,6 +11,7 @@ import msgspec
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ClusterUnreachable
 from kvwal.hlc import HybridClock, to_text
+from kvwal.ports.locks import Lock
 
 AHEAD_MS = 1000
 """How far ahead of its wall clock a member's limit is."""
@@ -37,6 +38,7 @@ class ClockBounds:
         self.latest = 0
         self._floor = 0
         self._limit: int | None = None
+        self._rising = Lock()
 
     def next_limit(self, wall_ms: int, floor: int = 0) -> int:
         """The limit to publish next, with room above `floor`."""
@@ -48,8 +50,23 @@ class ClockBounds:
         self._limit = max(limit, self._limit or 0)
 
     def rise(self, timestamp: int) -> None:
-        """Never stamp below `timestamp` from now on. A limit above it was allowed before, or there is no limit."""
-        self._floor = max(self._floor, timestamp)
+        """Never stamp below `timestamp` from now on. A limit above it was allowed before, or there is no limit.
+
+        Any thread may call it.
+        """
+        with self._rising:
+            self._floor = max(self._floor, timestamp)
+
+    def settle(self, wall_ms: int, least: int = 0) -> int:
+        """A floor: a timestamp below all later ones, of logs that are not there yet, too.
+
+        It is just below the wall clock, or `least` if that is later, and below the limit in any case.
+        """
+        following = max(wall_ms << TIMESTAMP_SHIFT, least + 1)
+        if self._limit is not None:
+            following = min(following, self._limit - (SPARE_MS << TIMESTAMP_SHIFT))
+        self.rise(following)
+        return self._floor - 1
 
     def stamp(self, last: int, wall_ms: int) -> int:
         """The timestamp after `last`. `ClusterUnreachable` if it would reach the limit."""

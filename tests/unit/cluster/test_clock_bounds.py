@@ -19,7 +19,9 @@ from kvwal.ports.clock import SystemClock
 WALL = 1_800_000_000_000
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["write", "write", "write", "tell", "take over"]), st.integers(0, 2), st.integers(-2000, 3000)
+        st.sampled_from(["write", "write", "write", "tell", "take over", "settle"]),
+        st.integers(0, 2),
+        st.integers(-2000, 3000),
     ),
     max_size=80,
 )
@@ -33,6 +35,7 @@ class Member:
         self.bounds = ClockBounds()
         self.logs = [BoundedClock(self.bounds), BoundedClock(self.bounds)]
         self.told = 0
+        self.floor = 0
 
     def tell(self, wall: int, floor: int = 0) -> None:
         self.told = self.bounds.next_limit(wall + self.ahead, floor)
@@ -55,13 +58,17 @@ def test_what_is_written_last_has_the_greatest_timestamp(aheads: list[int], step
             above = max(member.told for member in members if member is not members[owner])
             members[owner].tell(wall, above)
             members[owner].bounds.rise(above)
+        elif what == "settle":
+            member = members[which]
+            member.floor = member.bounds.settle(wall + member.ahead, last)
+            assert member.floor < member.told
         else:
             mine = members[owner]
             try:
                 stamp = mine.logs[step % 2].stamp(wall + mine.ahead)
             except ClusterUnreachable:
                 continue
-            assert stamp < mine.told
+            assert mine.floor < stamp < mine.told
             if step % 2 == 0:  # the log of the key
                 assert stamp > last
                 last = stamp
