@@ -9,7 +9,7 @@ from archive.layout import Place
 from archive.objects import Objects
 from archive.reader import live_objects
 from kvwal.errors import BeforeHistory, ConfigError
-from kvwal.history.feed.archived_rows import archived_rows, first_position, not_kept
+from kvwal.history.feed.archived_rows import archived_rows, first_position, last_up_to, not_kept
 from kvwal.history.feed.segment_cursor import NotInLog, Rows, SegmentCursor
 from kvwal.hlc import to_text
 from kvwal.ports.disk import Disk
@@ -43,8 +43,11 @@ class LogFeed:
         self._cursor = SegmentCursor(disk, root, place, position, durable_only=not own)
         self._archived: Iterator[Rows] | None = None
 
-    def begin_after(self, timestamp: int) -> None:
-        """Begin with the first entry behind `timestamp`. Raises BeforeHistory if log and archive do not reach back so far."""
+    def begin_after(self, timestamp: int, *, exactly: bool = False) -> None:
+        """Begin with the first entry behind `timestamp`. Raises BeforeHistory if log and archive do not reach back so far.
+
+        With `exactly`, `position` is that of the last entry before, and not only of an object that begins before.
+        """
         self._since = timestamp
         position = self._cursor.at_or_before(timestamp)
         if position is None:
@@ -55,7 +58,7 @@ class LogFeed:
                     f" {to_text(timestamp)} were asked.",
                     hint="Ask for a later time, or open the store with an archive.",
                 )
-            position = first_position(objects, self.place, timestamp)
+            position = (last_up_to if exactly else first_position)(objects, self.place, timestamp)
         self._go_to(position)
 
     def begin_at_end(self) -> None:

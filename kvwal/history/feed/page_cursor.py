@@ -1,0 +1,102 @@
+"""Page cursors: open feeds of single logs that are read a page at a time, by readers that come back with a position.
+
+To open a feed at a position, a segment is read from its beginning. So the cursors that were used last are kept. A reader is not
+known by name: a cursor serves each reader whose position it has.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from archive.layout import Place
+from kvwal.entry import Entry
+from kvwal.history.feed.merged_feed import PAGE_BYTES, PAGE_CHANGES
+from kvwal.history.feed.segment_cursor import Rows
+
+KEPT = 16
+"""How many cursors are kept: each has one page in memory."""
+
+
+class LogRows(Protocol):
+    """A feed of one log: see `LogFeed`."""
+
+    position: int
+
+    def read(self, until: int | None = None) -> Rows:
+        """See `LogFeed.read`."""
+        ...
+
+
+class PageCursor:
+    """A cursor of one log. Its rows stay in memory until its reader comes back with a position behind them.
+
+    Used by one thread at a time. After an error it must not be used again.
+    """
+
+    def __init__(self, feed: LogRows, most: int = PAGE_CHANGES) -> None:
+        """A page has about `most` rows."""
+        self._feed = feed
+        self._most = most
+        self._begin = feed.position
+        self._rows: deque[tuple[int, Entry]] = deque()
+        self._size = 0
+
+    def has(self, position: int) -> bool:
+        """Whether it can go on behind this position."""
+        return self._begin <= position <= self._feed.position
+
+    def page(self, position: int, last: int, limit: int) -> tuple[Rows, bool]:
+        """The rows behind `position` up to the sequence `last` and the timestamp `limit`, and whether there are more of these.
+
+        Raises the errors of the feed.
+        """
+        self._forget(position)
+        found = True
+        while self._has_room() and self._feed.position < last and self._newest() <= limit and found:
+            found = self._load(last)
+        rows = [row for row in self._rows if row[0] <= last and row[1].timestamp <= limit]
+        return rows, found and self._feed.position < last and self._newest() <= limit
+
+    def _newest(self) -> int:
+        return self._rows[-1][1].timestamp if self._rows else 0
+
+    def _has_room(self) -> bool:
+        return len(self._rows) < self._most and self._size < PAGE_BYTES
+
+    def _load(self, last: int) -> bool:
+        rows = self._feed.read(last)
+        self._rows.extend(rows)
+        self._size += sum(map(_size_of, rows))
+        return bool(rows)
+
+    def _forget(self, position: int) -> None:
+        while self._rows and self._rows[0][0] <= position:
+            self._size -= _size_of(self._rows.popleft())
+        self._begin = position
+
+
+def _size_of(row: tuple[int, Entry]) -> int:
+    return len(row[1].key) + len(row[1].value)
+
+
+class PageCursors:
+    """The cursors that were used last. Used by one thread; a cursor that was taken is nobody else's until it is kept again."""
+
+    def __init__(self, most: int = KEPT) -> None:
+        self._most = most
+        self._kept: deque[tuple[Place, PageCursor]] = deque()
+
+    def take(self, place: Place, position: int) -> PageCursor | None:
+        """A cursor of this log that can go on behind `position`, None if none is kept."""
+        for kept in reversed(self._kept):
+            if kept[0] == place and kept[1].has(position):
+                self._kept.remove(kept)
+                return kept[1]
+        return None
+
+    def keep(self, place: Place, cursor: PageCursor) -> None:
+        """Keep a cursor; the one that was used least recently goes if there are too many."""
+        self._kept.append((place, cursor))
+        if len(self._kept) > self._most:
+            self._kept.popleft()
