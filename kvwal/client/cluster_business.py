@@ -12,14 +12,22 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from kvwal.client.failures import translate, would_wait
 from kvwal.client.link import Link, is_reactor
-from kvwal.client.member_tasks import BUSY, DONE, ask_history, send_conditional, send_transaction, transactions_executor
+from kvwal.client.member_tasks import (
+    BUSY,
+    DONE,
+    ClusterFeed,
+    ask_history,
+    send_conditional,
+    send_transaction,
+    transactions_executor,
+)
 from kvwal.client.memory import ClusterMemory, make_entry, to_data
 from kvwal.client.wire import from_wire
-from kvwal.cluster.requests import PAGE_BYTES, Page, Question
+from kvwal.cluster.requests import PAGE_BYTES, ClientQuestion, Page, Question, WatchRead, WatchStart
 from kvwal.codecs import registry
 from kvwal.config import MIB
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_decoder
-from kvwal.errors import ClusterUnreachable, ConfigError, Overloaded
+from kvwal.errors import ClusterUnreachable, ConfigError, KvwalError, NotRecovered, Overloaded
 from kvwal.hlc import HybridClock
 from kvwal.log.submission import ConditionalSubmission, Decide, Submission
 from kvwal.ports.boundary import contain, when_done
@@ -106,21 +114,33 @@ class ClusterBusiness:
             page = replace(page, after_class=entries[-1].key_class, after=entries[-1].key)
 
     def _ask(self, question: Question) -> list[Entry]:
-        """Entries that answer a history request. The request changes nothing, so it is sent again if its member leaves."""
+        """Entries that answer a history request."""
+        return _decode(self._answer(question, (ClusterUnreachable,)))
+
+    def _answer(self, question: ClientQuestion, again: tuple[type[KvwalError], ...], key: str | None = None) -> bytes:
+        """The answer to a request that changes nothing. It is sent again after an error of `again`."""
         for attempt in Retrying(
-            retry=retry_if_exception_type(ClusterUnreachable), stop=stop_after_delay(self.patience),
-            wait=wait_fixed(_RETRY_SECONDS), reraise=True,
+            retry=retry_if_exception_type(again), stop=stop_after_delay(self.patience), wait=wait_fixed(_RETRY_SECONDS),
+            reraise=True,
         ):  # fmt: skip
             with attempt:
-                block = self._link.result(lambda: ask_history(self._link.client, question), self.label)
-        return _decode(bytes(block))
+                answer = self._link.result(lambda: ask_history(self._link.client, question, key), self.label)
+        return bytes(answer)
 
     def feed(self, start: Start) -> Feed:
-        """Raise `ConfigError`: a member answers for the history of a key, and not yet for the changes of all keys in order."""
-        raise ConfigError(
-            f"{self.label}: the changes of a cluster's map are not watched through a client.",
-            hint="Watch the folder of each node there (read_only=True), or read the archive with spark.readStream.",
-        )
+        """See `structures.business.Business.feed`. `ConfigError` if a member is of an earlier version."""
+        return ClusterFeed(self._ask_for_changes, self.name, start)
+
+    def _ask_for_changes(self, question: WatchStart | WatchRead, key: str) -> bytes:
+        try:
+            return self._answer(question, (ClusterUnreachable, NotRecovered), key)
+        except KvwalError as error:
+            if type(error) is not KvwalError:
+                raise
+            raise ConfigError(
+                f"{self.label}: a member refused the question for changes: it is of an earlier version, or its log names a bug.",
+                hint="Update all members to the version of this client.",
+            ) from error
 
     def clear(self) -> None:
         """Delete every key that is there now, each in its node's log before memory drops it.

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from hazelcast.client import HazelcastClient
 from hazelcast.future import Future as HazelcastFuture
 from hazelcast.invocation import Invocation
 from hazelcast.protocol.codec import client_get_distributed_objects_codec
 from hazelcast.serialization.api import IdentifiedDataSerializable, ObjectDataOutput
 
-from kvwal.cluster.requests import FailuresQuestion, Question, encode
-from kvwal.entry import Entry, encode_entries
+from kvwal.cluster.requests import (
+    ClientQuestion,
+    FailuresQuestion,
+    WatchRead,
+    WatchStart,
+    decode_started,
+    decode_watch_page,
+    encode,
+)
+from kvwal.entry import Entry, encode_entries, make_entry
 from kvwal.ports.clock import SYSTEM
+from kvwal.structures.watch import Change, Positions, Start
 
 FACTORY = 27510
 """Hazelcast's number for the classes of kvwal."""
 DONE, BUSY = "DONE", "BUSY"
 """Answers to a conditional transaction; any other says that it was refused."""
+POLL_SECONDS = 0.2
+"""How often a watch asks for changes."""
 _TRANSACTIONS = "kvwal"
 _HISTORY = "kvwal.questions"
 """An executor apart from that of transactions, because a history request keeps its thread for seconds."""
@@ -49,12 +62,50 @@ def send_conditional(executor: Any, map_name: str, entries: list[Entry], guards:
     return future
 
 
-def ask_history(client: HazelcastClient, question: Question) -> HazelcastFuture[Any]:
-    """Ask a random member for a map's past: each member can read the archive of all logs.
+def ask_history(client: HazelcastClient, question: ClientQuestion, key: str | None = None) -> HazelcastFuture[Any]:
+    """Ask a random member for a map's past, or the one that owns `key`: each member can read the logs of all members.
 
-    The answer is a block of entries, as bytes.
+    The answer is bytes: to a `Question` a block of entries, to other questions their answers.
     """
-    return client.get_executor(_HISTORY).execute_on_key_owner(f"{SYSTEM.random_bits(64):x}", _HistoryTask(question))
+    chosen = f"{SYSTEM.random_bits(64):x}" if key is None else key
+    return client.get_executor(_HISTORY).execute_on_key_owner(chosen, _HistoryTask(question))
+
+
+class ClusterFeed:
+    """The changes of a map of the cluster: see `structures.watch.Feed`. A member reads them, a page for each question.
+
+    No member keeps anything for this feed that it needs to go on, so any member can answer each question.
+    """
+
+    poll_seconds: float | None = POLL_SECONDS
+
+    def __init__(self, ask: Callable[[WatchStart | WatchRead, str], bytes], map_name: str, start: Start) -> None:
+        """`ask` has a question answered by the member that owns the given key, or after its end by another one."""
+        self._ask = ask
+        self._map = map_name
+        self._key = f"{SYSTEM.random_bits(64):x}"
+        at = WatchStart(map_name, start, None) if isinstance(start, dict) else WatchStart(map_name, None, start)
+        started = decode_started(ask(at, self._key))
+        self._begin = self._at = started.positions
+        self._since = started.since
+
+    def positions(self) -> Positions:
+        """See `Feed.positions`."""
+        return dict(self._begin)
+
+    def read(self) -> list[Change]:
+        """See `Feed.read`. A member that leaves is replaced by another one.
+
+        If the whole cluster is away for too long, the error says so, and a later call goes on where this one began.
+        """
+        while True:
+            page = decode_watch_page(self._ask(WatchRead(self._map, self._at, self._since), self._key))
+            moved, self._at = page.positions != self._at, page.positions
+            if page.changes or not moved:
+                return [Change(node, n, make_entry(*msgspec.structs.astuple(entry))) for node, n, entry in page.changes]
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        """See `Feed.subscribe`. No member tells of changes: they are asked for."""
 
 
 def ask_failures(client: HazelcastClient, member: Any) -> HazelcastFuture[Any]:
@@ -139,7 +190,7 @@ class _HistoryTask(_MemberTask):
 
     CLASS_ID = 10
 
-    def __init__(self, question: Question | FailuresQuestion) -> None:
+    def __init__(self, question: ClientQuestion) -> None:
         self._encoded = encode(question)
 
     def write_data(self, object_data_output: ObjectDataOutput) -> None:

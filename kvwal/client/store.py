@@ -42,6 +42,7 @@ class ClusterMap(Map):
     - Several keys as one change (`put_many`, `transaction`) are all there or not at all, even if members or this client are
       killed. Other readers may see a part of it before the call returns.
     - `popitem` asks for all keys to find the first.
+    - `watch` gives late what a killed member brings back with its disk: with timestamps below those that were given before.
     """
 
     def __init__(self, business: ClusterBusiness, store: object) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+from kvwal.entry import DataEntry
 from kvwal.log.files.failures import JobFailure
+from kvwal.structures.watch import Positions
 
 PAGE_BYTES = 8 << 20
 """A page of a map's entries ends when its keys and values have so many bytes, or more."""
@@ -47,6 +49,41 @@ class Question(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
 
 class FailuresQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Request for the failures of the maintenance of the member that is asked. It is no array, as a `Question` is one."""
+
+
+class WatchStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
+    """Request of a client for the place where a watch of a map begins: behind `positions`, which are checked, else behind
+    `timestamp`, else now. The answer is a `WatchStarted`.
+    """
+
+    map: str
+    positions: Positions | None = None
+    timestamp: int | None = None
+
+
+class WatchStarted(msgspec.Struct, array_like=True, frozen=True):
+    """The answer to a `WatchStart`. Changes up to the timestamp `since` are not given, also if a log brings them later."""
+
+    positions: Positions
+    since: int
+
+
+class WatchRead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
+    """Request of a client for the next changes of a map behind `positions`. The answer is a `WatchPage`."""
+
+    map: str
+    positions: Positions
+    since: int
+
+
+class WatchPage(msgspec.Struct, array_like=True, frozen=True):
+    """The answer to a `WatchRead`: changes in order, each with its node and sequence, and where the next page begins.
+
+    There may be more changes if the positions differ from those of the request.
+    """
+
+    changes: list[tuple[str, int, DataEntry]]
+    positions: Positions
 
 
 class BusinessFailure(msgspec.Struct, array_like=True, frozen=True):
@@ -98,18 +135,93 @@ class Copied(msgspec.Struct, array_like=True, frozen=True):
     left_out: dict[str, int]
 
 
-PeerQuestion = TailQuestion | CopyQuestion | PartQuestion
+class FloorQuestion(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag=True):
+    """Request for the floor of a member's log of a business, at or above the timestamp `least` if its clock may go there."""
+
+    business: str
+    least: int = 0
+
+
+class Floor(msgspec.Struct, array_like=True, frozen=True, tag=True):
+    """The answer to a `FloorQuestion`: the member stamps nothing at or below `floor` any more in this log.
+
+    Every entry up to it is acknowledged and has a sequence up to `last`, which has the timestamp `timestamp`. `last` is None if
+    the member has no open log of the business.
+    """
+
+    floor: int
+    last: int | None
+    timestamp: int
+
+
+class BeginQuestion(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag=True):
+    """Request for the last sequence of a member's log of a business with a timestamp up to `timestamp`."""
+
+    business: str
+    timestamp: int
+
+
+class Begin(msgspec.Struct, array_like=True, frozen=True, tag=True):
+    """The answer to a `BeginQuestion`."""
+
+    sequence: int
+
+
+class RowsQuestion(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag=True):
+    """Request for a page of the rows of a member's log behind the sequence `position`, up to the sequence `last` and the
+    timestamp `limit`.
+    """
+
+    business: str
+    position: int
+    last: int
+    limit: int
+
+
+class LogRows(msgspec.Struct, array_like=True, frozen=True, tag=True):
+    """The answer to a `RowsQuestion`: the rows with their sequences, and whether the page ended before `last` and `limit`.
+
+    An entry that is no change of the map is a time mark here.
+    """
+
+    rows: list[tuple[int, DataEntry]]
+    more: bool
+
+
+class Refused(msgspec.Struct, array_like=True, frozen=True, tag=True):
+    """The answer of a member that cannot answer: the name and the text of an error of kvwal."""
+
+    error: str
+    text: str
+
+
+ClientQuestion = Question | FailuresQuestion | WatchStart | WatchRead
+WatchQuestion = FloorQuestion | BeginQuestion | RowsQuestion
+"""What a member asks the others for the watch of a client."""
+WatchAnswer = Floor | Begin | LogRows
+PeerQuestion = TailQuestion | CopyQuestion | PartQuestion | WatchQuestion
 encode = msgspec.msgpack.Encoder().encode
 decode_failures = msgspec.msgpack.Decoder(Failures).decode
 decode_peer = msgspec.msgpack.Decoder(PeerQuestion).decode
 decode_copied = msgspec.msgpack.Decoder(Copied).decode
+decode_watch_answer = msgspec.msgpack.Decoder(WatchAnswer | Refused).decode
+decode_started = msgspec.msgpack.Decoder(WatchStarted).decode
+decode_watch_page = msgspec.msgpack.Decoder(WatchPage).decode
 _decode_question = msgspec.msgpack.Decoder(Question).decode
 _decode_failures_question = msgspec.msgpack.Decoder(FailuresQuestion).decode
 
 
-def decode(text: bytes) -> Question | FailuresQuestion:
+_decode_watch = msgspec.msgpack.Decoder(WatchStart | WatchRead).decode
+
+
+def decode(text: bytes) -> ClientQuestion:
     """A client's request."""
     try:
         return _decode_question(text)
     except msgspec.ValidationError:
+        pass
+    try:
         return _decode_failures_question(text)
+    except msgspec.ValidationError:
+        watch: WatchStart | WatchRead = _decode_watch(text)
+        return watch

@@ -27,6 +27,7 @@ from kvwal.node.lifecycle import Lifecycle
 from kvwal.node.member import JavaObjects
 from kvwal.node.requests.history_service import HistoryService
 from kvwal.node.requests.log_copies import Copies
+from kvwal.node.requests.own_changes import OwnChanges
 from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.engine import Engine
@@ -106,7 +107,8 @@ def build_parts(
     serving = ServingMembership(
         membership, quorum_membership, record, statuses, archiving, context.clock, workers
     )  # fmt: skip
-    peers = Peers(instance, membership, engine, pools.askers, pools.readers)
+    own_changes = OwnChanges(engine, bounds, archive, pools.readers)
+    peers = Peers(instance, membership, engine, own_changes, pools.askers, pools.readers)
     copies = Copies(peers.own_copy, peers.ask, engine, pools.readers)
     make_loader = partial(java("kvwal.log.MemoryLoader"), instance)
     fill = MemoryFill(

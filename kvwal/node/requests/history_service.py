@@ -29,16 +29,21 @@ from kvwal.cluster.requests import (
     Page,
     Question,
     TailQuestion,
+    WatchRead,
+    WatchStart,
 )
 from kvwal.entry import DataEntry, Entry, encode_entries, timestamps_within
 from kvwal.history.timeline import each_once, entries_of
 from kvwal.log.files.failures import failure_of
 from kvwal.node.requests.peers import Peers
+from kvwal.node.requests.watch_service import WatchService
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
 from kvwal.store.open_business import OpenBusiness
 
 _WITHIN_SECONDS = 30.0
+_WATCH_SECONDS = 10.0
+"""For the members to tell their changes: a client that watches asks again."""
 _MOST_FAILURES = 50
 """Failures that an answer lists: if the archive is away, each map has one."""
 
@@ -62,12 +67,17 @@ class HistoryService:
         self._peers = peers
         self._readers = readers
         self._within = within
+        self._watches = WatchService(engine, objects, peers, readers, within=min(within, _WATCH_SECONDS))
 
     async def answer(self, text: bytes) -> bytes:
         """The answer to a client's request."""
         question = questions.decode(text)
         if isinstance(question, FailuresQuestion):
             return questions.encode(self._failures())
+        if isinstance(question, WatchStart):
+            return questions.encode(await self._watches.start(question))
+        if isinstance(question, WatchRead):
+            return questions.encode(await self._watches.read(question))
         return encode_entries(await self._find(question))
 
     def _failures(self) -> Failures:

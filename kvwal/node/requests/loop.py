@@ -12,6 +12,8 @@ from kvwal.errors import KvwalError
 from kvwal.ports.boundary import logged, start_task, when_done
 from kvwal.ports.tasks import Workers
 
+A_BUG = "this node has a bug"
+"""What a member says to a question that it does not know, too: it is of an earlier version then."""
 Answer = Callable[[bytes], Awaitable[bytes]]
 _not_answered = logged("a question was refused because of a bug")
 
@@ -48,4 +50,4 @@ class RequestLoop:
         except (KvwalError, OSError, jpype.JException) as error:
             asked.refuse(f"{type(error).__name__}: {error}")
         finally:
-            asked.refuse("KvwalError: this node has a bug, and its log says which.")  # unless it has its answer
+            asked.refuse(f"KvwalError: {A_BUG}, and its log says which.")  # unless it has its answer

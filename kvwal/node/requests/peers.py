@@ -1,19 +1,33 @@
-"""Peer requests: a member asks the others for the rows of their logs that the archive does not have yet, or for a copy of all."""
+"""Peer requests: a member asks the others for rows of their logs: those that the archive lacks, a copy of all, or new changes."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import jpype
+
+from kvwal import errors
 from kvwal.cluster import requests as questions
-from kvwal.cluster.requests import PeerQuestion, TailQuestion
-from kvwal.errors import ClusterUnreachable
+from kvwal.cluster.requests import (
+    CopyQuestion,
+    PartQuestion,
+    PeerQuestion,
+    Refused,
+    TailQuestion,
+    WatchAnswer,
+    WatchQuestion,
+)
+from kvwal.errors import ClusterUnreachable, ConfigError, KvwalError
 from kvwal.history.timeline import from_bytes, to_bytes, to_table
 from kvwal.node.adapters.archive_requests import tails_not_answered
 from kvwal.node.adapters.membership import Membership, Peer
 from kvwal.node.jvm import java
 from kvwal.node.requests.log_copies import OwnCopy
+from kvwal.node.requests.loop import A_BUG
+from kvwal.node.requests.own_changes import OwnChanges
 from kvwal.ports.boundary import raised_to_awaiter, start_task
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
@@ -22,6 +36,7 @@ from kvwal.store.open_business import OpenBusiness
 if TYPE_CHECKING:
     import pyarrow as pa
 
+T = TypeVar("T", bound=WatchAnswer)
 MOST_BYTES = 64 << 20
 """A tail of more bytes is archived instead of sent."""
 
@@ -30,9 +45,11 @@ class Peers:
     """Requests to the other members, and this member's answers to theirs. Used on the node's event loop."""
 
     def __init__(
-        self, instance: Any, membership: Membership, engine: Engine, workers: Workers, readers: Workers
-    ) -> None:
+        self, instance: Any, membership: Membership, engine: Engine, own_changes: OwnChanges, workers: Workers,
+        readers: Workers,
+    ) -> None:  # fmt: skip
         """`workers` wait for other members, `readers` read logs."""
+        self.own_changes = own_changes
         self._instance = instance
         self._membership = membership
         self._engine = engine
@@ -45,7 +62,57 @@ class Peers:
         question = questions.decode_peer(text)
         if isinstance(question, TailQuestion):
             return to_bytes(await self._own_tail(question))
-        return await self.own_copy.answer(question)
+        if isinstance(question, CopyQuestion | PartQuestion):
+            return await self.own_copy.answer(question)
+        try:
+            return questions.encode(await self.own_changes.answer(question))
+        except KvwalError as error:
+            return questions.encode(Refused(type(error).__name__, str(error)))
+
+    async def living(self) -> list[Peer]:
+        """All members, this one included."""
+        return await self._workers.run(self._membership.living)
+
+    async def watch(self, asked: Mapping[Peer, WatchQuestion], answers: type[T], within: float) -> dict[str, T]:
+        """The answers of several members, by their names. An error of one of them is raised here.
+
+        `ClusterUnreachable` if one has gone meanwhile or has not answered `within` so many seconds, `ConfigError` if one is of an
+        earlier version.
+        """
+        asking = {
+            peer: start_task(self._watch(peer, question, within), raised_to_awaiter) for peer, question in asked.items()
+        }
+        try:
+            done, _ = await asyncio.wait(asking.values(), timeout=within) if asking else ((), ())
+            if lacking := sorted(peer.name for peer, task in asking.items() if task not in done):
+                raise ClusterUnreachable(
+                    f"{', '.join(lacking)} did not tell its changes within {within:g} s.",
+                    hint="See what /readyz and the log say there, and ask again.",
+                )
+            told = {peer.name: task.result() for peer, task in asking.items()}
+        finally:
+            for task in asking.values():
+                task.cancel()
+        return {name: answer for name, answer in told.items() if isinstance(answer, answers)}
+
+    async def _watch(self, peer: Peer, question: WatchQuestion, within: float) -> WatchAnswer:
+        if peer.member == self._membership.own.member:
+            return await self.own_changes.answer(question)
+        try:
+            said = await self.ask(peer, question, within)
+        except jpype.JException as error:
+            if A_BUG in str(error):
+                raise ConfigError(
+                    f"{peer.name} refused the question for its changes: it is of an earlier version, or its log names a bug.",
+                    hint="Update all members to one version.",
+                ) from error
+            raise ClusterUnreachable(
+                f"{peer.name} could not be asked for its changes: {error}.", hint="Ask again."
+            ) from error
+        answer: WatchAnswer | Refused = questions.decode_watch_answer(said)
+        if isinstance(answer, Refused):
+            raise _error_of(answer)
+        return answer
 
     async def ask(self, peer: Peer, question: PeerQuestion, within: float) -> bytes:
         """The answer of another member. `ClusterUnreachable` if it has gone, or not answered `within` so many seconds."""
@@ -104,3 +171,10 @@ class Peers:
 def _read(business: OpenBusiness, question: TailQuestion) -> pa.Table:
     identity = (question.key_class, question.key) if question.key_class else None
     return business.unarchived_rows(identity, question.timestamp)
+
+
+def _error_of(refused: Refused) -> KvwalError:
+    """The error that a member named."""
+    kind = getattr(errors, refused.error, KvwalError)
+    named = isinstance(kind, type) and issubclass(kind, KvwalError) and kind.__init__ is KvwalError.__init__
+    return kind(refused.text) if named else KvwalError(f"{refused.error}: {refused.text}")

@@ -5,91 +5,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from archive.objects import Objects, open_objects
-from kvwal.cluster import requests as questions
 from kvwal.cluster.requests import NOW, Page, Question
 from kvwal.entry import Entry
 from kvwal.errors import ArchiveError, ClusterUnreachable
-from kvwal.log.reader import entry_decoder
-from kvwal.node.adapters.membership import Peer
 from kvwal.node.requests import history_service, peers
-from kvwal.node.requests.history_service import HistoryService
 from kvwal.node.requests.loop import RequestLoop
-from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import ThreadWorkers
-from kvwal.store.engine import Engine
-from tests.support.archive.archiver import InProcess
-from tests.support.disk.faults import FakeClock, open_aio
-
-NAMES = ("node-1", "node-2", "node-3")
-LONG = 60.0
-
-
-class Members:
-    """Three stores on one loop that stand for three nodes; what one asks another goes through no network."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.archive = folder / "archive"
-        self.clock = FakeClock()
-        self.stores = {
-            name: open_aio(
-                folder / name, clock=self.clock, node=name, archive=self.archive, start_archiver=lambda: InProcess("")
-            )
-            for name in NAMES
-        }
-        self.workers = ThreadWorkers("test", 8)
-        self.silent = threading.Event()
-        self.heard = threading.Event()
-        self.gone: set[str] = set()
-        self._loop = asyncio.get_running_loop()
-        monkeypatch.setattr(peers, "java", lambda name: SimpleNamespace(askPeer=self._ask))
-
-    def peer(self, name: str) -> Peers:
-        """One of them, as a member that asks and is asked."""
-        peers = [Peer(other, other, "", "", "") for other in NAMES]
-        membership: Any = SimpleNamespace(own=peers[NAMES.index(name)], living=lambda: peers)
-        return Peers(None, membership, self.engine(name), self.workers, self.workers)
-
-    def _ask(self, instance: object, member: str, text: bytes, millis: int) -> bytes | None:
-        if member in self.gone:
-            return None
-        if member == "node-3" and self.silent.is_set():
-            self.heard.wait()
-        return asyncio.run_coroutine_threadsafe(self.peer(member).answer(text), self._loop).result()
-
-    async def ask(self, question: Question, *, within: float = LONG) -> list[Entry]:
-        """What node-1 answers."""
-
-        def objects() -> Objects:
-            return open_objects(str(self.archive))
-
-        answering = HistoryService(self.engine("node-1"), objects, self.peer("node-1"), self.workers, within=within)
-        said = await answering.answer(questions.encode(question))
-        return list(entry_decoder()(said))
-
-    def engine(self, name: str) -> Engine:
-        """That of an open store."""
-        return cast("Engine", self.stores[name]._engine)
-
-
-def run(folder: Path, monkeypatch: pytest.MonkeyPatch, work: Callable[[Members], Awaitable[None]]) -> None:
-    async def all_of_it() -> None:
-        members = Members(folder, monkeypatch)
-        async with AsyncExitStack() as stack:
-            for store in members.stores.values():
-                await stack.enter_async_context(store)
-            await work(members)
-        members.workers.close()
-
-    asyncio.run(all_of_it())
+from tests.support.cluster.members import LONG, NAMES, Members, run
 
 
 def objects_of(members: Members) -> list[Path]:

@@ -1,0 +1,114 @@
+"""Own changes: what this member tells of its logs for the watches of clients, and what it reads for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from archive.layout import Place
+from archive.objects import Objects
+from kvwal.cluster.clock_bounds import ClockBounds
+from kvwal.cluster.requests import (
+    Begin,
+    BeginQuestion,
+    Floor,
+    FloorQuestion,
+    LogRows,
+    RowsQuestion,
+    WatchAnswer,
+    WatchQuestion,
+)
+from kvwal.entry import DataEntry, Entry, is_change, time_mark
+from kvwal.errors import ClusterUnreachable, CorruptLog, KvwalError, LogFailed
+from kvwal.history.feed.log_feed import LogFeed
+from kvwal.history.feed.merged_feed import OneLog
+from kvwal.history.feed.page_cursor import PageCursor, PageCursors
+from kvwal.history.feed.segment_cursor import Rows
+from kvwal.ports.tasks import Workers
+from kvwal.store.engine import Engine
+
+
+class OwnChanges:
+    """The changes of this member's logs. Used on the node's event loop."""
+
+    def __init__(self, engine: Engine, bounds: ClockBounds, objects: Callable[[], Objects], readers: Workers) -> None:
+        """`bounds` are those of the clocks of all logs here. `objects` opens the archive. `readers` read logs and archive."""
+        self._engine = engine
+        self._bounds = bounds
+        self._objects = objects
+        self._readers = readers
+        self._cursors = PageCursors()
+
+    async def answer(self, question: WatchQuestion) -> WatchAnswer:
+        """The answer of this member. `LogFailed` if its log cannot be read, `ArchiveGap`, `BeforeHistory`, `ArchiveError`."""
+        try:
+            if isinstance(question, FloorQuestion):
+                return await self._floor(question)
+            if isinstance(question, BeginQuestion):
+                return Begin(await self._readers.run(partial(self._begin, question)))
+            return await self._rows(question)
+        except (CorruptLog, OSError) as error:
+            raise LogFailed(
+                f"{self._engine.node}: its log of {question.business} could not be read ({error}).",
+                hint="`kvwal log verify` there says what is damaged.",
+            ) from error
+
+    async def page(
+        self, place: Place, open_feed: Callable[[], OneLog], position: int, last: int, limit: int
+    ) -> tuple[Rows, bool]:
+        """A page of one log: see `PageCursor.page`. `open_feed` opens its feed behind `position` if no cursor goes on there."""
+        kept = self._cursors.take(place, position)
+
+        def read() -> tuple[PageCursor, tuple[Rows, bool]]:
+            cursor = PageCursor(open_feed()) if kept is None else kept
+            return cursor, cursor.page(position, last, limit)
+
+        cursor, page = await self._readers.run(read)
+        self._cursors.keep(place, cursor)
+        return page
+
+    async def _floor(self, question: FloorQuestion) -> Floor:
+        """The floor. The clock rises first, then the writer is asked between two groups: a group that was stamped before is
+        written by then."""
+        floor = self._bounds.settle(self._engine.options.clock.wall_ms(), question.least)
+        business = self._engine.businesses.get(question.business)
+        if business is None or business.closed:
+            end = await self._readers.run(partial(self._engine.end_of, question.business))
+            return Floor(floor, None, 0) if end is None else Floor(floor, end.last_sequence, end.last_timestamp)
+        log = business.log
+
+        async def look() -> Floor:
+            log.hybrid.advance(floor)
+            return Floor(log.hybrid.last, log.writer.applied, log.writer.timestamp)
+
+        try:
+            told: Floor = await log.ring.command(look)
+        except KvwalError as error:
+            raise ClusterUnreachable(f"{self._engine.node} closes its log: {error}", hint="Ask again.") from error
+        return told
+
+    async def _rows(self, question: RowsQuestion) -> LogRows:
+        place = self._place(question.business)
+        open_feed = partial(self._feed, place, question.position)
+        rows, more = await self.page(place, open_feed, question.position, question.last, question.limit)
+        return LogRows([(sequence, _told(entry)) for sequence, entry in rows], more)
+
+    def _begin(self, question: BeginQuestion) -> int:
+        feed = self._feed(self._place(question.business), 0)
+        feed.begin_after(question.timestamp, exactly=True)
+        return feed.position
+
+    def _feed(self, place: Place, position: int) -> LogFeed:
+        options = self._engine.options
+        return LogFeed(options.disk, options.root, place, self._archive, position, own=True)
+
+    def _archive(self) -> Objects | None:
+        return None if self._engine.options.archive_url is None else self._objects()
+
+    def _place(self, business: str) -> Place:
+        options = self._engine.options
+        return Place(options.namespace, options.cluster, business, self._engine.node)
+
+
+def _told(entry: Entry) -> DataEntry:
+    return (entry if is_change(entry) else time_mark(entry.timestamp)).public()

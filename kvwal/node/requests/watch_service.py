@@ -1,0 +1,177 @@
+"""Watch service: answers clients that watch a map, from the logs of all living members, and from the archive for the others.
+
+A page has two rounds. In the first one each member tells a floor, below which it stamps nothing any more. In the second one those
+with news give their rows up to the least floor. Nothing is kept for a client between two pages: its positions say where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from msgspec.structs import astuple
+
+from archive.layout import Place
+from archive.objects import Objects
+from archive.reader import live_objects
+from archive.registry import registered
+from kvwal.cluster.map_names import to_business
+from kvwal.cluster.requests import (
+    Begin,
+    BeginQuestion,
+    Floor,
+    FloorQuestion,
+    LogRows,
+    RowsQuestion,
+    WatchPage,
+    WatchRead,
+    WatchStart,
+    WatchStarted,
+)
+from kvwal.entry import DataEntry, Entry, make_entry
+from kvwal.errors import ConfigError
+from kvwal.history.feed.archived_rows import last_up_to
+from kvwal.history.feed.cluster_page import LogEnd, LogPart, limit_of, page_of, to_raise
+from kvwal.history.feed.feeds import ARCHIVE_SECONDS
+from kvwal.history.feed.log_feed import ArchivedLogFeed
+from kvwal.node.adapters.membership import Peer
+from kvwal.node.requests.peers import Peers
+from kvwal.ports.tasks import Workers
+from kvwal.store.engine import Engine
+from kvwal.structures.watch import Change, Positions
+
+
+class _Archived(NamedTuple):
+    """The logs of nodes that are no members, as the archive had them: the last sequence of each, by node."""
+
+    looked: float
+    members: frozenset[str]
+    last: dict[str, int]
+
+
+class WatchService:
+    """The watch service of one member. Used on the node's event loop."""
+
+    def __init__(
+        self, engine: Engine, objects: Callable[[], Objects], peers: Peers, readers: Workers, *, within: float
+    ) -> None:
+        """See `HistoryService`."""
+        self._engine = engine
+        self._objects = objects
+        self._peers = peers
+        self._readers = readers
+        self._within = within
+        self._archived: dict[str, _Archived] = {}
+
+    async def start(self, question: WatchStart) -> WatchStarted:
+        """Where a watch begins. `ConfigError` if a position is behind the end of a log, `BeforeHistory`."""
+        business = to_business(question.map)
+        living = await self._peers.living()
+        ends = await self._ends(business, living)
+        if question.positions is not None:
+            self._check(business, ends, question.positions)
+            return WatchStarted(question.positions, 0)
+        archived = await self._archived_logs(business, {peer.name for peer in living})
+        if (timestamp := question.timestamp) is None:
+            positions = {node: end.last or 0 for node, end in ends.items()}
+            return WatchStarted(archived | positions, limit_of(ends))
+        asked = BeginQuestion(business, timestamp)
+        begun = await self._peers.watch(dict.fromkeys(living, asked), Begin, self._within)
+        positions = {node: min(begin.sequence, ends[node].last or 0) for node, begin in begun.items()}
+        before = await self._readers.run(partial(self._archived_before, business, archived, timestamp))
+        return WatchStarted(before | positions, timestamp)
+
+    async def read(self, question: WatchRead) -> WatchPage:
+        """The next changes. `ArchiveGap` if they are not kept any more, `ConfigError` if a log has lost its end."""
+        business, positions = to_business(question.map), question.positions
+        living = await self._peers.living()
+        ends = await self._ends(business, living)
+        newest, behind = to_raise(ends, positions)
+        if behind:
+            ends |= await self._ends(business, [peer for peer in living if peer.name in behind], newest)
+        self._check(business, ends, positions)
+        limit = limit_of(ends)
+        parts = await self._rows(business, living, ends, positions, limit)
+        parts += await self._archived_rows(business, ends, positions, limit)
+        page = page_of(parts, positions, question.since)
+        changes = [(change.node, change.sequence, change.entry.public()) for change in page.changes]
+        return WatchPage(changes, page.positions)
+
+    async def _ends(self, business: str, peers: Iterable[Peer], least: int = 0) -> dict[str, LogEnd]:
+        asked = FloorQuestion(business, least)
+        floors = await self._peers.watch(dict.fromkeys(peers, asked), Floor, self._within)
+        return {name: LogEnd(floor.floor, floor.last, floor.timestamp) for name, floor in floors.items()}
+
+    async def _rows(
+        self, business: str, living: Iterable[Peer], ends: Mapping[str, LogEnd], positions: Positions, limit: int
+    ) -> list[LogPart]:
+        """The rows of the members that have news."""
+        asked = {}
+        for peer in living:
+            position, end = positions.get(peer.name, 0), ends[peer.name]
+            if end.last is not None and end.has_news(position):
+                asked[peer] = RowsQuestion(business, position, end.last, limit)
+        told = await self._peers.watch(asked, LogRows, self._within)
+        return [
+            LogPart([Change(node, sequence, _stored(entry)) for sequence, entry in page.rows], page.more)
+            for node, page in told.items()
+        ]
+
+    async def _archived_rows(
+        self, business: str, members: Collection[str], positions: Positions, limit: int
+    ) -> list[LogPart]:
+        """The rows that the archive has of nodes that are no members."""
+        parts = []
+        for node, last in (await self._archived_logs(business, members)).items():
+            position, place = positions.get(node, 0), self._place(business, node)
+            if last > position:
+                rows, more = await self._peers.own_changes.page(
+                    place, partial(self._open, place, position), position, last, limit
+                )
+                parts.append(LogPart([Change(node, *row) for row in rows], more))
+        return parts
+
+    async def _archived_logs(self, business: str, members: Collection[str]) -> dict[str, int]:
+        """The last archived sequence of each node that is no member. The archive is asked again after some seconds, and at once
+        when a member came or went."""
+        if self._engine.options.archive_url is None:
+            return {}
+        now, names = self._engine.options.clock.elapsed(), frozenset(members)
+        known = self._archived.get(business)
+        if known is None or known.members != names or now - known.looked >= ARCHIVE_SECONDS:
+            last = await self._readers.run(partial(self._look, business, names))
+            known = self._archived[business] = _Archived(now, names, last)
+        return known.last
+
+    def _look(self, business: str, members: frozenset[str]) -> dict[str, int]:
+        options, objects = self._engine.options, self._objects()
+        places = registered(objects, options.namespace, options.cluster, business)
+        return {
+            place.node: max((info.span.last for info in live_objects(objects, place)), default=0)
+            for place in places
+            if place.node not in members
+        }
+
+    def _archived_before(self, business: str, archived: Iterable[str], timestamp: int) -> Positions:
+        return {node: last_up_to(self._objects(), self._place(business, node), timestamp) for node in archived}
+
+    def _open(self, place: Place, position: int) -> ArchivedLogFeed:
+        return ArchivedLogFeed(self._engine.options.disk, self._objects(), place, position)
+
+    def _check(self, business: str, ends: Mapping[str, LogEnd], positions: Positions) -> None:
+        for node, end in sorted(ends.items()):
+            if end.last is not None and positions.get(node, 0) > end.last:
+                raise ConfigError(
+                    f"{'/'.join(self._place(business, node))}: the position is sequence {positions[node]}, and the log ends"
+                    f" with {end.last}.",
+                    hint="Give a position that a watch of this map had, or a timestamp.",
+                )
+
+    def _place(self, business: str, node: str) -> Place:
+        options = self._engine.options
+        return Place(options.namespace, options.cluster, business, node)
+
+
+def _stored(entry: DataEntry) -> Entry:
+    return make_entry(*astuple(entry))

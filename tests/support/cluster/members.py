@@ -1,0 +1,114 @@
+"""Three stores on one loop that stand for three nodes: what members ask each other, without Hazelcast and without a network."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from archive.objects import Objects, open_objects
+from kvwal.client.member_tasks import ClusterFeed
+from kvwal.cluster import requests as questions
+from kvwal.cluster.clock_bounds import ClockBounds
+from kvwal.cluster.requests import Question, WatchRead, WatchStart
+from kvwal.entry import Entry
+from kvwal.log.reader import entry_decoder
+from kvwal.node.adapters.membership import Peer
+from kvwal.node.requests import peers
+from kvwal.node.requests.history_service import HistoryService
+from kvwal.node.requests.own_changes import OwnChanges
+from kvwal.node.requests.peers import Peers
+from kvwal.ports.tasks import ThreadWorkers
+from kvwal.store.engine import Engine
+from kvwal.structures.watch import Start, Watch
+from tests.support.archive.archiver import InProcess
+from tests.support.disk.faults import FakeClock, open_aio
+
+NAMES = ("node-1", "node-2", "node-3")
+LONG = 60.0
+
+
+class Members:
+    """Three stores on one loop that stand for three nodes; what one asks another goes through no network."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.archive = folder / "archive"
+        self.clock = FakeClock()
+        self.stores = {
+            name: open_aio(
+                folder / name, clock=self.clock, node=name, archive=self.archive, start_archiver=lambda: InProcess("")
+            )
+            for name in NAMES
+        }
+        self.workers = ThreadWorkers("test", 8)
+        self.silent = threading.Event()
+        self.heard = threading.Event()
+        self.gone: set[str] = set()
+        self.living = list(NAMES)
+        self._peers: dict[str, Peers] = {}
+        self._services: dict[str, HistoryService] = {}
+        self._loop = asyncio.get_running_loop()
+        monkeypatch.setattr(peers, "java", lambda name: SimpleNamespace(askPeer=self._ask))
+
+    def peer(self, name: str) -> Peers:
+        """One of them, as a member that asks and is asked."""
+        if name not in self._peers:
+            every = {other: Peer(other, other, "", "", "") for other in NAMES}
+            membership: Any = SimpleNamespace(own=every[name], living=lambda: [every[one] for one in self.living])
+            engine = self.engine(name)
+            own = OwnChanges(engine, ClockBounds(), self.objects, self.workers)
+            self._peers[name] = Peers(None, membership, engine, own, self.workers, self.workers)
+        return self._peers[name]
+
+    def _ask(self, instance: object, member: str, text: bytes, millis: int) -> bytes | None:
+        if member in self.gone:
+            return None
+        if member == "node-3" and self.silent.is_set():
+            self.heard.wait()
+        return asyncio.run_coroutine_threadsafe(self.peer(member).answer(text), self._loop).result()
+
+    async def ask(self, question: Question, *, within: float = LONG) -> list[Entry]:
+        """What node-1 answers."""
+        answering = HistoryService(
+            self.engine("node-1"), self.objects, self.peer("node-1"), self.workers, within=within
+        )
+        said = await answering.answer(questions.encode(question))
+        return list(entry_decoder()(said))
+
+    async def watch(self, start: Start = None, *, asked: str = "node-1", name: str = "jobs") -> Watch:
+        """A watch of a client that asks this member. Its reads run on another thread than the members' loop."""
+        feed = await asyncio.to_thread(ClusterFeed, partial(self._answer, asked), name, start)
+        return Watch(feed)
+
+    def _answer(self, asked: str, question: WatchStart | WatchRead, key: str) -> bytes:
+        if asked not in self._services:
+            self._services[asked] = HistoryService(self.engine(asked), self.objects, self.peer(asked), self.workers)
+        answering = self._services[asked].answer(questions.encode(question))
+        return asyncio.run_coroutine_threadsafe(answering, self._loop).result()
+
+    def objects(self) -> Objects:
+        """Their archive."""
+        return open_objects(str(self.archive))
+
+    def engine(self, name: str) -> Engine:
+        """That of an open store."""
+        return cast("Engine", self.stores[name]._engine)
+
+
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, work: Callable[[Members], Awaitable[None]]) -> None:
+    async def all_of_it() -> None:
+        members = Members(folder, monkeypatch)
+        async with AsyncExitStack() as stack:
+            for store in members.stores.values():
+                await stack.enter_async_context(store)
+            await work(members)
+        members.workers.close()
+
+    asyncio.run(all_of_it())
