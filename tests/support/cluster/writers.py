@@ -22,11 +22,13 @@ DELETES = 5
 class Writers:
     """Keeps changes in flight, one of a key at a time: puts of a number that grows, and deletes.
 
+    `acknowledged` has the last number of each key, `puts` each key and number that was put and acknowledged.
     `gap` is the longest time in which nothing was acknowledged, `errors` the names of what was refused or of unknown outcome.
     """
 
     def __init__(self, client: Any, name: str = "load", *, begin: int = 1, keys: int = KEYS) -> None:
         self.acknowledged: dict[str, int] = {}
+        self.puts: set[tuple[str, int]] = set()
         self.tried: dict[str, list[int]] = {}
         self.errors: list[str] = []
         self.gap = 0.0
@@ -62,6 +64,8 @@ class Writers:
             self._at = now
             with self._reached:
                 self.acknowledged[key] = number
+                if not is_delete(number):
+                    self.puts.add((key, number))
                 self.last = max(self.last, number)
                 self._reached.notify_all()
         else:

@@ -1,0 +1,173 @@
+"""A watch of an embedded map and of a map of a cluster of three nodes keeps the same promises."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from kvwal.entry import DataEntry
+from kvwal.errors import ConfigError, StoreClosed, WrongType
+from kvwal.structures.map import Map
+from kvwal.structures.watch import Watch
+
+LONG_AGO = datetime(2020, 1, 1)
+
+
+def seen(entry: DataEntry) -> tuple[str, Any]:
+    """Key and value of a change; None is a delete."""
+    return entry.key.decode(), None if entry.deleted else json.loads(entry.value)
+
+
+def every(watch: Watch) -> list[tuple[str, Any]]:
+    """All changes that are there."""
+    found: list[tuple[str, Any]] = []
+    while some := watch.poll():
+        found += map(seen, some)
+    return found
+
+
+def by_key(changes: list[tuple[str, Any]]) -> dict[str, list[Any]]:
+    """The changes of each key, in order. Keys of different members may have clocks that differ a little."""
+    found: dict[str, list[Any]] = {}
+    for key, value in changes:
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def test_changes_come_in_order_with_deletes_and_each_once(jobs: Map) -> None:
+    jobs["before"] = [0]
+    watch = jobs.watch()
+    changes: list[tuple[str, Any]] = []
+    for number in range(40):
+        key = f"key-{number % 7}"
+        if number % 5 == 4:
+            del jobs[changes[-1][0]]
+            changes.append((changes[-1][0], None))
+        else:
+            jobs[key] = [number]
+            changes.append((key, [number]))
+    found = every(watch)
+    assert by_key(found) == by_key(changes)
+    assert watch.poll() == []
+    assert by_key(every(jobs.watch(after=LONG_AGO))) == by_key([("before", [0]), *changes])
+    times = [entry.timestamp for entry in jobs.watch(after=LONG_AGO).poll()]
+    assert times == sorted(times)
+
+
+def test_a_change_is_there_as_soon_as_its_call_has_returned(jobs: Map) -> None:
+    watch = jobs.watch()
+    for number in range(30):
+        jobs[f"key-{number}"] = [number]
+        assert every(watch) == [(f"key-{number}", [number])]
+
+
+def test_next_waits_for_a_change(jobs: Map) -> None:
+    watch = jobs.watch()
+    program = asyncio.new_event_loop()
+    try:
+        waiting = program.run_in_executor(None, next, watch)
+        jobs["a"] = [1]
+        assert seen(program.run_until_complete(waiting)) == ("a", [1])
+    finally:
+        program.close()
+
+
+def test_a_position_goes_on_exactly_there_in_the_middle_of_a_transaction_too(jobs: Map) -> None:
+    watch = jobs.watch()
+    jobs["a"] = [1]
+    jobs.put_many({f"b-{number}": [number] for number in range(12)})
+    del jobs["a"]
+    found = []
+    for _ in range(14):
+        position = watch.position
+        entry = next(watch)
+        assert seen(next(jobs.watch(after=position))) == seen(entry)
+        found.append(seen(entry))
+    assert by_key(found) == {"a": [[1], None]} | {f"b-{number}": [[number]] for number in range(12)}
+    assert every(jobs.watch(after=watch.position)) == every(watch) == []
+
+
+def test_a_timestamp_begins_behind_all_changes_up_to_it(jobs: Map) -> None:
+    for number in range(20):
+        jobs[f"key-{number}"] = [number]
+    entries = jobs.watch(after=LONG_AGO).poll()
+    assert [entry.timestamp for entry in entries] == sorted(entry.timestamp for entry in entries)
+    for entry in (entries[0], entries[9], entries[-1]):
+        behind = [other for other in entries if other.timestamp > entry.timestamp]
+        assert jobs.watch(after=entry.timestamp).poll() == behind
+
+
+def test_a_watch_has_what_the_history_has(jobs: Map) -> None:
+    for number in range(20):
+        jobs[f"key-{number % 4}"] = [number]
+        if number % 6 == 5:
+            del jobs[f"key-{number % 4}"]
+    with jobs.transaction() as together:
+        together["key-1"], together["key-2"] = [100], [200]
+    watched = jobs.watch(after=LONG_AGO).poll()
+    assert len(watched) == len(set(watched))
+    assert set(watched) == {entry for key in range(4) for entry in jobs.history(f"key-{key}")}
+
+
+def test_many_changes_come_in_pages(jobs: Map) -> None:
+    for part in range(3):
+        jobs.put_many({f"{part}-{number:04}": ["x" * 600, number] for number in range(1000)})
+    jobs.put_many({f"large-{number}": ["x" * 500_000] for number in range(6)})
+    watch = jobs.watch(after=LONG_AGO)
+    found: list[DataEntry] = []
+    pages = 0
+    while some := watch.poll():
+        found += some
+        pages += 1
+    assert pages > 1
+    assert len(found) == len({entry.key for entry in found}) == 3006
+    assert [entry.timestamp for entry in found] == sorted(entry.timestamp for entry in found)
+
+
+def test_a_wrong_start_is_refused(jobs: Map) -> None:
+    watch = jobs.watch()
+    jobs["a"] = [1]
+    next(watch)
+    for text in ("soon", "[1]", '{"local": "x"}'):
+        with pytest.raises(ConfigError, match="is no position of a watch"):
+            jobs.watch(after=text)
+    for wrong in (1_767_225_600, 1.5, True):
+        with pytest.raises((ConfigError, WrongType)):
+            jobs.watch(after=wrong)
+    behind = {node: last + 70 for node, last in json.loads(watch.position).items()}
+    with pytest.raises(ConfigError, match="the position is sequence 7"):
+        jobs.watch(after=json.dumps(behind))
+
+
+def test_a_map_that_nobody_wrote_to_has_no_changes(jobs: Map) -> None:
+    assert jobs.watch(after=LONG_AGO).poll() == []
+    assert jobs.watch().poll() == []
+
+
+def test_tasks_watch_with_async_for(opening: Any) -> None:
+    async def main() -> None:
+        async with opening() as store:
+            jobs = store.map("watched")
+            first = await jobs.put("a", [1])
+            watch = jobs.watch(after=LONG_AGO)
+            assert seen(await anext(watch)) == ("a", [1])
+            waiting = asyncio.ensure_future(anext(watch))
+            await jobs.put_many({"b": [2], "c": [3]})
+            found = [seen(await waiting)]
+            position = watch.position
+            async for entry in watch:
+                found.append(seen(entry))
+                break
+            assert sorted(found) == [("b", [2]), ("c", [3])]
+            assert seen(await anext(jobs.watch(after=position))) == found[1]
+            assert first
+            with pytest.raises(ConfigError):
+                jobs.watch(after="soon")
+        with pytest.raises(StoreClosed):
+            await anext(watch)
+
+    asyncio.run(main())
