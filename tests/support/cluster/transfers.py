@@ -1,4 +1,4 @@
-"""Accounts between which clients move money, each by a transaction with conditions: whatever happens, the sum stays.
+"""Accounts between which clients move money, each by a transaction with conditions: no fault changes the sum.
 
 A transfer of which one half is there, one that was done over another, and one that was done twice change the sum.
 """
