@@ -96,7 +96,8 @@ def shared_node(where: RecorderRoot, disk: Disk = OS_DISK) -> str | None:
         place.node
         for place in places
         if place.business == BUSINESS
-        and (is_application_node(disk, where.root, place) or _is_empty(disk, where.root, place))
+        # In this order: its recorder may write the first records between the two looks.
+        and (_is_empty(disk, where.root, place) or is_application_node(disk, where.root, place))
     }
     others = nodes - recorded
     return min(others) if len(others) == 1 else SHARED

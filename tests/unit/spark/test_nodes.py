@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kvwal
+from archive.layout import Place
 from kvwal.history.tail_reader import merged_entries
 from kvwal.log.files.names import find_places
 from kvwal.ports.disk import OS_DISK
@@ -102,6 +104,30 @@ def test_a_running_application_keeps_its_node(tmp_path: Path) -> None:
         assert locked is not None
         assert (locked.nodes, list(locked.left)) == ([], ["app-1"]), "its lock protects it too"
     assert nodes(tmp_path) == ["app-1", SHARED]
+
+
+def test_a_recorder_that_begins_between_two_looks_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with recording(tmp_path, "app-0"):
+        pass
+    with kvwal.open(tmp_path, node="app-1", archive=None) as store:
+        store.map("spark")
+    began: list[str] = []
+
+    def then_it_begins(look: Callable[..., bool]) -> Callable[..., bool]:
+        def looks(disk: Any, root: Path, place: Place) -> bool:
+            found = look(disk, root, place)
+            if place.node == "app-1" and not began:
+                began.append(place.node)
+                with recording(tmp_path, "app-1"):
+                    pass
+            return found
+
+        return looks
+
+    for name in ("is_application_node", "_is_empty"):
+        monkeypatch.setattr(spark_nodes, name, then_it_begins(getattr(spark_nodes, name)))
+    assert shared_node(RecorderRoot(tmp_path, "default", "local")) == SHARED
+    assert began == ["app-1"]
 
 
 def test_a_node_that_holds_other_things_stays(tmp_path: Path) -> None:

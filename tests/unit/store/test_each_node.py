@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,11 @@ def root(tmp_path: Path) -> Path:
 
 def children() -> set[int]:
     """The child processes of this process."""
-    return {
-        int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()
-    }  # fmt: skip
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError):  # a thread that has just ended has none
+            found.update(map(int, (task / "children").read_text().split()))
+    return found
 
 
 def worked(root: Path, work: Callable[[Store], None]) -> list[NodeOutcome]:
