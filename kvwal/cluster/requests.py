@@ -209,8 +209,6 @@ decode_started = msgspec.msgpack.Decoder(WatchStarted).decode
 decode_watch_page = msgspec.msgpack.Decoder(WatchPage).decode
 _decode_question = msgspec.msgpack.Decoder(Question).decode
 _decode_failures_question = msgspec.msgpack.Decoder(FailuresQuestion).decode
-
-
 _decode_watch = msgspec.msgpack.Decoder(WatchStart | WatchRead).decode
 
 

@@ -83,7 +83,7 @@ class Engine:
         self._flush_of = flush_of or (lambda name: options.flush)
         self._opening: dict[str, asyncio.Task[OpenBusiness]] = {}
         self._retirement = Retirement(self.businesses, self._reopen, self._sweep, self._workers, self._logger)
-        self._forgetting = Forgetting(self._context, self._place("any"), self.has_log, may_forget)
+        self._forgetting = Forgetting(self._context, self.place("any"), self.has_log, may_forget)
         self._at_once = asyncio.Semaphore(_OPENED_AT_ONCE)
         self._closed = False
         self._closing: asyncio.Task[None] | None = None
@@ -114,7 +114,7 @@ class Engine:
 
     async def _open(self, name: str, policy: Flush) -> OpenBusiness:
         try:
-            place = self._place(check_name("business", name))
+            place = self.place(check_name("business", name))
             async with self._at_once:
                 await self._workers.run(partial(check_descriptors, place, self._context.ports.descriptors))
                 business = self.businesses[name] = await open_business(place, policy, self._context)
@@ -155,7 +155,7 @@ class Engine:
         """Whether this node has a log of the business `name`, open or not."""
         if name in self.businesses or name in self._opening:
             return True
-        return self.options.disk.exists(log_folder(self.options.root, self._place(name)))
+        return self.options.disk.exists(log_folder(self.options.root, self.place(name)))
 
     def retired(self) -> list[str]:
         """Businesses whose log on this node was retired: only the end of the log is left, or is gone too. See `end_of`."""
@@ -165,7 +165,7 @@ class Engine:
 
     def end_of(self, name: str) -> SnapshotHeader | None:
         """The end of the log of the business `name`, None if the log is not retired. Looks at the disk."""
-        return None if self.has_log(name) else end_of(self.options.disk, self.options.root, self._place(name))
+        return None if self.has_log(name) else end_of(self.options.disk, self.options.root, self.place(name))
 
     def names(self) -> list[str]:
         """Businesses of this node, open or not, sorted."""
@@ -268,8 +268,9 @@ class Engine:
                 hint="Use `kvwal.open`, whose store serves any thread, or a store (a node, or a root) for each event loop.",
             )
 
-    def _place(self, business: str) -> Place:
-        return Place(self.options.namespace, self.options.cluster, business, self.node)
+    def place(self, business: str, node: str | None = None) -> Place:
+        """The place of a business's log: that of this store's node, or of another one."""
+        return Place(self.options.namespace, self.options.cluster, business, node or self.node)
 
     def _check_open(self) -> None:
         if self._closed or self._loop.is_closed():

@@ -17,6 +17,14 @@ from kvwal.ports.disk import Disk
 OpenArchive = Callable[[], Objects | None]
 
 
+def not_in_log(place: Place, position: int, last: int) -> ConfigError:
+    """The error for a position behind the end of a log, whose last sequence is `last`."""
+    return ConfigError(
+        f"{'/'.join(place)}: the position is sequence {position}, and the log ends with {last}.",
+        hint="Give a position that a watch of this map had, or a timestamp.",
+    )
+
+
 class LogFeed:
     """The feed of one log. Used by one thread at a time. `position` is the last sequence that was given or passed."""
 
@@ -69,10 +77,7 @@ class LogFeed:
         """Raise ConfigError if the position is behind the end of the log: it is a position of another one."""
         last = self._cursor.last_sequence()
         if self.position > last:
-            raise ConfigError(
-                f"{'/'.join(self.place)}: the position is sequence {self.position}, and the log ends with {last}.",
-                hint="Give a position that a watch of this map had, or a timestamp.",
-            )
+            raise not_in_log(self.place, self.position, last)
         self._go_to(self.position)
 
     def read(self, until: int | None = None) -> Rows:

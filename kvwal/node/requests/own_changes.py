@@ -88,13 +88,13 @@ class OwnChanges:
         return told
 
     async def _rows(self, question: RowsQuestion) -> LogRows:
-        place = self._place(question.business)
+        place = self._engine.place(question.business)
         open_feed = partial(self._feed, place, question.position)
         rows, more = await self.page(place, open_feed, question.position, question.last, question.limit)
         return LogRows([(sequence, _told(entry)) for sequence, entry in rows], more)
 
     def _begin(self, question: BeginQuestion) -> int:
-        feed = self._feed(self._place(question.business), 0)
+        feed = self._feed(self._engine.place(question.business), 0)
         feed.begin_after(question.timestamp, exactly=True)
         return feed.position
 
@@ -104,10 +104,6 @@ class OwnChanges:
 
     def _archive(self) -> Objects | None:
         return None if self._engine.options.archive_url is None else self._objects()
-
-    def _place(self, business: str) -> Place:
-        options = self._engine.options
-        return Place(options.namespace, options.cluster, business, self._engine.node)
 
 
 def _told(entry: Entry) -> DataEntry:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,6 +36,7 @@ from kvwal.store.open_business import OpenBusiness
 if TYPE_CHECKING:
     import pyarrow as pa
 
+A = TypeVar("A")
 T = TypeVar("T", bound=WatchAnswer)
 MOST_BYTES = 64 << 20
 """A tail of more bytes is archived instead of sent."""
@@ -80,19 +81,10 @@ class Peers:
         earlier version.
         """
         asking = {
-            peer: start_task(self._watch(peer, question, within), raised_to_awaiter) for peer, question in asked.items()
+            peer.name: start_task(self._watch(peer, question, within), raised_to_awaiter)
+            for peer, question in asked.items()
         }
-        try:
-            done, _ = await asyncio.wait(asking.values(), timeout=within) if asking else ((), ())
-            if lacking := sorted(peer.name for peer, task in asking.items() if task not in done):
-                raise ClusterUnreachable(
-                    f"{', '.join(lacking)} did not tell its changes within {within:g} s.",
-                    hint="See what /readyz and the log say there, and ask again.",
-                )
-            told = {peer.name: task.result() for peer, task in asking.items()}
-        finally:
-            for task in asking.values():
-                task.cancel()
+        told = await _all_of(asking, within, _changes_not_told)
         return {name: answer for name, answer in told.items() if isinstance(answer, answers)}
 
     async def _watch(self, peer: Peer, question: WatchQuestion, within: float) -> WatchAnswer:
@@ -141,15 +133,8 @@ class Peers:
             )
             for peer in living
         }
-        try:
-            done, _ = await asyncio.wait(asking.values(), timeout=within)
-            if lacking := sorted(name for name, task in asking.items() if task not in done):
-                raise tails_not_answered(lacking, within)
-            found = [(name, task.result()) for name, task in asking.items()]
-        finally:
-            for task in asking.values():
-                task.cancel()
-        return [(name, table) for name, table in found if table.num_rows]
+        found = await _all_of(asking, within, tails_not_answered)
+        return [(name, table) for name, table in found.items() if table.num_rows]
 
     async def _ask(self, peer: Peer, question: TailQuestion, within: float) -> pa.Table:
         said = await self.ask(peer, question, within)
@@ -166,6 +151,28 @@ class Peers:
             await business.maintenance.archive()
             return to_table([])
         return table
+
+
+async def _all_of(
+    asking: Mapping[str, asyncio.Task[A]], within: float, not_answered: Callable[[list[str], float], KvwalError]
+) -> dict[str, A]:
+    """The answers of all members, by their names. An error of one of them is raised here, and `not_answered` with the names of
+    those that have not answered `within` so many seconds. No task goes on afterwards."""
+    try:
+        done, _ = await asyncio.wait(asking.values(), timeout=within) if asking else ((), ())
+        if lacking := sorted(name for name, task in asking.items() if task not in done):
+            raise not_answered(lacking, within)
+        return {name: task.result() for name, task in asking.items()}
+    finally:
+        for task in asking.values():
+            task.cancel()
+
+
+def _changes_not_told(lacking: list[str], within: float) -> ClusterUnreachable:
+    return ClusterUnreachable(
+        f"{', '.join(lacking)} did not tell its changes within {within:g} s.",
+        hint="See what /readyz and the log say there, and ask again.",
+    )
 
 
 def _read(business: OpenBusiness, question: TailQuestion) -> pa.Table:

@@ -30,11 +30,10 @@ from kvwal.cluster.requests import (
     WatchStarted,
 )
 from kvwal.entry import DataEntry, Entry, make_entry
-from kvwal.errors import ConfigError
 from kvwal.history.feed.archived_rows import last_up_to
 from kvwal.history.feed.cluster_page import LogEnd, LogPart, limit_of, page_of, to_raise
 from kvwal.history.feed.feeds import ARCHIVE_SECONDS
-from kvwal.history.feed.log_feed import ArchivedLogFeed
+from kvwal.history.feed.log_feed import ArchivedLogFeed, not_in_log
 from kvwal.node.adapters.membership import Peer
 from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import Workers
@@ -124,7 +123,7 @@ class WatchService:
         """The rows that the archive has of nodes that are no members."""
         parts = []
         for node, last in (await self._archived_logs(business, members)).items():
-            position, place = positions.get(node, 0), self._place(business, node)
+            position, place = positions.get(node, 0), self._engine.place(business, node)
             if last > position:
                 rows, more = await self._peers.own_changes.page(
                     place, partial(self._open, place, position), position, last, limit
@@ -154,7 +153,7 @@ class WatchService:
         }
 
     def _archived_before(self, business: str, archived: Iterable[str], timestamp: int) -> Positions:
-        return {node: last_up_to(self._objects(), self._place(business, node), timestamp) for node in archived}
+        return {node: last_up_to(self._objects(), self._engine.place(business, node), timestamp) for node in archived}
 
     def _open(self, place: Place, position: int) -> ArchivedLogFeed:
         return ArchivedLogFeed(self._engine.options.disk, self._objects(), place, position)
@@ -162,15 +161,7 @@ class WatchService:
     def _check(self, business: str, ends: Mapping[str, LogEnd], positions: Positions) -> None:
         for node, end in sorted(ends.items()):
             if end.last is not None and positions.get(node, 0) > end.last:
-                raise ConfigError(
-                    f"{'/'.join(self._place(business, node))}: the position is sequence {positions[node]}, and the log ends"
-                    f" with {end.last}.",
-                    hint="Give a position that a watch of this map had, or a timestamp.",
-                )
-
-    def _place(self, business: str, node: str) -> Place:
-        options = self._engine.options
-        return Place(options.namespace, options.cluster, business, node)
+                raise not_in_log(self._engine.place(business, node), positions[node], end.last)
 
 
 def _stored(entry: DataEntry) -> Entry:

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import pytest
 
@@ -102,9 +102,21 @@ class Members:
         return cast("Engine", self.stores[name]._engine)
 
 
-def run(folder: Path, monkeypatch: pytest.MonkeyPatch, work: Callable[[Members], Awaitable[None]]) -> None:
+class Stores(Protocol):
+    """Stores that stand for nodes."""
+
+    stores: dict[str, Any]
+    workers: ThreadWorkers
+
+
+M = TypeVar("M", bound=Stores)
+
+
+def run(make: Callable[[], M], work: Callable[[M], Awaitable[None]]) -> None:
+    """Make the stores on a loop, open them for `work`, and close them."""
+
     async def all_of_it() -> None:
-        members = Members(folder, monkeypatch)
+        members = make()
         async with AsyncExitStack() as stack:
             for store in members.stores.values():
                 await stack.enter_async_context(store)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,6 +22,7 @@ from kvwal.node.requests.log_copies import Copies, OwnCopy
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.engine import Engine
 from tests.support.archive.archiver import InProcess
+from tests.support.cluster.members import run
 from tests.support.disk.faults import FakeClock, open_aio
 
 NAMES = ("node-1", "node-2", "node-3")
@@ -99,18 +99,6 @@ async def submitted(members: Members, name: str, *entries: Entry) -> None:
     await future
 
 
-def run(folder: Path, work: Callable[[Members], Awaitable[None]]) -> None:
-    async def all_of_it() -> None:
-        members = Members(folder)
-        async with AsyncExitStack() as stack:
-            for store in members.stores.values():
-                await stack.enter_async_context(store)
-            await work(members)
-        members.workers.close()
-
-    asyncio.run(all_of_it())
-
-
 def live(objects: Objects, business: str) -> dict[bytes, bytes]:
     rows = [
         row for batch in restore_batches(objects, "default", "local", business).batches for row in batch.to_pylist()
@@ -144,7 +132,7 @@ def test_the_latest_of_all_disks_is_what_was_written(tmp_path: Path, monkeypatch
         await members.own["node-1"].clear()
         assert not (tmp_path / "node-1" / copies.FOLDER).exists()
 
-    run(tmp_path, work)
+    run(partial(Members, tmp_path), work)
 
 
 def test_a_delete_that_a_snapshot_left_out_is_not_taken_for_never_made(tmp_path: Path) -> None:
@@ -159,7 +147,7 @@ def test_a_delete_that_a_snapshot_left_out_is_not_taken_for_never_made(tmp_path:
         with pytest.raises(ArchiveError, match=r"was deleted from the map 'jobs' up to .* \(node-1\)"):
             await members.gather()
 
-    run(tmp_path, work)
+    run(partial(Members, tmp_path), work)
 
 
 def test_a_delete_that_was_left_out_says_nothing_of_what_came_later(tmp_path: Path) -> None:
@@ -173,7 +161,7 @@ def test_a_delete_that_was_left_out_says_nothing_of_what_came_later(tmp_path: Pa
         await two.put("late", "1")
         assert live(await members.gather(), "jobs") == {b"late": b"1"}
 
-    run(tmp_path, work)
+    run(partial(Members, tmp_path), work)
 
 
 @pytest.mark.parametrize("marked", [True, False])
@@ -202,7 +190,7 @@ def test_what_a_log_held_before_its_own_mark_needs_no_delete(marked: bool, tmp_p
             with pytest.raises(ArchiveError, match=r"the disks alone do not tell"):
                 await members.gather()
 
-    run(tmp_path, work)
+    run(partial(Members, tmp_path), work)
 
 
 def test_only_objects_of_the_copy_can_be_read(tmp_path: Path) -> None:
@@ -212,4 +200,4 @@ def test_only_objects_of_the_copy_can_be_read(tmp_path: Path) -> None:
             with pytest.raises(ArchiveError, match="no object"):
                 await members.own["node-1"].answer(PartQuestion(key, 0, 10))
 
-    run(tmp_path, work)
+    run(partial(Members, tmp_path), work)

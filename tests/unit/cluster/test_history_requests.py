@@ -49,7 +49,7 @@ def test_the_past_has_what_is_archived_and_what_is_not_of_every_member(
         assert objects_of(members) == before
         assert await members.ask(Question("never", "str", b"job-1")) == []
 
-    run(tmp_path, monkeypatch, work)
+    run(partial(Members, tmp_path, monkeypatch), work)
 
 
 def test_a_map_that_was_never_archived_has_a_past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def test_a_map_that_was_never_archived_has_a_past(tmp_path: Path, monkeypatch: p
         await members.stores["node-2"].map("jobs").put("job-1", "1")
         assert values(await members.ask(Question("jobs", "str", b"job-1"))) == [b"1"]
 
-    run(tmp_path, monkeypatch, work)
+    run(partial(Members, tmp_path, monkeypatch), work)
 
 
 def test_a_long_tail_is_archived_instead_of_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +71,7 @@ def test_a_long_tail_is_archived_instead_of_told(tmp_path: Path, monkeypatch: py
         assert len(await members.ask(Question("jobs", timestamp=last))) == 20
         assert len(objects_of(members)) == 1
 
-    run(tmp_path, monkeypatch, work)
+    run(partial(Members, tmp_path, monkeypatch), work)
 
 
 def test_a_member_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_a_member_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pyt
         with pytest.raises(ClusterUnreachable, match="node-3 went"):
             await members.ask(Question("jobs", "str", b"job-1"))
 
-    run(tmp_path, monkeypatch, work)
+    run(partial(Members, tmp_path, monkeypatch), work)
 
 
 class Asked:
@@ -162,4 +162,4 @@ def test_entries_come_in_pages_as_they_are_now(tmp_path: Path, monkeypatch: pyte
         of_prefix = await members.ask(Question("jobs", timestamp=NOW, page=Page(prefix_class="str", prefix=b"job-1")))
         assert [entry.key for entry in of_prefix] == [b"job-10", b"job-11"]
 
-    run(tmp_path, monkeypatch, work)
+    run(partial(Members, tmp_path, monkeypatch), work)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def test_while_all_members_write_each_change_comes_once_and_in_one_order(
         assert set(order) == stamps
         assert await asyncio.to_thread(watch.poll) == []
 
-    run(tmp_path, monkeypatch, work)
+    run(partial(Members, tmp_path, monkeypatch), work)
 
 
 def test_a_member_that_left_is_read_from_the_archive_and_one_that_is_back_goes_on(
@@ -96,7 +97,7 @@ def test_a_member_that_left_is_read_from_the_archive_and_one_that_is_back_goes_o
         assert keys(await asyncio.to_thread(every, watch)) == ["on its disk only", "since it is back"]
         assert keys(await asyncio.to_thread(every, begun_meanwhile)) == ["meanwhile", "since it is back"]
 
-    run(tmp_path, monkeypatch, work)
+    run(partial(Members, tmp_path, monkeypatch), work)
 
 
 def test_a_member_without_the_log_holds_nothing_up_and_its_log_is_read_from_its_beginning(
@@ -111,7 +112,7 @@ def test_a_member_without_the_log_holds_nothing_up_and_its_log_is_read_from_its_
         assert keys(await asyncio.to_thread(every, watch)) == ["b"]
         assert json.loads(watch.position) == {"node-1": 1, "node-2": 1, "node-3": 0}
 
-    run(tmp_path, monkeypatch, work)
+    run(partial(Members, tmp_path, monkeypatch), work)
 
 
 def test_a_start_names_the_exact_entry_also_in_the_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +131,7 @@ def test_a_start_names_the_exact_entry_also_in_the_archive(tmp_path: Path, monke
             assert json.loads(watch.position) == expected
             assert keys(await asyncio.to_thread(every, watch)) == [f"{n:02}" for n in range(number + 1, 30)]
 
-    run(tmp_path, monkeypatch, work)
+    run(partial(Members, tmp_path, monkeypatch), work)
 
 
 def test_errors_of_a_member_come_back_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +158,7 @@ def test_errors_of_a_member_come_back_as_they_are(tmp_path: Path, monkeypatch: p
         with pytest.raises(ClusterUnreachable, match="node-3 went"):
             await members.watch()
 
-    run(tmp_path, monkeypatch, work)
+    run(partial(Members, tmp_path, monkeypatch), work)
 
 
 def test_a_question_for_changes_is_told_from_those_of_earlier_versions() -> None:
