@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import dis
+import gc
 import sys
 import threading
 import traceback
@@ -111,10 +112,26 @@ class ExitWatch:
 
 def _program() -> FrameType | None:
     """The outermost frame of the main thread; None where that runs no Python, as in a program that embeds it."""
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    main = threading.main_thread()
+    frame = sys._getframe() if threading.current_thread() is main else _frame_of(main)
     while frame is not None and frame.f_back is not None:
         frame = frame.f_back
     return frame
+
+
+def _frame_of(thread: threading.Thread) -> FrameType | None:
+    """The frame that another thread runs.
+
+    CPython 3.11 holds its lock of threads while it makes the frames. It waits for itself forever if that starts a garbage
+    collection which deletes a `threading.local`: https://github.com/python/cpython/issues/106883.
+    """
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames().get(thread.ident or 0)
+    finally:
+        if is_collecting:
+            gc.enable()
 
 
 def _has_returned(frame: FrameType) -> bool:

@@ -55,6 +55,40 @@ def test_how_a_program_ends_is_noted(ends: str, ending: str) -> None:
     assert ran.stdout.strip() == ending, ran.stderr
 
 
+GARBAGE = """
+import gc, sys, threading
+from kvwal.spark.recording.endings import EXIT_WATCH
+
+class Garbage(threading.local):
+    def __init__(self):
+        self.itself = self
+    def __del__(self):
+        Garbage()
+
+def begin():
+    Garbage()
+    gc.set_threshold(1, 1, 1)
+    EXIT_WATCH.begin()
+    gc.set_threshold(700, 10, 10)
+    print(gc.isenabled())
+
+if sys.argv[1] == "main":
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+    begin()
+else:
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
+"""
+
+
+@pytest.mark.parametrize("thread", ["main", "another"])
+def test_a_garbage_collection_does_not_hang_the_program_that_is_to_be_recorded(thread: str) -> None:
+    """CPython 3.11 waits for its own lock if it collects a `threading.local` while it lists the frames of all threads."""
+    ran = subprocess.run([sys.executable, "-c", GARBAGE, thread], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout.strip()) == (0, "True"), ran.stderr
+
+
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [
