@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from importlib.util import find_spec
 
 from kvwal.errors import ConfigError
@@ -40,17 +41,25 @@ def follow(open_store: OpenStore, places: Sequence[str], every: float, http: str
     status, stop = FollowerStatus(SYSTEM), threading.Event()
     service = FollowerService(open_store, folders, status, SYSTEM, stop, every)
     log = get_logger(__name__)
-    log.info("following event logs", places=[folder.url for folder in folders])
-    asyncio.run(_serve(service, status, stop, address))
+    began = partial(log.info, "following event logs", places=[folder.url for folder in folders])
+    asyncio.run(_serve(service, status, stop, address, began))
     log.info("stopped", rounds=status.rounds, events=status.events)
 
 
 async def _serve(
-    service: FollowerService, status: FollowerStatus, stop: threading.Event, address: Address | None
+    service: FollowerService,
+    status: FollowerStatus,
+    stop: threading.Event,
+    address: Address | None,
+    began: Callable[[], None],
 ) -> None:
-    """Run the service on a thread, and HTTP on this loop, until a signal comes or the service raises an error."""
+    """Run the service on a thread, and HTTP on this loop, until a signal comes or the service raises an error.
+
+    `began` is called as soon as a signal ends it in order.
+    """
     workers = ThreadWorkers("kvwal-follower", 2)
     on_signals(asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT), stop.set, _not_stopped)
+    began()
     close = _start_http(status, workers, address) if address is not None else None
     try:
         await workers.run(service.run)

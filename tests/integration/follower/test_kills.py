@@ -33,24 +33,27 @@ class Followers:
 
     def __init__(self, members: Cluster, folder: Path, count: int) -> None:
         self._words = follow_command(members.location, folder / "logs", "--cluster", CLUSTER)
-        self._said = folder / "stderr"
-        self.running = [self._start() for _ in range(count)]
+        self._said = [folder / f"stderr-{number}" for number in range(count)]
+        """What the follower in each place has said."""
+        self.running = [self._start(number) for number in range(count)]
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        with self._said.open("ab") as errors:
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
+        with self._said[number].open("wb") as errors:
             return subprocess.Popen(self._words, stdout=subprocess.DEVNULL, stderr=errors)
 
     def replace(self, number: int) -> None:
         """Kill -9 one, and start another in its place."""
         self.running[number].kill()
         self.running[number].wait()
-        self.running[number] = self._start()
+        self.running[number] = self._start(number)
 
-    def stop(self) -> list[int]:
-        """End all of them in order; their exit codes."""
-        for process in self.running:
+    def stop(self) -> None:
+        """End all of them in order, also one that was started just now: SIGTERM ends it so once it says that it follows."""
+        for process, said in zip(self.running, self._said, strict=True):
+            until(lambda said=said: b"following event logs" in said.read_bytes() or None)  # type: ignore[misc]
             process.send_signal(signal.SIGTERM)
-        return [process.wait() for process in self.running]
+        for process, said in zip(self.running, self._said, strict=True):
+            assert process.wait() == 0, said.read_text()[-2_000:]
 
 
 @contextmanager
@@ -99,7 +102,7 @@ def check(folder: Path, followers: Followers, records: ClusterMap) -> None:
     """When all logs are read to their end, the records are those that a plain `kvwal record` makes."""
     for app in APPLICATIONS:
         until(lambda key=f"{app}/log": (records.get(key) or {"complete": False})["complete"] or None)  # type: ignore[misc]
-    assert followers.stop() == [0] * len(followers.running), (folder / "stderr").read_text()[-2_000:]
+    followers.stop()
     with kvwal.open(folder / "by-log", archive=None, flush="os") as store:
         record_event_logs(store, [folder / "logs"])
         expected: Any = dict(store.map("spark").items())
