@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from kvwal.entry import Entry
@@ -15,14 +16,21 @@ _SLICE_KEYS = 2000
 _SAMPLE = 499
 
 Table = dict[bytes, Entry]
+Keys = tuple[bytes, ...]
+"""Python's garbage collector looks once at a tuple of bytes, and then leaves it out. It looks at each key of a list again and
+again, while all threads wait.
+"""
 
 
 class KeyOrder:
-    """A sorted set of keys. Threads that share one take a lock for each call."""
+    """A sorted set of keys. Threads that share one take a lock for each call.
 
-    def __init__(self, chunks: Iterable[list[bytes]] = ()) -> None:
+    A chunk is a tuple until its first change: see `Keys`.
+    """
+
+    def __init__(self, chunks: Iterable[Sequence[bytes]] = ()) -> None:
         """Each of `chunks` is sorted, and the chunks are in order."""
-        self._chunks = [chunk for chunk in chunks if chunk]
+        self._chunks: list[Sequence[bytes]] = [chunk for chunk in chunks if chunk]
         self._lasts = [chunk[-1] for chunk in self._chunks]
 
     def add(self, key: bytes) -> None:
@@ -34,10 +42,10 @@ class KeyOrder:
                 self._lasts.append(key)
                 return
             at -= 1
-        chunk = self._chunks[at]
-        position = bisect_left(chunk, key)
-        if position < len(chunk) and chunk[position] == key:
+        position = bisect_left(self._chunks[at], key)
+        if position < len(self._chunks[at]) and self._chunks[at][position] == key:
             return
+        chunk = self._changeable(at)
         chunk.insert(position, key)
         self._lasts[at] = chunk[-1]
         if len(chunk) > 2 * CHUNK_KEYS:
@@ -49,15 +57,21 @@ class KeyOrder:
         at = bisect_left(self._lasts, key)
         if at == len(self._chunks):
             return
-        chunk = self._chunks[at]
-        position = bisect_left(chunk, key)
-        if chunk[position] != key:
+        position = bisect_left(self._chunks[at], key)
+        if self._chunks[at][position] != key:
             return
+        chunk = self._changeable(at)
         del chunk[position]
         if chunk:
             self._lasts[at] = chunk[-1]
         else:
             del self._chunks[at], self._lasts[at]
+
+    def _changeable(self, at: int) -> list[bytes]:
+        chunk = self._chunks[at]
+        if not isinstance(chunk, list):
+            chunk = self._chunks[at] = list(chunk)
+        return chunk
 
     def following(self, start: bytes, stop: bytes | None, most: int) -> list[bytes]:
         """Up to `most` keys from `start` to before `stop` (None: to the end)."""
@@ -125,30 +139,46 @@ class Overlay(Table):
         return self._base
 
 
-def listed(table: Table) -> list[list[bytes]]:
+def listed(table: Table) -> list[Keys]:
     """The keys of a table, in slices. The table must keep its keys meanwhile. Other threads run between two slices."""
     return list(_slices(iter(table)))
 
 
-def _slices(rest: Iterator[bytes]) -> Iterator[list[bytes]]:
-    while part := list(islice(rest, _SLICE_KEYS)):
+def _slices(rest: Iterator[bytes]) -> Iterator[Keys]:
+    while part := tuple(islice(rest, _SLICE_KEYS)):
         yield part
-        give_way()
+        _let_others_run()
 
 
-def build_order(parts: list[list[bytes]]) -> KeyOrder:
+def build_order(parts: list[Keys]) -> KeyOrder:
     """The sorted set of the keys in these slices; the slices are emptied. A sample splits the keys into ranges to sort."""
     splits = sorted(key for part in parts for key in part[::_SAMPLE])
     ranges: list[list[bytes]] = [[] for _ in range(len(splits) + 1)]
+    _age()  # while they are empty
     for index, part in enumerate(parts):
         for key in part:
             ranges[bisect_right(splits, key)].append(key)
-        parts[index] = []
+        parts[index] = ()
         give_way()
-    chunks = []
-    for keys in ranges:
+    chunks: list[Keys] = []
+    ranges.reverse()
+    while ranges:
+        keys = ranges.pop()
         keys.sort()
-        chunks += [keys[start : start + CHUNK_KEYS] for start in range(0, len(keys), CHUNK_KEYS)]
+        chunks += [tuple(keys[start : start + CHUNK_KEYS]) for start in range(0, len(keys), CHUNK_KEYS)]
         if len(chunks) % 8 == 0:
-            give_way()
+            _let_others_run()
     return KeyOrder(chunks)
+
+
+def _let_others_run() -> None:
+    """Let other threads run between two steps of a build, after the garbage collector has looked at the new tuples."""
+    if gc.isenabled():
+        gc.collect(0)
+    give_way()
+
+
+def _age() -> None:
+    """Make all objects old for the garbage collector. It looks at those only in a full collection, which is rare."""
+    if gc.isenabled():
+        gc.collect(1)

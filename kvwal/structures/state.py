@@ -14,7 +14,7 @@ from sortedcontainers import SortedDict
 
 from kvwal.entry import Entry
 from kvwal.ports.locks import Lock
-from kvwal.structures.order import CHUNK_KEYS, KeyOrder, Overlay, Table, build_order, listed
+from kvwal.structures.order import CHUNK_KEYS, KeyOrder, Keys, Overlay, Table, build_order, listed
 from kvwal.structures.view import Range, View
 
 Now = Callable[[], int]
@@ -170,7 +170,7 @@ class State:
                 if key_class in self._orders or key_class not in self.tables:
                     return
                 if len(table) <= CHUNK_KEYS:
-                    self._orders[key_class] = KeyOrder([sorted(table)])
+                    self._orders[key_class] = KeyOrder([tuple(sorted(table))])
                     return
                 self._changed[key_class] = set()
             try:
@@ -179,7 +179,7 @@ class State:
                 with self.lock:
                     self._changed.pop(key_class, None)
 
-    def _keys(self, key_class: str, table: Table) -> list[list[bytes]]:
+    def _keys(self, key_class: str, table: Table) -> list[Keys]:
         """The keys of a table. The table must keep its keys meanwhile, so an overlay takes the changes."""
         with self.lock:
             overlay = self.tables[key_class] = Overlay(table)
