@@ -15,9 +15,11 @@ the spool as they stand in leases (`spool_lease`).
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -59,7 +61,11 @@ class Spool(NamedTuple):
 
     def make(self) -> None:
         """Create the folder, readable by this user only: an event log may hold secrets."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.root.mkdir(parents=True, exist_ok=True)
+        while not self.folder.is_dir():
+            # Another driver's `remove` may delete an empty folder above this one. Each time this fails, a `remove` has ended.
+            with suppress(FileNotFoundError):
+                self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def lock(self) -> Lock:
         """Lock the spool for this process. `StoreLocked` if a recorder has it, on this machine."""
@@ -101,17 +107,16 @@ class Spool(NamedTuple):
 
     def logs(self) -> list[EventLog]:
         """The event logs in the folder."""
-        return [EventLog(path) for path in sorted(self.folder.glob(f"{_PREFIX}*"))]
+        return [EventLog(path) for path in _content(self.folder) if path.name.startswith(_PREFIX)]
 
     def remove(self, log: EventLog) -> None:
-        """Delete a log, and the folders above it that are empty afterwards."""
+        """Delete a log, and the folders above it that are empty afterwards. Other drivers may begin and end meanwhile."""
         shutil.rmtree(log.path, ignore_errors=True)
         folder = self.folder
-        if {path.name for path in folder.glob("*")} <= {_LOCK, _ADDRESSES, _HOLDERS}:
+        if {path.name for path in _content(folder)} <= {_LOCK, _ADDRESSES, _HOLDERS}:
             for name in (_HOLDERS, _ADDRESSES, _LOCK):
                 (folder / name).unlink(missing_ok=True)
-        while folder != self.root and folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
+        while folder != self.root and _remove_if_empty(folder):
             folder = folder.parent
 
     def read_rest(
@@ -174,6 +179,29 @@ def delete_read_rolls(log: EventLog, position: Position) -> None:
 
 def spools(root: Path) -> Iterator[Spool]:
     """The spools under a root, of running and of killed drivers."""
-    for folder in sorted((root / FOLDER).glob("*/*/*/")):
-        namespace, cluster, node = folder.relative_to(root / FOLDER).parts
-        yield Spool(root, namespace, cluster, node)
+    for namespace in _content(root / FOLDER):
+        for cluster in _content(namespace):
+            for node in _content(cluster):
+                if node.is_dir():
+                    yield Spool(root, namespace.name, cluster.name, node.name)
+
+
+def _content(folder: Path) -> list[Path]:
+    """What is in a folder, sorted; nothing if another driver has removed it, or if it is a file."""
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _remove_if_empty(folder: Path) -> bool:
+    """Whether a folder is gone: it was empty, or another driver has removed it."""
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+            raise
+        return False
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,21 @@ def test_the_spool_is_in_the_users_folder_for_state(tmp_path: Path, monkeypatch:
     assert default_spool({"XDG_STATE_HOME": "/state"}) == Path("/state/kvwal")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_spool({}) == tmp_path / ".local" / "state" / "kvwal"
+
+
+def test_drivers_begin_and_end_side_by_side_in_one_root(tmp_path: Path) -> None:
+    """One removes the empty folders above its spool while another is about to make its own in them."""
+
+    def record(namespace: str) -> None:
+        for _ in range(500):
+            spool = Spool(tmp_path, namespace, "local", "app")
+            spool.make()
+            log = spool.folder / "eventlog_v2_app-1"
+            log.mkdir()
+            assert spool in list(spools(tmp_path))
+            assert [found.path for found in spool.logs()] == [log]
+            spool.remove(EventLog(log))
+
+    with ThreadPoolExecutor(3) as drivers:
+        list(drivers.map(record, ["a", "b", "c"]))
+    assert list(tmp_path.iterdir()) == []
