@@ -126,17 +126,26 @@ class _Pool:
         self._closed = False
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
-        """Run `call` on a thread of the pool. `StoreClosed` after `close`."""
+        """Run `call` on a thread of the pool. `StoreClosed` after `close`; `RuntimeError` if it gets no first thread."""
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
         with self._lock:
             if self._closed:
                 raise StoreClosed("the store was closed meanwhile.", hint="Open it again.")
-            self._calls.put(partial(settle, future, call))
             if not self._idle.acquire(blocking=False) and len(self._threads) < self._most:
-                name = f"{self._name}_{len(self._threads)}"
-                self._threads.append(start_thread(name, partial(_work, self._calls, self._idle), _pool_failed))
+                self._grow()
+            self._calls.put(partial(settle, future, call))
         return future
+
+    def _grow(self) -> None:
+        name = f"{self._name}_{len(self._threads)}"
+        try:
+            self._threads.append(start_thread(name, partial(_work, self._calls, self._idle), _pool_failed))
+        except (
+            RuntimeError
+        ):  # the system, or an interpreter that ends, has no more threads: those that are here take the call
+            if not self._threads:
+                raise
 
     def close(self) -> None:
         """Wait for the submitted calls, and accept no more."""

@@ -7,6 +7,8 @@ import gc
 import threading
 from typing import Any
 
+import pytest
+
 from kvwal.ports.tasks import ThreadWorkers
 
 
@@ -39,3 +41,44 @@ def test_a_call_that_fails_when_nobody_waits_any_more_says_nothing() -> None:
         return complaints
 
     assert asyncio.run(main()) == []
+
+
+def test_a_pool_that_gets_no_more_threads_has_its_calls_made_by_those_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system has a limit on threads: no call is refused and made all the same, and none is left."""
+    go, made = threading.Event(), list[str]()
+
+    async def main() -> None:
+        workers = ThreadWorkers("test", 4)
+        first = asyncio.ensure_future(workers.run(go.wait))
+        await asyncio.sleep(0)
+        with monkeypatch.context() as crowded:
+            crowded.setattr(threading.Thread, "start", refuse)
+            second = asyncio.ensure_future(workers.run(lambda: made.append("second")))
+            await asyncio.sleep(0)
+        go.set()
+        await asyncio.gather(first, second)
+        workers.close()
+
+    asyncio.run(main())
+    assert made == ["second"]
+
+
+def test_a_call_that_gets_no_thread_at_all_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    async def main() -> None:
+        workers = ThreadWorkers("test", 4)
+        with monkeypatch.context() as crowded:
+            crowded.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                await workers.run(lambda: made.append("refused"))
+        await workers.run(lambda: made.append("later"))
+        workers.close()
+
+    asyncio.run(main())
+    assert made == ["later"]
+
+
+def refuse(thread: threading.Thread) -> None:
+    """As a system that has no more threads."""
+    raise RuntimeError("can't start new thread")
