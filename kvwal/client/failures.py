@@ -15,6 +15,7 @@ from kvwal.errors import (
     CommitUnknown,
     ConfigError,
     KvwalError,
+    LogFailed,
     NotRecovered,
     StoreClosed,
     WrongLoop,
@@ -61,7 +62,7 @@ def may_be_done(error: Exception) -> bool:
     if _NO_TASK.search(text):
         return False
     if (refused := _REFUSED.search(text)) is not None:
-        return isinstance(_refusal(refused[1], refused[2]), CommitUnknown)
+        return isinstance(_refusal(refused[1], refused[2], writes=True), CommitUnknown)
     # The client gives up so after attempts of which none was done. After any other attempt, `attempts` raises another error.
     gave_up = isinstance(error, hazelcast.OperationTimeoutError) and text.startswith(_GAVE_UP)
     return not gave_up and type(error) not in _BEFORE and was_sent(error)
@@ -87,17 +88,22 @@ def translate(error: BaseException, label: str, *, writes: bool) -> BaseExceptio
         return error
     text = str(error)
     refused = None if isinstance(error, hazelcast.IndeterminateOperationStateError) else _REFUSED.search(text)
-    translated = _refusal(refused[1], f"{label}: {refused[2]}") if refused else _by_kind(error, text, label, writes)
+    if refused:
+        translated = _refusal(refused[1], f"{label}: {refused[2]}", writes=writes)
+    else:
+        translated = _by_kind(error, text, label, writes)
     translated.__cause__ = error
     return translated
 
 
-def _refusal(name: str, text: str) -> KvwalError:
-    """The error that a node named, or `CommitUnknown` with that name for an error made of more than a sentence (CorruptLog)."""
+def _refusal(name: str, text: str, *, writes: bool) -> KvwalError:
+    """The error that a node named. For one that is made of more than a sentence (`CorruptLog`), or that is none of kvwal's, it is
+    `CommitUnknown` with that name, or `LogFailed` if the call was to change nothing.
+    """
     kind = getattr(kvwal.errors, name, None)
     if isinstance(kind, type) and issubclass(kind, KvwalError) and kind.__init__ is KvwalError.__init__:
         return kind(text)
-    return CommitUnknown(f"{name}: {text}")
+    return (CommitUnknown if writes else LogFailed)(f"{name}: {text}")
 
 
 def _by_kind(error: Exception, text: str, label: str, writes: bool) -> KvwalError:

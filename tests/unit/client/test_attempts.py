@@ -21,7 +21,7 @@ from hazelcast.serialization.data import Data
 
 from kvwal.client.attempts import install
 from kvwal.client.failures import translate
-from kvwal.errors import CommitUnknown, KvwalError
+from kvwal.errors import CommitUnknown, KvwalError, LogFailed
 
 SERVER = "Exception from server: "
 REFUSED = f"{SERVER}kvwal.node.NotWritten: kvwal.node.NotWritten: "
@@ -120,3 +120,11 @@ def test_a_clear_is_of_unknown_outcome_once_a_member_had_it() -> None:
 
 def test_a_clear_says_why_a_member_refused_it() -> None:
     assert "the disk is full" in str(Connections(("full",)).ends(map_clear_codec.encode_request("jobs")))
+
+
+@pytest.mark.parametrize("name", ["CorruptLog", "OSError", "PermissionError"])
+def test_a_read_that_a_failing_disk_of_a_member_ended_is_no_write_of_unknown_outcome(name: str) -> None:
+    sent = HazelcastError(f"Exception from server: kvwal.node.NotWritten: {name}: the disk is gone\n")
+    read, written = (translate(sent, "jobs", writes=writes) for writes in (False, True))
+    assert (type(read), type(written)) == (LogFailed, CommitUnknown)
+    assert str(read) == str(written) == f"{name}: jobs: the disk is gone"
