@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +80,16 @@ class Driver:
         before = set(folder.iterdir())
         listener.start()
         (path,) = set(folder.iterdir()) - before
-        log, java = EventLog(path), self._jvm.java.lang.System
+        attached = Listener(EventLog(path), self._context, listener)
+        with ExitStack() as undo:
+            undo.callback(attached.discard)
+            self._begin(attached.log, listener)
+            undo.pop_all()
+        return attached
+
+    def _begin(self, log: EventLog, listener: Any) -> None:
+        """Let Spark write to the log, and write what was there before."""
+        java = self._jvm.java.lang.System
         runtime = {"Java Version": java.getProperty("java.version"), "Java Home": java.getProperty("java.home")}
         begin = [
             self._start_event,
@@ -91,7 +102,6 @@ class Driver:
         # Spark's list of executors is written by another of its listeners, which may be behind.
         _call_jvm(lambda: bus.waitUntilEmpty(LISTED_MS))
         add_roll(log, 0, [*begin, *(_call_jvm(self._profiles) or []), *(_call_jvm(self._executors) or [])])
-        return Listener(log, self._context, listener)
 
     def _profiles(self) -> list[dict[str, Any]]:
         """The events of the resource profiles that are there already."""
@@ -173,6 +183,11 @@ class Listener:
         _call_jvm(lambda: bus.waitUntilEmpty(DRAIN_MS))
         self._remove(bus)
         return _counter(bus, _DROPPED)
+
+    def discard(self) -> None:
+        """Undo `Driver.attach`, because the recording does not begin after all: Spark writes no more, and the log is deleted."""
+        self.halt()
+        shutil.rmtree(self.log.path, ignore_errors=True)
 
     def _remove(self, bus: Any) -> None:
         _call_jvm(lambda: bus.removeListener(self._listener))

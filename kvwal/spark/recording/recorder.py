@@ -138,10 +138,12 @@ class JobRecorder:
         with ExitStack() as undo:
             undo.callback(target.unlock)
             undo.callback(target.close)
-            self._recording = Recording(self._driver, target, strict=self._strict)
+            recording = Recording(self._driver, target, strict=self._strict)
+            undo.callback(recording.discard)
+            EXIT_WATCH.begin()
+            self._thread = start_thread("kvwal-recorder", recording.follow, recording.stopped)
             undo.pop_all()
-        self._thread = start_thread("kvwal-recorder", self._recording.follow, self._recording.stopped)
-        EXIT_WATCH.begin()
+        self._recording = recording
         self._not_at_exit = at_exit(self._close_at_exit, _not_closed)
 
     def _refuse(self, error: BaseException) -> None:

@@ -77,6 +77,11 @@ class Recording:
         while not self._stopping.wait(POLL_SECONDS):  # after a failure: Spark goes on writing
             self._bound_spool()
 
+    def discard(self) -> None:
+        """Undo what making this recording did in Spark and in the spool: its thread could not be started."""
+        self._records.close()
+        self._listener.discard()
+
     def _deliver(self) -> None:
         app, patience = app_prefix(self._identity.app, self._identity.attempt), Patience(self._wait, HAND_OVER_SECONDS)
         is_delivered = False

@@ -210,6 +210,27 @@ def test_trouble_with_the_store_at_the_start_is_the_recorders_own(spark: Any, tm
         JobRecorder(spark, file, strict=True).start()
 
 
+def test_ctrl_c_while_a_recording_begins_leaves_nothing_in_spark(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notebook goes on then, and may begin again."""
+
+    def interrupt(driver: Driver) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(Driver, "_executors", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            JobRecorder(spark, tmp_path).start()
+    assert list((tmp_path / "_spark").rglob("eventlog*")) == []
+    with JobRecorder(spark, tmp_path) as recorder:
+        run_jobs(spark, 1)
+    assert recorder.failure is None
+    found = recorded(tmp_path)[f"{spark.sparkContext.applicationId}/app"]
+    assert (found["jobs"], found["status"]) == (1, "SUCCEEDED")
+    assert not (tmp_path / "_spark").exists()
+
+
 def test_a_recorder_that_is_started_twice_records_once(spark: Any, tmp_path: Path) -> None:
     for times in (1, 2):
         recorder = JobRecorder(spark, tmp_path, strict=True).start()

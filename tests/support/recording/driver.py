@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from pathlib import Path
+from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any
 
@@ -34,6 +35,10 @@ class Listener:
 
     def halt(self) -> None:
         self.is_halted = True
+
+    def discard(self) -> None:
+        self.is_halted = True
+        rmtree(self.log.path)
 
     def detach(self) -> int:
         return HALTED if self.is_halted else 0

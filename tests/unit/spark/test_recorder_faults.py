@@ -80,3 +80,26 @@ def test_a_store_that_cannot_be_closed_keeps_the_spool(tmp_path: Path) -> None:
     recording.close()
     assert isinstance(recording.failure, OSError)
     assert (tmp_path / "_spark").exists()
+
+
+def test_a_recorder_without_a_thread_leaves_nothing_behind_and_can_begin_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system has no more threads, as in a container with a limit on them."""
+    recording: Any = JobRecorder(None, tmp_path, archive=None)  # type: ignore[arg-type]
+    with monkeypatch.context() as crowded:
+        start = threading.Thread.start
+
+        def refused(thread: threading.Thread) -> None:
+            if thread.name == "kvwal-recorder":
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        crowded.setattr(threading.Thread, "start", refused)
+        recording.start()
+        assert (recording.recording, str(recording.failure)) == (False, "can't start new thread")
+        assert recording._driver.listener.is_halted
+    with recording:
+        assert (recording.recording, recording.failure) == (True, None)
+    assert recording.failure is None
+    assert not (tmp_path / "_spark").exists()
