@@ -141,9 +141,8 @@ class _Pool:
         name = f"{self._name}_{len(self._threads)}"
         try:
             self._threads.append(start_thread(name, partial(_work, self._calls, self._idle), _pool_failed))
-        except (
-            RuntimeError
-        ):  # the system, or an interpreter that ends, has no more threads: those that are here take the call
+        except RuntimeError:
+            # The system has no more threads, or the interpreter ends. Those that are here take the call.
             if not self._threads:
                 raise
 
