@@ -79,7 +79,7 @@ def test_an_order_is_that_of_its_keys(seed: int) -> None:
 
 
 def test_the_garbage_collector_leaves_out_the_keys_of_an_order() -> None:
-    """While it looks at them all threads wait: 50 ms at a million keys. The index has a list of the last key of each chunk."""
+    """While it looks at them all threads wait. The index has a list of the last key of each chunk."""
     built = order.build_order(order.listed({b"a key %d" % number: None for number in range(20_000)}))  # type: ignore[misc]
     gc.collect(0)
     known = [item for item in gc.get_objects() if isinstance(item, list | tuple)]

@@ -15,7 +15,6 @@ the spool as they stand in leases (`spool_lease`).
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -107,16 +106,17 @@ class Spool(NamedTuple):
 
     def logs(self) -> list[EventLog]:
         """The event logs in the folder."""
-        return [EventLog(path) for path in _content(self.folder) if path.name.startswith(_PREFIX)]
+        return [EventLog(self.folder / name) for name in OS_DISK.names(self.folder) if name.startswith(_PREFIX)]
 
     def remove(self, log: EventLog) -> None:
         """Delete a log, and the folders above it that are empty afterwards. Other drivers may begin and end meanwhile."""
         shutil.rmtree(log.path, ignore_errors=True)
         folder = self.folder
-        if {path.name for path in _content(folder)} <= {_LOCK, _ADDRESSES, _HOLDERS}:
+        if set(OS_DISK.names(folder)) <= {_LOCK, _ADDRESSES, _HOLDERS}:
             for name in (_HOLDERS, _ADDRESSES, _LOCK):
                 (folder / name).unlink(missing_ok=True)
-        while folder != self.root and _remove_if_empty(folder):
+        while folder != self.root:
+            OS_DISK.remove_folder(folder)
             folder = folder.parent
 
     def read_rest(
@@ -179,29 +179,10 @@ def delete_read_rolls(log: EventLog, position: Position) -> None:
 
 def spools(root: Path) -> Iterator[Spool]:
     """The spools under a root, of running and of killed drivers."""
-    for namespace in _content(root / FOLDER):
-        for cluster in _content(namespace):
-            for node in _content(cluster):
-                if node.is_dir():
-                    yield Spool(root, namespace.name, cluster.name, node.name)
-
-
-def _content(folder: Path) -> list[Path]:
-    """What is in a folder, sorted; nothing if another driver has removed it, or if it is a file."""
-    try:
-        return sorted(folder.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def _remove_if_empty(folder: Path) -> bool:
-    """Whether a folder is gone: it was empty, or another driver has removed it."""
-    try:
-        folder.rmdir()
-    except FileNotFoundError:
-        return True
-    except OSError as error:
-        if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
-            raise
-        return False
-    return True
+    all_spools = root / FOLDER
+    for namespace in OS_DISK.names(all_spools):
+        for cluster in OS_DISK.names(all_spools / namespace):
+            for node in OS_DISK.names(all_spools / namespace / cluster):
+                spool = Spool(root, namespace, cluster, node)
+                if OS_DISK.is_folder(spool.folder):
+                    yield spool
