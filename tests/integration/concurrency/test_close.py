@@ -287,3 +287,26 @@ def test_a_close_that_fails_answers_all_callers_that_wait(tmp_path: Path) -> Non
 
     asyncio.run(main())
     assert content(tmp_path) == {"a": 1, "b": 1}
+
+
+def test_a_close_begins_while_the_ring_is_never_empty(tmp_path: Path) -> None:
+    """Each result of a group submits the next one, so the writer always finds a slot, as it does beside threads on one CPU."""
+    store = kvwal.open(tmp_path, archive=None)
+    jobs = store.map("jobs")
+    written: list[int] = []
+    many, ended = threading.Event(), threading.Event()
+
+    def again(future: Future[int]) -> None:
+        try:
+            written.append(future.result())
+            if len(written) == 100:
+                many.set()
+            jobs.submit("a", len(written)).add_done_callback(again)
+        except StoreClosed:
+            ended.set()
+
+    jobs.submit("a", 0).add_done_callback(again)
+    many.wait()
+    store.close()
+    ended.wait()
+    assert content(tmp_path) == {"a": len(written) - 1}
