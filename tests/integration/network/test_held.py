@@ -10,11 +10,13 @@ import pytest
 from hazelcast.errors import HazelcastError
 
 import kvwal
+from kvwal.client.failures import may_be_done
 from tests.support.cluster import network as support
 from tests.support.cluster.consistency import checked
 from tests.support.cluster.network import Network, networked
-from tests.support.cluster.nodes import CLUSTER, Cluster, Node, needs_hazelcast
+from tests.support.cluster.nodes import CLUSTER, Cluster, Node, key_owned_by, needs_hazelcast
 from tests.support.polling import until
+from tests.support.sweep.tracing import needs_strace, slow_fdatasync
 
 ROUNDS = int(os.environ.get("KVWAL_HELD_ROUNDS", "3"))
 """How often an owner is cut off, where the whole of the test runs."""
@@ -24,6 +26,9 @@ pytestmark = [
     pytest.mark.skipif(support.missing() is not None, reason=str(support.missing())),
     pytest.mark.timeout(900 + 60 * ROUNDS),
 ]
+LAPSE_SECONDS = 4
+"""A lease of a member ends after two seconds, and a member that is silent is given up after ten."""
+KEYS = [f"key-{number}" for number in range(1000)]
 SMALL = "[log]\narchive_seconds = 1\n"
 
 
@@ -49,6 +54,24 @@ def logged_by(node: Node) -> float:
     return node.figures()["kvwal_entries_total"]
 
 
+@needs_strace
+def test_a_write_that_is_in_the_log_when_its_owner_loses_the_majority_is_not_refused(tmp_path: Path) -> None:
+    """The owner loses its leases within the fdatasync, and the other members some seconds later."""
+    with ExitStack() as stack:
+        cluster, network = stack.enter_context(networked(tmp_path, 3, config=SMALL))
+        one = cluster.nodes[0]
+        client = stack.enter_context(one.client())
+        key = key_owned_by(client, one, KEYS)
+        jobs = client.get_map("jobs")
+        jobs.set(key, "before").result()
+        with slow_fdatasync(one.pid, LAPSE_SECONDS):
+            change = jobs.set(key, "after")
+            network.cut(1, [2, 3], silent=True)
+            with pytest.raises(HazelcastError) as told:
+                change.result()
+        assert may_be_done(told.value), told.value
+
+
 def test_a_change_that_its_backup_has_not_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two members the one has all backups of the other. It is not reached, though it is heard."""
     # The change must fail before the growing pauses of TCP's retries make the other member remove this one.
@@ -58,13 +81,7 @@ def test_a_change_that_its_backup_has_not_is_not_shown(tmp_path: Path, monkeypat
         one = cluster.nodes[0]
         writing, reading = (stack.enter_context(one.client()) for _ in range(2))
         jobs, seen = writing.get_map("jobs"), reading.get_map("jobs")
-        partitions = writing.partition_service
-        mine = next(member.uuid for member in writing.cluster_service.get_members() if member.address.host == one.host)
-        key = next(
-            f"key-{number}"
-            for number in range(1000)
-            if partitions.get_partition_owner(partitions.get_partition_id(f"key-{number}")) == mine
-        )
+        key = key_owned_by(writing, one, KEYS)
         jobs.blocking().put_all({key: 1, "absent": 1})
         jobs.blocking().delete("absent")
         logged = logged_by(one)

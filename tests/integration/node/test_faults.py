@@ -72,6 +72,23 @@ def test_a_full_disk_refuses_writes_and_nothing_else(small_disk: Path) -> None:
         assert dict(jobs.entry_set()) == {"a": "old", "b": "after", "c": "1"}
 
 
+def test_a_write_of_many_keys_of_which_the_disk_takes_a_part_is_not_said_to_be_refused(small_disk: Path) -> None:
+    """It is more than a batch of the log, and the disk has room for the first one."""
+    with running(small_disk / "root", more=["--archive", "none"]) as node, node.client() as client:
+        jobs = client.get_map("jobs").blocking()
+        jobs.put("a", "old")
+        partition = client.partition_service.get_partition_id
+        beside = [key for key in map(str, range(200_000)) if partition(key) == partition("a")][:100]
+        filler = small_disk / "filler"
+        filler.write_bytes(bytes(shutil.disk_usage(small_disk).free - 10 * MIB))
+        said = refusal(jobs.put_all, dict.fromkeys(beside, "x" * 100_000))
+        assert "CommitUnknown" in said
+        assert "StorageFull" in said
+        filler.unlink()
+        node.restart()
+        assert 0 < len(jobs.get_all(beside)) < len(beside)
+
+
 @needs_strace
 def test_a_change_that_waited_for_a_lock_is_not_done_before_the_log_has_it(tmp_path: Path) -> None:
     """A transaction lets go of the lock, and its own step runs what waited for that: in the log as all else, or refused."""

@@ -326,6 +326,21 @@ def running(root: Path, **settings: Any) -> Iterator[Node]:
             node.kill()
 
 
+def key_owned_by(client: hazelcast.HazelcastClient, node: Node, keys: Sequence[str]) -> str:
+    """The first of these keys that the node owns, as the client sees that; a new client hears of owners only after a while."""
+    partitions = client.partition_service
+    addresses = {
+        f"{member.address.host}:{member.address.port}": member for member in client.cluster_service.get_members()
+    }
+    uuid = addresses[node.address].uuid
+
+    def first() -> str | None:
+        owned = (key for key in keys if partitions.get_partition_owner(partitions.get_partition_id(key)) == uuid)
+        return next(owned, None)
+
+    return until(first)
+
+
 def java_tool(name: str) -> str | None:
     """A program of the JDK, or None where there is only a runtime."""
     home = os.environ.get("JAVA_HOME")

@@ -28,6 +28,14 @@ def failing_fdatasync(pid: int, when: str = "1+") -> Iterator[None]:
 
 
 @contextmanager
+def slow_fdatasync(pid: int, seconds: int) -> Iterator[None]:
+    """From now on each fdatasync of the process begins so much later."""
+    inject = f"inject=fdatasync:delay_enter={seconds}s"
+    with _traced([pid], "-e", "trace=fdatasync", "-e", inject):
+        yield
+
+
+@contextmanager
 def opened_paths(*pids: int) -> Iterator[list[Path]]:
     """A list that has, after the `with` block, every file and folder that these processes opened in it, in order."""
     opened: list[Path] = []

@@ -63,7 +63,7 @@ public final class PendingAppend {
     void drop() {
         held.clear();
         unanswered.set(0);
-        refusals.forEach(Runnable::run);
+        giveUp();
     }
 
     /** The log has answered one entry. */
@@ -73,7 +73,7 @@ public final class PendingAppend {
         }
     }
 
-    /** Runs `action` if the log refuses one of the entries. */
+    /** Runs `action` if the log refuses one of the entries, or the operation ends before memory has them. */
     void onRefusal(Runnable action) {
         refusals.add(action);
     }
@@ -84,13 +84,24 @@ public final class PendingAppend {
         held.forEach(send);
     }
 
-    /** Throws NotWritten with the log's own message if an entry is not in the log. */
+    /** Whether the log may have one of the entries. All have to be answered. */
+    public boolean mayBeLogged() {
+        return held.values().stream().anyMatch(PendingEntry::mayBeLogged);
+    }
+
+    /** Throws NotWritten with the log's own message if an entry is not in the log. Others may be. */
     public void check() {
         try {
             held.values().forEach(PendingEntry::check);
         } catch (RuntimeException error) {
-            refusals.forEach(Runnable::run);
+            giveUp();
             throw error;
         }
+    }
+
+    /** The operation ends before memory has what was sent. */
+    public void giveUp() {
+        refusals.forEach(Runnable::run);
+        refusals.clear();
     }
 }

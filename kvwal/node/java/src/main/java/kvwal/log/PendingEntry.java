@@ -40,7 +40,10 @@ public final class PendingEntry {
         onAnswer.run();
     }
 
-    /** Blocks until the log has answered all; then as `check`. The callback has to unpark this thread. */
+    /**
+     * Blocks until the log has answered all, then throws NotWritten for the first entry that is not in the log. It says so if
+     * others may be. The callback has to unpark this thread.
+     */
     public static void await(List<PendingEntry> entries) {
         boolean interrupted = false;
         for (PendingEntry entry : entries) {
@@ -52,7 +55,16 @@ public final class PendingEntry {
         if (interrupted) {
             Thread.currentThread().interrupt();
         }
-        check(entries);
+        try {
+            check(entries);
+        } catch (NotWritten | RetryableHazelcastException refusal) {
+            throw mayBeLogged(entries) ? NotWritten.afterAll(refusal) : refusal;
+        }
+    }
+
+    /** Whether the log may have one of these. All have to be answered. */
+    static boolean mayBeLogged(List<PendingEntry> entries) {
+        return entries.stream().anyMatch(entry -> entry.error == null || entry.error.startsWith(NotWritten.UNKNOWN));
     }
 
     /** Throws NotWritten with the log's own message for the first entry that is not in the log. All have to be answered. */
@@ -60,7 +72,7 @@ public final class PendingEntry {
         for (PendingEntry entry : entries) {
             if (!entry.answered) {
                 throw new NotWritten(
-                    "CommitUnknown: this node has a bug, and is told so in its log; look whether it was written.");
+                    NotWritten.UNKNOWN + " this node has a bug, and is told so in its log; look whether it was written.");
             }
             if (entry.error != null) {
                 throw entry.error.startsWith(RETRYABLE) ? new RetryableHazelcastException(entry.error)

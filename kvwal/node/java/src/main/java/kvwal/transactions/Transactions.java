@@ -211,10 +211,10 @@ public final class Transactions {
     private void log(HazelcastInstance instance, String key, byte[] changes) {
         try {
             intents(instance).set(key, changes);
-        } catch (NotWritten error) {
-            throw error;
         } catch (RuntimeException error) {
-            left.add(key); // it may be logged
+            if (!(error instanceof NotWritten refusal) || refusal.isUnknown()) {
+                left.add(key); // it may be logged
+            }
             throw error;
         }
     }

@@ -5,6 +5,7 @@ import com.hazelcast.internal.namespace.NamespaceUtil;
 import com.hazelcast.internal.util.ThreadUtil;
 import com.hazelcast.map.impl.operation.MapOperation;
 import com.hazelcast.map.impl.recordstore.RecordStore;
+import com.hazelcast.spi.exception.RetryableException;
 import com.hazelcast.spi.impl.PartitionSpecificRunnable;
 import com.hazelcast.spi.impl.executionservice.ExecutionService;
 import com.hazelcast.spi.impl.operationexecutor.OperationExecutor;
@@ -14,6 +15,7 @@ import com.hazelcast.spi.impl.operationservice.OperationResponseHandler;
 import com.hazelcast.spi.impl.operationservice.impl.OperationServiceImpl;
 import java.util.Set;
 import kvwal.backups.StepHandler;
+import kvwal.log.LoggedRetry;
 import kvwal.log.PendingAppend;
 import kvwal.node.NotWritten;
 
@@ -35,8 +37,8 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
     private final Set<MapOperation> operations;
     private volatile StepSupplier steps;
     private volatile PendingAppend append;
-    /** The log has the change of the operation under way. The operation may still fail before memory has it. */
-    private volatile boolean isLogged;
+    /** What the log has of the operation under way, or a part of it; null if nothing. Memory may not have it yet. */
+    private volatile PendingAppend logged;
     /** Executor of the steps that belong neither to the partition's thread nor to a store. */
     private volatile String elsewhere;
 
@@ -91,8 +93,8 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
         PendingAppend answered = append;
         append = null;
         if (answered != null) {
+            logged = answered.mayBeLogged() ? answered : logged;
             answered.check();
-            isLogged = true;
         }
     }
 
@@ -114,7 +116,7 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
     }
 
     private boolean beginNext() {
-        isLogged = false;
+        logged = null;
         for (MapOperation operation : operations) {
             steps = new StepSupplier(operation);
             return true;
@@ -190,7 +192,16 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
             if (memory != null) {
                 memory.decMapStoreOffloadedOperationsCount();
             }
-            sender.sendResponse(operation, isLogged && response instanceof NotWritten refusal ? refusal.afterAll() : response);
+            if (logged == null) {
+                sender.sendResponse(operation, response);
+            } else if (response instanceof NotWritten refusal) {
+                sender.sendResponse(operation, NotWritten.afterAll(refusal));
+            } else if (response instanceof RetryableException) {
+                logged.giveUp();
+                LoggedRetry.send(nodeEngine, operation, answer -> sender.sendResponse(operation, answer));
+            } else {
+                sender.sendResponse(operation, response);
+            }
         }
     }
 }
