@@ -79,7 +79,7 @@ class Worker:
         self._money = [MONEY, MONEY]
 
     async def run(self, steps: int, *, past: float = 0.0) -> None:
-        """So many steps; `past` is the part of them that reads the past, from files."""
+        """So many steps; `past` is the part of them that reads the past, from files. Who reads it at all does so at the end."""
         await self._jobs.put_many(self._accounts())
         steps_there = [self._put, self._delete, self._put_many, self._transfer, self._increment, self._hold, self._scan]
         for _ in range(steps):
@@ -87,6 +87,8 @@ class Worker:
                 await self._look_back()
             else:
                 await self._chance.choice(steps_there)()
+        if past:
+            await self._look_back()
 
     def _key(self) -> str:
         return f"own-{self.name}-{self._chance.randrange(OWN_KEYS)}"
