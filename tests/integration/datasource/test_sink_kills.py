@@ -7,7 +7,9 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,8 @@ pytestmark = pytest.mark.long
 KILLS = 10
 LOOK_SECONDS = 0.05
 """Between two looks at a driver: a transaction takes about as long."""
+SETTLED_SECONDS = 1.0
+"""A file that was written so long before a look has not changed since: the times of files come in steps of milliseconds."""
 
 
 def begin(kind: str, store: str, folder: Path) -> subprocess.Popen[str]:
@@ -63,14 +67,30 @@ def signal_all(driver: subprocess.Popen[str], number: signal.Signals) -> None:
             continue
 
 
-def kill_when(driver: subprocess.Popen[str], is_time: Callable[[], bool]) -> bool:
-    """Kill -9 the driver when it is time; it stands still while the test looks. Returns False if it ended before."""
+def last_change(root: Path) -> float:
+    """The time of the last write to a file of the root, 0 for none."""
+    times = [0.0]
+    for path in root.rglob("*"):
+        with suppress(FileNotFoundError):  # the driver removes files meanwhile
+            times.append(path.stat().st_mtime)
+    return max(times)
+
+
+def kill_when(driver: subprocess.Popen[str], root: Path, is_time: Callable[[], bool]) -> bool:
+    """Kill -9 the driver when it is time; it stands still while the test looks. Returns False if it ended before.
+
+    The test looks only while files of the root change: a look at an open store costs as much as the driver has to do meanwhile.
+    """
+    looked = -SETTLED_SECONDS
     while True:
         try:
             driver.wait(LOOK_SECONDS)
             return False
         except subprocess.TimeoutExpired:
+            if last_change(root) < looked - SETTLED_SECONDS:
+                continue
             signal_all(driver, signal.SIGSTOP)
+        looked = time.time()
         if is_time():
             signal_all(driver, signal.SIGKILL)
             driver.wait()
@@ -120,7 +140,7 @@ def test_a_driver_that_is_killed_between_two_transactions_is_finished_by_the_nex
             return False
         return bool(marks) and marks[0].get("done", 0) > 0
 
-    assert kill_when(begin("batch", str(root), tmp_path), is_between)
+    assert kill_when(begin("batch", str(root), tmp_path), root, is_between)
     assert marks[0]["done"] < marks[0]["parts"]
     found = rows(root)
     assert 0 < len(found) < ROWS
@@ -150,7 +170,7 @@ def test_a_stream_that_is_killed_ten_times_writes_each_row_once(tmp_path: Path) 
     kills = 0
     for _ in range(KILLS):
         enough = epoch_of(root) + chance.randrange(1, 3)
-        kills += kill_when(begin("stream", str(root), tmp_path), partial(has_reached, root, enough))
+        kills += kill_when(begin("stream", str(root), tmp_path), root, partial(has_reached, root, enough))
     assert kills == KILLS
     run("stream", str(root), tmp_path)
     assert changes(root) == {f"job-{number}-{row}": 1 for number in range(epochs) for row in range(20)}
