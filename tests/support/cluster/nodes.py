@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import hazelcast
 import jpype
@@ -190,8 +191,12 @@ def _class_data() -> list[str]:
 
 
 def _fill_class_data(options: list[str]) -> None:
-    """Run two nodes that do a little of everything; the JVM of the first one writes its classes when it ends."""
-    with TemporaryDirectory() as folder:
+    """Run two nodes that do a little of everything; the JVM of the first one writes its classes when it ends.
+
+    The test that asks first may have set a token, which a plain client does not give: it would be refused for ever.
+    """
+    with TemporaryDirectory() as folder, patch.dict(os.environ):
+        os.environ.pop("KVWAL_TOKEN", None)
         first = Node(Path(folder) / "root-1", "node-1", jvm=_settings("256m", [*JAVA_OPTIONS, *options]))
         second = Node(Path(folder) / "root-2", "node-2", jvm=_settings("256m", JAVA_OPTIONS))
         for node in (first, second):
