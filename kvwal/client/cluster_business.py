@@ -16,6 +16,7 @@ from kvwal.client.member_tasks import (
     BUSY,
     DONE,
     ClusterFeed,
+    MapChanges,
     ask_history,
     send_conditional,
     send_transaction,
@@ -130,6 +131,10 @@ class ClusterBusiness:
     def feed(self, start: Start) -> Feed:
         """See `structures.business.Business.feed`. `ConfigError` if a member is of an earlier version."""
         return ClusterFeed(self._ask_for_changes, self.name, start)
+
+    def changes(self) -> MapChanges:
+        """The changes of the map in the logs of all nodes. `ConfigError` if a member is of an earlier version."""
+        return MapChanges(self._ask_for_changes, self.name)
 
     def _ask_for_changes(self, question: WatchStart | WatchRead, key: str) -> bytes:
         try:

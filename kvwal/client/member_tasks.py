@@ -17,6 +17,7 @@ from kvwal.cluster.requests import (
     FailuresQuestion,
     WatchRead,
     WatchStart,
+    WatchStarted,
     decode_started,
     decode_watch_page,
     encode,
@@ -71,23 +72,51 @@ def ask_history(client: HazelcastClient, question: ClientQuestion, key: str | No
     return client.get_executor(_HISTORY).execute_on_key_owner(chosen, _HistoryTask(question))
 
 
-class ClusterFeed:
-    """The changes of a map of the cluster: see `structures.watch.Feed`. A member reads them, a page for each question.
+AskForChanges = Callable[[WatchStart | WatchRead, str], bytes]
+"""Has a question answered by the member that owns the given key, or after its end by another one."""
 
-    No member keeps anything for this feed that it needs to go on, so any member can answer each question.
+
+class MapChanges:
+    """The changes of a map of the cluster, for readers that keep their place themselves. A member reads them, a page for each
+    question.
+
+    No member keeps anything for such a reader that it needs to go on, so any member can answer each question. Each method raises
+    `ClusterUnreachable`, and `ConfigError` if a position is behind the end of a log.
     """
 
-    poll_seconds: float | None = POLL_SECONDS
-
-    def __init__(self, ask: Callable[[WatchStart | WatchRead, str], bytes], map_name: str, start: Start) -> None:
-        """`ask` has a question answered by the member that owns the given key, or after its end by another one."""
+    def __init__(self, ask: AskForChanges, map_name: str) -> None:
         self._ask = ask
         self._map = map_name
         self._key = f"{SYSTEM.random_bits(64):x}"
-        at = WatchStart(map_name, start, None) if isinstance(start, dict) else WatchStart(map_name, None, start)
-        started = decode_started(ask(at, self._key))
-        self._begin = self._at = started.positions
-        self._since = started.since
+
+    def begin(self, start: Start) -> WatchStarted:
+        """The place behind a position, which is checked, behind a timestamp, or now. Raises `BeforeHistory`."""
+        at = WatchStart(self._map, start) if isinstance(start, dict) else WatchStart(self._map, None, start)
+        return decode_started(self._ask(at, self._key))
+
+    def begin_with_all(self) -> WatchStarted:
+        """The place before all changes that are kept."""
+        return decode_started(self._ask(WatchStart(self._map, beginning=True), self._key))
+
+    def page(self, at: WatchStarted) -> tuple[list[Change], Positions]:
+        """The next changes behind a place, and the positions behind them: there may be more if they have moved.
+
+        Raises `ArchiveGap` if the next changes are not kept any more.
+        """
+        page = decode_watch_page(self._ask(WatchRead(self._map, at.positions, at.since, at.thinned), self._key))
+        changes = [Change(node, n, make_entry(*msgspec.structs.astuple(entry))) for node, n, entry in page.changes]
+        return changes, page.positions
+
+
+class ClusterFeed:
+    """The changes of a map of the cluster: see `structures.watch.Feed`, and `MapChanges`."""
+
+    poll_seconds: float | None = POLL_SECONDS
+
+    def __init__(self, ask: AskForChanges, map_name: str, start: Start) -> None:
+        self._changes = MapChanges(ask, map_name)
+        self._at = self._changes.begin(start)
+        self._begin = self._at.positions
 
     def positions(self) -> Positions:
         """See `Feed.positions`."""
@@ -99,10 +128,11 @@ class ClusterFeed:
         If the whole cluster is away for too long, the error says so, and a later call goes on where this one began.
         """
         while True:
-            page = decode_watch_page(self._ask(WatchRead(self._map, self._at, self._since), self._key))
-            moved, self._at = page.positions != self._at, page.positions
-            if page.changes or not moved:
-                return [Change(node, n, make_entry(*msgspec.structs.astuple(entry))) for node, n, entry in page.changes]
+            changes, positions = self._changes.page(self._at)
+            moved = positions != self._at.positions
+            self._at = msgspec.structs.replace(self._at, positions=positions)
+            if changes or not moved:
+                return changes
 
     def subscribe(self, wake: Callable[[], None]) -> None:
         """See `Feed.subscribe`. No member tells of changes: they are asked for."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 from kvwal.client.address import ClusterAddress
 from kvwal.client.cluster_business import NO_LIMIT, ClusterBusiness
 from kvwal.client.link import Link
-from kvwal.client.member_tasks import ask_failures, ask_objects
+from kvwal.client.member_tasks import MapChanges, ask_failures, ask_objects
 from kvwal.client.wire import Encoded
 from kvwal.cluster.map_names import has_log
 from kvwal.cluster.requests import NOW, Failures, Page, decode_failures
@@ -65,6 +65,10 @@ class ClusterMap(Map):
         if self._cluster.state.lookup(key_class, key) is None:
             return None
         return next((entry for entry in self._cluster.history(key_class, key) if not entry.deleted), None)
+
+    def logged_changes(self) -> MapChanges:
+        """The changes of the map in the logs of all nodes, for a reader that keeps its place itself. `watch` keeps it."""
+        return self._cluster.changes()
 
     def identities(self, prefix: str = "") -> list[Encoded]:
         """Bytes and class of every key, in key order. No value is transferred.

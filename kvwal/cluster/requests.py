@@ -51,29 +51,40 @@ class FailuresQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Request for the failures of the maintenance of the member that is asked. It is no array, as a `Question` is one."""
 
 
-class WatchStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
+class WatchStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True, omit_defaults=True):
     """Request of a client for the place where a watch of a map begins: behind `positions`, which are checked, else behind
-    `timestamp`, else now. The answer is a `WatchStarted`.
+    `timestamp`, else with all that is kept if `beginning`, else now. The answer is a `WatchStarted`.
+
+    What has its default is left out, here and in a `WatchRead`, so that a member of an earlier version understands the rest.
     """
 
     map: str
     positions: Positions | None = None
     timestamp: int | None = None
+    beginning: bool = False
 
 
 class WatchStarted(msgspec.Struct, array_like=True, frozen=True):
-    """The answer to a `WatchStart`. Changes up to the timestamp `since` are not given, also if a log brings them later."""
+    """The answer to a `WatchStart`. Changes up to the timestamp `since` are not given, also if a log brings them later.
+
+    Up to the sequences `thinned` compaction had removed changes: there what is left is given, and further changes may go.
+    """
 
     positions: Positions
     since: int
+    thinned: Positions = {}
 
 
-class WatchRead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
-    """Request of a client for the next changes of a map behind `positions`. The answer is a `WatchPage`."""
+class WatchRead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True, omit_defaults=True):
+    """Request of a client for the next changes of a map behind `positions`. The answer is a `WatchPage`.
+
+    `since` and `thinned` are those of the `WatchStarted`.
+    """
 
     map: str
     positions: Positions
     since: int
+    thinned: Positions = {}
 
 
 class WatchPage(msgspec.Struct, array_like=True, frozen=True):
@@ -178,6 +189,13 @@ class RowsQuestion(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_
     limit: int
 
 
+class ThinnedRowsQuestion(RowsQuestion, array_like=True, frozen=True, forbid_unknown_fields=True, tag=True):
+    """A `RowsQuestion` of a reader that takes what compaction has left up to the sequence `thinned`. It is a question of its own,
+    so that a member of an earlier version understands the others."""
+
+    thinned: int
+
+
 class LogRows(msgspec.Struct, array_like=True, frozen=True, tag=True):
     """The answer to a `RowsQuestion`: the rows with their sequences, and whether the page ended before `last` and `limit`.
 
@@ -196,7 +214,7 @@ class Refused(msgspec.Struct, array_like=True, frozen=True, tag=True):
 
 
 ClientQuestion = Question | FailuresQuestion | WatchStart | WatchRead
-WatchQuestion = FloorQuestion | BeginQuestion | RowsQuestion
+WatchQuestion = FloorQuestion | BeginQuestion | RowsQuestion | ThinnedRowsQuestion
 """What a member asks the others for the watch of a client."""
 WatchAnswer = Floor | Begin | LogRows
 PeerQuestion = TailQuestion | CopyQuestion | PartQuestion | WatchQuestion

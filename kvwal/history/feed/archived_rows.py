@@ -15,6 +15,7 @@ from archive.objects import Objects
 from archive.parquet.columns import open_columns
 from archive.parquet.rows import COLUMNS, schema
 from archive.reader import LISTINGS, ObjectInfo, listed_again, live_objects, without_gaps
+from kvwal.entry import time_mark
 from kvwal.errors import ArchiveGap
 from kvwal.history.feed.segment_cursor import Rows
 from kvwal.history.time_order import TimeOrder
@@ -56,11 +57,14 @@ def last_up_to(objects: Objects, place: Place, timestamp: int) -> int:
     return max((pc.max(batch.column("sequence")).as_py() for batch in earlier if batch.num_rows), default=position)
 
 
-def archived_rows(disk: Disk, objects: Objects, place: Place, position: int, *, since: int = 0) -> Iterator[Rows]:
+def archived_rows(
+    disk: Disk, objects: Objects, place: Place, position: int, *, since: int = 0, thinned: int = 0
+) -> Iterator[Rows]:
     """The rows behind the sequence `position`, in pages, as far as the archive has them without a gap.
 
-    Rows up to the timestamp `since` are left out. Raises ArchiveGap if compaction has removed rows behind `position` and
-    `since`, ArchiveDamaged, ArchiveError.
+    Rows up to the timestamp `since` are left out. Up to the sequence `thinned` rows may be missing; if an object lacks its last
+    ones, a time mark stands at its end, so that a reader comes past it. Raises ArchiveGap if compaction has removed other rows
+    behind `position` and `since`, ArchiveDamaged, ArchiveError.
     """
     missed = 0
     while True:
@@ -68,9 +72,13 @@ def archived_rows(disk: Disk, objects: Objects, place: Place, position: int, *, 
         try:
             for info in infos:
                 if info.span.first <= position + 1 <= info.span.last:
-                    for batch in rows_in_order(disk, objects, info, position, since=since):
+                    last = position
+                    for batch in rows_in_order(disk, objects, info, position, since=since, thinned=thinned):
+                        last = batch.column("sequence")[-1].as_py()
                         yield from pages(batch)
                     position, missed = info.span.last, 0
+                    if last < position <= thinned:
+                        yield [(position, time_mark(info.footer.max_timestamp))]
         except ObjectMissing:  # compaction removed it; nothing of it was given
             missed += 1
             if missed == LISTINGS:

@@ -37,9 +37,11 @@ class LogFeed:
         position: int = 0,
         *,
         since: int = 0,
+        thinned: int = 0,
         own: bool,
     ) -> None:
-        """Begin behind the sequence `position`; entries up to the timestamp `since` are left out.
+        """Begin behind the sequence `position`; entries up to the timestamp `since` are left out, and up to the sequence
+        `thinned` compaction may have removed some.
 
         `own`: this process writes the log, and `read` is told how much of it is acknowledged.
         """
@@ -48,6 +50,7 @@ class LogFeed:
         self._disk = disk
         self._archive = archive
         self._since = since
+        self._thinned = thinned
         self._cursor = SegmentCursor(disk, root, place, position, durable_only=not own)
         self._archived: Iterator[Rows] | None = None
 
@@ -121,7 +124,7 @@ class LogFeed:
         objects = self._archive()
         if objects is None:
             return iter(())
-        return archived_rows(self._disk, objects, self.place, self.position, since=self._since)
+        return archived_rows(self._disk, objects, self.place, self.position, since=self._since, thinned=self._thinned)
 
     def _go_to(self, position: int) -> None:
         self.position = self._cursor.position = position
@@ -130,14 +133,15 @@ class LogFeed:
 
 
 class ArchivedLogFeed:
-    """The feed of a log of which only the archive is at hand. `position` and `since` are as in `LogFeed`."""
+    """The feed of a log of which only the archive is at hand. `position`, `since` and `thinned` are as in `LogFeed`."""
 
-    def __init__(self, disk: Disk, objects: Objects, place: Place, position: int = 0) -> None:
+    def __init__(self, disk: Disk, objects: Objects, place: Place, position: int = 0, *, thinned: int = 0) -> None:
         self.position = position
         self.place = place
         self._disk = disk
         self._objects = objects
         self.since = 0
+        self._thinned = thinned
         self._archived: Iterator[Rows] = iter(())
 
     def begin_after(self, timestamp: int) -> None:
@@ -153,7 +157,9 @@ class ArchivedLogFeed:
         """The next rows, none if the archive has no further ones. Each answer of none is followed by a new look at it."""
         rows = next(self._archived, None)
         if rows is None:
-            self._archived = archived_rows(self._disk, self._objects, self.place, self.position, since=self.since)
+            self._archived = archived_rows(
+                self._disk, self._objects, self.place, self.position, since=self.since, thinned=self._thinned
+            )
             rows = next(self._archived, [])
         if rows:
             self.position, self.since = rows[-1][0], 0

@@ -85,18 +85,21 @@ class PageCursors:
 
     def __init__(self, most: int = KEPT) -> None:
         self._most = most
-        self._kept: deque[tuple[Place, PageCursor]] = deque()
+        self._kept: deque[tuple[tuple[Place, int], PageCursor]] = deque()
 
-    def take(self, place: Place, position: int) -> PageCursor | None:
-        """A cursor of this log that can go on behind `position`, None if none is kept."""
+    def take(self, place: Place, position: int, thinned: int = 0) -> PageCursor | None:
+        """A cursor of this log that can go on behind `position`, None if none is kept.
+
+        Only a cursor that was kept with the same `thinned` is taken: others miss other changes without an error.
+        """
         for kept in reversed(self._kept):
-            if kept[0] == place and kept[1].has(position):
+            if kept[0] == (place, thinned) and kept[1].has(position):
                 self._kept.remove(kept)
                 return kept[1]
         return None
 
-    def keep(self, place: Place, cursor: PageCursor) -> None:
+    def keep(self, place: Place, cursor: PageCursor, thinned: int = 0) -> None:
         """Keep a cursor; the one that was used least recently goes if there are too many."""
-        self._kept.append((place, cursor))
+        self._kept.append(((place, thinned), cursor))
         if len(self._kept) > self._most:
             self._kept.popleft()

@@ -15,6 +15,7 @@ from kvwal.cluster.requests import (
     FloorQuestion,
     LogRows,
     RowsQuestion,
+    ThinnedRowsQuestion,
     WatchAnswer,
     WatchQuestion,
 )
@@ -54,17 +55,18 @@ class OwnChanges:
             ) from error
 
     async def page(
-        self, place: Place, open_feed: Callable[[], OneLog], position: int, last: int, limit: int
+        self, place: Place, open_feed: Callable[[], OneLog], position: int, last: int, limit: int, thinned: int = 0
     ) -> tuple[Rows, bool]:
-        """A page of one log: see `PageCursor.page`. `open_feed` opens its feed behind `position` if no cursor goes on there."""
-        kept = self._cursors.take(place, position)
+        """A page of one log: see `PageCursor.page`. `open_feed` opens its feed behind `position` if no cursor goes on there; up
+        to the sequence `thinned` the feed may lack rows."""
+        kept = self._cursors.take(place, position, thinned)
 
         def read() -> tuple[PageCursor, tuple[Rows, bool]]:
             cursor = PageCursor(open_feed()) if kept is None else kept
             return cursor, cursor.page(position, last, limit)
 
         cursor, page = await self._readers.run(read)
-        self._cursors.keep(place, cursor)
+        self._cursors.keep(place, cursor, thinned)
         return page
 
     async def _floor(self, question: FloorQuestion) -> Floor:
@@ -89,8 +91,9 @@ class OwnChanges:
 
     async def _rows(self, question: RowsQuestion) -> LogRows:
         place = self._engine.place(question.business)
-        open_feed = partial(self._feed, place, question.position)
-        rows, more = await self.page(place, open_feed, question.position, question.last, question.limit)
+        thinned = question.thinned if isinstance(question, ThinnedRowsQuestion) else 0
+        open_feed = partial(self._feed, place, question.position, thinned)
+        rows, more = await self.page(place, open_feed, question.position, question.last, question.limit, thinned)
         return LogRows([(sequence, _told(entry)) for sequence, entry in rows], more)
 
     def _begin(self, question: BeginQuestion) -> int:
@@ -98,9 +101,9 @@ class OwnChanges:
         feed.begin_after(question.timestamp, exactly=True)
         return feed.position
 
-    def _feed(self, place: Place, position: int) -> LogFeed:
+    def _feed(self, place: Place, position: int, thinned: int = 0) -> LogFeed:
         options = self._engine.options
-        return LogFeed(options.disk, options.root, place, self._archive, position, own=True)
+        return LogFeed(options.disk, options.root, place, self._archive, position, thinned=thinned, own=True)
 
     def _archive(self) -> Objects | None:
         return None if self._engine.options.archive_url is None else self._objects()

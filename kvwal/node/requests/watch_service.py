@@ -24,6 +24,7 @@ from kvwal.cluster.requests import (
     FloorQuestion,
     LogRows,
     RowsQuestion,
+    ThinnedRowsQuestion,
     WatchPage,
     WatchRead,
     WatchStart,
@@ -72,6 +73,9 @@ class WatchService:
             self._check(business, ends, question.positions)
             return WatchStarted(question.positions, 0)
         archived = await self._archived_logs(business, {peer.name for peer in living})
+        if question.timestamp is None and question.beginning:
+            thinned = await self._readers.run(partial(self._thinned, business))
+            return WatchStarted(dict.fromkeys([*archived, *ends], 0), 0, thinned)
         if (timestamp := question.timestamp) is None:
             positions = {node: end.last or 0 for node, end in ends.items()}
             return WatchStarted(archived | positions, limit_of(ends))
@@ -91,8 +95,9 @@ class WatchService:
             ends |= await self._ends(business, [peer for peer in living if peer.name in behind], newest)
         self._check(business, ends, positions)
         limit = limit_of(ends)
-        parts = await self._rows(business, living, ends, positions, limit)
-        parts += await self._archived_rows(business, ends, positions, limit)
+        at = WatchStarted(positions, question.since, question.thinned)
+        parts = await self._rows(business, living, ends, at, limit)
+        parts += await self._archived_rows(business, ends, at, limit)
         page = page_of(parts, positions, question.since)
         changes = [(change.node, change.sequence, change.entry.public()) for change in page.changes]
         return WatchPage(changes, page.positions)
@@ -103,14 +108,19 @@ class WatchService:
         return {name: LogEnd(floor.floor, floor.last, floor.timestamp) for name, floor in floors.items()}
 
     async def _rows(
-        self, business: str, living: Iterable[Peer], ends: Mapping[str, LogEnd], positions: Positions, limit: int
+        self, business: str, living: Iterable[Peer], ends: Mapping[str, LogEnd], at: WatchStarted, limit: int
     ) -> list[LogPart]:
         """The rows of the members that have news."""
         asked = {}
         for peer in living:
-            position, end = positions.get(peer.name, 0), ends[peer.name]
+            position, end = at.positions.get(peer.name, 0), ends[peer.name]
             if end.last is not None and end.has_news(position):
-                asked[peer] = RowsQuestion(business, position, end.last, limit)
+                thinned = _thinned_behind(at, peer.name)
+                asked[peer] = (
+                    ThinnedRowsQuestion(business, position, end.last, limit, thinned)
+                    if thinned
+                    else RowsQuestion(business, position, end.last, limit)
+                )
         told = await self._peers.watch(asked, LogRows, self._within)
         return [
             LogPart([Change(node, sequence, _stored(entry)) for sequence, entry in page.rows], page.more)
@@ -118,15 +128,16 @@ class WatchService:
         ]
 
     async def _archived_rows(
-        self, business: str, members: Collection[str], positions: Positions, limit: int
+        self, business: str, members: Collection[str], at: WatchStarted, limit: int
     ) -> list[LogPart]:
         """The rows that the archive has of nodes that are no members."""
         parts = []
         for node, last in (await self._archived_logs(business, members)).items():
-            position, place = positions.get(node, 0), self._engine.place(business, node)
+            position, place = at.positions.get(node, 0), self._engine.place(business, node)
             if last > position:
+                thinned = _thinned_behind(at, node)
                 rows, more = await self._peers.own_changes.page(
-                    place, partial(self._open, place, position), position, last, limit
+                    place, partial(self._open, place, position, thinned), position, last, limit, thinned
                 )
                 parts.append(LogPart([Change(node, *row) for row in rows], more))
         return parts
@@ -152,16 +163,34 @@ class WatchService:
             if place.node not in members
         }
 
+    def _thinned(self, business: str) -> Positions:
+        """For each log the last sequence of the objects from which compaction has removed changes."""
+        options = self._engine.options
+        if options.archive_url is None:
+            return {}
+        objects = self._objects()
+        found = {
+            place.node: max((info.span.last for info in live_objects(objects, place) if info.span.horizon), default=0)
+            for place in registered(objects, options.namespace, options.cluster, business)
+        }
+        return {node: last for node, last in found.items() if last}
+
     def _archived_before(self, business: str, archived: Iterable[str], timestamp: int) -> Positions:
         return {node: last_up_to(self._objects(), self._engine.place(business, node), timestamp) for node in archived}
 
-    def _open(self, place: Place, position: int) -> ArchivedLogFeed:
-        return ArchivedLogFeed(self._engine.options.disk, self._objects(), place, position)
+    def _open(self, place: Place, position: int, thinned: int) -> ArchivedLogFeed:
+        return ArchivedLogFeed(self._engine.options.disk, self._objects(), place, position, thinned=thinned)
 
     def _check(self, business: str, ends: Mapping[str, LogEnd], positions: Positions) -> None:
         for node, end in sorted(ends.items()):
             if end.last is not None and positions.get(node, 0) > end.last:
                 raise not_in_log(self._engine.place(business, node), positions[node], end.last)
+
+
+def _thinned_behind(at: WatchStarted, node: str) -> int:
+    """The sequence up to which a log may lack changes; 0 if the reader has come past it."""
+    thinned = at.thinned.get(node, 0)
+    return thinned if thinned > at.positions.get(node, 0) else 0
 
 
 def _stored(entry: DataEntry) -> Entry:

@@ -18,11 +18,12 @@ from kvwal.cluster.recovery_buffer import is_of_map
 from kvwal.config import Settings
 from kvwal.entry import TIME_MARK, timestamps_within
 from kvwal.ports.clock import SYSTEM
+from kvwal.spark.datasource.cluster_stream import ClusterChangesReader
 from kvwal.spark.datasource.filters import Wanted, wanted
 from kvwal.spark.datasource.options import ReadOptions, read_options
 from kvwal.spark.datasource.stores import stored_rows
 from kvwal.spark.datasource.stream_options import check_options, stream_options
-from kvwal.spark.datasource.stream_reader import ChangesReader
+from kvwal.spark.datasource.stream_reader import ChangesReader, StreamReader
 from kvwal.spark.datasource.values import ValueColumns, ValueReader, value_columns
 from kvwal.spark.ledger import without_marks
 from kvwal.spark.sink.writers import BatchWriter, StreamWriter, batch_writer, stream_writer
@@ -82,11 +83,12 @@ class KvwalSource(DataSource):
         """See DataSource.streamWriter, and `stream_writer`."""
         return stream_writer(self.options, schema, overwrite)
 
-    def streamReader(self, schema: StructType) -> ChangesReader:  # noqa: N802 - the name is Spark's
-        """See DataSource.streamReader, and `ChangesReader`."""
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - the name is Spark's
+        """See DataSource.streamReader, `ChangesReader` and `ClusterChangesReader`."""
         options = stream_options(self.options)
         columns = None if schema == SCHEMA else value_columns(schema, SCHEMA, options.read.mode)
-        return ChangesReader(options, columns, _changes, _shown)
+        of_cluster = options.archive is None and options.root is None
+        return (ClusterChangesReader if of_cluster else ChangesReader)(options, columns, _changes, _shown)
 
     def _wanted(self, schema: StructType) -> tuple[ReadOptions, ValueColumns | None]:
         """The options, and the columns of a query that has given its schema."""

@@ -23,10 +23,14 @@ TASK_BYTES = 32 << 20
 
 
 class NodeOffset(NamedTuple):
-    """How far a node's log was read. Up to the sequence `thinned` compaction had removed rows when the stream began."""
+    """How far a node's log was read. Up to the sequence `thinned` compaction had removed rows when the stream began.
+
+    A stream of a cluster that began at a timestamp leaves out what a node brings later from up to it: that timestamp is `since`.
+    """
 
     sequence: int
     thinned: int = 0
+    since: int = 0
 
 
 class ObjectRange(NamedTuple):

@@ -18,8 +18,8 @@ _OWN = {name.lower(): name for name in (AFTER, ROWS, BYTES)}
 
 
 class StreamOptions(NamedTuple):
-    """What to stream: a business in an archive, in the folder of a store, or in both; where to begin (None: with all that is
-    kept); and the most rows and bytes of a batch.
+    """What to stream: a business in an archive, in the folder of a store, in both, or in a cluster (`read.store`, if the other
+    two are None); where to begin (None: with all that is kept); and the most rows and bytes of a batch.
     """
 
     read: ReadOptions
@@ -49,19 +49,18 @@ def stream_options(options: Mapping[str, str]) -> StreamOptions:
         raise ConfigError("a stream of format kvwal has every change.", hint="Leave out the option 'view'.")
     archive, store = given.get("archive") or None, given.get("store") or None
     read = read_options({name: value for name, value in given.items() if name != "store" or archive is None})
-    root = _root(store) if store is not None else None
+    root = _root(store, archive) if store is not None else None
     return StreamOptions(
         read, archive or read.archive, root, _after(own[AFTER]), _count(ROWS, own[ROWS]), _count(BYTES, own[BYTES])
     )
 
 
-def _root(store: str) -> str | None:
-    """The folder of the store; None if it is an archive."""
+def _root(store: str, archive: str | None) -> str | None:
+    """The folder of the store; None if it is an archive or a cluster."""
     location = parse_location(OS_DISK, store)
-    if isinstance(location, ClusterLocation):
+    if isinstance(location, ClusterLocation) and archive is not None:
         raise ConfigError(
-            f"{store}: the changes of a cluster are streamed from its archive.",
-            hint="Give the option 'archive' in place of 'store'.",
+            f"{store}: the members of a cluster read its archive themselves.", hint="Leave out the option 'archive'."
         )
     return str(location.root.absolute()) if isinstance(location, FolderLocation) else None
 

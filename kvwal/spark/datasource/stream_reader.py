@@ -6,7 +6,7 @@ the log, an object of the archive or a compacted object has them. So a batch tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +47,8 @@ class ChangesPartition(InputPartition):
         self.changes = changes
 
 
-class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The reader of a stream of changes."""
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """What the readers of streams of a folder, an archive and a cluster share: the columns that they show."""
 
     def __init__(self, options: StreamOptions, columns: ValueColumns | None, of_map: Show, shown: Show) -> None:
         """`of_map` leaves out rows that kvwal keeps for itself, and `shown` makes the columns of the source.
@@ -59,8 +59,22 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._columns = columns
         self._of_map = of_map
         self._shown = shown
-        self._logs: StreamLogs | None = None
-        self._target: dict[str, int] | None = None
+
+    def columns_of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of logs with their nodes as columns of the query."""
+        values = None if self._columns is None else ValueReader(self._columns, self._options.read.business)
+        for batch in batches:
+            rows = self._of_map(batch)
+            if rows.num_rows:
+                shown = self._shown(rows)
+                yield shown if values is None else values.columns(shown, rows.column("value"))
+
+
+class ChangesReader(StreamReader):
+    """The reader of a stream of the changes in a folder, an archive, or both."""
+
+    _logs: StreamLogs | None = None
+    _target: dict[str, int] | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 - the name is Spark's
         """See DataSourceStreamReader. Raises ConfigError, BeforeHistory."""
@@ -71,7 +85,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 begun[place.node] = NodeOffset(after.get(place.node, 0))
             else:
                 begun[place.node] = logs.beginning(place) if after is None else logs.after(place, after)
-        return _encoded(begun)
+        return encoded(begun)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - the name is Spark's
         """See DataSourceStreamReader. The reader keeps to both of its limits, and Spark can be told of one."""
@@ -81,21 +95,19 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - the name is Spark's
         """See DataSourceStreamReader. Raises ConfigError, ArchiveGap, ArchiveError, CorruptLog."""
-        begun = _decoded(start)
+        begun = decoded(start)
         ends = self._ends(begun)
         if not isinstance(limit, ReadAllAvailable):
             ends = self._limited(begun, ends)
-        found = {node: NodeOffset(end, begun.get(node, NodeOffset(0)).thinned) for node, end in ends.items()}
+        found = {node: begun.get(node, NodeOffset(0))._replace(sequence=end) for node, end in ends.items()}
         return (
-            start
-            if all(begun.get(node, NodeOffset(0)) == at for node, at in found.items())
-            else _encoded(begun | found)
+            start if all(begun.get(node, NodeOffset(0)) == at for node, at in found.items()) else encoded(begun | found)
         )
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802 - the name is Spark's
         """See DataSourceStreamReader."""
         logs = self._opened()
-        return _encoded({place.node: NodeOffset(logs.end(place, 0)) for place in logs.places()})
+        return encoded({place.node: NodeOffset(logs.end(place, 0)) for place in logs.places()})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - the name is Spark's
         """See SupportsTriggerAvailableNow: what comes later is left to the next run."""
@@ -104,10 +116,10 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """See DataSourceStreamReader. Raises ArchiveGap if a part of the range is not kept any more."""
-        logs, begun = self._opened(), _decoded(start)
+        logs, begun = self._opened(), decoded(start)
         places = {place.node: place for place in logs.places()}
         found: list[InputPartition] = []
-        for node, until in sorted(_decoded(end).items()):
+        for node, until in sorted(decoded(end).items()):
             at = begun.get(node, NodeOffset(0))
             if until.sequence > at.sequence and node not in places:
                 raise not_kept(Place(*self._options.read.where, node), at.sequence + 1, until.sequence)
@@ -119,12 +131,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """See DataSourceStreamReader. It runs on a worker. Raises ArchiveGap, ArchiveDamaged, CorruptLog, CodecError."""
         if not isinstance(partition, ChangesPartition):
             raise TypeError(f"no partition of this reader: {partition!r}")
-        values = None if self._columns is None else ValueReader(self._columns, self._options.read.business)
-        for batch in self._rows(partition.changes):
-            rows = self._of_map(batch)
-            if rows.num_rows:
-                shown = self._shown(rows)
-                yield shown if values is None else values.columns(shown, rows.column("value"))
+        yield from self.columns_of(self._rows(partition.changes))
 
     def _rows(self, changes: LogRange) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -212,9 +219,14 @@ def _compacted(objects: Objects, changes: LogRange) -> Iterator[pa.RecordBatch]:
             position = min(changes.last, infos[0].span.last)
 
 
-def _encoded(offset: dict[str, NodeOffset]) -> Offset:
-    return {node: at._asdict() for node, at in sorted(offset.items())}
+def encoded(offset: dict[str, NodeOffset]) -> Offset:
+    """An offset as Spark keeps it. A `since` of 0 is left out, as earlier versions did not have it."""
+    return {
+        node: {name: value for name, value in at._asdict().items() if value or name != "since"}
+        for node, at in sorted(offset.items())
+    }
 
 
-def _decoded(offset: Offset) -> dict[str, NodeOffset]:
+def decoded(offset: Offset) -> dict[str, NodeOffset]:
+    """An offset that `encoded` wrote."""
     return {node: NodeOffset(**at) for node, at in offset.items()}

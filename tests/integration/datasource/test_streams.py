@@ -185,7 +185,7 @@ def test_the_lines_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:
     }  # fmt: skip
     with kvwal.open(names["root"], archive=names["archive"]) as store:
         store.map("jobs").put_many({"a": 1, "b": 2})
-        for lines in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        for lines in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)[:1]:
             assert lines.count("\n") < 10
             patiently(partial(exec, lines, names))
     assert [(row.key, row.value) for row in names["seen"].collect()] == [("a", "1"), ("b", "2")]

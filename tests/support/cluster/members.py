@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar, cast
 import pytest
 
 from archive.objects import Objects, open_objects
-from kvwal.client.member_tasks import ClusterFeed
+from kvwal.client.member_tasks import ClusterFeed, MapChanges
 from kvwal.cluster import requests as questions
 from kvwal.cluster.clock_bounds import ClockBounds
 from kvwal.cluster.requests import Question, WatchRead, WatchStart
@@ -86,6 +86,10 @@ class Members:
         """A watch of a client that asks this member. Its reads run on another thread than the members' loop."""
         feed = await asyncio.to_thread(ClusterFeed, partial(self._answer, asked), name, start)
         return Watch(feed)
+
+    def changes(self, *, asked: str = "node-1", name: str = "jobs") -> MapChanges:
+        """The changes of a map as this member answers them. To be read on another thread than the members' loop."""
+        return MapChanges(partial(self._answer, asked), name)
 
     def _answer(self, asked: str, question: WatchStart | WatchRead, key: str) -> bytes:
         if asked not in self._services:

@@ -21,7 +21,9 @@ from tests.support.log.store import open_with_archiver
 def reader(**options: str) -> ChangesReader:
     source = KvwalSource({"business": "jobs", **options})
     source.schema()
-    return source.streamReader(SCHEMA)
+    made = source.streamReader(SCHEMA)
+    assert isinstance(made, ChangesReader)
+    return made
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,7 @@ def reader(**options: str) -> ChangesReader:
         ("maxRowsPerTrigger", "0", "the option 'maxRowsPerTrigger' is '0'"),
         ("maxBytesPerTrigger", "1k", "the option 'maxBytesPerTrigger' is '1k'"),
         ("view", "latest", "a stream of format kvwal has every change"),
-        ("store", "kvwal://host:5701", "the changes of a cluster are streamed from its archive"),
+        ("store", "kvwal://host:5701", "the members of a cluster read its archive themselves"),
         ("wrong", "1", "format kvwal has no option 'wrong'"),
     ],
 )
