@@ -62,7 +62,7 @@ class ClusterChangesReader(StreamReader):
 
     def initialOffset(self) -> Offset:  # noqa: N802 - the name is Spark's
         """See DataSourceStreamReader. Raises ConfigError, BeforeHistory, ClusterUnreachable."""
-        source, after = self._opened(is_new=True).source, self._options.after
+        source, after = self._opened().source, self._options.after
         return _offset(source.begin_with_all() if after is None else source.begin(after))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - the name is Spark's
@@ -123,20 +123,19 @@ class ClusterChangesReader(StreamReader):
         if self._store is not None:
             self._store.close()
 
-    def _opened(self, *, is_new: bool = False) -> ClusterBatches:
+    def _opened(self) -> ClusterBatches:
         if self._batches is None:
-            self._batches = self._open(is_new)
+            self._batches = self._open()
         return self._batches
 
-    def _open(self, is_new: bool) -> ClusterBatches:
-        """Connect. A new stream is refused if the business is not there, because Hazelcast would make it."""
+    def _open(self) -> ClusterBatches:
+        """Connect. A business that is not there is refused, because Hazelcast would make it."""
         read = self._options.read
         location = parse_location(OS_DISK, str(read.store))
         if not isinstance(location, ClusterLocation):
             raise TypeError(f"{location!r} is no cluster")
         store = self._store = connect(location.addresses, cluster=read.cluster, namespace=read.namespace)
-        maps = ClusterWriter(store)
-        jobs = maps.existing(read.business) if is_new else maps.map(read.business)
+        jobs = ClusterWriter(store).existing(read.business)
         return ClusterBatches(jobs.logged_changes(), "/".join(read.where))
 
 
