@@ -17,7 +17,9 @@ import java.util.function.Consumer;
 public final class LoggedRetry {
     private LoggedRetry() { }
 
-    /** Sends a copy of `operation` to the owner of its partition. `answer` gets the response, or the error of an unknown outcome. */
+    /**
+     * Sends a copy of `operation` to the owner of its partition. `answer` gets the response, or the error of an unknown outcome.
+     */
     public static void send(NodeEngine engine, Operation operation, Consumer<Object> answer) {
         try {
             Operation again = OperationAccessor.cloneAndReset(operation, engine.getSerializationService());
