@@ -33,8 +33,10 @@ from kvwal.cluster.requests import (
     WatchStart,
 )
 from kvwal.entry import DataEntry, Entry, encode_entries, timestamps_within
+from kvwal.errors import CorruptLog
 from kvwal.history.timeline import each_once, entries_of
 from kvwal.log.files.failures import failure_of
+from kvwal.node.requests.own_changes import unreadable_log
 from kvwal.node.requests.peers import Peers
 from kvwal.node.requests.watch_service import WatchService
 from kvwal.ports.tasks import Workers
@@ -93,10 +95,16 @@ class HistoryService:
         business = to_business(question.map)
         if self._engine.options.archive_url is None:
             own = self._engine.businesses.get(business)
-            return [] if own is None else await self._readers.run(partial(_own, own, question))
+            return [] if own is None else await self._readers.run(partial(self._own, own, question))
         asked = TailQuestion(business, question.key_class, question.key, question.timestamp)
         tails = await self._peers.tails(asked, self._within)
         return await self._readers.run(partial(self._read, business, question, tails))
+
+    def _own(self, business: OpenBusiness, question: Question) -> Sequence[Entry | DataEntry]:
+        try:
+            return _own(business, question)
+        except (CorruptLog, OSError) as error:
+            raise unreadable_log(self._engine.node, question.map, error) from error
 
     def _read(self, business: str, question: Question, tails: Tails) -> Sequence[Entry | DataEntry]:
         options = self._engine.options

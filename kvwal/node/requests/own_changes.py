@@ -49,10 +49,7 @@ class OwnChanges:
                 return Begin(await self._readers.run(partial(self._begin, question)))
             return await self._rows(question)
         except (CorruptLog, OSError) as error:
-            raise LogFailed(
-                f"{self._engine.node}: its log of {question.business} could not be read ({error}).",
-                hint="`kvwal log verify` there says what is damaged.",
-            ) from error
+            raise unreadable_log(self._engine.node, question.business, error) from error
 
     async def page(
         self, place: Place, open_feed: Callable[[], OneLog], position: int, last: int, limit: int, thinned: int = 0
@@ -111,3 +108,11 @@ class OwnChanges:
 
 def _told(entry: Entry) -> DataEntry:
     return (entry if is_change(entry) else time_mark(entry.timestamp)).public()
+
+
+def unreadable_log(node: str, business: str, error: Exception) -> LogFailed:
+    """The error of a request for which a member cannot read its own log."""
+    return LogFailed(
+        f"{node}: its log of {business} could not be read ({error}).",
+        hint="`kvwal log verify` there says what is damaged.",
+    )

@@ -151,7 +151,10 @@ class WatchService:
         known = self._archived.get(business)
         if known is None or known.members != names or now - known.looked >= ARCHIVE_SECONDS:
             last = await self._readers.run(partial(self._look, business, names))
-            known = self._archived[business] = _Archived(now, names, last)
+            known = _Archived(now, names, last)
+            # Maps that nobody watches any more are forgotten.
+            fresh = {name: each for name, each in self._archived.items() if now - each.looked < ARCHIVE_SECONDS}
+            self._archived = {**fresh, business: known}
         return known.last
 
     def _look(self, business: str, members: frozenset[str]) -> dict[str, int]:

@@ -7,15 +7,20 @@ import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from kvwal.aio import open as open_aio
+from kvwal.cluster import requests as questions
 from kvwal.cluster.requests import NOW, Page, Question
 from kvwal.entry import Entry
-from kvwal.errors import ArchiveError, ClusterUnreachable
+from kvwal.errors import ArchiveError, ClusterUnreachable, LogFailed
+from kvwal.log.files.names import FileKind, parse_name
 from kvwal.node.requests import history_service, peers
+from kvwal.node.requests.history_service import HistoryService
 from kvwal.node.requests.loop import RequestLoop
+from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import ThreadWorkers
 from tests.support.cluster.members import LONG, NAMES, Members, run
 
@@ -163,3 +168,24 @@ def test_entries_come_in_pages_as_they_are_now(tmp_path: Path, monkeypatch: pyte
         assert [entry.key for entry in of_prefix] == [b"job-10", b"job-11"]
 
     run(partial(Members, tmp_path, monkeypatch), work)
+
+
+def test_a_member_without_an_archive_whose_log_is_damaged_says_so(tmp_path: Path) -> None:
+    async def work() -> None:
+        workers = ThreadWorkers("test", 2)
+        async with open_aio(tmp_path / "root", node="node-1", archive=None) as store:
+            await store.map("jobs").put("job-1", "x" * 100)
+            await store.map("jobs").put("job-1", "after that")  # damage at the end of a log would be a torn tail
+            (segment,) = (
+                path for path in (tmp_path / "root").rglob("*") if parse_name(path.name).kind is FileKind.SEGMENT
+            )
+            with segment.open("r+b") as file:
+                file.seek(segment.read_bytes().index(b"x" * 100))
+                file.write(b"y")
+            engine: Any = store._engine
+            service = HistoryService(engine, lambda: pytest.fail("no archive"), cast("Peers", None), workers)
+            with pytest.raises(LogFailed, match=r"node-1: its log of jobs could not be read \(.*`kvwal log verify`"):
+                await service.answer(questions.encode(Question("jobs", "str", b"job-1")))
+        workers.close()
+
+    asyncio.run(work())

@@ -93,14 +93,21 @@ public final class MemberQuery {
     /** Callback of one task: completes an answer, with null if the member is gone. */
     public static final class Into<T> implements ExecutionCallback<T> {
         private final CompletableFuture<T> answer;
+        private final T ofNull;
 
         public Into(CompletableFuture<T> answer) {
+            this(answer, null);
+        }
+
+        /** `ofNull` stands for the null of a member that has answered. */
+        public Into(CompletableFuture<T> answer, T ofNull) {
             this.answer = answer;
+            this.ofNull = ofNull;
         }
 
         @Override
         public void onResponse(T said) {
-            answer.complete(said);
+            answer.complete(said == null ? ofNull : said);
         }
 
         @Override

@@ -7,18 +7,22 @@ import com.hazelcast.logging.ILogger;
 import com.hazelcast.map.IMap;
 import java.util.BitSet;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import kvwal.node.MemberQuery;
 import kvwal.node.TaskIds;
 
 /** Watch of a member for intents that it has to finish: those of members that left, and those that it could not finish itself. */
 final class IntentWatch {
     private static final int LOOK_MILLIS = 250;
+    private static final long PATIENCE_MILLIS = 1000;
     private static final long WARNING_NANOS = TimeUnit.MINUTES.toNanos(1);
+    /** Answer of a member that does not know yet which changes are applied. */
+    private static final byte[] OPEN = {};
 
     private final Transactions transactions;
     /** When this last warned of an intent that it could not finish, in nanoseconds. */
@@ -49,6 +53,8 @@ final class IntentWatch {
                     }
                 } catch (HazelcastInstanceNotActiveException error) {
                     throw error;
+                } catch (Error error) {
+                    logger.severe("The watch for transactions that are left met a bug of this member. It goes on.", error);
                 } catch (RuntimeException error) {
                     // This member may be in the smaller half: the others finish transactions, or this one does later.
                     logger.fine("This member may not look for transactions that are left now; it looks again.", error);
@@ -100,13 +106,14 @@ final class IntentWatch {
         String own = Transactions.own(instance);
         BitSet done = new BitSet();
         IExecutorService executor = instance.getExecutorService(TaskIds.BETWEEN_MEMBERS);
-        for (Future<byte[]> answer : executor.submitToAllMembers(new TakeOverIntent(key, own)).values()) {
-            byte[] found = answer.get();
-            if (found == null) {
-                return;
-            }
-            done.or(BitSet.valueOf(found));
+        TakeOverIntent task = new TakeOverIntent(key, own);
+        List<byte[]> answers = MemberQuery.of(instance.getCluster().getMembers(),
+            (member, answer) -> executor.submitToMember(task, member, new MemberQuery.Into<>(answer, OPEN)),
+            member -> MemberQuery.isThere(instance, member), PATIENCE_MILLIS);
+        if (answers.contains(OPEN)) {
+            return;
         }
+        answers.forEach(found -> done.or(BitSet.valueOf(found)));
         IMap<String, byte[]> intents = Transactions.intents(instance);
         byte[] changes = intents.remove(key, Transactions.UNDECIDED) ? null : intents.get(key);
         // Null: it was never logged, was undecided, or is finished.
