@@ -65,7 +65,8 @@ class ExitWatch:
 
     Python tells neither of them to the functions that it calls at its end. So `sys.excepthook` and `sys.exit` are replaced by
     functions that note it, and then call what was there before. Whether somebody caught the `SystemExit` is seen from the last
-    instruction that the program ran: a program that was not left by an exception has returned.
+    instruction that the program ran: a program that was not left by an exception has returned. If it was left by an exception,
+    that may be another one, which the program raised after it had caught the noted one.
     """
 
     def __init__(self) -> None:
@@ -86,7 +87,7 @@ class ExitWatch:
         """How Python ends, to be asked when it ends. A `raise SystemExit(n)` does not tell its n: then the result is DETACHED."""
         if self._error is not None or self._program is None or _has_returned(self._program) or _is_interactive():
             return Ending.of(self._error)
-        return DETACHED if self._exit is None else Ending.of(self._exit)
+        return DETACHED if self._exit is None or _was_caught(self._exit) else Ending.of(self._exit)
 
     def _note_error(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         def noted(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
@@ -137,6 +138,22 @@ def _frame_of(thread: threading.Thread) -> FrameType | None:
 def _has_returned(frame: FrameType) -> bool:
     """Whether a frame that has ended was left by its end, and not by an exception."""
     return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN_")
+
+
+def _was_caught(error: BaseException) -> bool:
+    """Whether a program that has ended caught this exception and went on.
+
+    The trace begins with the last frame that handled the exception. If it was left by the exception, it stands at the instruction
+    where that came, or at one that raises again: a `finally`, a bare `raise`. What is raised again there is taken for the same.
+    """
+    trace = error.__traceback__
+    return trace is not None and trace.tb_frame.f_lasti != trace.tb_lasti and not _raises_again(trace.tb_frame)
+
+
+def _raises_again(frame: FrameType) -> bool:
+    """Whether a frame was left by an exception that it was handling."""
+    operation, argument = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2]
+    return dis.opname[operation] == "RERAISE" or (dis.opname[operation], argument) == ("RAISE_VARARGS", 0)
 
 
 EXIT_WATCH = ExitWatch()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kvwal.errors import ConfigError
 from kvwal.ports.boundary import at_exit, contain, logged, start_thread, trace_of_bug
+from kvwal.ports.processes import tell_if_forked
 from kvwal.spark.recording.driver import Driver, context_of, no_driver
 from kvwal.spark.recording.endings import DETACHED, EXIT_WATCH, Ending
 from kvwal.spark.recording.recording import Recording
@@ -75,6 +76,11 @@ class JobRecorder:
         self._thread: threading.Thread | None = None
         self._refusal: BaseException | None = None
         self._not_at_exit: Callable[[], None] = lambda: None
+        tell_if_forked(self)
+
+    def forked(self) -> None:
+        """In a forked child, which may end in order: the recording is the parent's, and goes on there."""
+        self._thread = None
 
     @property
     def recording(self) -> bool:

@@ -44,6 +44,23 @@ atexit.register(lambda: print(EXIT_WATCH.ending()[:2], type(EXIT_WATCH.ending().
             "('SUCCEEDED', 0) NoneType",
         ),
         ("try:\n    sys.exit(3)\nexcept SystemExit:\n    sys.exit(4)", "('FAILED', 4) NoneType"),
+        ("def main():\n    try:\n        sys.exit(3)\n    finally: print(end='')\nmain()", "('FAILED', 3) NoneType"),
+        ("try:\n    sys.exit(3)\nexcept SystemExit:\n    raise", "('FAILED', 3) NoneType"),
+        ("try:\n    sys.exit(3)\nexcept SystemExit as why:\n    raise", "('FAILED', 3) NoneType"),
+        ("try:\n    sys.exit(0)\nexcept SystemExit:\n    pass\nraise SystemExit(5)", "('DETACHED', None) NoneType"),
+        ("try:\n    sys.exit(0)\nexcept SystemExit:\n    raise SystemExit(5)", "('DETACHED', None) NoneType"),
+        (
+            "def main():\n    try:\n        sys.exit(0)\n    except SystemExit: pass\nmain()\nraise SystemExit(5)",
+            "('DETACHED', None) NoneType",
+        ),
+        (
+            "from contextlib import suppress\nwith suppress(SystemExit):\n    sys.exit(0)\nraise SystemExit(5)",
+            "('DETACHED', None) NoneType",
+        ),
+        (
+            "from contextlib import nullcontext\nwith nullcontext():\n    sys.exit(3)",
+            "('FAILED', 3) NoneType",
+        ),
         (
             "from threading import Thread\nthread = Thread(target=sys.exit, args=(3,))\nthread.start()\nthread.join()",
             "('SUCCEEDED', 0) NoneType",

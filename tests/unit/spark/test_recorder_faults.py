@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import kvwal
 from kvwal.spark.recording import recorder
 from kvwal.spark.recording import recording as running
 from kvwal.spark.recording.recorder import JobRecorder
+from kvwal.spark.recording.spool import LAST_ROLL
 from tests.support.polling import until
 from tests.support.recording.driver import Driver
 
@@ -103,3 +106,17 @@ def test_a_recorder_without_a_thread_leaves_nothing_behind_and_can_begin_again(
         assert (recording.recording, recording.failure) == (True, None)
     assert recording.failure is None
     assert not (tmp_path / "_spark").exists()
+
+
+def test_a_forked_child_that_ends_in_order_leaves_the_recording_to_its_parent(tmp_path: Path) -> None:
+    recording: Any = JobRecorder(None, tmp_path, archive=None).start()  # type: ignore[arg-type]
+    if (child := os.fork()) == 0:
+        signal.alarm(60)
+        recording.close()  # as its end does
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert list((tmp_path / "_spark").rglob("events_0_*"))
+    assert not list((tmp_path / "_spark").rglob(f"events_{LAST_ROLL}_*"))
+    recording._driver.listener.write({"Event": "SparkListenerLogStart", "Spark Version": "4.3.0"})
+    recording.close()
+    assert (recording.failure, recording.stats()["events"]) == (None, 4)
