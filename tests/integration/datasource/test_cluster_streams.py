@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,22 +16,11 @@ from pyspark.sql import Row as SparkRow
 import kvwal
 import kvwal.spark
 from tests.support.cluster.nodes import CLUSTER, Cluster, cluster, needs_hazelcast
+from tests.support.datasource.patience import patiently
 from tests.support.spark import session
 
 pytestmark = [needs_hazelcast, pytest.mark.long]
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "spark-streams.md"
-
-
-def patiently(run: Callable[[], object]) -> None:
-    """Run a query, again from its checkpoint if a busy machine did not start Spark's Python within Spark's ten seconds."""
-    while True:
-        try:
-            run()
-        except StreamingQueryException as error:
-            if "failed to connect back" not in str(error):
-                raise
-        else:
-            return
 
 
 @pytest.fixture(scope="module")

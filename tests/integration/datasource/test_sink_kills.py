@@ -161,16 +161,17 @@ def test_an_executor_that_is_killed_loses_no_row_and_doubles_none(tmp_path: Path
     assert not [path for path in (tmp_path / "root" / "_staging").rglob("*") if path.is_file()]
 
 
-def test_a_stream_that_is_killed_ten_times_writes_each_row_once(tmp_path: Path) -> None:
-    root, epochs, chance = tmp_path / "root", 30, random.Random(14)
-    (tmp_path / "in").mkdir()
-    for number in range(epochs):
-        lines = (f'{{"key": "job-{number}-{row}", "n": {row}}}\n' for row in range(20))
-        (tmp_path / "in" / f"{number:02d}.json").write_text("".join(lines))
+def test_a_stream_from_store_to_store_that_is_killed_ten_times_writes_each_change_once(tmp_path: Path) -> None:
+    root, count, chance = tmp_path / "root", 600, random.Random(14)
+    numbers = range(1, count + 1)
+    with kvwal.open(tmp_path / "in") as source:
+        for number in numbers:  # it is the sequence, too
+            source.map("jobs").put(f"job-{number % 50}", {"n": number})
     kills = 0
     for _ in range(KILLS):
         enough = epoch_of(root) + chance.randrange(1, 3)
         kills += kill_when(begin("stream", str(root), tmp_path), root, partial(has_reached, root, enough))
     assert kills == KILLS
     run("stream", str(root), tmp_path)
-    assert changes(root) == {f"job-{number}-{row}": 1 for number in range(epochs) for row in range(20)}
+    assert changes(root) == {f"job-{number % 50}-{number}": 1 for number in numbers}
+    assert rows(root) == {f"job-{number % 50}-{number}": {"n": number} for number in numbers}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from archive.layout import Place
 from archive.maintenance import compaction
 from archive.objects import open_objects
 from kvwal.ports.clock import SYSTEM
+from tests.support.datasource.patience import patiently
 from tests.support.log.store import open_with_archiver
 from tests.support.spark import session
 
@@ -38,18 +39,6 @@ def spark() -> Iterator[SparkSession]:
 def finish(stream: DataStreamWriter) -> None:
     """Read all that is there now, then stop."""
     patiently(lambda: stream.trigger(availableNow=True).start().awaitTermination())
-
-
-def patiently(run: Callable[[], object]) -> None:
-    """Run a query, again from its checkpoint if a busy machine did not start Spark's Python within Spark's ten seconds."""
-    while True:
-        try:
-            run()
-        except StreamingQueryException as error:
-            if "failed to connect back" not in str(error):
-                raise
-        else:
-            return
 
 
 class Stream:

@@ -1,4 +1,7 @@
-"""Writes of Spark that a test kills: a batch write, or a stream of files. Arguments: the kind, the store, and a folder."""
+"""Writes of Spark that a test kills: a batch, or the changes of another store as a stream.
+
+Arguments: the kind, the store, and a folder.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import sys
 from pathlib import Path
 
 import kvwal.spark
+from tests.support.datasource.patience import patiently
 from tests.support.programs.truth import start_cluster
 from tests.support.spark import session
 
@@ -21,13 +25,15 @@ def batch(store: str, folder: Path) -> None:
 
 
 def stream(store: str, folder: Path) -> None:
-    """Write each file as an epoch, until all of them are written."""
+    """Write each change of the store `in` under a key of its own, until all of them are written."""
     spark = session("stream")
     kvwal.spark.register(spark)
-    arrived = spark.readStream.schema("key STRING, n INT").option("maxFilesPerTrigger", 1).json(str(folder / "in"))
-    sink = arrived.writeStream.format("kvwal").options(store=store, business="jobs")
-    query = sink.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
-    query.awaitTermination()
+    source = spark.readStream.format("kvwal").options(store=str(folder / "in"), business="jobs", maxRowsPerTrigger="20")
+    changes = source.schema("key STRING, sequence BIGINT, n BIGINT").load()
+    written = changes.selectExpr("concat(key, '-', sequence) AS key", "n")
+    sink = written.writeStream.format("kvwal").options(store=store, business="jobs")
+    sink = sink.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+    patiently(lambda: sink.start().awaitTermination())
 
 
 def executors(store: str, folder: Path) -> None:
