@@ -141,7 +141,7 @@ class Log:
                 return False
             root = self.folder.parents[len(self.place) - 1]
             ports = self._ports
-            await ports.workers.run(partial(retire, ports.disk, ports.clock, root, self.place, end))
+            await ports.workers.run(partial(retire, ports.disk, ports.clock, root, self.place, end, self._lock.release))
             return True
         finally:
             if self._task.done():

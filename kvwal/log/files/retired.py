@@ -11,7 +11,7 @@ name is durable before a file in the folder is deleted: after a kill at any step
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -29,10 +29,13 @@ _END = ".snapshot"
 _GONE = ".gone"
 
 
-def retire(disk: Disk, clock: Clock, root: Path, place: Place, end: SnapshotHeader | None) -> None:
+def retire(
+    disk: Disk, clock: Clock, root: Path, place: Place, end: SnapshotHeader | None, unlock: Callable[[], None]
+) -> None:
     """Remove the folder of a log without live entries. The caller holds the log's lock, and nothing writes to the log any more.
 
-    `end` is kept as the log's end. It is None if the archive and other nodes never had anything of this log.
+    `end` is kept as the log's end. It is None if the archive and other nodes never had anything of this log. `unlock` is called
+    before the lock file is deleted: the file of another log may get the number of its inode, by which the lock is known.
     """
     folder, gone = log_folder(root, place), _folder(root, place) / f"{place.business}{_GONE}"
     disk.make_folders(gone.parent)
@@ -42,6 +45,7 @@ def retire(disk: Disk, clock: Clock, root: Path, place: Place, end: SnapshotHead
     disk.rename(folder, gone)
     disk.sync_folder(gone.parent)  # the new name first: see tests/support/disk/power.py
     disk.sync_folder(folder.parent)
+    unlock()
     disk.remove_tree(gone)
     disk.remove_folder(folder.parent)
 

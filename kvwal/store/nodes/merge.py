@@ -34,7 +34,7 @@ from kvwal.log.log import check_clock, next_header, take_lock
 from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import RecoveryTarget, recover
 from kvwal.ports.clock import Clock
-from kvwal.ports.disk import Disk
+from kvwal.ports.disk import Disk, Lock
 
 MERGED = "_merged"
 """Folder beside the nodes of a business, for the logs that are being removed. Readers skip it."""
@@ -108,24 +108,26 @@ class _Batch:
         self._lock(self._target)
         self._remove_leftovers()
         wanted: set[Identity] = set()
-        sources = []
+        sources: dict[Place, Lock] = {}
         for node in nodes:
             source = self._target._replace(node=node)
             try:
-                self._lock(source)
+                lock = self._lock(source)
                 wanted |= self._identities(source)
-                sources.append(source)
+                sources[source] = lock
             except KvwalError as error:
                 left[node] = error
-        count = self._append(sources, wanted) if sources else 0
-        for source in sources:
-            self._remove(source)
+        count = self._append(list(sources), wanted) if sources else 0
+        for source, lock in sources.items():
+            self._remove(source, lock)
             done.append(source.node)
         self._disk.remove_folder(self._merged)
         return count
 
-    def _lock(self, place: Place) -> None:
-        self.locks.callback(take_lock(self._disk, self._root, log_folder(self._root, place)).release)
+    def _lock(self, place: Place) -> Lock:
+        lock = take_lock(self._disk, self._root, log_folder(self._root, place))
+        self.locks.callback(lock.release)
+        return lock
 
     def _identities(self, source: Place) -> set[Identity]:
         """The identities in a log. Raises `ConfigError` for a log that marks a destroyed map, `ClockSkew`, `CorruptLog`."""
@@ -180,13 +182,18 @@ class _Batch:
                 latest[identity] = entry.timestamp
                 yield entry
 
-    def _remove(self, source: Place) -> None:
-        """Remove the folder of a merged log. Its new name is durable before a file in it is deleted."""
+    def _remove(self, source: Place, lock: Lock) -> None:
+        """Remove the folder of a merged log. Its new name is durable before a file in it is deleted.
+
+        The lock is released before its file is deleted: the file of another log may get the number of this one's inode, and would
+        be locked by it.
+        """
         folder, gone = log_folder(self._root, source), self._merged / source.node
         self._disk.make_folders(gone.parent)
         self._disk.rename(folder, gone)
         self._disk.sync_folder(gone.parent)  # the new name first: see tests/support/disk/power.py
         self._disk.sync_folder(folder.parent)
+        lock.release()
         self._disk.remove_tree(gone)
 
     def _remove_leftovers(self) -> None:

@@ -1,4 +1,4 @@
-"""Work on each node of a root: one archiver process for all of them, and a new one if it died."""
+"""Work on each node of a root: one archiver process for all of them, and a new one if it died; and nodes that are merged."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from pathlib import Path
 import pytest
 
 import kvwal
+from archive.layout import Place
 from kvwal.errors import ArchiveError
+from kvwal.ports.clock import SYSTEM
 from kvwal.ports.processes import Child
 from kvwal.store.nodes.each_node import NodeOutcome, work_on_each
+from kvwal.store.nodes.merge import MergePorts, merge_nodes
 from kvwal.store.options import Options
 from kvwal.store.sync import Store
 from tests.support.disk.faults import make_options
+from tests.support.disk.lock_watch import LockWatchDisk
 
 NODES = ("a", "b", "c")
 
@@ -45,6 +49,15 @@ def worked(root: Path, work: Callable[[Store], None]) -> list[NodeOutcome]:
         return make_options(root, node=node, archive=None, start_archiver=start_archiver)
 
     return work_on_each(NODES, options, work, lambda done, total, what: None)
+
+
+def test_a_merged_log_is_not_locked_any_more_when_its_lock_file_is_deleted(root: Path) -> None:
+    """Another new log may get the number of the deleted file's inode, by which a lock is known."""
+    disk = LockWatchDisk(root)
+    ports = MergePorts(disk, SYSTEM)
+    merged = merge_nodes(ports, root, Place("default", "local", "b", "a"), NODES[1:], lambda done, total, what: None)
+    assert (merged.nodes, merged.left) == (["b", "c"], {})
+    assert disk.held == [False, False]
 
 
 def test_all_nodes_share_one_archiver_process_which_ends_with_the_last(root: Path) -> None:

@@ -30,6 +30,7 @@ from tests.support.disk.cuts import ROOT, after_changes, cuts
 from tests.support.disk.durability import Image
 from tests.support.disk.faults import FakeClock, make_options
 from tests.support.disk.lives import OnDisk
+from tests.support.disk.lock_watch import LockWatchDisk
 from tests.support.disk.power import MemoryDisk
 from tests.support.log.submissions import entry, put
 
@@ -80,6 +81,18 @@ def test_nothing_of_a_destroyed_map_stays_but_its_end(tmp_path: Path) -> None:
     assert [path.name for path in (root / "default/local").rglob("*") if path.is_file()] == ["b.snapshot"]
     assert retired_places(OS_DISK, root, "default", "local") == [PLACE]
     run(lambda engine: asyncio.sleep(0), root, archive)
+
+
+def test_a_log_that_goes_is_not_locked_any_more_when_its_lock_file_is_deleted(tmp_path: Path) -> None:
+    """A new log may get the number of the deleted file's inode, by which a lock is known."""
+    disk = LockWatchDisk(tmp_path / "root")
+
+    async def work(engine: Engine) -> None:
+        await lived(engine, archived=True)
+        await retired(engine)
+
+    run(work, tmp_path / "root", tmp_path / "archive", disk=disk)
+    assert disk.held == [False]
 
 
 def test_the_past_of_a_destroyed_map_is_read_without_its_lock(tmp_path: Path) -> None:
