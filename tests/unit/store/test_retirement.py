@@ -68,6 +68,7 @@ def run(work: Callable[[Engine], Awaitable[None]], root: Path, archive: Path | N
 
 def test_nothing_of_a_destroyed_map_stays_but_its_end(tmp_path: Path) -> None:
     root, archive = tmp_path / "root", tmp_path / "archive"
+    disk = LockWatchDisk(root)
 
     async def work(engine: Engine) -> None:
         business = await lived(engine, archived=True)
@@ -77,22 +78,11 @@ def test_nothing_of_a_destroyed_map_stays_but_its_end(tmp_path: Path) -> None:
         assert engine.names() == []
         assert not (root / "default/local/b").exists()
 
-    run(work, root, archive)
+    run(work, root, archive, disk=disk)
+    assert disk.held == [False]  # a new log may get the inode of the deleted lock file, by which a lock is known
     assert [path.name for path in (root / "default/local").rglob("*") if path.is_file()] == ["b.snapshot"]
     assert retired_places(OS_DISK, root, "default", "local") == [PLACE]
     run(lambda engine: asyncio.sleep(0), root, archive)
-
-
-def test_a_log_that_goes_is_not_locked_any_more_when_its_lock_file_is_deleted(tmp_path: Path) -> None:
-    """A new log may get the number of the deleted file's inode, by which a lock is known."""
-    disk = LockWatchDisk(tmp_path / "root")
-
-    async def work(engine: Engine) -> None:
-        await lived(engine, archived=True)
-        await retired(engine)
-
-    run(work, tmp_path / "root", tmp_path / "archive", disk=disk)
-    assert disk.held == [False]
 
 
 def test_the_past_of_a_destroyed_map_is_read_without_its_lock(tmp_path: Path) -> None:
