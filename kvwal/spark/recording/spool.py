@@ -45,6 +45,22 @@ _ADDRESSES = "ADDRESSES"
 _HOLDERS = "HOLDERS"
 
 
+class _SpoolLock:
+    """The lock of a spool. It keeps the lock file open, because `Spool.remove` deletes it while the lock is held.
+
+    A lock is known by the number of the inode of its file, which the lock file of another spool would get.
+    """
+
+    def __init__(self, lock: Lock, path: Path) -> None:
+        self._lock = lock
+        self._file = path.open("rb")
+
+    def release(self) -> None:
+        """See `Lock.release`."""
+        self._lock.release()
+        self._file.close()
+
+
 class Spool(NamedTuple):
     """The folder of the event logs of all drivers that record as one node."""
 
@@ -74,7 +90,7 @@ class Spool(NamedTuple):
             raise StoreLocked(
                 f"{self.folder}: a recorder is using this spool ({held}).", hint="Wait until it has ended."
             )
-        return held
+        return _SpoolLock(held, self.folder / _LOCK)
 
     def name_addresses(self, addresses: Iterable[str]) -> None:
         """Note the nodes (`host:port`) of the cluster that this spool is for. The caller holds the lock."""

@@ -55,3 +55,17 @@ def test_drivers_begin_and_end_side_by_side_in_one_root(tmp_path: Path) -> None:
     with ThreadPoolExecutor(3) as drivers:
         list(drivers.map(record, ["a", "b", "c"]))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_lock_of_a_spool_that_was_removed_locks_no_other_one(tmp_path: Path) -> None:
+    """A file system may give the number of a deleted lock file to the next file, and a lock is known by that number."""
+    one = Spool(tmp_path, "default", "local", "one")
+    lock = one.lock()
+    number = (one.folder / "LOCK").stat().st_ino
+    one.remove(EventLog(one.folder / "eventlog_v2_app"))
+    assert not one.folder.exists()
+    others = [tmp_path / str(n) for n in range(20)]
+    for other in others:
+        other.touch()
+    assert number not in {other.stat().st_ino for other in others}
+    lock.release()
