@@ -10,6 +10,8 @@ from kvwal.cluster.token import Token, find_authority, find_token
 from kvwal.config import is_seconds
 from kvwal.errors import ConfigError, WrongType
 
+SCHEME = "kvwal"
+"""What a location of a cluster begins with: `kvwal://host:port`."""
 DEFAULT_PORT = 5701
 _PORTS = 1 << 16
 
@@ -60,15 +62,25 @@ def check_address(
 
 
 def check_nodes(addresses: str | Sequence[str]) -> list[tuple[str, int]]:
-    """Host and port of each address. Raises `ConfigError` for text that is none."""
+    """Host and port of each address, which may be written as a location. Raises `ConfigError` for text that is none."""
     texts = addresses.split(",") if isinstance(addresses, str) else list(addresses)
-    nodes = [_parse(text.strip()) for text in texts]
+    nodes = [_parse(text.strip().removeprefix(f"{SCHEME}://")) for text in texts]
     if not nodes:
         raise ConfigError("no address of the cluster was given.", hint="Name one node at least, as host:port.")
     return nodes
 
 
+def check_no_secret(addresses: str) -> None:
+    """Raises `ConfigError`, which does not repeat the secret, if one is written before a host."""
+    if "@" in addresses:
+        raise ConfigError(
+            f"{SCHEME}://…@{addresses.rpartition('@')[2]}: the address of a cluster holds no secret.",
+            hint="Put the cluster's token into a file, and name the file in KVWAL_TOKEN_FILE.",
+        )
+
+
 def _parse(text: str) -> tuple[str, int]:
+    check_no_secret(text)
     host, colon, port = text.rpartition(":") if ":" in text else (text, ":", str(DEFAULT_PORT))
     if not host or not colon or not (port.isascii() and port.isdecimal()) or not 0 < int(port) < _PORTS:
         raise ConfigError(f"{text!r} is no address of a node.", hint="Write it as host:port.")

@@ -24,8 +24,8 @@ def connect(
 ) -> QueryStore:
     """A store whose maps are those of a running cluster; `with` closes it. It answers SQL, as a store that was opened does.
 
-    `addresses` are some of the cluster's nodes, `host:port` (a list, or text with commas). The client finds the other nodes
-    through them.
+    `addresses` are some of the cluster's nodes, `host:port` (a list, or text with commas), or the cluster's location
+    (`kvwal://host:port`). The client finds the other nodes through them.
     `timeout` is how many seconds a read, a put or a delete is repeated while no node answers, or while the cluster loads its
     memory.
     `token` is the cluster's token, if the cluster has one. The default comes from KVWAL_TOKEN_FILE or KVWAL_TOKEN of the

@@ -8,12 +8,11 @@ from typing import NamedTuple, TypeAlias
 
 from archive.layout import parse_object_key, parse_registration_key
 from archive.objects import check_url
-from kvwal.client.address import DEFAULT_PORT, check_nodes
+from kvwal.client.address import DEFAULT_PORT, SCHEME, check_no_secret, check_nodes
 from kvwal.errors import ConfigError
 from kvwal.log.files.names import FileKind, first_place, log_folder, parse_name
 from kvwal.ports.disk import Disk
 
-SCHEME = "kvwal"
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]+?):/(/?)(.*)", re.DOTALL)
 _FORMS = f"A location is a folder, a cluster ({SCHEME}://host:{DEFAULT_PORT}), or an archive (s3://bucket/prefix, file:///folder)."
 
@@ -66,11 +65,7 @@ def _cluster(typed: str, second_slash: str, rest: str) -> ClusterLocation:
             f"{typed} begins like the address of a cluster, with one slash.",
             hint=f"Write {SCHEME}://{addresses.lstrip('/')}.",
         )
-    if "@" in addresses:
-        raise ConfigError(
-            f"{SCHEME}://…@{addresses.rpartition('@')[2]}: the address of a cluster holds no secret.",
-            hint="Put the cluster's token into a file, and name the file in KVWAL_TOKEN_FILE.",
-        )
+    check_no_secret(addresses)
     if "/" in addresses or "?" in addresses:
         raise ConfigError(
             f"{typed}: the address of a cluster ends with its ports.",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import kvwal
+from kvwal.client.address import check_nodes
 from kvwal.location.parse import ArchiveLocation, ClusterLocation, FolderLocation, Location, parse_location
 from kvwal.ports.disk import OS_DISK
 
@@ -51,10 +53,16 @@ def test_what_is_no_location_is_said_with_the_kind_that_was_meant(typed: str, se
         parse_location(OS_DISK, typed)
 
 
+@pytest.mark.parametrize("addresses", ["kvwal://a:1,b", "a:1,b", "a:1, b", ["a:1", "kvwal://b"]])
+def test_a_connection_takes_a_location_as_well_as_addresses(addresses: str | list[str]) -> None:
+    assert check_nodes(addresses) == [("a", 1), ("b", 5701)]
+
+
 def test_a_secret_in_an_address_is_refused_and_not_repeated() -> None:
-    with pytest.raises(kvwal.ConfigError, match="KVWAL_TOKEN_FILE") as refused:
-        parse_location(OS_DISK, "kvwal://user:hunter2@host:5701")
-    assert "hunter2" not in str(refused.value)
+    for read in (partial(parse_location, OS_DISK), check_nodes):
+        with pytest.raises(kvwal.ConfigError, match="KVWAL_TOKEN_FILE") as refused:
+            read("kvwal://user:hunter2@host:5701")
+        assert "hunter2" not in str(refused.value)
 
 
 def test_a_folder_is_an_archive_if_it_has_objects_and_no_log(tmp_path: Path) -> None:
