@@ -289,15 +289,15 @@ class Ring:
             self._waiting = None
 
     async def command(self, action: Callable[[], Awaitable[Any]]) -> Any:
-        """Have the writer run `action` between two groups, after all waiting submissions, and return its result."""
+        """Have the writer run `action` between two groups, after all submissions in the ring, and return its result."""
         command = Command(action, self._loop.create_future())
         self.end_tick()
         while self._waiting is not None:
             await asyncio.shield(self._waiting)
         try:
-            await self._queue.async_q.put(command)
+            self._queue.put_now(command)
             self._take_turn()
-        except janus.AsyncQueueShutDown:
+        except janus.SyncQueueShutDown:
             error = self._ended()
             raise error from error.__cause__
         return await command.future

@@ -71,6 +71,8 @@ class BoundedQueue(janus.Queue[Slot]):
     def put_now(self, slot: Slot) -> bool:
         """Put a slot from any thread, without waiting. False, and nothing is put, if the queue is full.
 
+        A command always has room: threads that wait for space would take it each time before a waiting command could.
+
         `janus.SyncQueueShutDown` after the queue was shut down. It is `put_nowait` of janus without the getters of janus: the
         consumer of the ring has its own wakeup.
         """
@@ -79,7 +81,7 @@ class BoundedQueue(janus.Queue[Slot]):
         with self._sync_mutex:
             if self._is_shutdown:
                 raise janus.SyncQueueShutDown
-            if self._qsize() >= self._maxsize:
+            if self._qsize() >= self._maxsize and not isinstance(slot, Command):
                 return False
             self._waiting.append(waiting)
             self.bytes += waiting.bytes

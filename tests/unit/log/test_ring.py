@@ -174,6 +174,31 @@ def test_a_task_waits_while_the_ring_is_full_and_goes_on(slots: int, limit: int)
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(("slots", "limit"), [(2, 10_000), (10, 150)], ids=["slots", "bytes"])
+def test_an_order_does_not_wait_for_room_that_threads_would_take_first(slots: int, limit: int) -> None:
+    async def main() -> None:
+        ring = Ring(slots, limit, 60, SYSTEM.elapsed)
+
+        async def action() -> None:
+            """Nothing."""
+
+        for name in "ab":
+            ring.offer(submission(name))
+            await settle()
+        thread, _ = await thread_puts(ring, "c")
+        ordered = asyncio.ensure_future(ring.command(action))
+        await settle()
+        taken, order = await ring.take(MOST)
+        assert names(taken) == ["a", "b"]
+        assert order is not None
+        order.future.set_result(None)
+        await ordered
+        await asyncio.get_running_loop().run_in_executor(None, thread.join)
+        assert names((await ring.take(MOST))[0]) == ["c"]
+
+    asyncio.run(main())
+
+
 def test_one_transaction_above_the_bytes_still_gets_through() -> None:
     async def main() -> None:
         ring = Ring(10, 150, 60, SYSTEM.elapsed)
