@@ -1,5 +1,6 @@
 package kvwal.transactions;
 
+import com.hazelcast.cluster.Member;
 import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.core.HazelcastInstanceNotActiveException;
 import com.hazelcast.core.IExecutorService;
@@ -107,10 +108,12 @@ final class IntentWatch {
         BitSet done = new BitSet();
         IExecutorService executor = instance.getExecutorService(TaskIds.BETWEEN_MEMBERS);
         TakeOverIntent task = new TakeOverIntent(key, own);
-        List<byte[]> answers = MemberQuery.of(instance.getCluster().getMembers(),
+        Set<Member> members = instance.getCluster().getMembers();
+        List<byte[]> answers = MemberQuery.of(members,
             (member, answer) -> executor.submitToMember(task, member, new MemberQuery.Into<>(answer, OPEN)),
             member -> MemberQuery.isThere(instance, member), PATIENCE_MILLIS);
-        if (answers.contains(OPEN)) {
+        // One that went meanwhile may have known of changes that others left to it: they know better when they are asked again.
+        if (answers.size() < members.size() || answers.contains(OPEN)) {
             return;
         }
         answers.forEach(found -> done.or(BitSet.valueOf(found)));
