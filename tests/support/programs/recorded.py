@@ -115,7 +115,7 @@ def main(location: str, spool: Path, folder: Path, *, later: bool) -> None:
     spark.sparkContext.parallelize(range(4), 2).map(fails_once).collect()
     spark.sparkContext.setJobDescription("fails")
     try:
-        spark.range(4).select(f.udf(lambda n: 1 // n)("id")).collect()
+        spark.range(0, 4, 1, 1).select(f.udf(lambda n: 1 // n)("id")).collect()
     except PySparkException:
         spark.sparkContext.setJobDescription(None)
     drain(spark)

@@ -59,7 +59,7 @@ def batch(spark: SparkSession, folder: Path) -> None:
     context.setJobDescription("fails")
     context.setJobGroup("group", "fails")
     try:
-        spark.range(4).select(f.udf(lambda n: 1 // n)("id")).collect()
+        spark.range(0, 4, 1, 1).select(f.udf(lambda n: 1 // n)("id")).collect()
     except PySparkException:
         context.setLocalProperty("spark.jobGroup.id", None)
     context.setJobDescription("text")
