@@ -10,25 +10,15 @@ from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import Row as SparkRow
+from pyspark.sql import SparkSession
 
 import kvwal
 import kvwal.spark
 from tests.support.cluster.nodes import CLUSTER, Cluster, cluster, needs_hazelcast
-from tests.support.datasource.patience import patiently
-from tests.support.spark import session
+from tests.support.datasource.streams import Stream, finish, patiently
 
 pytestmark = [needs_hazelcast, pytest.mark.long]
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "spark-streams.md"
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    spark = session("cluster-streams")
-    kvwal.spark.register(spark)
-    yield spark
-    spark.stop()
 
 
 @pytest.fixture(scope="module")
@@ -37,49 +27,25 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield three
 
 
-class Stream:
-    """A query with its checkpoint; `rows` are those of each batch."""
-
-    def __init__(self, spark: SparkSession, three: Cluster, folder: Path, **options: str) -> None:
-        self._frame = (
-            spark.readStream.format("kvwal")
-            .options(store=three.location, cluster=CLUSTER, business="jobs", **options)
-            .load()
-        )
-        self._checkpoint = str(folder / "checkpoint")
-        self.rows: dict[int, list[SparkRow]] = {}
-        self.fails_at: int | None = None
-
-    def run(self) -> None:
-        written = self._frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint)
-        patiently(lambda: written.trigger(availableNow=True).start().awaitTermination())
-
-    def _take(self, batch: DataFrame, number: int) -> None:
-        found = sorted(batch.collect(), key=lambda row: (row.node, row.sequence))
-        assert self.rows.get(number, found) == found, "a batch that is planned again has the same rows"
-        self.rows[number] = found
-        if number == self.fails_at:
-            raise RuntimeError("the sink failed")
-
-    @property
-    def keys(self) -> list[str]:
-        return sorted(row.key for rows in self.rows.values() for row in rows)
-
-
 def test_every_put_comes_once_over_restarts_and_a_killed_member(
     spark: SparkSession, three: Cluster, tmp_path: Path
 ) -> None:
-    stream = Stream(spark, three, tmp_path, maxRowsPerTrigger="50")
+    checkpoint = tmp_path / "checkpoint"
+    stream = Stream(spark, checkpoint, store=three.location, cluster=CLUSTER, maxRowsPerTrigger="50")
+
+    def keys() -> list[str]:
+        return sorted(row.key for row in stream.rows)
+
     with kvwal.connect(three.addresses, cluster=CLUSTER) as store:
         jobs = store.map("jobs")
         for number in range(120):
             jobs[f"job-{number:03}"] = {"n": number}
         stream.run()
-        assert stream.keys == [f"job-{number:03}" for number in range(120)]
-        assert max(map(len, stream.rows.values())) <= 50
+        assert keys() == [f"job-{number:03}" for number in range(120)]
+        assert max(map(len, stream.batches.values())) <= 50
         for number in range(120, 160):
             jobs[f"job-{number:03}"] = {"n": number}
-        stream.fails_at = max(stream.rows) + 1
+        stream.fails_at = max(stream.batches) + 1
         with pytest.raises(StreamingQueryException, match="the sink failed"):
             stream.run()
         stream.fails_at = None
@@ -89,19 +55,17 @@ def test_every_put_comes_once_over_restarts_and_a_killed_member(
             stream.run()
         three.start()
         stream.run()
-        once = [(row.node, row.sequence) for rows in stream.rows.values() for row in rows]
+        once = [(row.node, row.sequence) for row in stream.rows]
         assert len(set(once)) == len(once)
-        assert set(stream.keys) == {f"job-{number:03}" for number in range(160)}
-        assert "kvwal://" not in "".join(
-            path.read_text() for path in (tmp_path / "checkpoint" / "offsets").glob("[0-9]*")
-        )
+        assert set(keys()) == {f"job-{number:03}" for number in range(160)}
+        assert "kvwal://" not in "".join(path.read_text() for path in (checkpoint / "offsets").glob("[0-9]*"))
 
 
 def test_a_business_that_is_not_there_is_named(spark: SparkSession, three: Cluster, tmp_path: Path) -> None:
     frame = spark.readStream.format("kvwal").options(store=three.location, cluster=CLUSTER, business="nowhere").load()
     written = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
     with pytest.raises(StreamingQueryException, match=r"ConfigError: .*has no business 'nowhere'"):
-        patiently(lambda: written.trigger(availableNow=True).start().awaitTermination())
+        finish(written)
 
 
 def test_the_lines_of_the_page_run(spark: SparkSession, three: Cluster, tmp_path: Path) -> None:

@@ -14,19 +14,10 @@ import kvwal
 from kvwal.spark.ledger import PREFIX
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast, running
 from tests.support.ports import free_port
-from tests.support.spark import session
 
 pytestmark = [needs_hazelcast, pytest.mark.long]
 LARGE = 30_000
 """Rows of about 250 bytes: two or more transactions."""
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    spark = session("sink")
-    kvwal.spark.register(spark)
-    yield spark
-    spark.stop()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
-from pyspark.sql.streaming import DataStreamWriter
 
 import kvwal
 import kvwal.spark
@@ -20,52 +18,11 @@ from archive.layout import Place
 from archive.maintenance import compaction
 from archive.objects import open_objects
 from kvwal.ports.clock import SYSTEM
-from tests.support.datasource.patience import patiently
+from tests.support.datasource.streams import Stream, finish, patiently
 from tests.support.log.store import open_with_archiver
-from tests.support.spark import session
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "spark-streams.md"
 ROWS = "key STRING, state STRING, deleted BOOLEAN, timestamp BIGINT, node STRING, sequence BIGINT"
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    spark = session("streams")
-    kvwal.spark.register(spark)
-    yield spark
-    spark.stop()
-
-
-def finish(stream: DataStreamWriter) -> None:
-    """Read all that is there now, then stop."""
-    patiently(lambda: stream.trigger(availableNow=True).start().awaitTermination())
-
-
-class Stream:
-    """A streaming query with a checkpoint. `batches` are the rows of each batch, by its number."""
-
-    def __init__(self, spark: SparkSession, checkpoint: Path, **options: str) -> None:
-        self._spark = spark
-        self._checkpoint = checkpoint
-        self._options = {"business": "jobs", **options}
-        self.batches: dict[int, list[SparkRow]] = {}
-        self.fails_at: int | None = None
-
-    def run(self) -> None:
-        """Read all that is there now, then stop."""
-        frame = self._spark.readStream.format("kvwal").options(**self._options).load()
-        finish(frame.writeStream.foreachBatch(self._take).option("checkpointLocation", str(self._checkpoint)))
-
-    def _take(self, batch: DataFrame, number: int) -> None:
-        rows = sorted(batch.collect(), key=lambda row: (row.node, row.sequence))
-        assert self.batches.get(number, rows) == rows, "a batch that is planned again has the same rows"
-        self.batches[number] = rows
-        if number == self.fails_at:
-            raise RuntimeError("the sink failed")
-
-    @property
-    def sequences(self) -> list[int]:
-        return [row.sequence for _, rows in sorted(self.batches.items()) for row in rows]
 
 
 def rewrite(archive: Path, **given: Any) -> None:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import kvwal.spark
-from tests.support.datasource.patience import patiently
+from tests.support.datasource.streams import finish
 from tests.support.programs.truth import start_cluster
 from tests.support.spark import session
 
@@ -32,8 +32,7 @@ def stream(store: str, folder: Path) -> None:
     changes = source.schema("key STRING, sequence BIGINT, n BIGINT").load()
     written = changes.selectExpr("concat(key, '-', sequence) AS key", "n")
     sink = written.writeStream.format("kvwal").options(store=store, business="jobs")
-    sink = sink.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
-    patiently(lambda: sink.start().awaitTermination())
+    finish(sink.option("checkpointLocation", str(folder / "checkpoint")))
 
 
 def executors(store: str, folder: Path) -> None:
