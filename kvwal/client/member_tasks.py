@@ -13,6 +13,7 @@ from hazelcast.protocol.codec import client_get_distributed_objects_codec
 from hazelcast.serialization.api import IdentifiedDataSerializable, ObjectDataOutput
 
 from kvwal.cluster.requests import (
+    POLL_SECONDS,
     ClientQuestion,
     FailuresQuestion,
     WatchRead,
@@ -30,8 +31,6 @@ FACTORY = 27510
 """Hazelcast's number for the classes of kvwal."""
 DONE, BUSY = "DONE", "BUSY"
 """Answers to a conditional transaction; any other says that it was refused."""
-POLL_SECONDS = 0.2
-"""How often a watch asks for changes."""
 _TRANSACTIONS = "kvwal"
 _HISTORY = "kvwal.questions"
 """An executor apart from that of transactions, because a history request keeps its thread for seconds."""

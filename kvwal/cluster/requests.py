@@ -14,6 +14,9 @@ from kvwal.structures.watch import Positions
 PAGE_BYTES = 8 << 20
 """A page of a map's entries ends when its keys and values have so many bytes, or more."""
 
+POLL_SECONDS = 0.2
+"""How often a client that waits for changes asks for them."""
+
 NOW = (1 << 63) - 1
 """The timestamp of a question for the entries as they are now."""
 

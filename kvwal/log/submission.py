@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from kvwal.entry import Entry
 
+T = TypeVar("T")
 ENTRY_BYTES = 64
 """Estimated bytes of an entry in the ring besides its key and value."""
 
@@ -113,3 +114,20 @@ def size_of(entries: list[Entry]) -> int:
     if len(entries) == 1:
         return len(entries[0].key) + len(entries[0].value) + ENTRY_BYTES
     return sum([len(entry.key) + len(entry.value) for entry in entries], ENTRY_BYTES * len(entries))
+
+
+def cut(items: Iterable[T], most_bytes: int, size: Callable[[T], int], *, most: int | None = None) -> Iterator[list[T]]:
+    """The items in lists of up to `most_bytes` bytes by `size`, and of up to `most` items, in order. A larger item is a list of
+    its own.
+    """
+    taken: list[T] = []
+    filled = 0
+    for item in items:
+        cost = size(item)
+        if taken and (filled + cost > most_bytes or len(taken) == most):
+            yield taken
+            taken, filled = [], 0
+        taken.append(item)
+        filled += cost
+    if taken:
+        yield taken

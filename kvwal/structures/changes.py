@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kvwal.entry import Entry, make_entry
 from kvwal.errors import CodecError, ConfigError, TooLarge
-from kvwal.log.submission import Answer, ConditionalSubmission, Decide, Lookup, Submission, size_of
+from kvwal.log.submission import Answer, ConditionalSubmission, Decide, Lookup, Submission, cut, size_of
 from kvwal.structures.business import Business
 
 _SEVERAL_ENCODINGS = ("json", "float")
@@ -171,17 +171,7 @@ class Changes:
 
 def in_transactions(deletes: Iterable[Entry], most_bytes: int = _DELETES_BYTES) -> Iterator[list[Entry]]:
     """Deletes, split into transactions of at most 5,000 entries and about `most_bytes` bytes: the size of a block is limited."""
-    transaction: list[Entry] = []
-    size = 0
-    for delete in deletes:
-        cost = size_of([delete])
-        if transaction and (size + cost > most_bytes or len(transaction) >= _DELETES):
-            yield transaction
-            transaction, size = [], 0
-        transaction.append(delete)
-        size += cost
-    if transaction:
-        yield transaction
+    return cut(deletes, most_bytes, lambda delete: size_of([delete]), most=_DELETES)
 
 
 def _delete_of(entry: Entry) -> Entry:

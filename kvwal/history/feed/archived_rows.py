@@ -6,7 +6,7 @@ files (`TimeOrder`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from archive.faults import ObjectMissing
@@ -55,6 +55,11 @@ def last_up_to(objects: Objects, place: Place, timestamp: int) -> int:
         ]
         opened.check()
     return max((pc.max(batch.column("sequence")).as_py() for batch in earlier if batch.num_rows), default=position)
+
+
+def thinned_up_to(infos: Iterable[ObjectInfo]) -> int:
+    """The last sequence of those of a log's objects from which compaction has removed rows; 0 if it has removed none."""
+    return max((info.span.last for info in infos if info.span.horizon), default=0)
 
 
 def archived_rows(

@@ -95,12 +95,12 @@ class HistoryService:
         business = to_business(question.map)
         if self._engine.options.archive_url is None:
             own = self._engine.businesses.get(business)
-            return [] if own is None else await self._readers.run(partial(self._own, own, question))
+            return [] if own is None else await self._readers.run(partial(self._from_own_log, own, question))
         asked = TailQuestion(business, question.key_class, question.key, question.timestamp)
         tails = await self._peers.tails(asked, self._within)
         return await self._readers.run(partial(self._read, business, question, tails))
 
-    def _own(self, business: OpenBusiness, question: Question) -> Sequence[Entry | DataEntry]:
+    def _from_own_log(self, business: OpenBusiness, question: Question) -> Sequence[Entry | DataEntry]:
         try:
             return _own(business, question)
         except (CorruptLog, OSError) as error:

@@ -31,7 +31,7 @@ from kvwal.cluster.requests import (
     WatchStarted,
 )
 from kvwal.entry import DataEntry, Entry, make_entry
-from kvwal.history.feed.archived_rows import last_up_to
+from kvwal.history.feed.archived_rows import last_up_to, thinned_up_to
 from kvwal.history.feed.cluster_page import LogEnd, LogPart, limit_of, page_of, to_raise
 from kvwal.history.feed.feeds import ARCHIVE_SECONDS
 from kvwal.history.feed.log_feed import ArchivedLogFeed, not_in_log
@@ -173,7 +173,7 @@ class WatchService:
             return {}
         objects = self._objects()
         found = {
-            place.node: max((info.span.last for info in live_objects(objects, place) if info.span.horizon), default=0)
+            place.node: thinned_up_to(live_objects(objects, place))
             for place in registered(objects, options.namespace, options.cluster, business)
         }
         return {node: last for node, last in found.items() if last}

@@ -8,13 +8,10 @@ from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from kvwal.cluster.requests import WatchStarted
+from kvwal.cluster.requests import POLL_SECONDS, WatchStarted
 from kvwal.errors import ArchiveGap
 from kvwal.ports.locks import Signal
 from kvwal.structures.watch import Change, Positions, Start
-
-POLL_SECONDS = 0.2
-"""How often members are asked for changes, as a watch does."""
 
 
 class Source(Protocol):
@@ -74,7 +71,7 @@ class ClusterBatches:
                 if target is None or change.sequence <= target.get(change.node, 0):
                     taken.append(change)
                     positions[change.node] = change.sequence
-                    size += len(change.entry.key) + len(change.entry.value)
+                    size += data_bytes(change)
             elif _reaches(self._read_to, target) or (not self._load(at) and (taken or not self._waits(target))):
                 break
         if taken and not self._page:
@@ -126,6 +123,11 @@ class ClusterBatches:
                 f" batch has those behind sequence {positions.get(node, 0)}. They are on the disk of {node}.",
                 hint=f"Bring {node} back with its disk and start the query again, or begin anew with a new checkpoint.",
             )
+
+
+def data_bytes(change: Change) -> int:
+    """The bytes of a change's key and value."""
+    return len(change.entry.key) + len(change.entry.value)
 
 
 def _lacking(positions: Positions, end: Positions) -> list[str]:

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
 
-from kvwal.cluster.requests import WatchStarted
+from kvwal.cluster.requests import POLL_SECONDS, WatchStarted
 from kvwal.history.timeline import from_bytes, to_bytes, to_table
 from kvwal.location.cluster import ClusterWriter
 from kvwal.location.connect import connect
 from kvwal.location.parse import ClusterLocation, parse_location
+from kvwal.log.submission import cut
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
-from kvwal.spark.datasource.cluster_batches import POLL_SECONDS, ClusterBatches, Limits
+from kvwal.spark.datasource.cluster_batches import ClusterBatches, Limits, data_bytes
 from kvwal.spark.datasource.stream_logs import NodeOffset
 from kvwal.spark.datasource.stream_options import StreamOptions
 from kvwal.spark.datasource.stream_reader import Offset, Show, StreamReader, decoded, encoded
@@ -101,7 +102,7 @@ class ClusterChangesReader(StreamReader):
         name = _name(start, end)
         if name not in self._held:
             self._held[name] = self._opened().replay(_place(start), _place(end).positions)
-        return [RowsPartition(_rows(piece)) for piece in _pieces(self._held[name])]
+        return [RowsPartition(_rows(piece)) for piece in cut(self._held[name], TASK_BYTES, data_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See DataSourceStreamReader. It runs on a worker. Raises CodecError."""
@@ -154,19 +155,6 @@ def _offset(at: WatchStarted) -> Offset:
 
 def _name(start: Offset, end: Offset) -> tuple[str, str]:
     return json.dumps(start), json.dumps(end)
-
-
-def _pieces(changes: list[Change]) -> Iterator[list[Change]]:
-    piece: list[Change] = []
-    size = 0
-    for change in changes:
-        piece.append(change)
-        size += len(change.entry.key) + len(change.entry.value)
-        if size >= TASK_BYTES:
-            yield piece
-            piece, size = [], 0
-    if piece:
-        yield piece
 
 
 def _rows(changes: list[Change]) -> bytes:

@@ -11,7 +11,7 @@ from archive.objects import Objects, open_objects
 from archive.reader import ObjectInfo, covered, live_objects
 from archive.registry import registered
 from kvwal.errors import BeforeHistory, ConfigError
-from kvwal.history.feed.archived_rows import last_up_to, not_kept
+from kvwal.history.feed.archived_rows import last_up_to, not_kept, thinned_up_to
 from kvwal.history.feed.segment_cursor import NotInLog, SegmentCursor
 from kvwal.log.files.names import find_places, log_folder
 from kvwal.log.reader import log_files
@@ -79,7 +79,6 @@ class StreamLogs:
     def beginning(self, place: Place) -> NodeOffset:
         """The offset before all that is kept of a log. Raises BeforeHistory if its first changes are only in a snapshot."""
         infos = self._live(place)
-        thinned = max((info.span.last for info in infos if info.span.horizon), default=0)
         if not infos and self._root is not None:
             cursor = SegmentCursor(OS_DISK, self._root, place, 0, durable_only=True)
             try:
@@ -89,7 +88,7 @@ class StreamLogs:
                     f"{'/'.join(place)}: the changes before sequence {error.first} are in no archive.",
                     hint="Give the option 'after', or the 'archive' of the store.",
                 ) from error
-        return NodeOffset(0, thinned)
+        return NodeOffset(0, thinned_up_to(infos))
 
     def after(self, place: Place, timestamp: int) -> NodeOffset:
         """The offset of the last change up to a timestamp. Raises BeforeHistory if later changes are not kept."""

@@ -10,7 +10,7 @@ import msgspec
 from kvwal.codecs import registry
 from kvwal.entry import Entry, encode_entries, make_decoder
 from kvwal.errors import Kind, KvwalError
-from kvwal.log.submission import size_of
+from kvwal.log.submission import cut, size_of
 
 BLOCK_BYTES = 2 << 20
 """About how many bytes of rows a staged block has. A transaction takes whole blocks."""
@@ -58,17 +58,7 @@ def lost(name: str, problem: str) -> StagedRowsLost:
 
 def in_blocks(entries: Iterable[Entry], most: int) -> Iterator[list[Entry]]:
     """The entries in lists of up to `most` bytes, in order. An entry that is larger is a list of its own."""
-    block: list[Entry] = []
-    size = 0
-    for entry in entries:
-        cost = size_of([entry])
-        if block and size + cost > most:
-            yield block
-            block, size = [], 0
-        block.append(entry)
-        size += cost
-    if block:
-        yield block
+    return cut(entries, most, lambda entry: size_of([entry]))
 
 
 def in_transactions(blocks: Iterable[Block], most: int) -> list[list[Block]]:

@@ -34,7 +34,7 @@ public final class LoggedRetry {
     }
 
     private static IndeterminateOperationStateException unknown(Throwable error) {
-        return new IndeterminateOperationStateException("The change is in the log of the key's former owner, or of this one, and"
-            + " not known to be in memory: " + error.getMessage());
+        return new IndeterminateOperationStateException(
+            "The change is in this member's log, and not known to be in memory: " + error.getMessage());
     }
 }

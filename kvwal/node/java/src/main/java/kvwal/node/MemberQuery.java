@@ -34,9 +34,14 @@ public final class MemberQuery {
     /** Runs the task on every member; the answers of those that are not gone. */
     public static <T> List<T> ofAll(HazelcastInstance instance, Callable<T> task)
             throws ExecutionException, InterruptedException {
+        return ofAll(instance, instance.getCluster().getMembers(), task, null);
+    }
+
+    /** Runs the task on these members; the answers of those that are not gone. `ofNull` stands for the answer null. */
+    public static <T> List<T> ofAll(HazelcastInstance instance, Collection<Member> members, Callable<T> task, T ofNull)
+            throws ExecutionException, InterruptedException {
         IExecutorService executor = instance.getExecutorService(TaskIds.BETWEEN_MEMBERS);
-        return of(instance.getCluster().getMembers(),
-            (member, answer) -> executor.submitToMember(task, member, new Into<>(answer)),
+        return of(members, (member, answer) -> executor.submitToMember(task, member, new Into<>(answer, ofNull)),
             member -> isThere(instance, member), PATIENCE_MILLIS);
     }
 

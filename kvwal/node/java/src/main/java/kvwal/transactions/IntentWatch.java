@@ -3,7 +3,6 @@ package kvwal.transactions;
 import com.hazelcast.cluster.Member;
 import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.core.HazelcastInstanceNotActiveException;
-import com.hazelcast.core.IExecutorService;
 import com.hazelcast.logging.ILogger;
 import com.hazelcast.map.IMap;
 import java.util.BitSet;
@@ -15,12 +14,10 @@ import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import kvwal.node.MemberQuery;
-import kvwal.node.TaskIds;
 
 /** Watch of a member for intents that it has to finish: those of members that left, and those that it could not finish itself. */
 final class IntentWatch {
     private static final int LOOK_MILLIS = 250;
-    private static final long PATIENCE_MILLIS = 1000;
     private static final long WARNING_NANOS = TimeUnit.MINUTES.toNanos(1);
     /** Answer of a member that does not know yet which changes are applied. */
     private static final byte[] OPEN = {};
@@ -106,12 +103,8 @@ final class IntentWatch {
     private void finish(HazelcastInstance instance, String key) throws ExecutionException, InterruptedException {
         String own = Transactions.own(instance);
         BitSet done = new BitSet();
-        IExecutorService executor = instance.getExecutorService(TaskIds.BETWEEN_MEMBERS);
-        TakeOverIntent task = new TakeOverIntent(key, own);
         Set<Member> members = instance.getCluster().getMembers();
-        List<byte[]> answers = MemberQuery.of(members,
-            (member, answer) -> executor.submitToMember(task, member, new MemberQuery.Into<>(answer, OPEN)),
-            member -> MemberQuery.isThere(instance, member), PATIENCE_MILLIS);
+        List<byte[]> answers = MemberQuery.ofAll(instance, members, new TakeOverIntent(key, own), OPEN);
         // One that went meanwhile may have known of changes that others left to it: they know better when they are asked again.
         if (answers.size() < members.size() || answers.contains(OPEN)) {
             return;
