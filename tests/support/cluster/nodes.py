@@ -334,10 +334,8 @@ def running(root: Path, **settings: Any) -> Iterator[Node]:
 def key_owned_by(client: hazelcast.HazelcastClient, node: Node, keys: Sequence[str]) -> str:
     """The first of these keys that the node owns, as the client sees that; a new client hears of owners only after a while."""
     partitions = client.partition_service
-    addresses = {
-        f"{member.address.host}:{member.address.port}": member for member in client.cluster_service.get_members()
-    }
-    uuid = addresses[node.address].uuid
+    members = client.cluster_service.get_members()
+    uuid = next(one.uuid for one in members if f"{one.address.host}:{one.address.port}" == node.address)
 
     def first() -> str | None:
         owned = (key for key in keys if partitions.get_partition_owner(partitions.get_partition_id(key)) == uuid)
