@@ -9,14 +9,14 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, Self, TypeVar, cast
 
 import pytest
 
 from archive.objects import Objects, open_objects
 from kvwal.client.member_tasks import ClusterFeed, MapChanges
 from kvwal.cluster import requests as questions
-from kvwal.cluster.clock_bounds import ClockBounds
+from kvwal.cluster.clock_bounds import BoundedClock, ClockBounds
 from kvwal.cluster.requests import Question, WatchRead, WatchStart
 from kvwal.entry import Entry
 from kvwal.log.reader import entry_decoder
@@ -26,13 +26,28 @@ from kvwal.node.requests.history_service import HistoryService
 from kvwal.node.requests.own_changes import OwnChanges
 from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal.store import asynchronous as aio
 from kvwal.store.engine import Engine
+from kvwal.store.options import Options
 from kvwal.structures.watch import Start, Watch
 from tests.support.archive.archiver import InProcess
-from tests.support.disk.faults import FakeClock, open_aio
+from tests.support.disk.faults import FakeClock, make_options
 
 NAMES = ("node-1", "node-2", "node-3")
 LONG = 60.0
+
+
+class MemberStore(aio.Store):
+    """A store whose logs have clocks within the bounds of a member, as those of a node have."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.bounds = ClockBounds()
+
+    async def __aenter__(self) -> Self:
+        """See `Store`."""
+        self._engine = Engine(self._options, own_loop=False, hybrid=lambda: BoundedClock(self.bounds))
+        return self
 
 
 class Members:
@@ -42,8 +57,14 @@ class Members:
         self.archive = folder / "archive"
         self.clock = FakeClock()
         self.stores = {
-            name: open_aio(
-                folder / name, clock=self.clock, node=name, archive=self.archive, start_archiver=lambda: InProcess("")
+            name: MemberStore(
+                make_options(
+                    folder / name,
+                    clock=self.clock,
+                    node=name,
+                    archive=self.archive,
+                    start_archiver=lambda: InProcess(""),
+                )
             )
             for name in NAMES
         }
@@ -63,7 +84,7 @@ class Members:
             every = {other: Peer(other, other, "", "", "") for other in NAMES}
             membership: Any = SimpleNamespace(own=every[name], living=lambda: [every[one] for one in self.living])
             engine = self.engine(name)
-            own = OwnChanges(engine, ClockBounds(), self.objects, self.workers)
+            own = OwnChanges(engine, self.stores[name].bounds, self.objects, self.workers)
             self._peers[name] = Peers(None, membership, engine, own, self.workers, self.workers)
         return self._peers[name]
 
