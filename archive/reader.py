@@ -6,24 +6,18 @@ Objects may overlap. Compaction may remove an object between a listing and a rea
 from __future__ import annotations
 
 import io
-import os
-from collections.abc import Callable, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
-from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, BeforeHistory
+from archive.errors import ArchiveDamaged, ArchiveGap, BeforeHistory
 from archive.faults import ObjectMissing
 from archive.layout import LOGICAL_BITS, Place, Span, parse_base_key, parse_object_key, to_text
 from archive.objects import Objects, open_copy
+from archive.parquet.metadata import as_damage, damaged, read_footer, read_metadata_of
 from archive.parquet.rows import (
-    COLUMNS,
     DAMAGED_HINT,
-    FOOTER_KEY,
-    NO_RECORD,
     Footer,
-    decode_footer,
-    footer_is_sealed,
     schema,
 )
 from archive.registry import Registration, owner
@@ -32,14 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
 T = TypeVar("T")
 
 LISTINGS = 5
-MAGIC = b"PAR1"
-CHUNK = 1 << 20
-FOOTER_GUESS = 64 << 10
 
 
 class ObjectInfo(NamedTuple):
@@ -107,12 +97,9 @@ def _live(objects: Objects, place: Place, registration: Registration, known: dic
     infos: dict[Span, ObjectInfo] = {}
     while True:
         live = unsuperseded(candidates)
-        for span in live:
-            if span not in infos:
-                key = candidates[span][0]
-                if key not in known:
-                    known[key] = read_info(objects, *candidates[span])
-                infos[span] = known[key]
+        unread = [candidates[span] for span in live if candidates[span][0] not in known]
+        known |= {info.key: info for info in read_infos(objects, unread)}
+        infos |= {span: known[candidates[span][0]] for span in live}
         foreign = [span for span in live if not belongs(registration, infos[span].footer)]
         if not foreign:
             return [infos[span] for span in live]
@@ -155,7 +142,17 @@ def read_info(objects: Objects, key: str, size: int, modified_ms: int) -> Object
     The name of a part of a base says the place only, and the commit of the base has the footer.
     """
     with objects.open(key) as file:
-        footer = read_footer(file, key)
+        return _info(key, read_footer(file, key), size, modified_ms)
+
+
+def read_infos(objects: Objects, listed: Sequence[tuple[str, int, int]]) -> Iterator[ObjectInfo]:
+    """`read_info` of many objects: key, size and time of each. Their footers are read at once."""
+    metadata = read_metadata_of(objects, [(key, size) for key, size, _ in listed])
+    for (key, size, modified_ms), (footer, _) in zip(listed, metadata, strict=True):
+        yield _info(key, footer, size, modified_ms)
+
+
+def _info(key: str, footer: Footer, size: int, modified_ms: int) -> ObjectInfo:
     if (base := parse_base_key(key)) and base[1] and Place(*base[0][:3], base[1].node) == footer.place:
         return ObjectInfo(key, footer.span, footer, size, modified_ms)
     parsed = parse_object_key(key)
@@ -165,78 +162,6 @@ def read_info(objects: Objects, key: str, size: int, modified_ms: int) -> Object
             hint="An object was renamed or copied over another; " + DAMAGED_HINT,
         )
     return ObjectInfo(key, parsed[1], footer, size, modified_ms)
-
-
-def read_footer(file: BinaryIO, key: str, *, whole: bool = False) -> Footer:
-    """The record in the footer of the open object; with `whole` every byte before the footer is checked too.
-
-    Raises ArchiveDamaged for anything that is not a whole object, ArchiveError if a newer version wrote it.
-    """
-    footer, _ = read_metadata(file, key)
-    if whole:
-        check_body(file, key, footer)
-    return footer
-
-
-def read_metadata(file: BinaryIO, key: str) -> tuple[Footer, pq.FileMetaData]:
-    """The record in the footer, and Parquet's own metadata. Raises as `read_footer`."""
-    import pyarrow.parquet as pq
-
-    raw = _footer_bytes(file, key)
-    sealed = footer_is_sealed(raw)
-    if sealed is None:
-        raise damaged(key, NO_RECORD)
-    if not sealed:
-        raise damaged(key, "the checksum of its footer does not match")
-    with as_damage(key):
-        metadata = pq.read_metadata(io.BytesIO(MAGIC + raw + len(raw).to_bytes(4, "little") + MAGIC))
-    footer = decode_footer((metadata.metadata or {}).get(FOOTER_KEY), key)
-    if metadata.num_rows != footer.rows or metadata.schema.names != list(COLUMNS):
-        raise damaged(
-            key, f"its footer promises {footer.rows} rows of the archive's columns, and it has {metadata.num_rows} rows"
-        )
-    return footer, metadata
-
-
-def check_body(file: BinaryIO, key: str, footer: Footer) -> None:
-    """Raise ArchiveDamaged if a byte before the Parquet footer is not as it was written."""
-    if _body_crc(file, key) != footer.body_crc:
-        raise damaged(key, "the checksum of its rows does not match")
-
-
-def _footer_bytes(file: BinaryIO, key: str) -> bytes:
-    """The bytes of the Parquet footer. One read is enough for most objects."""
-    end = file.seek(0, os.SEEK_END)
-    file.seek(max(0, end - FOOTER_GUESS))
-    tail = file.read(FOOTER_GUESS)
-    if tail[-4:] != MAGIC or len(tail) < 8 + len(MAGIC):
-        raise damaged(key, "cut short: it does not end as a Parquet file does")
-    length = int.from_bytes(tail[-8:-4], "little")
-    if length > end - 8 - len(MAGIC):
-        raise damaged(key, "cut short: it has no room for its footer")
-    if length > len(tail) - 8:
-        file.seek(end - 8 - length)
-        tail = file.read(length + 8)
-    return tail[-8 - length : -8]
-
-
-def _body_crc(file: BinaryIO, key: str) -> int:
-    import google_crc32c
-
-    end = file.seek(0, os.SEEK_END)
-    file.seek(end - 8)
-    left = end - 8 - int.from_bytes(file.read(4), "little")
-    if left < len(MAGIC):
-        raise damaged(key, "the length of its footer is impossible")
-    file.seek(0)
-    crc = 0
-    while left > 0:
-        chunk = file.read(min(CHUNK, left))
-        if not chunk:
-            raise damaged(key, "it ends before its footer")
-        crc = google_crc32c.extend(crc, chunk)
-        left -= len(chunk)
-    return crc
 
 
 def read_rows(objects: Objects, info: ObjectInfo) -> pa.Table:
@@ -323,21 +248,3 @@ def without_gaps(
             hint="Ask for a later time; the setting `history_seconds` says how long every entry is kept.",
         )
     return needed
-
-
-def damaged(key: str, what: str) -> ArchiveDamaged:
-    """The error of an object that is not as it was written."""
-    return ArchiveDamaged(f"{key}: {what}.", hint=DAMAGED_HINT)
-
-
-@contextmanager
-def as_damage(key: str) -> Iterator[None]:
-    """Raise pyarrow's errors of the block as ArchiveDamaged: the bytes are not a whole, valid Parquet file."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except ArchiveError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        raise damaged(key, f"cut short, or not a whole Parquet file ({str(error).splitlines()[0]})") from error

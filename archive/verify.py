@@ -12,8 +12,9 @@ from archive.faults import ObjectMissing
 from archive.layout import Place, parse_base_key, parse_object_key, parse_registration_key
 from archive.merge import BATCH_BYTES, BATCH_ROWS, READ_BUFFER_BYTES
 from archive.objects import Listed, Objects, scratch
+from archive.parquet.metadata import as_damage
 from archive.parquet.rows import COLUMNS, IDENTITY, ORDER, Footer, NewerFormat, same_as_before, schema
-from archive.reader import ObjectInfo, as_damage, belongs, checked_file, covered, read_info, unsuperseded
+from archive.reader import ObjectInfo, belongs, checked_file, covered, read_info, unsuperseded
 from archive.registry import Registration, owner
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ from archive.bases.select import LogRead, newest_base
 from archive.layout import Place
 from archive.merge import MergeSource, all_rows, latest_batches
 from archive.objects import Objects
-from archive.parquet.columns import BATCH_ROWS, Columns, find_class, find_rows, open_ranges
+from archive.parquet.columns import BATCH_ROWS, Columns, find_class, find_rows, holding, open_ranges
 from archive.parquet.key_ranges import KeyRange
+from archive.parquet.metadata import as_damage
 from archive.parquet.rows import COLUMNS, IDENTITY, node_schema, schema, sorted_rows
-from archive.reader import ObjectInfo, as_damage, checked, listed_again, live_objects, without_gaps
+from archive.reader import ObjectInfo, checked, listed_again, live_objects, without_gaps
 from archive.registry import registered
 
 if TYPE_CHECKING:
@@ -228,8 +229,11 @@ def history(
 
     def read() -> pa.Table:
         node_parts = parts(objects, namespace, cluster, business, nodes, at)
-        tables = [(part.place.node, matching_rows(part, info)) for part in node_parts for info in part.infos]
+        tables = [(part.place.node, matching_rows(part, info)) for part in node_parts for info in chosen(part)]
         return all_rows([*tables, *((node, _of_identity(table, key_class, key)) for node, table in tails)], at)
+
+    def chosen(part: NodePart) -> Sequence[ObjectInfo]:
+        return part.infos if key is None else holding(objects, part.infos, key_class, key)
 
     def matching_rows(part: NodePart, info: ObjectInfo) -> pa.Table:
         import pyarrow.compute as pc

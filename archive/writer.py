@@ -13,18 +13,22 @@ from archive.errors import ArchiveDamaged, ArchiveError, ConfigError, KvwalError
 from archive.faults import ObjectMissing
 from archive.layout import Place, Span, object_key
 from archive.objects import Objects
+from archive.parquet.key_filter import filter_options
+from archive.parquet.metadata import read_footer
 from archive.parquet.rows import (
+    BLANK_BODY_CRC,
     FOOTER_KEY,
     FORMAT,
     IDENTITY,
     Footer,
     blank_chunk_crcs,
+    blank_filter_crcs,
     same_as_before,
     schema,
     seal_object,
     sorted_rows,
 )
-from archive.reader import list_spans, read_footer, read_info
+from archive.reader import list_spans, read_info
 from archive.registry import owner, require_owner
 
 if TYPE_CHECKING:
@@ -157,12 +161,13 @@ def _check_rows(table: pa.Table, span: Span) -> None:
 
 def encode(place: Place, span: Span, table: pa.Table, seals: Seals) -> tuple[Footer, bytes]:
     """The record in the footer of an object, and the object's bytes. `table` is sorted already. Pure."""
-    import google_crc32c
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     times = pc.min_max(table.column("timestamp")).as_py()
     data_bytes = sum(pc.sum(pc.binary_length(table.column(name))).as_py() for name in ("key", "value"))
+    identities = len(table) - same_as_before(table, IDENTITY).true_count
+    groups = -(-len(table) // ROW_GROUP_ROWS)
     sink = io.BytesIO()
     with pq.ParquetWriter(
         sink,
@@ -174,6 +179,7 @@ def encode(place: Place, span: Span, table: pa.Table, seals: Seals) -> tuple[Foo
         write_batch_size=max(1, min(WRITE_BATCH_ROWS, PAGE_BYTES * len(table) // (data_bytes + 1))),
         data_page_size=PAGE_BYTES,
         store_schema=False,
+        bloom_filter_options=filter_options(identities, ROW_GROUP_ROWS),
     ) as writer:
         writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
         footer = Footer(
@@ -182,12 +188,13 @@ def encode(place: Place, span: Span, table: pa.Table, seals: Seals) -> tuple[Foo
             **place._asdict(),
             **span._asdict(),
             rows=len(table),
-            identities=len(table) - same_as_before(table, IDENTITY).true_count,
+            identities=identities,
             data_bytes=data_bytes,
             min_timestamp=times["min"],
             max_timestamp=times["max"],
-            body_crc=google_crc32c.value(sink.getvalue()),
-            chunk_crcs=blank_chunk_crcs(-(-len(table) // ROW_GROUP_ROWS)),
+            body_crc=BLANK_BODY_CRC,
+            chunk_crcs=blank_chunk_crcs(groups),
+            filter_crcs=blank_filter_crcs(groups),
         )
         writer.add_key_value_metadata({FOOTER_KEY: footer.encode()})
     data = seal_object(sink.getvalue())

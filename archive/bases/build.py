@@ -19,8 +19,9 @@ from archive.errors import ArchiveDamaged, ArchiveError, ConfigError
 from archive.layout import LOGICAL_BITS, MAX_NUMBER, BaseName, PartNumber, Place, Span, base_folder, base_key
 from archive.objects import Objects
 from archive.parquet.key_ranges import Identity
+from archive.parquet.metadata import read_footer
 from archive.parquet.rows import DAMAGED_HINT, Footer, schema
-from archive.reader import ObjectInfo, read_footer
+from archive.reader import ObjectInfo
 from archive.view import NodePart, behind_base, parts
 from archive.writer import Seals, encode
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 PIECE_BYTES = 64 << 20
 ROW_COST = 64
 """Bytes that a row counts in a piece beside its key and value, so that small rows do not make a piece of millions."""
-_VARYING = ("body_crc", "chunk_crcs", "footer_crc")
+_VARYING = ("body_crc", "chunk_crcs", "filter_crcs", "footer_crc")
 """Fields of a footer that depend on the version of the Parquet writer, and not on the rows alone."""
 
 

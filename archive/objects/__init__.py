@@ -7,7 +7,7 @@ becomes an `ArchiveError` with a sentence (`archive.faults`). No sentence and no
 
 from archive.objects.local import LocalObjects
 from archive.objects.locations import check_url, open_objects
-from archive.objects.port import Listed, Listing, Names, Objects, open_copy, scratch
+from archive.objects.port import Listed, Listing, Names, Objects, Range, open_copy, scratch
 from archive.objects.remote import RemoteObjects, without_credentials
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "LocalObjects",
     "Names",
     "Objects",
+    "Range",
     "RemoteObjects",
     "check_url",
     "open_copy",

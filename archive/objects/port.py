@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -27,6 +27,9 @@ class Listed(NamedTuple):
 
 Listing = list[Listed]
 Names = list[str]
+Pieces = list[bytes]
+Range = tuple[str, int, int]
+"""A key, and the bytes [start, end) of its object."""
 
 
 class Objects(ABC):
@@ -61,6 +64,13 @@ class Objects(ABC):
     @abstractmethod
     def open(self, key: str) -> BinaryIO:
         """A seekable file over an object, for reading parts of it. Raises ObjectMissing."""
+
+    @abstractmethod
+    def read_ranges(self, ranges: Sequence[Range]) -> Pieces:
+        """The bytes of each range, in order; less if the object ends before. Raises ObjectMissing.
+
+        A store that is reached over a network is asked for many at once.
+        """
 
     @abstractmethod
     def fetch(self, key: str, folder: Path) -> Path:

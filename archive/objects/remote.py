@@ -6,14 +6,14 @@ import hashlib
 import io
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from archive.errors import ArchiveError, ConfigError
 from archive.faults import KeyTaken, ObjectMissing, archive_error, backend_errors, may_pass
-from archive.objects.port import Listed, Listing, Objects
+from archive.objects.port import Listed, Listing, Objects, Pieces, Range
 from archive.objects.ranges import RangeFile
 
 T = TypeVar("T")
@@ -96,6 +96,15 @@ class RemoteObjects(Objects):
     def read_range(self, key: str, start: int, end: int) -> bytes:
         """The bytes from `start` up to `end` of an object, by one request. Raises ObjectMissing."""
         return bytes(self._call("read", key, lambda: self._fs.cat_file(self._path(key), start=start, end=end)))
+
+    def read_ranges(self, ranges: Sequence[Range]) -> Pieces:
+        """See Objects.read_ranges. A range that fails is read once more by itself, with the attempts of a single read."""
+        paths, starts, ends = [self._path(key) for key, _, _ in ranges], [r[1] for r in ranges], [r[2] for r in ranges]
+        found = self._fs.cat_ranges(paths, starts, ends, on_error="return")
+        return [
+            self.read_range(*one) if isinstance(data, BaseException) else bytes(data)
+            for one, data in zip(ranges, found, strict=True)
+        ]
 
     def fetch(self, key: str, folder: Path) -> Path:
         """See Objects.fetch. The path is a copy with a unique name."""

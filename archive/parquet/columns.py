@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import msgspec
 
-from archive.objects import Objects
+from archive.objects import Objects, Range
 from archive.parquet.chunks import DIGITS, Chunk, ChunkFile, chunks_of
-from archive.parquet.key_ranges import KeyRange, group_bounds
+from archive.parquet.key_ranges import KeyRange, keys_sought
+from archive.parquet.lookup import Sought, candidates, find_groups
+from archive.parquet.metadata import as_damage, check_body, damaged, read_metadata
 from archive.parquet.rows import COLUMNS, schema
-from archive.reader import ObjectInfo, as_damage, check_body, check_unchanged, damaged, read_metadata
+from archive.reader import ObjectInfo, check_unchanged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +55,7 @@ def open_columns(
     """
     named = wanted or {}
     names = [name for name in COLUMNS if name in columns or name in named]
-    with _open(objects, info, names, lambda group: _may_hold(group, named), BUFFER_BYTES) as opened:
+    with _open(objects, info, names, lambda group: _sought(group, named), BUFFER_BYTES) as opened:
         yield opened
 
 
@@ -65,29 +67,30 @@ def open_ranges(
 
     About `buffer_bytes` are read ahead for each column. Raises as `open_columns`.
     """
-
-    def may_hold(group: Any) -> bool:
-        return any(key_range.overlaps(*group_bounds(group)) for key_range in ranges)
-
-    with _open(objects, info, list(COLUMNS), may_hold, buffer_bytes) as opened:
+    with _open(objects, info, list(COLUMNS), lambda group: keys_sought(group, ranges), buffer_bytes) as opened:
         yield opened
 
 
 @contextmanager
-def _open(
-    objects: Objects, info: ObjectInfo, names: list[str], may_hold: Callable[[Any], bool], buffer_bytes: int
-) -> Iterator[Columns]:
+def _open(objects: Objects, info: ObjectInfo, names: list[str], sought: Sought, buffer_bytes: int) -> Iterator[Columns]:
     import pyarrow.parquet as pq
 
     with objects.open(info.key) as file, as_damage(info.key):
         footer, metadata = read_metadata(file, info.key)
         check_unchanged(footer, info)
-        groups = [n for n in range(metadata.num_row_groups) if may_hold(metadata.row_group(n))]
+        found = candidates(info, metadata, sought)
+        groups = found.held(_parts(file, found.filters()))
         chunks = ChunkFile(file, _expected(file, info, metadata, groups, names))
         parquet = pq.ParquetFile(
             chunks, metadata=metadata, page_checksum_verification=True, pre_buffer=False, buffer_size=buffer_bytes
         )
         yield Columns(info.key, names, groups, parquet, chunks)
+
+
+def _parts(file: BinaryIO, ranges: Iterable[Range]) -> Iterator[bytes]:
+    for _, begin, end in ranges:
+        file.seek(begin)
+        yield file.read(end - begin)
 
 
 def _expected(
@@ -108,18 +111,24 @@ def _expected(
         yield chunks[at], crcs[DIGITS * at : DIGITS * (at + 1)]
 
 
-def _may_hold(group: Any, wanted: Mapping[str, Any]) -> bool:
-    """Whether a row group can hold the wanted values, by the least and greatest values in the footer."""
+def _sought(group: Any, wanted: Mapping[str, Any]) -> Sequence[bytes] | None:
+    """The keys that are sought in a row group: none if it cannot hold the wanted values, by its least and greatest values."""
     for name, value in wanted.items():
         known = group.column(COLUMNS.index(name)).statistics
         if known is not None and known.has_min_max and not known.min <= value <= known.max:
-            return False
-    return True
+            return ()
+    return (wanted["key"],) if "key" in wanted else None
 
 
 def find_rows(objects: Objects, info: ObjectInfo, key_class: str, key: bytes) -> pa.Table:
     """The rows of one identity. Reads only the row groups that may hold it, in batches. Raises as `open_columns`."""
     return _find(objects, info, {"key_class": key_class, "key": key}, COLUMNS).cast(schema())
+
+
+def holding(objects: Objects, infos: Sequence[ObjectInfo], key_class: str, key: bytes) -> list[ObjectInfo]:
+    """Those of the objects that can hold rows of one identity. Only footers and filters are read, of all objects at once."""
+    wanted = {"key_class": key_class, "key": key}
+    return [info for info, _, groups in find_groups(objects, infos, lambda group: _sought(group, wanted)) if groups]
 
 
 def find_class(objects: Objects, info: ObjectInfo, key_class: str, columns: Sequence[str]) -> pa.Table:

@@ -26,6 +26,11 @@ class KeyRange(NamedTuple):
         """Whether an identity between `least` and `greatest`, both included, is in the range."""
         return greatest >= self.low and least < self.high
 
+    @property
+    def only_key(self) -> bytes | None:
+        """The key of the only identity of the range; None if it can have more than one."""
+        return self.low[1] if self.high == (self.low[0], self.low[1] + b"\0") else None
+
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of the range. The batch is sorted by identity."""
         begin = _position(batch, self.low)
@@ -57,6 +62,13 @@ def group_bounds(group: Any) -> tuple[Identity, Identity]:
     if keys is None or not keys.has_min_max:
         return (classes.min, b""), (classes.max + "\0", b"")
     return (classes.min, keys.min), (classes.max, keys.max)
+
+
+def keys_sought(group: Any, ranges: Iterable[KeyRange]) -> list[bytes] | None:
+    """The keys of the ranges that a row group can hold by its bounds; None if a range of several keys is among them."""
+    bounds = group_bounds(group)
+    keys = [key_range.only_key for key_range in ranges if key_range.overlaps(*bounds)]
+    return None if None in keys else [key for key in keys if key is not None]
 
 
 def _position(batch: pa.RecordBatch, identity: Identity) -> int:

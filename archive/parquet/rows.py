@@ -16,6 +16,7 @@ import msgspec
 from archive.errors import ArchiveDamaged, ArchiveError
 from archive.layout import Place, Span
 from archive.parquet.chunks import DIGITS, chunk_crcs
+from archive.parquet.key_filter import filter_crcs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,10 +36,11 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
 
     `body_crc` is the crc32c of every byte before the Parquet footer, for readers of the whole object. `chunk_crcs` has the
     crc32c of each column chunk, for readers of single columns: eight hexadecimal digits each, by row group and within it by
-    column. Objects of earlier versions have no such field. `footer_crc` is the crc32c, in hex, of the Parquet footer with
-    zeros in its place. `previous_crc` is the crc of the seal before `first`, and `seal_crcs` are those of the segments within:
-    so the log's chain of seals can be followed from object to object. Of a compacted object only the last one is kept.
-    `identities` is the number of different (key_class, key), `data_bytes` the length of all keys and values.
+    column. `filter_crcs` has that of the Bloom filter of each row group. Objects of earlier versions lack one or both.
+    `footer_crc` is the crc32c, in hex, of the Parquet footer with zeros in its place. `previous_crc` is the crc of the seal
+    before `first`, and `seal_crcs` are those of the segments within: so the log's chain of seals can be followed from object to
+    object. Of a compacted object only the last one is kept. `identities` is the number of different (key_class, key),
+    `data_bytes` the length of all keys and values.
     """
 
     format: int
@@ -59,6 +61,7 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
     max_timestamp: int
     body_crc: int
     chunk_crcs: str | msgspec.UnsetType = msgspec.UNSET
+    filter_crcs: str | msgspec.UnsetType = msgspec.UNSET
     footer_crc: str = "00000000"
 
     @property
@@ -76,9 +79,15 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self)
 
 
+_BODY_CRC = re.compile(rb'"body_crc":([0-9]{10}),')
 _CHUNK_CRCS = re.compile(rb'"chunk_crcs":"([0-9a-f]*)"')
+_FILTER_CRCS = re.compile(rb'"filter_crcs":"([0-9a-f]*)"')
 _FOOTER_CRC = re.compile(rb'"footer_crc":"([0-9a-f]{8})"')
 NO_RECORD = f"a Parquet file, but not one of the archive: its footer has no {FOOTER_KEY.decode()!r} record"
+
+
+BLANK_BODY_CRC = 0xFFFFFFFF
+"""A number with as many digits as any checksum, in the place of that of the body. `seal_object` fills it in."""
 
 
 def blank_chunk_crcs(groups: int) -> str:
@@ -86,23 +95,36 @@ def blank_chunk_crcs(groups: int) -> str:
     return "0" * DIGITS * len(COLUMNS) * groups
 
 
-def seal_object(data: bytes) -> bytes:
-    """The bytes of an object, with the checksums of its chunks and of its Parquet footer written into the footer's record.
+def blank_filter_crcs(groups: int) -> str:
+    """Zeros in place of the checksums of the filters of `groups` row groups. `seal_object` fills them in."""
+    return "0" * DIGITS * groups
 
-    The record keeps its length, because it held zeros in their place.
+
+def seal_object(data: bytes) -> bytes:
+    """The bytes of an object, with all of its checksums written into the record in its Parquet footer.
+
+    The record keeps its length: it held zeros in their place. A number has blanks before it, as JSON allows.
     """
+    import google_crc32c
     import pyarrow.parquet as pq
 
     begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    raw = data[begin:-8]
+    raw, metadata = data[begin:-8], pq.read_metadata(io.BytesIO(data))
+    if match := _BODY_CRC.search(raw):
+        raw = _with(raw, match, b"%10d" % google_crc32c.value(data[:begin]))
     if match := _CHUNK_CRCS.search(raw):
-        crcs = chunk_crcs(data, pq.read_metadata(io.BytesIO(data)))
-        raw = raw[: match.start(1)] + crcs + raw[match.end(1) :]
+        raw = _with(raw, match, chunk_crcs(data, metadata))
+    if match := _FILTER_CRCS.search(raw):
+        raw = _with(raw, match, filter_crcs(data, metadata))
     blank = _blank(raw)
     if blank is None or len(raw) != len(data) - 8 - begin:
         raise ValueError("the footer holds no record, or one without room for its checksums")
     footer, at = blank
     return data[:begin] + footer[:at] + b"%08x" % _footer_crc(footer) + footer[at + 8 :] + data[-8:]
+
+
+def _with(raw: bytes, match: re.Match[bytes], crcs: bytes) -> bytes:
+    return raw[: match.start(1)] + crcs + raw[match.end(1) :]
 
 
 def footer_is_sealed(footer: bytes) -> bool | None:

@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.errors import ConfigError
 from archive.objects import Objects
-from archive.parquet.key_ranges import ABOVE_ALL, LEAST, Identity, KeyRange, group_bounds, intersect
-from archive.reader import ObjectInfo, listed_again, read_metadata
+from archive.parquet.key_ranges import ABOVE_ALL, LEAST, Identity, KeyRange, group_bounds, intersect, keys_sought
+from archive.parquet.lookup import find_groups
+from archive.reader import ObjectInfo, listed_again
 from archive.registry import registered
 from archive.view import NodePart, latest_parts, parts
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 PARTITION_BYTES = 32 << 20
 """Compressed bytes that one task reads, if the row groups can be cut so."""
@@ -82,11 +86,9 @@ def partitions_of(
     until: int | None = None,
 ) -> list[Partition]:
     """`plan` for these parts of a read. Raises ObjectMissing if an object was removed since they were listed."""
-    scanned = [
-        (whole, _wanted_groups(objects, whole.info, ranges))
-        for whole in _whole(node_parts)
-        if _in_time(whole.info, since, until)
-    ]
+    wholes = [whole for whole in _whole(node_parts) if _in_time(whole.info, since, until)]
+    found = find_groups(objects, [whole.info for whole in wholes], lambda group: keys_sought(group, ranges))
+    scanned = [(whole, _sized(metadata, groups)) for whole, (_, metadata, groups) in zip(wholes, found, strict=True)]
     cuts = cut_points((group for _, groups in scanned for group in groups), PARTITION_BYTES)
     pieces = [KeyRange(low, high) for low, high in pairwise([LEAST, *cuts, ABOVE_ALL])]
     partitions = [_partition(tuple(intersect([piece], ranges)), scanned) for piece in pieces]
@@ -129,13 +131,10 @@ def _in_time(info: ObjectInfo, since: int, until: int | None) -> bool:
     return info.footer.max_timestamp >= since and (until is None or info.footer.min_timestamp <= until)
 
 
-def _wanted_groups(objects: Objects, info: ObjectInfo, ranges: Sequence[KeyRange]) -> list[RowGroup]:
-    with objects.open(info.key) as file:
-        _, metadata = read_metadata(file, info.key)
-    every = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    sizes = [sum(group.column(number).total_compressed_size for number in range(group.num_columns)) for group in every]
-    groups = [RowGroup(*group_bounds(group), size) for group, size in zip(every, sizes, strict=True)]
-    return [group for group in groups if _overlap(group, ranges)]
+def _sized(metadata: pq.FileMetaData, groups: Iterable[int]) -> list[RowGroup]:
+    wanted = [metadata.row_group(number) for number in groups]
+    sizes = [sum(group.column(number).total_compressed_size for number in range(group.num_columns)) for group in wanted]
+    return [RowGroup(*group_bounds(group), size) for group, size in zip(wanted, sizes, strict=True)]
 
 
 def _whole(node_parts: Iterable[NodePart]) -> Iterator[ScannedObject]:

@@ -11,8 +11,8 @@ from archive.merge import MergeSource, all_batches, latest_batches
 from archive.objects import Objects
 from archive.parquet.columns import BATCH_ROWS, BUFFER_BYTES, Columns, open_ranges
 from archive.parquet.key_ranges import KeyRange
+from archive.parquet.metadata import as_damage
 from archive.parquet.rows import COLUMNS, schema
-from archive.reader import as_damage
 from archive.spark.plan import Partition, ScannedObject
 
 if TYPE_CHECKING:

@@ -62,7 +62,7 @@ MUTANTS = [
         f"{REGISTRY} tests/unit/archive/test_segments.py",
     ),
     Mutant(
-        "rows are read without a look at their checksum", 4, "archive/reader.py",
+        "rows are read without a look at their checksum", 4, "archive/parquet/metadata.py",
         '    if _body_crc(file, key) != footer.body_crc:\n', "    if footer.body_crc < 0:\n",
         "tests/unit/archive/test_segments.py tests/unit/archive/test_verify.py",
     ),
@@ -70,6 +70,11 @@ MUTANTS = [
         "rows of a key are read without a look at the checksums of their chunks", 4, "archive/parquet/columns.py",
         "        opened.check()\n        fields", "        fields",
         "tests/unit/archive/test_segments.py",
+    ),
+    Mutant(
+        "a filter that nobody checked says that a key is absent", 4, "archive/parquet/lookup.py",
+        '        if f"{google_crc32c.value(data):08x}" !=', '        if crcs and f"{0:08x}" ==',
+        "tests/unit/archive/test_key_filter.py",
     ),
     Mutant(
         "a delete goes by rows that nobody checked", 4, "archive/maintenance/tombstones.py",

@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from archive.verify import verify
 from archive.view import history, latest
 from tests.support.archive import s3
 from tests.support.archive.history import LOG, PLACE, fill, from_table, merged, place, put, rows
+from tests.support.archive.proxy import proxied
 from tests.support.cli import kvwal
 from tests.support.ports import free_port
 
@@ -74,6 +76,28 @@ def test_there_and_back(objects: Objects) -> None:
         object_key(place("b"), Span(1, 80)),
         "ns/local/jobs/b/_log",
     ]
+
+
+def test_the_footers_of_many_objects_are_asked_for_at_once(server: s3.Server, url: str) -> None:
+    """None is answered before all have been asked for."""
+    fill(open_objects(url, server.options()), PLACE, [(first, first + 9) for first in range(1, 100, 10)])
+    with proxied(server.endpoint) as proxy, ThreadPoolExecutor(1) as pool:
+        objects = open_objects(url, server._replace(endpoint=proxy.url).options())
+        proxy.choose = lambda method, path: "held" if method == "GET" and path.endswith(".parquet") else None
+        read = pool.submit(live_objects, objects, PLACE)
+        proxy.wait_for("waiting", 10)
+        proxy.go_on()
+        assert [info.span.first for info in read.result()] == list(range(1, 100, 10))
+
+
+def test_one_request_of_many_that_fails_is_made_again(server: s3.Server, url: str) -> None:
+    fill(open_objects(url, server.options()), PLACE, [(1, 10), (11, 20)])
+    refused = iter(["500"])
+    with proxied(server.endpoint) as proxy:
+        objects = open_objects(url, server._replace(endpoint=proxy.url).options())
+        proxy.choose = lambda method, path: next(refused, None) if path.endswith("20.parquet") else None
+        assert [info.span.first for info in live_objects(objects, PLACE)] == [1, 11]
+        assert proxy.met["500"] == 1
 
 
 def test_the_environment_is_enough(server: s3.Server, url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from archive.layout import (
 )
 from archive.objects import Objects, open_objects
 from archive.parquet.chunks import chunk_crcs
+from archive.parquet.key_filter import filter_crcs
 from archive.parquet.rows import FORMAT, Footer, schema
 from archive.reader import live_objects, read_rows
 from archive.registry import Registration, owner
@@ -41,6 +42,7 @@ PAGE = (ROOT / "docs" / "format" / "archive.md").read_text()
 GOLDEN = open_objects(str(ROOT / "tests" / "golden" / "archive-1"))
 GOLDEN_BASE = open_objects(str(ROOT / "tests" / "golden" / "archive-3"))
 GOLDEN_CHUNKS = open_objects(str(ROOT / "tests" / "golden" / "archive-2"))
+GOLDEN_FILTERS = open_objects(str(ROOT / "tests" / "golden" / "archive-4"))
 PLACE = Place("spark", "local", "jobs", "node-1")
 
 
@@ -129,7 +131,11 @@ def shown(line: dict[str, Any]) -> dict[str, str]:
     return {name: text[name] for name in order}
 
 
-@pytest.mark.parametrize("golden", [GOLDEN, GOLDEN_CHUNKS, GOLDEN_BASE], ids=["archive-1", "archive-2", "archive-3"])
+@pytest.mark.parametrize(
+    "golden",
+    [GOLDEN, GOLDEN_CHUNKS, GOLDEN_BASE, GOLDEN_FILTERS],
+    ids=["archive-1", "archive-2", "archive-3", "archive-4"],
+)
 def test_the_golden_archives_are_still_read(golden: Objects) -> None:
     assert verify(golden, PLACE) == (1, 5, [])
     assert [row.value for row in from_table(latest(golden, "spark", "local", "jobs"))] == [b"4"]
@@ -149,6 +155,13 @@ def test_only_the_later_golden_archive_has_checksums_of_chunks() -> None:
             GOLDEN_CHUNKS.read(later.key), pq.read_metadata(io.BytesIO(GOLDEN_CHUNKS.read(later.key)))
         ).decode()
     )
+
+
+def test_only_the_latest_golden_archive_has_filters() -> None:
+    (earlier,), (later,) = live_objects(GOLDEN_CHUNKS, PLACE), live_objects(GOLDEN_FILTERS, PLACE)
+    assert earlier.footer.filter_crcs is msgspec.UNSET
+    data = GOLDEN_FILTERS.read(later.key)
+    assert later.footer.filter_crcs == filter_crcs(data, pq.read_metadata(io.BytesIO(data))).decode()
 
 
 def test_the_page_tells_the_order_of_rows() -> None:

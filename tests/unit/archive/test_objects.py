@@ -52,6 +52,16 @@ def test_a_part_of_an_object_can_be_read(objects: Objects) -> None:
         assert file.tell() == 5
 
 
+def test_parts_of_many_objects_are_read_at_once_and_come_in_order(objects: Objects) -> None:
+    for key in ("a", "b/c"):
+        objects.put_if_absent(key, key.encode() + bytes(range(200)))
+    ranges = [("b/c", 0, 4), ("a", 199, 900), ("b/c", 3, 5), ("a", 0, 1)]
+    assert objects.read_ranges(ranges) == [b"b/c\x00", b"\xc6\xc7", b"\x00\x01", b"a"]
+    assert objects.read_ranges([]) == []
+    with pytest.raises(ObjectMissing, match=r"no such object .*nothing"):
+        objects.read_ranges([("a", 0, 1), ("nothing", 0, 1), ("b/c", 0, 1)])
+
+
 def test_fetch_gives_a_local_file(objects: Objects, tmp_path: Path) -> None:
     objects.put_if_absent("a", b"bytes")
     assert objects.fetch("a", tmp_path).read_bytes() == b"bytes"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,11 +14,12 @@ import pytest
 from archive import registry
 from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, KvwalError
 from archive.layout import Place, Span, object_key
-from archive.objects import Objects, open_objects
+from archive.objects import Objects, Range, open_objects
 from archive.parquet.chunks import chunks_of
 from archive.parquet.columns import find_class, find_rows
+from archive.parquet.metadata import read_footer
 from archive.parquet.rows import COLUMNS, IDENTITY, Footer, seal_object
-from archive.reader import coverage, live_objects, read_footer, read_rows, unsuperseded, without_gaps
+from archive.reader import coverage, live_objects, read_rows, unsuperseded, without_gaps
 from archive.writer import put_segment
 from tests.support.archive.history import LOG, PLACE, fill, merged, place, put, rows, table
 from tests.support.chance import new_seed
@@ -280,17 +282,36 @@ def test_names_alone_say_what_is_superseded() -> None:
 
 def test_a_reader_that_misses_an_object_lists_again(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(objects, PLACE, [(1, 10), (11, 20)])
-    real_open = type(objects).open
+    real = type(objects).read_ranges
 
-    def open_once_more(self: Objects, key: str) -> io.BufferedReader:
-        if key.endswith("1-00000000000000000010.parquet"):
-            monkeypatch.setattr(type(objects), "open", real_open)
-            fill(self, PLACE, [(1, 20)])
-            self.delete(key)
-        return real_open(self, key)
+    def compacted_meanwhile(self: Objects, ranges: Sequence[Range]) -> list[bytes]:
+        monkeypatch.setattr(type(objects), "read_ranges", real)
+        fill(self, PLACE, [(1, 20)])
+        self.delete(ranges[0][0])
+        return real(self, ranges)
 
-    monkeypatch.setattr(type(objects), "open", open_once_more)
+    monkeypatch.setattr(type(objects), "read_ranges", compacted_meanwhile)
     assert [info.span for info in live_objects(objects, PLACE)] == [Span(1, 20)]
+
+
+def test_a_footer_that_is_longer_than_most_is_read_whole(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archive.parquet.metadata.FOOTER_BYTES", (100, 200))
+    fill(objects, PLACE, [(1, 10), (11, 20)])
+    assert [info.footer.rows for info in live_objects(objects, PLACE)] == [10, 10]
+
+
+def test_an_object_that_was_replaced_since_it_was_listed_is_read_as_it_is(
+    objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fenced log's object gives way to one of the log that took over, with another size."""
+    (stored,) = fill(objects, PLACE, [(1, 10)])
+    listed = objects.list(PLACE.prefix)
+    monkeypatch.setattr(type(objects), "list", lambda *_: listed)
+    objects.delete(stored.key)
+    put(objects, PLACE, 1, 10, keys=1, seed=3)
+    assert len(objects.read(stored.key)) != stored.size
+    (info,) = live_objects(objects, PLACE)
+    assert info.footer.identities == 1
 
 
 def test_only_row_groups_that_may_hold_the_key_are_read(objects: Objects) -> None:
