@@ -229,11 +229,10 @@ def history(
 
     def read() -> pa.Table:
         node_parts = parts(objects, namespace, cluster, business, nodes, at)
-        tables = [(part.place.node, matching_rows(part, info)) for part in node_parts for info in chosen(part)]
+        tables = [
+            (part.place.node, matching_rows(part, info)) for part, info in _holding(objects, node_parts, key_class, key)
+        ]
         return all_rows([*tables, *((node, _of_identity(table, key_class, key)) for node, table in tails)], at)
-
-    def chosen(part: NodePart) -> Sequence[ObjectInfo]:
-        return part.infos if key is None else holding(objects, part.infos, key_class, key)
 
     def matching_rows(part: NodePart, info: ObjectInfo) -> pa.Table:
         import pyarrow.compute as pc
@@ -252,12 +251,11 @@ def keys_of_class(objects: Objects, namespace: str, cluster: str, business: str,
 
     def read() -> list[bytes]:
         latest: dict[bytes, tuple[int, str, int, bool]] = {}
-        for part in parts(objects, namespace, cluster, business):
-            for info in part.infos:
-                rows = find_class(objects, info, key_class, ["key", "timestamp", "sequence", "deleted"]).to_pydict()
-                for key, timestamp, sequence, deleted in zip(*rows.values(), strict=True):
-                    version = (timestamp, part.place.node, sequence, deleted)
-                    latest[key] = max(version, latest.get(key, version))
+        for part, info in _holding(objects, parts(objects, namespace, cluster, business), key_class, None):
+            rows = find_class(objects, info, key_class, ["key", "timestamp", "sequence", "deleted"]).to_pydict()
+            for key, timestamp, sequence, deleted in zip(*rows.values(), strict=True):
+                version = (timestamp, part.place.node, sequence, deleted)
+                latest[key] = max(version, latest.get(key, version))
         return sorted(key for key, version in latest.items() if not version[-1])
 
     return listed_again(read)
@@ -270,3 +268,11 @@ def _of_identity(table: pa.Table, key_class: str, key: bytes | None) -> pa.Table
         if value is not None:
             table = table.filter(pc.equal(table.column(name), value))
     return table.select(list(COLUMNS))
+
+
+def _holding(
+    objects: Objects, node_parts: Sequence[NodePart], key_class: str, key: bytes | None
+) -> list[tuple[NodePart, ObjectInfo]]:
+    """The objects that can hold rows of an identity, or of a class of keys, each with the part of its node."""
+    held = {info.key for info in holding(objects, [info for part in node_parts for info in part.infos], key_class, key)}
+    return [(part, info) for part in node_parts for info in part.infos if info.key in held]

@@ -125,9 +125,12 @@ def find_rows(objects: Objects, info: ObjectInfo, key_class: str, key: bytes) ->
     return _find(objects, info, {"key_class": key_class, "key": key}, COLUMNS).cast(schema())
 
 
-def holding(objects: Objects, infos: Sequence[ObjectInfo], key_class: str, key: bytes) -> list[ObjectInfo]:
-    """Those of the objects that can hold rows of one identity. Only footers and filters are read, of all objects at once."""
-    wanted = {"key_class": key_class, "key": key}
+def holding(objects: Objects, infos: Sequence[ObjectInfo], key_class: str, key: bytes | None) -> list[ObjectInfo]:
+    """Those of the objects that can hold rows of one identity; without a key, of one class of keys.
+
+    Only footers and filters are read, of all objects at once.
+    """
+    wanted = {"key_class": key_class} | ({} if key is None else {"key": key})
     return [info for info, _, groups in find_groups(objects, infos, lambda group: _sought(group, wanted)) if groups]
 
 

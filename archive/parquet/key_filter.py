@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-FALSE_POSITIVES = 0.05
-"""At most, of the keys that a group does not hold. A filter has from 6 to 13 bits a key: its bytes are a power of two."""
+FALSE_POSITIVES = 0.03
+"""At most, of the keys that a group does not hold. A filter has from 8 to 15 bits a key: its bytes are a power of two."""
 BLOCK_BYTES, WORD_BYTES = 32, 4
 _SALT = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31)
 _HEADER = re.compile(rb"\x15[\x80-\xff]*[\x00-\x7f](?:\x1c\x1c\x00\x00){3}\x00")

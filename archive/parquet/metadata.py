@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MAGIC = b"PAR1"
 CHUNK = 1 << 20
-FOOTER_BYTES, FOOTER_SHARE = (8 << 10, 64 << 10), 256
+FOOTER_BYTES, FOOTER_SHARE = (4 << 10, 64 << 10), 256
 AT_ONCE = 256
 """So many footers are read at once: at most 16 MiB."""
 
