@@ -11,7 +11,7 @@ from kvwal.codecs import registry
 from kvwal.config import Settings
 from kvwal.entry import Entry
 from kvwal.errors import CodecError, KvwalError
-from kvwal.log.submission import size_of
+from kvwal.log.submission import ENTRY_BYTES
 from kvwal.spark.datasource.values import DROP, NULL
 from kvwal.spark.ledger import PREFIX
 from kvwal.spark.sink.columns import WriteColumns
@@ -55,7 +55,10 @@ class RowEncoder:
             values = batch.column("value").to_pylist()
             classes = batch.column("value_class").to_pylist() if self._columns.value_class else [None] * len(values)
             return zip(values, classes, strict=True)
-        return iter(batch.select(self._columns.fields).to_pylist(maps_as_pydicts="strict"))
+        fields = batch.select(self._columns.fields)
+        if all(_is_json(column) for column in fields.columns):
+            return iter(fields.to_pylist())
+        return map(_as_json, fields.to_pylist(maps_as_pydicts="strict"))
 
     def _entry(self, key: Any, key_class: str | None, deleted: bool | None, value: Any) -> Entry | None:
         try:
@@ -66,7 +69,7 @@ class RowEncoder:
             return Entry(key_bytes, key_class, b"", "", True, 0)
         try:
             entry = Entry(key_bytes, key_class, *self._value(value), False, 0)
-            if size_of([entry]) > TRANSACTION_BYTES:
+            if len(key_bytes) + len(entry.value) + ENTRY_BYTES > TRANSACTION_BYTES:
                 raise CodecError(
                     f"key and value have {len(key_bytes) + len(entry.value)} bytes, too many for one entry"
                 )
@@ -78,7 +81,7 @@ class RowEncoder:
         if not self._columns.value:
             if not self._columns.fields:
                 raise CodecError("the row is no delete, and has no value")
-            return registry.encode_value(msgspec.to_builtins(_without_nulls(value)))
+            return registry.encode_value(value)
         data, value_class = value
         if data is None:
             if value_class in (None, "none"):
@@ -107,6 +110,19 @@ def _key(key: Any, key_class: str | None) -> Encoded:
     if data.startswith(_LEDGER):
         raise CodecError(f"keys that begin with {PREFIX!r} are kept for marks of writes")
     return data, found
+
+
+def _is_json(column: pa.Array) -> bool:
+    """Whether each value of a column is JSON as it is, and none is null. Most columns are, and need no look at each value."""
+    import pyarrow.types as of
+
+    kind = column.type
+    plain = of.is_string(kind) or of.is_integer(kind) or of.is_floating(kind) or of.is_boolean(kind)
+    return bool(plain and not column.null_count)
+
+
+def _as_json(fields: dict[str, Any]) -> Any:
+    return msgspec.to_builtins(_without_nulls(fields))
 
 
 def _without_nulls(value: Any) -> Any:

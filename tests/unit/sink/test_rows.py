@@ -55,6 +55,15 @@ def test_the_other_columns_are_the_fields_of_an_object_without_nulls() -> None:
     }  # fmt: skip
 
 
+def test_a_row_becomes_the_same_entry_whatever_other_rows_its_batch_has() -> None:
+    """Rows of plain columns without a null are not looked at one by one."""
+    ddl, rows = "key STRING, t STRING, n BIGINT, i INT, b BOOLEAN, x DOUBLE", [("a", "text", -(2**63), 7, True, 1e300)]
+    assert encoded(ddl, rows) == encoded(ddl, [*rows, ("b", None, None, None, None, None)])[:1]
+    for beside in ([], [("b", None, None, None, None, None)]):
+        with pytest.raises(CodecError, match=r"key 'a': .* JSON has no nan"):
+            encoded(ddl, [("a", "text", 1, 7, True, float("nan")), *beside])
+
+
 def test_a_column_value_is_the_value_and_its_type_or_class_says_which() -> None:
     assert encoded("key BIGINT, value STRING", [(5, '{"a": 1}'), (6, None), (7, '"t"')]) == [
         (b"\x81\x05", "int", b'{"a": 1}', "json", False),
