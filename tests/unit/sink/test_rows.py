@@ -55,7 +55,7 @@ def test_the_other_columns_are_the_fields_of_an_object_without_nulls() -> None:
     }  # fmt: skip
 
 
-def test_a_row_becomes_the_same_entry_whatever_other_rows_its_batch_has() -> None:
+def test_a_row_becomes_the_same_entry_with_and_without_nulls_in_other_rows() -> None:
     """Rows of plain columns without a null are not looked at one by one."""
     ddl, rows = "key STRING, t STRING, n BIGINT, i INT, b BOOLEAN, x DOUBLE", [("a", "text", -(2**63), 7, True, 1e300)]
     assert encoded(ddl, rows) == encoded(ddl, [*rows, ("b", None, None, None, None, None)])[:1]
