@@ -228,10 +228,10 @@ def history(
     """
 
     def read() -> pa.Table:
-        node_parts = parts(objects, namespace, cluster, business, nodes, at)
-        tables = [
-            (part.place.node, matching_rows(part, info)) for part, info in _holding(objects, node_parts, key_class, key)
-        ]
+        look = objects.for_one_look()
+        node_parts = parts(look, namespace, cluster, business, nodes, at)
+        held = _holding(look, node_parts, key_class, key)
+        tables = [(part.place.node, matching_rows(part, info)) for part, info in held]
         return all_rows([*tables, *((node, _of_identity(table, key_class, key)) for node, table in tails)], at)
 
     def matching_rows(part: NodePart, info: ObjectInfo) -> pa.Table:
@@ -251,7 +251,8 @@ def keys_of_class(objects: Objects, namespace: str, cluster: str, business: str,
 
     def read() -> list[bytes]:
         latest: dict[bytes, tuple[int, str, int, bool]] = {}
-        for part, info in _holding(objects, parts(objects, namespace, cluster, business), key_class, None):
+        look = objects.for_one_look()
+        for part, info in _holding(look, parts(look, namespace, cluster, business), key_class, None):
             rows = find_class(objects, info, key_class, ["key", "timestamp", "sequence", "deleted"]).to_pydict()
             for key, timestamp, sequence, deleted in zip(*rows.values(), strict=True):
                 version = (timestamp, part.place.node, sequence, deleted)

@@ -72,6 +72,10 @@ class Objects(ABC):
         A store that is reached over a network is asked for many at once.
         """
 
+    def for_one_look(self) -> Objects:
+        """The same store for one operation that asks for some ranges several times: each is read over the network once."""
+        return self
+
     @abstractmethod
     def fetch(self, key: str, folder: Path) -> Path:
         """A local file with the bytes of an object: the object itself, or a copy made in `folder`.

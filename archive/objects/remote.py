@@ -7,6 +7,7 @@ import io
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -24,6 +25,7 @@ CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 60
 SLOWEST_BYTES_PER_S = 128 << 10
 ATTEMPTS = 3
+LOOK_BYTES = 64 << 20
 INSTALL_HINT = "Install the fsspec filesystem that serves it (s3fs for s3://)."
 
 
@@ -40,6 +42,8 @@ class RemoteObjects(Objects):
         self._is_s3 = protocol in ("s3", "s3a")
         options = _s3_options(storage_options) if self._is_s3 else dict(storage_options)
         self._fs, self._root = _filesystem(url, self.url, options)
+        self._keeps = False
+        self._seen: dict[Range, bytes] = {}
         if self._is_s3:
             # `_call` retries already: with nested retries a silent endpoint would hold a caller for many minutes.
             self._fs.retries = 1
@@ -99,12 +103,25 @@ class RemoteObjects(Objects):
 
     def read_ranges(self, ranges: Sequence[Range]) -> Pieces:
         """See Objects.read_ranges. A range that fails is read once more by itself, with the attempts of a single read."""
-        paths, starts, ends = [self._path(key) for key, _, _ in ranges], [r[1] for r in ranges], [r[2] for r in ranges]
-        found = self._fs.cat_ranges(paths, starts, ends, on_error="return")
-        return [
-            self.read_range(*one) if isinstance(data, BaseException) else bytes(data)
-            for one, data in zip(ranges, found, strict=True)
-        ]
+        wanted = [one for one in ranges if one not in self._seen]
+        paths = [self._path(key) for key, _, _ in wanted]
+        answers = self._fs.cat_ranges(paths, [one[1] for one in wanted], [one[2] for one in wanted], on_error="return")
+        read = {
+            one: self.read_range(*one) if isinstance(data, BaseException) else bytes(data)
+            for one, data in zip(wanted, answers, strict=True)
+        }
+        found = [read[one] if one in read else self._seen[one] for one in ranges]
+        if self._keeps and sum(map(len, self._seen.values())) < LOOK_BYTES:
+            self._seen |= read
+        return found
+
+    def for_one_look(self) -> Objects:
+        """See Objects.for_one_look. About 64 MiB are kept."""
+        if self._keeps:
+            return self
+        look = copy(self)
+        look._keeps, look._seen = True, {}
+        return look
 
     def fetch(self, key: str, folder: Path) -> Path:
         """See Objects.fetch. The path is a copy with a unique name."""

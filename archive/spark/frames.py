@@ -44,7 +44,7 @@ def history(spark: SparkSession, url: str, *, namespace: str, cluster: str, busi
 
 
 def _frame(spark: SparkSession, url: str, where: tuple[str, str, str], *, latest: bool) -> DataFrame:
-    partitions = plan(open_objects(url), *where, latest=latest)
+    partitions = plan(open_objects(url).for_one_look(), *where, latest=latest)
     numbers = spark.range(0, len(partitions), 1, max(1, len(partitions)))
     return numbers.mapInArrow(partial(_scan, url, partitions, latest), _SCANNED)
 

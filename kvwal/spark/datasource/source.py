@@ -137,7 +137,7 @@ class KvwalReader(DataSourceReader):
         options, limits = self._options, self._wanted
         if options.archive is None:
             return [StorePartition(str(options.store), limits.ranges)]
-        objects = open_objects(options.archive)
+        objects = open_objects(options.archive).for_one_look()
         until = limits.until if options.history else None  # an older entry is only the latest if no younger one is
         partitions = plan(
             objects, *options.where, ranges=limits.ranges, since=limits.since, until=until, latest=not options.history

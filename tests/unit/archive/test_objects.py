@@ -62,6 +62,25 @@ def test_parts_of_many_objects_are_read_at_once_and_come_in_order(objects: Objec
         objects.read_ranges([("a", 0, 1), ("nothing", 0, 1), ("b/c", 0, 1)])
 
 
+def test_in_one_look_a_range_is_read_over_the_network_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = open_objects(f"memory://{uuid.uuid4().hex}/a")
+    for key in ("a", "b"):
+        objects.put_if_absent(key, key.encode() * 9)
+    look = objects.for_one_look()
+    assert look.read_ranges([("a", 0, 2), ("b", 0, 3)]) == [b"aa", b"bbb"]
+    objects.delete("a")
+    assert look.for_one_look().read_ranges([("b", 0, 1), ("a", 0, 2)]) == [b"b", b"aa"]
+    for another in (objects, objects.for_one_look()):
+        with pytest.raises(ObjectMissing):
+            another.read_ranges([("a", 0, 2)])
+    monkeypatch.setattr("archive.objects.remote.LOOK_BYTES", 0)
+    full = objects.for_one_look()
+    assert full.read_ranges([("b", 0, 1)]) == [b"b"]
+    objects.delete("b")
+    with pytest.raises(ObjectMissing):
+        full.read_ranges([("b", 0, 1)])
+
+
 def test_fetch_gives_a_local_file(objects: Objects, tmp_path: Path) -> None:
     objects.put_if_absent("a", b"bytes")
     assert objects.fetch("a", tmp_path).read_bytes() == b"bytes"
