@@ -18,7 +18,7 @@ from archive.bases.check import verify_bases
 from archive.bases.collect import gc_bases
 from archive.bases.local import make_base
 from archive.layout import Place
-from archive.maintenance.compaction import gc, rewrite
+from archive.maintenance.compaction import gc, plan, rewrite
 from archive.objects import Objects, open_objects
 from archive.reader import live_objects
 from archive.verify import verify
@@ -48,6 +48,9 @@ from kvwal.hlc import to_text
 from kvwal.location.archived import places_under
 
 R = TypeVar("R")
+QUICKER_ON_SPARK = 1 << 30
+"""From so many bytes of keys and values on a compaction says that Spark is quicker, with the start of its session: on two cores,
+by benchmarks/questions/pipeline/archive_rewrite.py."""
 Source = Annotated[str, typer.Argument(metavar="ROOT|URL", help="A store, or the archive itself.", show_default=False)]
 
 
@@ -178,13 +181,28 @@ def archive_rewrite(
         compact = partial(archive_spark.rewrite, history_ms=history_ms, force=force)
         made = selection.on_spark(spark, objects, compact)
     else:
+        places = selection.places(objects)
+        _note_on_size(objects, places, history_ms, force)
         with show.progress() as report:
             made = [
                 rewrite(objects, place, now_ms=now_ms(), history_ms=history_ms, force=force, progress=report)
-                for place in selection.places(objects)
+                for place in places
             ]
     lines = [(new.key, new.rows, new.size) for stored in made for new in stored]
     show.outcome(["object", "rows", "bytes"], lines, json, "Nothing is worth a rewrite.")
+
+
+def _note_on_size(objects: Objects, places: list[Place], history_ms: int, force: bool) -> None:
+    """Say on stderr that Spark's workers would be quicker, if the compactions of these logs read that much."""
+    plans = (
+        plan(live_objects(objects, place), now_ms=now_ms(), history_ms=history_ms, force=force) for place in places
+    )
+    size = sum(info.footer.data_bytes for jobs in plans for job in jobs for info in job.inputs)
+    if size >= QUICKER_ON_SPARK:
+        show.note(
+            f"{size / (1 << 30):.1f} GiB of keys and values are to be compacted, by this process alone."
+            " Spark's workers do it side by side: --spark MASTER."
+        )
 
 
 def archive_base(selection: ArchiveSelection, spark: SparkMaster = None, json: Json = False) -> None:
