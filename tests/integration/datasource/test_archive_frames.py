@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import Row as SparkRow
@@ -26,7 +26,13 @@ from archive.objects import open_objects
 from archive.spark import frames, plan
 from archive.view import latest
 from archive.writer import put_segment
+from kvwal.codecs import registry as registry_of_codecs
+from kvwal.location.opening import Names, open_reader
+from kvwal.location.parse import FolderLocation
+from kvwal.ports.clock import SYSTEM
 from kvwal.spark.datasource.source import PUSHDOWN
+from tests.property.test_archive_laws import HISTORIES, live
+from tests.property.test_base_laws import STEPS, Archived, take_step
 from tests.property.test_scan_laws import WHERE, archives
 from tests.support.archive.history import LOG, PLACE, fill, from_table, object_paths, place, rows, table
 from tests.support.cluster.nodes import CLUSTER, needs_hazelcast, running
@@ -68,6 +74,46 @@ def test_spark_merges_as_the_plain_and_the_vectorised_form(
     live = [row for row in plain if not row.deleted and not row.expires]  # what expires did so in 1970
     assert collected(archive.spark.merge(spark, url, **NAMES)) == shown(live)
     assert collected(archive.spark.history(spark, url, **NAMES)) == shown(logged)
+
+
+def readable(row: Row) -> Row:
+    """The row with a key of its class."""
+    number = [b"", b"k", b"k\0", b"\xff"].index(row.key)
+    keys = {"int": number, "str": f"key-{number}", "bytes": row.key}
+    return row._replace(key=registry_of_codecs.encode_key(keys[row.key_class])[0])
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(HISTORIES, STEPS)
+def test_five_ways_give_the_same_latest_rows(
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    found: tuple[list[Row], ...],
+    steps: list[tuple[str, int, int, str]],
+) -> None:
+    """Of logs of several nodes with deletes, ties and expiry, with rewrites and bases: the plain merge, the vectorised one,
+    Spark's, the data source, and a restored store."""
+    folder = tmp_path_factory.mktemp("five")
+    url = str(folder / "archive")
+    archived = Archived(open_objects(url), [[readable(row) for row in log] for log in found])
+    monkeypatch.setattr(plan, "PARTITION_BYTES", 1)
+    for node, count, horizon, what in steps:
+        archived.put(node, count)
+        take_step(archived, node, horizon, what)
+    now = SYSTEM.wall_ms()
+    plain = live(latest_plain(archived.rows()), now)
+    assert live(from_table(latest(archived.objects, *WHERE)), now) == plain
+    assume(archived.rows())
+    assert collected(archive.spark.merge(spark, url, **NAMES)) == shown(plain)
+    kvwal.spark.register(spark)
+    ages = ("key_class", "timestamp", "node", "sequence")
+    source = reader(spark, url).load().select(*ages).collect()
+    assert sorted(map(tuple, source)) == sorted(tuple(getattr(row, name) for name in ages) for row in plain)
+    kvwal.restore(url, folder / "root", namespace=NAMES["namespace"], cluster=NAMES["cluster"])
+    with open_reader(FolderLocation(folder / "root"), Names(NAMES["namespace"], NAMES["cluster"])) as store:
+        restored = [(entry.key_class, entry.key, entry.value_class, entry.value) for entry in store.entries("jobs")]
+    assert sorted(restored) == sorted((row.key_class, row.key, row.value_class, row.value) for row in plain)
 
 
 def test_what_is_wrong_before_the_query_runs_is_an_error_of_kvwal(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,89 @@
+"""Executors and drivers that are killed in the middle of a rewrite, a base or a restore: run again, the result is right."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from archive.bases.select import LogRead, newest_base
+from archive.layout import Span
+from archive.objects import Objects, open_objects
+from archive.reader import live_objects
+from archive.verify import verify
+from archive.view import latest, parts
+from kvwal.errors import ConfigError
+from kvwal.location.opening import Names, open_reader
+from kvwal.location.parse import FolderLocation
+from tests.repository.source import ROOT
+from tests.support.archive.history import PLACE, fill, from_table, place
+from tests.support.spark import environment
+
+WHERE = (PLACE.namespace, PLACE.cluster, PLACE.business)
+PLACES = [PLACE, place("other")]
+SPANS = [(1, 200), (201, 400), (401, 600)]
+
+
+@contextmanager
+def reading(objects: Objects) -> Iterator[None]:
+    """A reader that reads the latest rows all the time, and must always find the same."""
+    expected, ended, reads = latest(objects, *WHERE), threading.Event(), []
+
+    def read() -> None:
+        while not ended.is_set():
+            reads.append(latest(objects, *WHERE).equals(expected))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        reader.join()
+    assert len(reads) > 1
+    assert all(reads)
+
+
+def drive(what: str, whom: str, folder: Path) -> int:
+    """A driver in a process of its own; returns how it ended."""
+    words = [sys.executable, "-m", "tests.support.datasource.maintenance", what, whom, str(folder)]
+    with (folder / "driver.log").open("a") as log:
+        ended = subprocess.run(words, stdout=log, stderr=log, env=environment(ROOT), cwd=folder, check=False)
+    assert (folder / f"killed-{whom}").exists(), (folder / "driver.log").read_text()[-3000:]
+    return ended.returncode
+
+
+def restored(folder: Path) -> list[tuple[str, bytes, bytes]]:
+    """The live entries of the restored store."""
+    with open_reader(FolderLocation(folder / "root"), Names(PLACE.namespace, PLACE.cluster)) as store:
+        return sorted((entry.key_class, entry.key, entry.value) for entry in store.entries(PLACE.business))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", ["rewrite", "base", "restore"])
+def test_a_killed_driver_leaves_no_half_and_a_killed_executor_costs_nothing(what: str, tmp_path: Path) -> None:
+    objects = open_objects(str(tmp_path / "archive"))
+    for node in PLACES:
+        fill(objects, node, SPANS, keys=50)
+    live = [row for row in from_table(latest(objects, *WHERE)) if not row.deleted]
+    with reading(objects):
+        assert drive(what, "driver", tmp_path) == -signal.SIGKILL
+        if what == "restore":
+            with pytest.raises(ConfigError):
+                restored(tmp_path)
+        assert drive(what, "executor", tmp_path) == 0
+    assert [fault for node in PLACES for fault in verify(objects, node).findings] == []
+    if what == "rewrite":
+        assert [[info.span for info in live_objects(objects, node)] for node in PLACES] == [[Span(1, 600)]] * 2
+    elif what == "base":
+        base = newest_base(objects, WHERE, {part.place.node: LogRead(part.infos) for part in parts(objects, *WHERE)})
+        assert base is not None
+        assert {position.sequence for position in base.positions.values()} == {600}
+    else:
+        assert restored(tmp_path) == sorted((row.key_class, row.key, row.value) for row in live)
