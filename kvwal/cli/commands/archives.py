@@ -49,8 +49,8 @@ from kvwal.location.archived import places_under
 
 R = TypeVar("R")
 QUICKER_ON_SPARK = 1 << 30
-"""From so many bytes of keys and values on a compaction says that Spark is quicker, with the start of its session: on two cores,
-by benchmarks/questions/pipeline/archive_rewrite.py."""
+"""From so many bytes of keys and values on eight cores of Spark are quicker, the start of their session included: one process
+compacts 75 MB a second, a core of Spark 41 MB, and a session starts in 8 s (benchmarks/results/archive_rewrite.json)."""
 Source = Annotated[str, typer.Argument(metavar="ROOT|URL", help="A store, or the archive itself.", show_default=False)]
 
 
@@ -193,7 +193,7 @@ def archive_rewrite(
 
 
 def _note_on_size(objects: Objects, places: list[Place], history_ms: int, force: bool) -> None:
-    """Say on stderr that Spark's workers would be quicker, if the compactions of these logs read that much."""
+    """Say on stderr that Spark would be quicker, if the compactions of these logs read that much."""
     plans = (
         plan(live_objects(objects, place), now_ms=now_ms(), history_ms=history_ms, force=force) for place in places
     )
@@ -201,7 +201,7 @@ def _note_on_size(objects: Objects, places: list[Place], history_ms: int, force:
     if size >= QUICKER_ON_SPARK:
         show.note(
             f"{size / (1 << 30):.1f} GiB of keys and values are to be compacted, by this process alone."
-            " Spark's workers do it side by side: --spark MASTER."
+            " Eight cores of Spark or more would be quicker: --spark MASTER."
         )
 
 

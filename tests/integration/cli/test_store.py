@@ -257,7 +257,7 @@ def test_rewrite_and_gc_leave_one_object(root: Path) -> None:
         patch.setattr("kvwal.cli.commands.archives.QUICKER_ON_SPARK", 1)
         ran = run(root, "archive rewrite", "--force", "--json")
     assert lines(ran)
-    assert ran.err.startswith("0.0 GiB of keys and values are to be compacted, by this process alone. Spark's workers")
+    assert ran.err.startswith("0.0 GiB of keys and values are to be compacted, by this process alone. Eight cores")
     assert run(root, "archive rewrite", "--force").err == ""
     assert lines(run(root, "archive gc", "--grace", "0", "--json"))
     found = lines(run(root, "archive list", "--json"))
