@@ -10,11 +10,12 @@ from benchmarks.peers import chart, reasons
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 ORDER = [
-    "aio_puts", "threads", "batches", "large_values", "recovery", "restore", "gets", "command", "archiver", "size", "recorder",
-    "cluster_recorder", "many_drivers", "event_logs", "follower", "listing", "cluster_listing", "history_server", "typed_query",
-    "archive_merge", "cluster_writes", "cluster_kill", "cluster_loading", "cluster_maps", "peers_durability", "peers_producers",
-    "peers_in_flight", "peers_transactions", "peers_values", "peers_recovery", "peers_size", "peers_ycsb", "peers_redis_mix",
-    "peers_changes",
+    "aio_puts", "threads", "batches", "large_values", "recovery", "restore", "gets", "command", "archiver", "size",
+    "recorder", "cluster_recorder", "many_drivers", "event_logs", "follower", "listing", "cluster_listing",
+    "history_server", "typed_query", "archive_merge", "archive_rewrite", "large_archive", "one_key", "frame_writes", "streams",
+    "cluster_writes", "cluster_kill", "cluster_loading", "cluster_maps", "peers_durability", "peers_producers",
+    "peers_in_flight", "peers_transactions", "peers_values", "peers_recovery", "peers_size", "peers_ycsb",
+    "peers_redis_mix", "peers_changes",
 ]  # fmt: skip
 LATENCY = (" of kvwal, ms", " of the peer, ms")
 BUSY = 3
@@ -61,10 +62,6 @@ MISSES: dict[str, str] = {
     ),
     "put_many of 1,000, one producer (sync)": (
         "encoding an entry, and inserting it into memory, each take longer than the entry's share of the write."
-    ),
-    "one by one, one node (sync)": (
-        "the baseline is one round trip in memory, 0.05 ms here. A put also waits for the disk, and for the way from the JVM to "
-        "the event loop that writes and back. On a machine with a round trip of 0.23 ms the ratio was 0.4."
     ),
     "Event logs in a bucket, first round": (
         "these logs are small, 0.12 MB of text each. Of about 7 ms for one, the client of the object store takes more than half: "
