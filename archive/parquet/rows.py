@@ -79,6 +79,7 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self)
 
 
+_RECORD = b'{"format":'
 _BODY_CRC = re.compile(rb'"body_crc":([0-9]{10}),')
 _CHUNK_CRCS = re.compile(rb'"chunk_crcs":"([0-9a-f]*)"')
 _FILTER_CRCS = re.compile(rb'"filter_crcs":"([0-9a-f]*)"')
@@ -110,17 +111,17 @@ def seal_object(data: bytes) -> bytes:
 
     begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     raw, metadata = data[begin:-8], pq.read_metadata(io.BytesIO(data))
-    if match := _BODY_CRC.search(raw):
+    record = raw.rfind(_RECORD)  # before it are the least and greatest keys, which may hold any text
+    if match := _BODY_CRC.search(raw, record):
         raw = _with(raw, match, b"%10d" % google_crc32c.value(data[:begin]))
-    if match := _CHUNK_CRCS.search(raw):
+    if match := _CHUNK_CRCS.search(raw, record):
         raw = _with(raw, match, chunk_crcs(data, metadata))
-    if match := _FILTER_CRCS.search(raw):
+    if match := _FILTER_CRCS.search(raw, record):
         raw = _with(raw, match, filter_crcs(data, metadata))
-    blank = _blank(raw)
-    if blank is None or len(raw) != len(data) - 8 - begin:
+    footer_crc = _FOOTER_CRC.search(raw, record)
+    if record < 0 or footer_crc is None or len(raw) != len(data) - 8 - begin:
         raise ValueError("the footer holds no record, or one without room for its checksums")
-    footer, at = blank
-    return data[:begin] + footer[:at] + b"%08x" % _footer_crc(footer) + footer[at + 8 :] + data[-8:]
+    return data[:begin] + _with(raw, footer_crc, b"%08x" % _footer_crc(raw, footer_crc)) + data[-8:]
 
 
 def _with(raw: bytes, match: re.Match[bytes], crcs: bytes) -> bytes:
@@ -130,24 +131,18 @@ def _with(raw: bytes, match: re.Match[bytes], crcs: bytes) -> bytes:
 def footer_is_sealed(footer: bytes) -> bool | None:
     """Whether a Parquet footer is as `seal_object` left it; None if it has no record of kvwal.
 
-    Check this before the footer is parsed: a parser may abort the process over flipped bits.
+    Check this before the footer is parsed: a parser may abort the process over flipped bits. Earlier versions took the first
+    text that looks like a checksum for it, though it may have been a key's.
     """
-    blank = _blank(footer)
-    if blank is None:
-        return None
-    return footer[blank[1] : blank[1] + 8] == b"%08x" % _footer_crc(blank[0])
+    found = list(_FOOTER_CRC.finditer(footer))
+    return any(match[1] == b"%08x" % _footer_crc(footer, match) for match in found) if found else None
 
 
-def _blank(footer: bytes) -> tuple[bytes, int] | None:
-    """A footer with zeros for its checksum, and the position of the zeros."""
-    match = _FOOTER_CRC.search(footer)
-    return None if match is None else (footer[: match.start(1)] + b"0" * 8 + footer[match.end(1) :], match.start(1))
-
-
-def _footer_crc(footer: bytes) -> int:
+def _footer_crc(footer: bytes, place: re.Match[bytes]) -> int:
+    """The checksum of a footer with zeros in this place."""
     import google_crc32c
 
-    return int(google_crc32c.value(footer))
+    return int(google_crc32c.value(_with(footer, place, b"0" * 8)))
 
 
 class NewerFormat(ArchiveError):

@@ -83,6 +83,7 @@ def readable(row: Row) -> Row:
     return row._replace(key=registry_of_codecs.encode_key(keys[row.key_class])[0])
 
 
+@pytest.mark.long
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(HISTORIES, STEPS)
 def test_five_ways_give_the_same_latest_rows(

@@ -146,6 +146,22 @@ def test_no_flipped_bit_is_believed_by_a_reader_of_single_keys(objects: Objects,
                 find_class(objects, info, "str", ["key"])
 
 
+@pytest.mark.parametrize(
+    "text",
+    ['"chunk_crcs":"00"', '"filter_crcs":"00"', '"body_crc":0123456789,', '"footer_crc":"00000000"', '{"format":1,'],
+)
+def test_a_key_may_look_like_the_record_in_the_footer(objects: Objects, text: str) -> None:
+    """The footer has the least and the greatest key, before the record."""
+    key = f"x{text}".encode()
+    found = [row._replace(key=key) for row in rows(1, 3)]
+    registry.register(objects, PLACE, LOG)
+    put_segment(objects, PLACE, Span(1, 3), table(found), log_id=LOG, previous_crc=0, seal_crcs=[1, 2, 3])
+    (info,) = live_objects(objects, PLACE)
+    assert len(read_rows(objects, info)) == len(find_rows(objects, info, "str", key)) == 3
+    statistics = pq.read_metadata(io.BytesIO(objects.read(info.key))).row_group(0).column(0).statistics
+    assert (statistics.min, statistics.max) == (key, key)
+
+
 def test_an_object_without_checksums_of_its_chunks_is_checked_whole(
     objects: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
