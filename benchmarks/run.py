@@ -11,7 +11,7 @@ import pkgutil
 import sys
 import time
 
-from benchmarks import page, questions, scale_page
+from benchmarks import page, questions, readme, scale_page
 from benchmarks.harness import Result, Row, host, save, scratch
 
 
@@ -72,7 +72,8 @@ def main() -> int:
     if not options.quick:
         page.write()
         scale_page.write()
-        print("docs/benchmarks.md with its plots, and docs/scale.md, were regenerated.")
+        readme.write()
+        print("docs/benchmarks.md with its plots, docs/scale.md and the README's figures were regenerated.")
     return 0
 
 

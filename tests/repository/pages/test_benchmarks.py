@@ -8,13 +8,19 @@ import statistics
 import msgspec
 import pytest
 
-from benchmarks import page, run
+from benchmarks import page, readme, run
 from benchmarks.harness import LOAD, Question, Result, load
 from benchmarks.peers.reasons import REASONS
 
 
 def test_the_page_says_what_the_results_say() -> None:
     assert page.PAGE.read_text() == page.render(load())
+
+
+def test_the_readme_shows_what_the_results_say() -> None:
+    text = readme.README.read_text()
+    assert text == readme.filled(text, load())
+    assert text.count("| [") > len(readme.ROWS)
 
 
 def test_every_question_was_answered_in_full() -> None:
