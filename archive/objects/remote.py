@@ -42,8 +42,8 @@ class RemoteObjects(Objects):
         self._is_s3 = protocol in ("s3", "s3a")
         options = _s3_options(storage_options) if self._is_s3 else dict(storage_options)
         self._fs, self._root = _filesystem(url, self.url, options)
-        self._keeps = False
-        self._seen: dict[Range, bytes] = {}
+        self._seen: dict[Range, bytes] | None = None
+        """What one look has read; None outside of one."""
         if self._is_s3:
             # `_call` retries already: with nested retries a silent endpoint would hold a caller for many minutes.
             self._fs.retries = 1
@@ -103,31 +103,32 @@ class RemoteObjects(Objects):
 
     def read_ranges(self, ranges: Sequence[Range]) -> Pieces:
         """See Objects.read_ranges. A range that fails is read once more by itself, with the attempts of a single read."""
-        wanted = [one for one in ranges if one not in self._seen]
+        seen = {} if self._seen is None else self._seen
+        wanted = [one for one in ranges if one not in seen]
         paths = [self._path(key) for key, _, _ in wanted]
         answers = self._fs.cat_ranges(paths, [one[1] for one in wanted], [one[2] for one in wanted], on_error="return")
         read = {
             one: self.read_range(*one) if isinstance(data, BaseException) else bytes(data)
             for one, data in zip(wanted, answers, strict=True)
         }
-        found = [read[one] if one in read else self._seen[one] for one in ranges]
-        if self._keeps and sum(map(len, self._seen.values())) < LOOK_BYTES:
-            self._seen |= read
+        found = [read[one] if one in read else seen[one] for one in ranges]
+        if sum(map(len, seen.values())) < LOOK_BYTES:
+            seen |= read
         return found
 
     def for_one_look(self) -> Objects:
         """See Objects.for_one_look. About 64 MiB are kept."""
-        if self._keeps:
+        if self._seen is not None:
             return self
         look = copy(self)
-        look._keeps, look._seen = True, {}
+        look._seen = {}
         return look
 
     def fetch(self, key: str, folder: Path) -> Path:
         """See Objects.fetch. The path is a copy with a unique name."""
-        copy = folder / uuid.uuid4().hex
-        self._call("read", key, lambda: self._fs.get_file(self._path(key), str(copy)))
-        return copy
+        path = folder / uuid.uuid4().hex
+        self._call("read", key, lambda: self._fs.get_file(self._path(key), str(path)))
+        return path
 
     def delete(self, key: str) -> None:
         """See Objects.delete."""

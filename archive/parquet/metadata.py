@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
 from archive.errors import ArchiveDamaged, ArchiveError
@@ -59,13 +59,16 @@ def read_metadata_of(objects: Objects, listed: Sequence[tuple[str, int]]) -> Ite
         some = listed[begin : begin + AT_ONCE]
         ends = objects.read_ranges([(key, max(0, size - _guess(size)), size) for key, size in some])
         for (key, _), end in zip(some, ends, strict=True):
-            length = int.from_bytes(end[-8:-4], "little")
-            raw = end[-8 - length : -8]
-            if end[-4:] == MAGIC and len(raw) == length and footer_is_sealed(raw):
-                yield _metadata(raw, key)
-            else:
-                with objects.open(key) as file:
-                    yield read_metadata(file, key)
+            yield _metadata_of(objects, key, end)
+
+
+def _metadata_of(objects: Objects, key: str, end: bytes) -> tuple[Footer, pq.FileMetaData]:
+    raw = _footer_within(end)
+    if raw is not None:
+        with suppress(ArchiveDamaged):  # the object itself tells whether it is
+            return _metadata(raw, key)
+    with objects.open(key) as file:
+        return read_metadata(file, key)
 
 
 def _metadata(raw: bytes, key: str) -> tuple[Footer, pq.FileMetaData]:
@@ -99,13 +102,23 @@ def _footer_bytes(file: BinaryIO, key: str) -> bytes:
     tail = file.read(_guess(end))
     if tail[-4:] != MAGIC or len(tail) < 8 + len(MAGIC):
         raise damaged(key, "cut short: it does not end as a Parquet file does")
-    length = int.from_bytes(tail[-8:-4], "little")
+    length = _length(tail)
     if length > end - 8 - len(MAGIC):
         raise damaged(key, "cut short: it has no room for its footer")
     if length > len(tail) - 8:
         file.seek(end - 8 - length)
         tail = file.read(length + 8)
     return tail[-8 - length : -8]
+
+
+def _footer_within(tail: bytes) -> bytes | None:
+    """The Parquet footer, if all of it is among these bytes, which end as the object does."""
+    return tail[-8 - _length(tail) : -8] if tail[-4:] == MAGIC and len(tail) >= _length(tail) + 8 else None
+
+
+def _length(tail: bytes) -> int:
+    """The length of the Parquet footer, as the end of the object says."""
+    return int.from_bytes(tail[-8:-4], "little")
 
 
 def _guess(size: int) -> int:

@@ -27,7 +27,7 @@ def base(spark: SparkSession, url: str, *, namespace: str, cluster: str, busines
     PythonException, with the same sentence.
     """
     where = (namespace, cluster, business)
-    objects = open_objects(url)
+    objects = open_objects(url).for_one_look()
     check_business(objects, *where)
 
     def make() -> Base:

@@ -42,7 +42,7 @@ def restore(
     a second time must do no harm. With `at`, rows up to that timestamp count. The call may be made again after any error.
     Raises as `archive.spark.merge`; what a task finds comes as Spark's PythonException, with the same sentence.
     """
-    objects = open_objects(url)
+    objects = open_objects(url).for_one_look()
     check_business(objects, namespace, cluster, business)
 
     def restored() -> list[R]:
@@ -73,8 +73,9 @@ def restore_batches(
     """
 
     def read() -> RestoreResult:
-        node_parts = latest_parts(objects, namespace, cluster, business, nodes, at)
-        partitions = partitions_of(objects, node_parts)
+        look = objects.for_one_look()
+        node_parts = latest_parts(look, namespace, cluster, business, nodes, at)
+        partitions = partitions_of(look, node_parts)
         return restored_by(objects, node_parts, at, _merged(spark, objects.address, partitions, at))
 
     return listed_again(read)

@@ -181,6 +181,7 @@ def archive_rewrite(
         compact = partial(archive_spark.rewrite, history_ms=history_ms, force=force)
         made = selection.on_spark(spark, objects, compact)
     else:
+        objects = objects.for_one_look()
         places = selection.places(objects)
         _note_on_size(objects, places, history_ms, force)
         with show.progress() as report:

@@ -11,7 +11,7 @@ from kvwal.codecs import registry
 from kvwal.config import Settings
 from kvwal.entry import Entry
 from kvwal.errors import CodecError, KvwalError
-from kvwal.log.submission import ENTRY_BYTES
+from kvwal.log.submission import size_of
 from kvwal.spark.datasource.values import DROP, NULL
 from kvwal.spark.ledger import PREFIX
 from kvwal.spark.sink.columns import WriteColumns
@@ -69,7 +69,7 @@ class RowEncoder:
             return Entry(key_bytes, key_class, b"", "", True, 0)
         try:
             entry = Entry(key_bytes, key_class, *self._value(value), False, 0)
-            if len(key_bytes) + len(entry.value) + ENTRY_BYTES > TRANSACTION_BYTES:
+            if size_of([entry]) > TRANSACTION_BYTES:
                 raise CodecError(
                     f"key and value have {len(key_bytes) + len(entry.value)} bytes, too many for one entry"
                 )
