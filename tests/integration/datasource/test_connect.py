@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import kvwal
 from kvwal.spark.ledger import PREFIX
-from tests.repository.source import ROOT
-from tests.support.spark import environment
+from tests.support.datasource.drivers import drive
 
 KEYS = 100
 
@@ -24,8 +21,7 @@ def test_a_client_of_spark_connect_can_do_what_a_driver_can(tmp_path: Path) -> N
         for part in (slice(None, 50), slice(50, None)):
             store.map("jobs").put_many(dict(list(values.items())[part]))
             store.archive()
-    words = [sys.executable, "-m", "tests.support.datasource.connect", str(tmp_path)]
-    client = subprocess.run(words, env=environment(ROOT), cwd=tmp_path, capture_output=True, text=True, check=False)
+    client = drive("connect", tmp_path, tmp_path)
     assert client.returncode == 0, client.stderr[-3000:]
     assert json.loads(client.stdout.splitlines()[-1]) == {
         "one key": [["job-7", '{"ms":7,"state":"ok"}']], "typed": [["job-98", 98], ["job-99", 99]],

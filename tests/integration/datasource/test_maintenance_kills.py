@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,9 +19,8 @@ from archive.view import latest, parts
 from kvwal.errors import ConfigError
 from kvwal.location.opening import Names, open_reader
 from kvwal.location.parse import FolderLocation
-from tests.repository.source import ROOT
 from tests.support.archive.history import PLACE, fill, from_table, place
-from tests.support.spark import environment
+from tests.support.datasource.drivers import drive
 
 WHERE = (PLACE.namespace, PLACE.cluster, PLACE.business)
 PLACES = [PLACE, place("other")]
@@ -50,12 +47,10 @@ def reading(objects: Objects) -> Iterator[None]:
     assert all(reads)
 
 
-def drive(what: str, whom: str, folder: Path) -> int:
-    """A driver in a process of its own; returns how it ended."""
-    words = [sys.executable, "-m", "tests.support.datasource.maintenance", what, whom, str(folder)]
-    with (folder / "driver.log").open("a") as log:
-        ended = subprocess.run(words, stdout=log, stderr=log, env=environment(ROOT), cwd=folder, check=False)
-    assert (folder / f"killed-{whom}").exists(), (folder / "driver.log").read_text()[-3000:]
+def maintain(what: str, whom: str, folder: Path) -> int:
+    """Do it in a driver of its own, with a kill; returns how the driver ended."""
+    ended = drive("maintenance", folder, what, whom, folder)
+    assert (folder / f"killed-{whom}").exists(), ended.stderr[-3000:]
     return ended.returncode
 
 
@@ -73,11 +68,11 @@ def test_a_killed_driver_leaves_no_half_and_a_killed_executor_costs_nothing(what
         fill(objects, node, SPANS, keys=50)
     live = [row for row in from_table(latest(objects, *WHERE)) if not row.deleted]
     with reading(objects):
-        assert drive(what, "driver", tmp_path) == -signal.SIGKILL
+        assert maintain(what, "driver", tmp_path) == -signal.SIGKILL
         if what == "restore":
             with pytest.raises(ConfigError):
                 restored(tmp_path)
-        assert drive(what, "executor", tmp_path) == 0
+        assert maintain(what, "executor", tmp_path) == 0
     assert [fault for node in PLACES for fault in verify(objects, node).findings] == []
     if what == "rewrite":
         assert [[info.span for info in live_objects(objects, node)] for node in PLACES] == [[Span(1, 600)]] * 2
