@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
-from benchmarks import by_hand
-from benchmarks.by_hand import CORES, MERGE, SOURCE, WAYS
 from benchmarks.harness import Question, Row, Run, in_child, ratio_row, unranked_row
+from benchmarks.pipeline import by_hand
+from benchmarks.pipeline.by_hand import CORES, MERGE, SOURCE, WAYS
 from benchmarks.questions.embedded import restore
 
 QUESTION = Question(
@@ -25,15 +23,11 @@ def merge_once(archive: str, keys: int) -> dict[str, float]:
     """The seconds of a session's start, and of a merge on its two cores. Raises AssertionError if keys are missing."""
     from archive.spark import merge
 
-    started = time.perf_counter()
-    spark = by_hand.session()
-    ready = time.perf_counter()
-    rows = merge(spark, archive, **by_hand.PLACE).count()
-    seconds = time.perf_counter() - ready
-    spark.stop()
+    with by_hand.timed_session() as (spark, times):
+        rows = merge(spark, archive, **by_hand.PLACE).count()
     if rows != keys:
         raise AssertionError(f"{rows} of {keys} keys came back")
-    return {"start": ready - started, "seconds": seconds}
+    return times
 
 
 def beside_restore(run: Run, keys: int) -> Row:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 import time
 
-from archive.layout import Place, Span
+from archive.layout import Place
 from archive.maintenance.compaction import rewrite
 from archive.objects import open_objects
-from archive.registry import register
-from archive.writer import put_segment
-from benchmarks import by_hand
-from benchmarks.by_hand import CORES, PLACE
 from benchmarks.harness import Question, Row, Run, in_child, unranked_row
-from benchmarks.questions.pipeline.one_key import random_rows
+from benchmarks.pipeline import by_hand, random_archive
+from benchmarks.pipeline.by_hand import CORES, PLACE
 
 QUESTION = Question(
     "archive_rewrite",
@@ -28,25 +24,22 @@ NODES, OBJECTS, ROWS = 4, 10, 100_000
 MB = 1e6
 
 
+def places() -> list[Place]:
+    """The logs."""
+    return [Place(**PLACE, node=f"node-{number}") for number in range(NODES)]
+
+
 def fill(archive: str, objects: int, rows: int) -> int:
-    """Archive some objects of each node. Returns the bytes of all keys and values."""
-    chance, store, total = random.Random(1), open_objects(archive), 0
-    for node in range(NODES):
-        place = Place(**PLACE, node=f"node-{node}")
-        register(store, place, f"log-{node}")
-        for number in range(objects):
-            span = Span(number * rows + 1, (number + 1) * rows)
-            table = random_rows(chance, span)
-            put_segment(store, place, span, table, log_id=f"log-{node}", previous_crc=number, seal_crcs=[number + 1])
-            total += table.column("key").nbytes + table.column("value").nbytes
-    return total
+    """Archive some objects of each log. Returns the bytes of all keys and values."""
+    store = open_objects(archive)
+    return sum(random_archive.fill(store, place, objects, rows) for place in places())
 
 
 def by_one_process(archive: str) -> dict[str, float]:
     """The seconds of a compaction by this process."""
     store = open_objects(archive)
     started = time.perf_counter()
-    made = sum(len(rewrite(store, Place(**PLACE, node=f"node-{n}"), now_ms=0, force=True)) for n in range(NODES))
+    made = sum(len(rewrite(store, place, now_ms=0, force=True)) for place in places())
     return {"seconds": time.perf_counter() - started, "made": made}
 
 
@@ -54,13 +47,9 @@ def by_spark(archive: str) -> dict[str, float]:
     """The seconds of a session's start, and of a compaction by its workers."""
     from archive.spark import rewrite as rewrite_on_spark
 
-    started = time.perf_counter()
-    spark = by_hand.session()
-    ready = time.perf_counter()
-    made = rewrite_on_spark(spark, archive, **PLACE, history_ms=1 << 41, force=True)
-    seconds = time.perf_counter() - ready
-    spark.stop()
-    return {"start": ready - started, "seconds": seconds, "made": len(made)}
+    with by_hand.timed_session() as (spark, times):
+        made = rewrite_on_spark(spark, archive, **PLACE, history_ms=1 << 41, force=True)
+    return times | {"made": len(made)}
 
 
 def measure(run: Run) -> list[Row]:

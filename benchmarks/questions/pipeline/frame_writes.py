@@ -7,10 +7,10 @@ import tempfile
 from typing import Any
 
 import kvwal
-from benchmarks import by_hand
-from benchmarks.by_hand import BATCH, BUSINESS
 from benchmarks.harness import Question, Row, Run, in_child, rate, ratio_row
 from benchmarks.nodes import CLUSTER, nodes
+from benchmarks.pipeline import by_hand
+from benchmarks.pipeline.by_hand import BATCH, BUSINESS
 
 QUESTION = Question(
     "frame_writes",

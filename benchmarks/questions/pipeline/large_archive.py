@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 
 import kvwal
-from benchmarks import by_hand
-from benchmarks.by_hand import CORES, MEMORY, MERGE
 from benchmarks.harness import Question, Row, Run, in_child, ratio_row
+from benchmarks.pipeline import by_hand
+from benchmarks.pipeline.by_hand import CORES, MEMORY, MERGE
 
 QUESTION = Question(
     "large_archive",
@@ -59,15 +59,12 @@ def _memory() -> int:
 
 
 def make_base(archive: str) -> dict[str, float]:
-    """The seconds of a base on Spark, and its size in MiB."""
+    """The seconds of a base on Spark, those of the session's start, and the size of the base in MiB."""
     from archive.spark import base
 
-    spark = by_hand.session()
-    started = time.perf_counter()
-    made = base(spark, archive, **by_hand.PLACE)
-    seconds = time.perf_counter() - started
-    spark.stop()
-    return {"seconds": seconds, "size": sum(part.size for part in made.parts) / MIB}
+    with by_hand.timed_session() as (spark, times):
+        made = base(spark, archive, **by_hand.PLACE)
+    return times | {"size": sum(part.size for part in made.parts) / MIB}
 
 
 def restore(archive: str, root: str, keys: int) -> float:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import os
-import random
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from archive.layout import Place, Span
+from archive.layout import Place
 from archive.objects import Objects, open_objects
-from archive.registry import register
-from archive.writer import put_segment
-from benchmarks import by_hand
 from benchmarks.harness import Question, Row, Run, absolute_row, in_child, ratio_row
-from benchmarks.relay import relayed
+from benchmarks.pipeline import by_hand
+from benchmarks.pipeline.random_archive import KEYS, fill, first_key, key
+from benchmarks.pipeline.relay import relayed
 from tests.support.archive import s3
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 QUESTION = Question(
     "one_key",
@@ -29,44 +23,8 @@ QUESTION = Question(
 )
 MODULE = "benchmarks.questions.pipeline.one_key"
 PLACE = Place(**by_hand.PLACE, node="node-1")
-OBJECTS, ROWS, KEYS = 200, 10_000, 1_000_000
+OBJECTS, ROWS = 200, 10_000
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-
-
-def fill(objects: Objects, count: int, rows: int) -> None:
-    """Archive so many objects of so many rows. Keys and values are random, so that nothing is small or in order by chance."""
-    chance = random.Random(1)
-    register(objects, PLACE, "log-1")
-    for number in range(count):
-        first = number * rows + 1
-        span = Span(first, first + rows - 1)
-        table = random_rows(chance, span)
-        put_segment(objects, PLACE, span, table, log_id="log-1", previous_crc=number, seal_crcs=[number + 1])
-
-
-def random_rows(chance: random.Random, span: Span) -> pa.Table:
-    """Rows of a span of a log, with random keys and values."""
-    import pyarrow as pa
-
-    from archive.parquet.rows import schema
-
-    sequences = range(span.first, span.last + 1)
-    columns = {
-        "key": [key(chance.randrange(KEYS)).encode() for _ in sequences],
-        "key_class": ["str"] * len(sequences),
-        "value": [b'"%s"' % chance.randbytes(50).hex().encode() for _ in sequences],
-        "value_class": ["json"] * len(sequences),
-        "deleted": [False] * len(sequences),
-        "timestamp": [(1_700_000_000_000 + sequence) << 16 for sequence in sequences],
-        "expires": [0] * len(sequences),
-        "sequence": list(sequences),
-    }
-    return pa.table(columns, schema=schema())
-
-
-def key(number: int) -> str:
-    """The key with this number."""
-    return f"job-{number:09}"
 
 
 def query(url: str, keys: dict[str, int], pushdown: bool, environment: dict[str, str]) -> float:
@@ -108,8 +66,8 @@ def measure(run: Run) -> list[Row]:
     server = s3.server()
     url = s3.bucket(server)
     objects = open_objects(url, server.options())
-    fill(objects, run.size(OBJECTS, 5), run.size(ROWS, 100))
-    keys = {key(KEYS): 0, key(random.Random(1).randrange(KEYS)): 1}  # the latter is the first of the first object
+    fill(objects, PLACE, run.size(OBJECTS, 5), run.size(ROWS, 100))
+    keys = {key(KEYS): 0, first_key(): 1}
     needed = bytes_needed(objects, keys)
 
     def seconds(pushdown: bool, endpoint: str = server.endpoint) -> float:

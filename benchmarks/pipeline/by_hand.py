@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import kvwal
@@ -16,7 +17,7 @@ import kvwal
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MODULE = "benchmarks.by_hand"
+MODULE = "benchmarks.pipeline.by_hand"
 BUSINESS = "bench"
 PLACE = {"namespace": "default", "cluster": "local", "business": BUSINESS}
 CORES, MEMORY = 2, "4g"
@@ -57,6 +58,18 @@ def session(settings: Mapping[str, str] | None = None) -> SparkSession:
     register(spark)
     spark.range(1).count()
     return spark
+
+
+@contextmanager
+def timed_session() -> Iterator[tuple[SparkSession, dict[str, float]]]:
+    """A session for the block. Behind it, the dictionary has the seconds of its `start`, and the `seconds` of the block."""
+    times: dict[str, float] = {}
+    started = time.perf_counter()
+    spark = session()
+    ready = time.perf_counter()
+    yield spark, times
+    times |= {"start": ready - started, "seconds": time.perf_counter() - ready}
+    spark.stop()
 
 
 def latest(spark: SparkSession, archive: str, way: str) -> DataFrame:
