@@ -1,37 +1,112 @@
-"""Commands of `kvwal`, in the order in which help lists them."""
+"""Commands of `kvwal`, in the order in which help lists them.
+
+A command stands here by the name of its function. Only the command that was typed is imported: the modules of all of them take
+longer to load than most commands to answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 import kvwal
 from kvwal.cli import show
 from kvwal.cli.bundles import unbundle
-from kvwal.cli.commands import (
-    archives,
-    bench,
-    checkpoint,
-    data,
-    doctor,
-    logs,
-    query,
-    stats,
-    transfer,
-)
-from kvwal.cli.spark import jobs, prune, record, submit
-from kvwal.node import command
 
-app = typer.Typer(
-    name="kvwal",
-    help="A durable key-value store: a log per node, an archive in object storage, a newest-first merge.",
-    epilog="Exit codes: 0 done, 1 absent or findings, 2 mend the call, 3 try again, 4 damaged data, 5 done but the output was not"
-    " taken, 70 a bug of kvwal.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+
+class Group(NamedTuple):
+    """Commands of two words: the first one, the panel of help that lists it, its help, and the functions `<first>_<second>`."""
+
+    name: str
+    panel: str
+    text: str
+    functions: Sequence[str]
+
+
+COMMANDS: dict[str, Sequence[str]] = {
+    "Entries": [
+        "kvwal.cli.commands.data:put",
+        "kvwal.cli.commands.data:get",
+        "kvwal.cli.commands.data:delete",
+        "kvwal.cli.commands.data:history",
+        "kvwal.cli.commands.data:scan",
+        "kvwal.cli.commands.query:query",
+        "kvwal.cli.commands.transfer:export",
+        "kvwal.cli.commands.transfer:import_",
+    ],
+    "The store": [
+        "kvwal.cli.commands.checkpoint:checkpoint",
+        "kvwal.cli.commands.stats:stats",
+        "kvwal.cli.commands.doctor:doctor",
+        "kvwal.cli.commands.bench:bench",
+    ],
+    "The archive": ["kvwal.cli.commands.archives:restore"],
+    "The cluster": ["kvwal.node.command:node"],
+    "Spark": [
+        "kvwal.cli.spark.submit:submit",
+        "kvwal.cli.spark.record:record",
+        "kvwal.cli.spark.jobs:jobs",
+        "kvwal.cli.spark.prune:prune",
+    ],
+}
+"""The commands of one word, by the panel of help that lists them."""
+
+GROUPS = [
+    Group(
+        "log",
+        "The store",
+        "Look into the log's own files.",
+        [
+            "kvwal.cli.commands.logs:log_dump",
+            "kvwal.cli.commands.logs:log_verify",
+            "kvwal.cli.commands.logs:log_repair",
+        ],
+    ),
+    Group(
+        "archive",
+        "The archive",
+        "The archive: sorted, immutable objects in a folder or a bucket.",
+        [
+            "kvwal.cli.commands.archives:archive_run",
+            "kvwal.cli.commands.archives:archive_list",
+            "kvwal.cli.commands.archives:archive_verify",
+            "kvwal.cli.commands.archives:archive_rewrite",
+            "kvwal.cli.commands.archives:archive_base",
+            "kvwal.cli.commands.archives:archive_gc",
+        ],
+    ),
+]
+
+PASS_ON = {"submit": {"ignore_unknown_options": True, "allow_interspersed_args": False}}
+"""The commands that pass on what stands behind their first argument, and what says so to click."""
+
+
+def app_for(typed: Sequence[str]) -> typer.Typer:
+    """The application, with the command that `typed` begins with; with all commands if it begins with none of them."""
+    app = typer.Typer(
+        name="kvwal",
+        help="A durable key-value store: a log per node, an archive in object storage, a newest-first merge.",
+        epilog="Exit codes: 0 done, 1 absent or findings, 2 mend the call, 3 try again, 4 damaged data, 5 done but the output"
+        " was not taken, 70 a bug of kvwal.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(begin)
+    word = typed[0] if typed else ""
+    known = {_word(name) for names in COMMANDS.values() for name in names} | {group.name for group in GROUPS}
+    wanted = {word} & known or known
+    for panel, names in COMMANDS.items():
+        for name in names:
+            if (command := _word(name)) in wanted:
+                settings: dict[str, Any] | None = PASS_ON.get(command)
+                app.command(command, rich_help_panel=panel, context_settings=settings)(_function(name))
+    for group in GROUPS:
+        if group.name in wanted:
+            app.add_typer(_group_app(group), name=group.name, rich_help_panel=group.panel)
+    return app
 
 
 def print_version(wanted: bool) -> None:
@@ -41,7 +116,6 @@ def print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def begin(
     version: Annotated[
         bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")
@@ -50,48 +124,18 @@ def begin(
     """Options that stand before the command's name."""
 
 
-COMMANDS: list[tuple[str, list[Callable[..., None]]]] = [
-    (
-        "Entries",
-        [data.put, data.get, data.delete, data.history, data.scan, query.query, transfer.export, transfer.import_],
-    ),
-    ("The store", [checkpoint.checkpoint, stats.stats, doctor.doctor, bench.bench]),
-    ("The archive", [archives.restore]),
-    ("The cluster", [command.node]),
-    ("Spark", [submit.submit, record.record, jobs.jobs, prune.prune]),
-]
-"""The commands of one word, by the panel of help that lists them."""
+def _group_app(group: Group) -> typer.Typer:
+    app = typer.Typer(help=group.text, no_args_is_help=True)
+    for name in group.functions:
+        app.command(_word(name).removeprefix(f"{group.name}_"))(_function(name))
+    return app
 
-GROUPS: list[tuple[str, str, str, list[Callable[..., None]]]] = [
-    ("log", "The store", "Look into the log's own files.", [logs.log_dump, logs.log_verify, logs.log_repair]),
-    (
-        "archive",
-        "The archive",
-        "The archive: sorted, immutable objects in a folder or a bucket.",
-        [
-            archives.archive_run,
-            archives.archive_list,
-            archives.archive_verify,
-            archives.archive_rewrite,
-            archives.archive_base,
-            archives.archive_gc,
-        ],
-    ),
-]
-"""The commands of two words: the first word, its panel and help text, and the functions `<first word>_<second word>`."""
 
-PASS_ON: dict[Callable[..., None], dict[str, bool]] = {
-    submit.submit: {"ignore_unknown_options": True, "allow_interspersed_args": False}
-}
-"""The commands that pass on what stands behind their first argument, and what says so to click."""
+def _word(name: str) -> str:
+    """The word that calls a function by its name here."""
+    return name.partition(":")[2].rstrip("_")
 
-for panel, functions in COMMANDS:
-    for function in functions:
-        app.command(function.__name__.rstrip("_"), rich_help_panel=panel, context_settings=PASS_ON.get(function))(
-            unbundle(function)
-        )
-for name, panel, text, functions in GROUPS:
-    group = typer.Typer(help=text, no_args_is_help=True)
-    for function in functions:
-        group.command(function.__name__.removeprefix(f"{name}_"))(unbundle(function))
-    app.add_typer(group, name=name, rich_help_panel=panel)
+
+def _function(name: str) -> Callable[..., None]:
+    module, _, function = name.partition(":")
+    return unbundle(getattr(import_module(module), function))

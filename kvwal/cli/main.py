@@ -1,7 +1,7 @@
 """Entry point of the command line.
 
 Shell scripts call a plain `kvwal get FOLDER BUSINESS KEY` in loops, and loading typer takes longer than this command may take. So
-`main` answers it with the reader of the log alone; every other command goes to `app`.
+`main` answers it with the reader of the log alone; every other command goes to `app_for`.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def run() -> None:
     try:
         if is_plain_get(sys.argv[1:]) and answer(*sys.argv[2:]):
             return
-        from kvwal.cli.app import app
+        from kvwal.cli.app import app_for
 
         log_to_stderr()
-        app()
+        app_for(sys.argv[1:])()
     except KvwalError as error:
         fail("\n".join([str(error), *getattr(error, "__notes__", [])]), EXIT_CODES[error.kind])
     except PermissionError as error:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 import typer.main
 
-from kvwal.cli.app import app
+from kvwal.cli.app import app_for
 from tests.repository.source import ROOT
 from tests.support.cli import Ran, kvwal
 
@@ -38,7 +38,7 @@ class Example(NamedTuple):
 def commands() -> dict[str, str]:
     """Every command's full name and its help."""
     found: dict[str, str] = {}
-    pending = [("kvwal", typer.main.get_command(app))]
+    pending = [("kvwal", typer.main.get_command(app_for([])))]
     while pending:
         name, command = pending.pop()
         below = getattr(command, "commands", None)
