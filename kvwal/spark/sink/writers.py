@@ -185,7 +185,7 @@ def _unstage(options: WriteOptions, write: str) -> None:
             if not staging.has_manifest(write):
                 staging.remove(write)
     except KvwalError as error:
-        get_logger(__name__).warning("staged rows stay for a later write", extra={"write": write, "error": str(error)})
+        get_logger(__name__).warning("staged rows stay for a later write", write=write, error=str(error))
 
 
 def _tell_refused(options: WriteOptions, staged: Sequence[Staged]) -> None:
