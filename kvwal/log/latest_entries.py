@@ -10,14 +10,12 @@ from collections.abc import Iterable, Iterator
 
 from kvwal.entry import Decode, Entry, encode_entries
 from kvwal.log.files.parts import merge_all
-from kvwal.log.files.snapshot import in_blocks, size_of
+from kvwal.log.files.snapshot import in_blocks, packed, size_of
 
 RUN_BYTES = 8 << 20
 """Bytes of keys and values after which the entries held as objects become a run."""
 RUN_ENTRIES = 1 << 16
 """Entries after which they do so, however small they are."""
-ENTRY_BYTES = 32
-"""About the bytes of an entry in a block beside its key and value."""
 
 
 class LatestEntries:
@@ -40,7 +38,7 @@ class LatestEntries:
             self._end_run()
 
     def size(self) -> int:
-        """About the bytes of the entries in blocks. An entry of a key that is in several runs counts in each."""
+        """About the bytes of the entries in a snapshot. An entry of a key that is in several runs counts in each."""
         self._end_run()
         return self._bytes
 
@@ -57,7 +55,14 @@ class LatestEntries:
         if not self._latest:
             return
         entries = [self._latest[identity] for identity in sorted(self._latest)]
-        self._runs.append([encode_entries(block) for block in in_blocks(entries, size_of)])
-        self._bytes += sum(ENTRY_BYTES + size_of(entry) for entry in entries)
+        run = [encode_entries(block) for block in in_blocks(entries, size_of)]
+        self._runs.append(run)
+        self._bytes += _snapshot_bytes(run)
         self.timestamp = max(self.timestamp, *(entry.timestamp for entry in entries))
         self._latest, self._added = {}, 0
+
+
+def _snapshot_bytes(run: list[bytes]) -> int:
+    """About the bytes of these blocks in a snapshot, where they are compressed: estimated by the block in the middle."""
+    sample = run[len(run) // 2]
+    return sum(map(len, run)) * len(packed(sample)[0]) // len(sample)

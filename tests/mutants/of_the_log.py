@@ -63,6 +63,11 @@ MUTANTS = [
         "tests/property/test_log_laws.py tests/unit/log/test_golden_log.py",
     ),
     Mutant(
+        "a frame is believed without a look at the size it says", 4, "kvwal/log/files/compression.py",
+        "        if not 0 < zstd.frame_content_size(frame) <= most:\n", "        if not zstd.frame_content_size(frame):\n",
+        "tests/unit/log/test_compression.py",
+    ),
+    Mutant(
         "the crc of a block does not depend on its file", 4, "kvwal/log/files/format.py",
         "google_crc32c.value(_PLACE.pack(salt, offset) +", "google_crc32c.value(_PLACE.pack(0, offset) +",
         "tests/property/test_log_laws.py tests/unit/log/test_segments.py",

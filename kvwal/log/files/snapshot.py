@@ -13,7 +13,9 @@ import msgspec
 
 from kvwal.entry import Entry, encode_entries
 from kvwal.log.files.atomic_file import atomic_file
+from kvwal.log.files.compression import compress
 from kvwal.log.files.format import (
+    COMPRESSED,
     NOT_KNOWN,
     BlockKind,
     Seal,
@@ -56,6 +58,12 @@ def in_blocks(entries: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T
         yield block
 
 
+def packed(payload: bytes) -> tuple[bytes, int]:
+    """What a snapshot stores of the payload of an entries block, and the block's flags: compressed, if that is worth it."""
+    frame = compress(payload)
+    return (payload, 0) if frame is None else (frame, COMPRESSED)
+
+
 def write_snapshot(
     disk: Disk,
     clock: Clock,
@@ -77,8 +85,8 @@ def write_snapshot(
         parts = pack_header(header)
         start, position, count = 0, sum(map(len, parts)), 0
         for entries in blocks:
-            payload = encode_entries(entries)
-            parts += pack_block(BlockKind.ENTRIES, payload, salt=header.salt, offset=position)[0]
+            payload, flags = packed(encode_entries(entries))
+            parts += pack_block(BlockKind.ENTRIES, payload, salt=header.salt, offset=position, flags=flags)[0]
             position += block_size(len(payload))
             count += len(entries)
             if position - start >= _WRITE_BYTES:

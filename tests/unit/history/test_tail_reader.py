@@ -15,7 +15,7 @@ from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CorruptLog
 from kvwal.history.tail_reader import OfIdentity, find_entry, read_local, read_log
 from kvwal.log import reader
-from kvwal.log.files.format import SnapshotHeader
+from kvwal.log.files.format import SnapshotHeader, find_blocks
 from kvwal.log.files.snapshot import in_blocks, write_snapshot
 from kvwal.log.reader import SnapshotFile, entry_decoder
 from kvwal.ports.clock import SYSTEM
@@ -83,7 +83,9 @@ def test_damage_where_a_key_stands_is_said(tmp_path: Path, monkeypatch: pytest.M
     entries = [Entry(b"%06d" % number, "str", b"v" * 50, "bytes", False, 1) for number in range(20_000)]
     path = snapshot(tmp_path, entries)
     data = bytearray(path.read_bytes())
-    data[data.index(b"010000")] ^= 1
+    salt = SnapshotFile(OS_DISK, path).header.salt
+    (block,) = (block for block in find_blocks(bytes(data), 0, salt) if b"010000" in block.payload)
+    data[block.end - 100] ^= 1
     path.write_bytes(data)
     with pytest.raises(CorruptLog, match="does not verify"):
         SnapshotFile(OS_DISK, path).find(entry_decoder(), ("str", b"010000"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -42,11 +43,12 @@ print(peak() - before, done.entries)
 
 
 def test_the_old_snapshot_passes_through_a_few_megabytes(tmp_path: Path) -> None:
-    appender = Appender(OS_DISK, SYSTEM, tmp_path, header(), Settings(), [])
+    appender, chance = Appender(OS_DISK, SYSTEM, tmp_path, header(), Settings(), []), random.Random(1)
 
     def write(keys: range) -> None:
         for key in keys:
-            entries = [Entry(b"%06d" % (key * 10 + n), "str", b"v" * 6000, "bytes", False, key + 1) for n in range(10)]
+            values = [chance.randbytes(6000) for _ in range(10)]  # values that are alike would make a small snapshot
+            entries = [Entry(b"%06d" % (key * 10 + n), "str", values[n], "bytes", False, key + 1) for n in range(10)]
             appender.append([encode_entries(entries)], 10, sync=False)
         appender.rotate()
 

@@ -14,6 +14,7 @@ import pytest
 from kvwal.entry import DataEntry, encode_entries, make_entry
 from kvwal.log.files.format import (
     ALIGNMENT,
+    COMPRESSED,
     DURABLE,
     FORMAT,
     HEAD_BYTES,
@@ -113,7 +114,8 @@ def test_the_kinds_and_the_flags() -> None:
     assert [(int(row[0]), row[1]) for row in kinds[1:]] == [(kind.value, kind.name.lower()) for kind in BlockKind]
     assert kinds[0][0] == "0"
     assert unpack_block(bytes(100), 0, 0) is None
-    assert [row[:2] for row in flags] == [[str(DURABLE), "durable"]]
+    assert [row[:2] for row in flags] == [[str(DURABLE), "durable"], [str(COMPRESSED), "compressed"]]
+    assert f"1 to {MAX_PAYLOAD} bytes" in flags[1][2]
 
 
 def test_what_the_crc_is_taken_over() -> None:
