@@ -85,21 +85,6 @@ MISSES: dict[str, str] = {
         "as from a root; and the command connected to the cluster, whose three nodes ran on the same two cores. It asked for the "
         "values partition by partition then, and now asks for them with their keys."
     ),
-    "One application of 10,000 jobs, in a cluster": (
-        "more than half of it is the start of the interpreter and its libraries. Two looks at a million keys come to it: one for "
-        "the index, one for the application. The machine had ten times more work than cores."
-    ),
-    "Failures of the last day, in a cluster": (
-        "as one application of 10,000 jobs; the second look is for the failures."
-    ),
-    "Group 1M jobs by name, from a root": (
-        "one interpreter reads the log, checks it, and decodes each record; DuckDB reads JSON with both cores. The speed of "
-        "this virtual machine varies by half from run to run, and some runs reach the target."
-    ),
-    "Group 1M jobs by name, from the archive alone": (
-        "one interpreter decodes each record, as from a root. The merge also checks the order of the rows, and each row of "
-        "Parquet becomes a Python object."
-    ),
 }
 
 HEAD = """# Benchmarks
