@@ -79,8 +79,8 @@ def listed(port: int) -> int:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/applications") as answer:
             return len(json.load(answer))
-    except urllib.error.URLError:
-        return 0  # it does not listen yet
+    except (urllib.error.URLError, json.JSONDecodeError):
+        return 0  # it does not listen yet, or answers with its page until its API is there
 
 
 def kvwal(*arguments: str) -> str:
