@@ -48,8 +48,6 @@ _HINTS = (
 )  # fmt: skip
 _KINDS_OF_KEYS = ("access", "account", "private", "api")
 
-_log = get_logger(__name__)
-
 
 class Redaction:
     """The redaction rules of one application."""
@@ -108,8 +106,10 @@ def _compiled(name: str, pattern: str) -> re.Pattern[str] | None:
     try:
         return re.compile(pattern)
     except re.error as error:
-        _log.warning("a redaction rule of the application cannot be compiled: every text it applies to is redacted",
-                     setting=name, error=str(error))  # fmt: skip
+        get_logger(__name__).warning(
+            "a redaction rule of the application cannot be compiled: every text it applies to is redacted",
+            setting=name, error=str(error),
+        )  # fmt: skip
         return None
 
 

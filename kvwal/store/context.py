@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.layout import Place
 from kvwal.archiver.remote import Archiver
@@ -12,8 +12,10 @@ from kvwal.config import Settings
 from kvwal.hlc import HybridClock
 from kvwal.log.log import Ports
 from kvwal.log.reader import Progress
-from kvwal.ports.logger import Logger
 from kvwal.structures.state import Now, State
+
+if TYPE_CHECKING:
+    from kvwal.ports.logger import Logger
 
 
 def embedded_memory(place: Place, now: Now) -> State:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from archive.layout import Place
 from kvwal.archiver.jobs import ArchiveTarget, Forget, Forgotten
@@ -16,11 +17,13 @@ from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.retired import end_of, forget, retired_places
 from kvwal.ports.boundary import contain_awaiting, raised_to_awaiter, start_task, trace_of_bug
-from kvwal.ports.logger import Logger
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.context import StoreContext
 from kvwal.store.open_business import OpenBusiness
 from kvwal.store.schedule import MAINTENANCE_SECONDS
+
+if TYPE_CHECKING:
+    from kvwal.ports.logger import Logger
 
 
 class Retirement:
