@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kvwal.errors import KvwalError
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import asyncio
 
 T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 OnError = Callable[[BaseException], None]
 """An error handler. It may be called on any thread."""
 
@@ -133,7 +134,19 @@ async def settle_awaiting(future: asyncio.Future[T], work: Callable[[], Awaitabl
         future.cancel()  # wakes the future's awaiter if this task was cancelled; does nothing if the future is done
 
 
-def settle(future: Future[T], call: Callable[[], T]) -> None:
+class Settable(Protocol[T_contra]):
+    """What is told how a call ended: a future, or what is cheaper than one."""
+
+    def set_result(self, result: T_contra, /) -> None:
+        """The call returned this."""
+        ...
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """The call raised this."""
+        ...
+
+
+def settle(future: Settable[T], call: Callable[[], T]) -> None:
     """Call `call` and set its result, or the error that it raises, in `future`. Raises nothing."""
     try:
         result = call()

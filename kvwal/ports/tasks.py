@@ -9,11 +9,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from kvwal.errors import StoreClosed, WrongLoop
 from kvwal.ports.boundary import (
     OnError,
+    Settable,
     begin_on,
     call_on,
     contain,
@@ -74,14 +75,9 @@ class ThreadWorkers:
 
     async def run(self, call: Callable[[], T]) -> T:
         """See `Workers.run`."""
-        answer = asyncio.wrap_future(self._pool.submit(call))
-        try:
-            return await asyncio.shield(answer)
-        except asyncio.CancelledError:
-            # The task is cancelled, the call still runs: its file or lock must not be closed or released before it has ended.
-            await asyncio.wait([answer])
-            answer.exception()  # no caller is left to get the error
-            raise
+        outcome: _Outcome[T] = _Outcome()
+        self._pool.start(call, outcome)
+        return await outcome.wait()
 
     async def commit(self, call: Callable[[], T]) -> T:
         """See `Workers.commit`."""
@@ -98,6 +94,59 @@ class ThreadWorkers:
         if self._errands is not None:
             self._errands.close()
         self._pool.close()
+
+
+class _Outcome(Generic[T]):
+    """The outcome of a call on another thread, for the one task that waits for it. Made on the task's loop.
+
+    Cheaper than a future of each kind and what chains them: a group of `kvwal.aio` has one, and few puts share a group.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._bell = self._loop.create_future()
+        self._ended = False
+        self._result: T | None = None
+        self._error: BaseException | None = None
+
+    def set_result(self, result: T, /) -> None:
+        """See `Settable.set_result`. Called on the thread of the call."""
+        self._result = result
+        self._tell()
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """See `Settable.set_exception`. Called on the thread of the call."""
+        self._error = error
+        self._tell()
+
+    async def wait(self) -> T:
+        """The result of the call, or the error that it raised. If the task is cancelled, its cancellation waits until then."""
+        try:
+            await self._bell
+        except asyncio.CancelledError:
+            # The task is cancelled, the call still runs: its file or lock must not be closed or released before it has ended.
+            if not self._ended:
+                self._bell = self._loop.create_future()
+                await self._bell
+            raise
+        if self._error is None:
+            return cast("T", self._result)
+        try:
+            raise self._error
+        finally:
+            del self  # the error refers to this frame
+
+    def _tell(self) -> None:
+        try:
+            call_on(self._loop, self._ring, _pool_failed)
+        except RuntimeError:
+            if not self._loop.is_closed():  # a closed loop has no task that waits
+                raise
+
+    def _ring(self) -> None:
+        self._ended = True
+        if not self._bell.done():
+            self._bell.set_result(None)
 
 
 def side_by_side(calls: Sequence[Callable[[], T]], *, threads: int) -> list[T]:
@@ -129,13 +178,17 @@ class _Pool:
         """Run `call` on a thread of the pool. `StoreClosed` after `close`; `RuntimeError` if it gets no first thread."""
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
+        self.start(call, future)
+        return future
+
+    def start(self, call: Callable[[], T], outcome: Settable[T]) -> None:
+        """As `submit`, with an outcome of the caller's own."""
         with self._lock:
             if self._closed:
                 raise StoreClosed("the store was closed meanwhile.", hint="Open it again.")
             if not self._idle.acquire(blocking=False) and len(self._threads) < self._most:
                 self._grow()
-            self._calls.put(partial(settle, future, call))
-        return future
+            self._calls.put(partial(settle, outcome, call))
 
     def _grow(self) -> None:
         name = f"{self._name}_{len(self._threads)}"

@@ -18,6 +18,7 @@ from unittest.mock import patch
 from kvwal.archiver.jobs import ArchiverJob, Checkpoint, Compact, Failed, SeveralAnswers, decode_job, encode
 from kvwal.archiver.work import answer
 from kvwal.log.reader import log_files
+from kvwal.ports.boundary import Settable
 from kvwal.store.options import Options
 from tests.simulation.history import Violation
 from tests.simulation.machine.bucket import URL, Bucket
@@ -101,33 +102,37 @@ class Pool:
     def __init__(self, name: str, most: int) -> None:
         self._name = name
         self._most = most
-        self._waiting: deque[tuple[Callable[[], Any], Context, Future[Any]]] = deque()
+        self._waiting: deque[tuple[Callable[[], Any], Context, Settable[Any]]] = deque()
         self._running = 0
 
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
         """Have it called when one of `most` is free."""
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
-        self._waiting.append((call, copy_context(), future))
-        self._begin()
+        self.start(call, future)
         return future
+
+    def start(self, call: Callable[[], Any], outcome: Settable[Any]) -> None:
+        """As `submit`, with an outcome of the caller's own."""
+        self._waiting.append((call, copy_context(), outcome))
+        self._begin()
 
     def _begin(self) -> None:
         if not self._waiting or self._running == self._most:
             return
-        call, context, future = self._waiting.popleft()
+        call, context, outcome = self._waiting.popleft()
         self._running += 1
         loop = cast("Loop", asyncio.get_running_loop())
-        loop.start_job(call, context).future.add_done_callback(partial(self._done, future))
+        loop.start_job(call, context).future.add_done_callback(partial(self._done, outcome))
 
-    def _done(self, future: Future[Any], answer: asyncio.Future[Any]) -> None:
+    def _done(self, outcome: Settable[Any], answer: asyncio.Future[Any]) -> None:
         self._running -= 1
         if answer.cancelled():
-            future.set_exception(asyncio.CancelledError("its process was killed"))
+            outcome.set_exception(asyncio.CancelledError("its process was killed"))
         elif (error := answer.exception()) is not None:
-            future.set_exception(error)
+            outcome.set_exception(error)
         else:
-            future.set_result(answer.result())
+            outcome.set_result(answer.result())
         self._begin()
 
     def close(self) -> None:

@@ -43,6 +43,45 @@ def test_a_call_that_fails_when_nobody_waits_any_more_says_nothing() -> None:
     assert asyncio.run(main()) == []
 
 
+def test_a_task_gets_the_result_of_its_call_and_the_error_that_it_raised() -> None:
+    error = OSError("no disk")
+
+    def fail() -> None:
+        raise error
+
+    async def main() -> None:
+        workers = ThreadWorkers("test", 1)
+        assert await workers.run(lambda: 7) == 7
+        assert await workers.run(lambda: None) is None
+        with pytest.raises(OSError, match="no disk") as raised:
+            await workers.run(fail)
+        assert raised.value is error
+        workers.close()
+
+    asyncio.run(main())
+
+
+def test_a_call_that_outlives_its_loop_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    began, go = threading.Event(), threading.Event()
+
+    def call() -> None:
+        began.set()
+        go.wait()
+
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda *_: None)  # the task is destroyed although it waits
+    workers = ThreadWorkers("test", 1)
+    waiting = loop.create_task(workers.run(call))
+    loop.run_until_complete(loop.run_in_executor(None, began.wait))
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+    go.set()
+    workers.close()
+    assert not waiting.done()
+    waiting.get_coro().close()
+    assert not caplog.records
+
+
 def test_a_pool_that_gets_no_more_threads_has_its_calls_made_by_those_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """The system has a limit on threads: no call is refused and made all the same, and none is left."""
     go, made = threading.Event(), list[str]()
