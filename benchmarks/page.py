@@ -29,8 +29,8 @@ _FAST_DISK = (
 )
 
 _ONE_LOCK = (
-    "all threads of a process share one interpreter lock. Each put costs about 20 µs of it, so that more "
-    "threads make a group larger and not its put cheaper (docs/decisions/0056-what-a-put-costs.md)."
+    "all threads of a process share one interpreter lock. Each put takes about 20 µs of it, and up to 55 after a wait for the "
+    "disk, so that more threads make a group larger and not its put cheaper (docs/decisions/0063-no-compiled-write-path.md)."
 )
 _MAPS = (
     "the logs write side by side, but their threads share one interpreter lock. In an earlier run with an fdatasync of a fixed "
@@ -42,8 +42,8 @@ _MAPS = (
 MISSES: dict[str, str] = {
     "1,000 puts in flight (kvwal.aio, sync)": _FAST_DISK,
     "1 thread (sync)": (
-        "beside the wait for the disk a put takes the interpreter about 20 µs (docs/decisions/0056-what-a-put-costs.md). The row "
-        "lies at its target: its rounds are on both sides of it."
+        "beside the wait for the disk a put takes the interpreter about 55 µs (docs/decisions/0063-no-compiled-write-path.md). "
+        "The row lies at its target: its rounds are on both sides of it."
     ),
     "2 threads (sync)": _ONE_LOCK,
     "8 threads (sync)": _ONE_LOCK,
@@ -93,7 +93,7 @@ affects both. The spread of the rounds stands beside it. Absolute figures are me
 
 Ratios to a baseline that waits for the disk hold for this machine only, too. The interpreter and its threads limit kvwal there.
 So these ratios are lower where an fdatasync takes less time (1,000 puts in flight, threads, put_many), or where the disk is
-already at its bandwidth (1 MiB values). On a machine whose disk was twice as fast, these five missed their targets.
+already at its bandwidth (1 MiB values). On a machine whose disk was twice as fast, their rows missed their targets.
 
 The questions whose rows name a peer set kvwal beside other logs and stores (`make bench ARGS=peers`). Their workloads are in
 benchmarks/peers/workloads.py. All contestants of a workload run in turn, then all again. A row shows the peer as its baseline.

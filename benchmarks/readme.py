@@ -65,9 +65,9 @@ def block(results: Iterable[Result]) -> str:
 
 
 def measured(row: Row) -> str:
-    """The median of ours with its unit; of what is added, the difference."""
+    """The median of ours with its unit; of what is added, the difference, unless the noise hides it."""
     if row.figure_is.endswith("added"):
-        return f"{number(row.figure)} {row.figure_is}"
+        return f"{number(row.figure)} {row.figure_is}" if row.figure > 0 else "nothing beyond the noise"
     return f"{number(statistics.median(row.ours))} {row.unit}"
 
 

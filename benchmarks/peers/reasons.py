@@ -17,10 +17,10 @@ _INTERPRETER = (
 )
 
 REASONS: dict[str, str] = {
-    "1 producer (threads): bare loop": f"the row lies at its target: its rounds are on both sides of it. {_COLD}",
+    "1 producer (threads): bare loop": f"{_COLD} The row lies at its target: its rounds are on both sides of it.",
     "2 producers (threads): bare loop": _COLD,
     "two producers, values of 100 B in 512 MiB: SeaTunnel with fsync": (
-        f"SeaTunnel's two producers have a file each here, whose fsyncs go side by side; with one file they lose entries. {_COLD}"
+        f"{_COLD} SeaTunnel's two producers have a file each here, whose fsyncs go side by side; with one file they lose entries."
     ),
     "two producers, values of 1 MiB in 5 GiB": (
         "half a gigabyte a second comes to a checkpoint every half second, which reads all of it and writes it again to the same "
@@ -37,7 +37,7 @@ REASONS: dict[str, str] = {
         "50 wait for one sync on either side, so a slow disk brings the two together: kvwal's lead is in what it does "
         "between two syncs."
     ),
-    "50 in flight: Redis": f"the row lies at its target: its rounds are on both sides of it. {_INTERPRETER}",
+    "50 in flight: Redis": f"{_INTERPRETER} The row lies at its target: its rounds are on both sides of it.",
     "1,000 in flight": _INTERPRETER,
     "64 producers (threads)": _INTERPRETER,
     "100 a transaction": _INTERPRETER,
@@ -49,9 +49,6 @@ REASONS: dict[str, str] = {
     "recovery of": (
         "one interpreter makes an object of every entry and keeps all values in memory; opening also checks every "
         "block of the log."
-    ),
-    "3 versions a key": (
-        "a node keeps its snapshot beside the archive: every live entry is there twice. The note has the archive alone."
     ),
 }
 """By the row's name, or by its beginning, where the reason holds for all rows of the workload."""

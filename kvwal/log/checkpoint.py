@@ -162,9 +162,10 @@ def _plan(disk: Disk, folder: Path, parts: list[LogFile], segment: SealedSegment
 def _worth_merging(sizes: Sequence[int], new: int) -> int:
     """How many of the newest parts to merge into a new part that has `new` bytes without them. `sizes` are those of the parts.
 
-    A part is merged if the new part has at least half its size by then. So a part grows by half whenever its entries are written
-    again, and a part that stays is more than twice as large as the parts above it together. The number of times that an entry is
-    written, and the number of parts in which a key is looked up, are therefore logarithmic.
+    A part is merged if the new part has at least half its size by then. So a part grows by about half whenever its entries are
+    written again (a few changes do not get as small as many, which are compressed), and a part that stays is more than twice as
+    large as the parts above it together. The number of times that an entry is written, and the number of parts in which a key
+    is looked up, are therefore logarithmic.
     """
     for count, size in enumerate(sizes):
         if size > 2 * new:

@@ -1,16 +1,18 @@
 """The latest entry of every identity in some segments, sorted, in memory that is in proportion to the bytes of the segments.
 
 Entries as objects take several times the bytes that they have in a segment. So only those of a few megabytes are objects at a
-time. The others are held as sorted runs of encoded blocks, which are decoded one by one while the runs are merged.
+time. The others are held as sorted runs of blocks as a snapshot stores them, which are decoded one by one while the runs are
+merged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kvwal.entry import Decode, Entry, encode_entries
+from kvwal.entry import Decode, Entry
+from kvwal.log.files.format import block_size
 from kvwal.log.files.parts import merge_all
-from kvwal.log.files.snapshot import in_blocks, packed, size_of
+from kvwal.log.files.snapshot import Packed, in_blocks, size_of
 
 RUN_BYTES = 8 << 20
 """Bytes of keys and values after which the entries held as objects become a run."""
@@ -26,7 +28,7 @@ class LatestEntries:
         self._decode = decode
         self._latest: dict[tuple[str, bytes], Entry] = {}
         self._added = 0
-        self._runs: list[list[bytes]] = []
+        self._runs: list[list[Packed]] = []
         self._bytes = 0
 
     def add(self, entries: Iterable[Entry]) -> None:
@@ -47,22 +49,16 @@ class LatestEntries:
         self._end_run()
         return merge_all(map(self._entries, reversed(self._runs)))
 
-    def _entries(self, run: list[bytes]) -> Iterator[Entry]:
+    def _entries(self, run: list[Packed]) -> Iterator[Entry]:
         for block in run:
-            yield from self._decode(block)
+            yield from self._decode(block.unpacked())
 
     def _end_run(self) -> None:
         if not self._latest:
             return
         entries = [self._latest[identity] for identity in sorted(self._latest)]
-        run = [encode_entries(block) for block in in_blocks(entries, size_of)]
+        run = [Packed.of(block) for block in in_blocks(entries, size_of)]
         self._runs.append(run)
-        self._bytes += _snapshot_bytes(run)
+        self._bytes += sum(block_size(len(block.payload)) for block in run)
         self.timestamp = max(self.timestamp, *(entry.timestamp for entry in entries))
         self._latest, self._added = {}, 0
-
-
-def _snapshot_bytes(run: list[bytes]) -> int:
-    """About the bytes of these blocks in a snapshot, where they are compressed: estimated by the block in the middle."""
-    sample = run[len(run) // 2]
-    return sum(map(len, run)) * len(packed(sample)[0]) // len(sample)

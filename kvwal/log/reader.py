@@ -41,6 +41,8 @@ from kvwal.ports.disk import Buffer, Disk
 T = TypeVar("T")
 _PART_BYTES = 1 << 20
 """Bytes of a snapshot that are read at a time, unless a block is larger."""
+_NEAR_BYTES = 8 << 10
+"""A search ends with so many bytes, whose blocks are decoded one by one. A compressed block of 1,000 entries may be so small."""
 
 Progress = Callable[[int, int, str], None]
 """Progress callback: bytes done, bytes in all, and the name of the step."""
@@ -243,7 +245,7 @@ class SnapshotSearch(SnapshotReader):
     def _search(self, decode: Decode, identity: tuple[str, bytes]) -> int:
         """The offset of a block that is at or before the place of an identity, and near to it."""
         low, high = self.start, self._size
-        while high - low > _PART_BYTES:
+        while high - low > _NEAR_BYTES:
             middle = align((low + high) // 2)
             block = self._block_after(middle, high)
             if block is None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import struct
 
-from kvwal.log.files.format import ALIGNMENT, HEAD_BYTES, checksum
+from kvwal.log.files.format import ALIGNMENT, HEAD_BYTES, KIND_AND_FLAGS, checksum
 from kvwal.ports.disk import Buffer
 
-_HEAD = re.compile(rb"[\x02-\x04][\x00\x01]\x00\x00", re.DOTALL)
+_HEAD = re.compile(KIND_AND_FLAGS)
 _LENGTH_AND_CRC = struct.Struct("<II")
 _MOST = 64 << 10
 """Length of the longest block from which a salt is computed. Every file has shorter blocks, a seal or a group."""

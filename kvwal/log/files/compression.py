@@ -21,18 +21,21 @@ def compress(payload: bytes) -> bytes | None:
 
 
 def decompress(frame: bytes, most: int) -> bytes | None:
-    """The payload of a frame. None if the frame is damaged, or does not say a size of 1 to `most` bytes: nothing is allocated."""
+    """The payload of a frame. None if the frame is damaged, is not all there is, or does not say a size of 1 to `most` bytes.
+
+    Nothing is allocated for a size that is too large.
+    """
     zstd = _zstd()
     try:
         if not 0 < zstd.frame_content_size(frame) <= most:
             return None
-        payload: bytes = zstd.ZstdDecompressor().decompress(frame)
+        payload: bytes = zstd.ZstdDecompressor().decompress(frame, allow_extra_data=False)
     except zstd.ZstdError:
         return None
     return payload
 
 
 def _zstd() -> Any:
-    import zstandard  # late: it takes some milliseconds, and `kvwal get` mostly reads no snapshot
+    import zstandard  # late: it takes some milliseconds, which `kvwal get` spends only if there is such a snapshot
 
     return zstandard

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from kvwal.entry import Entry, encode_entries
 from kvwal.log.files.atomic_file import atomic_file
-from kvwal.log.files.compression import compress
+from kvwal.log.files.compression import compress, decompress
 from kvwal.log.files.format import (
     COMPRESSED,
+    MAX_PAYLOAD,
     NOT_KNOWN,
     BlockKind,
     Seal,
@@ -58,10 +59,24 @@ def in_blocks(entries: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T
         yield block
 
 
-def packed(payload: bytes) -> tuple[bytes, int]:
-    """What a snapshot stores of the payload of an entries block, and the block's flags: compressed, if that is worth it."""
-    frame = compress(payload)
-    return (payload, 0) if frame is None else (frame, COMPRESSED)
+class Packed(NamedTuple):
+    """The payload of an entries block as a snapshot stores it, compressed if that is worth it, and the block's flags."""
+
+    payload: bytes
+    flags: int
+
+    @classmethod
+    def of(cls, entries: Sequence[Any]) -> Packed:
+        """These entries, packed. What is too long for a block stays as it is, and `pack_block` refuses it."""
+        payload = encode_entries(entries)
+        frame = compress(payload) if len(payload) <= MAX_PAYLOAD else None
+        return cls(payload, 0) if frame is None else cls(frame, COMPRESSED)
+
+    def unpacked(self) -> bytes:
+        """The payload that was packed."""
+        content = decompress(self.payload, MAX_PAYLOAD) if self.flags & COMPRESSED else self.payload
+        assert content is not None, "a frame of this process's own"
+        return content
 
 
 def write_snapshot(
@@ -85,7 +100,7 @@ def write_snapshot(
         parts = pack_header(header)
         start, position, count = 0, sum(map(len, parts)), 0
         for entries in blocks:
-            payload, flags = packed(encode_entries(entries))
+            payload, flags = Packed.of(entries)
             parts += pack_block(BlockKind.ENTRIES, payload, salt=header.salt, offset=position, flags=flags)[0]
             position += block_size(len(payload))
             count += len(entries)

@@ -76,6 +76,25 @@ def test_a_frame_takes_no_more_memory_than_a_block_may() -> None:
     assert decompress(b"no frame at all", MAX_PAYLOAD) is None
 
 
+def test_a_frame_is_all_there_is_and_has_the_size_that_it_says() -> None:
+    frame = compress(bytes(5_000))
+    assert frame is not None
+    assert decompress(frame, MAX_PAYLOAD) == bytes(5_000)
+    assert decompress(frame + b"more", MAX_PAYLOAD) is None
+    assert decompress(frame + frame, MAX_PAYLOAD) is None
+    size = (5_000 - 256).to_bytes(2, "little")  # as RFC 8878 has it
+    assert frame.count(size) == 1
+    assert decompress(frame.replace(size, (4_000 - 256).to_bytes(2, "little")), MAX_PAYLOAD) is None
+
+
+def test_what_no_block_may_hold_is_refused_before_it_is_compressed(tmp_path: Path) -> None:
+    """Its frame would be small, and no reader would take what is in it."""
+    entries = [Entry(b"%02d" % n, "str", bytes(1 << 20), "bytes", False, 1) for n in range(17)]
+    with pytest.raises(ValueError, match="above the format's"):
+        snapshot(tmp_path, [entries])
+    assert not list(tmp_path.glob("*.snapshot"))
+
+
 def test_a_snapshot_of_values_that_are_alike_is_small(tmp_path: Path) -> None:
     path = snapshot(tmp_path, [ALIKE[:2500], ALIKE[2500:]])
     data, blocks = stored(path)

@@ -47,6 +47,29 @@ def job(chance: random.Random) -> bytes:
     )  # fmt: skip
 
 
+def write_and_checkpoint(disk: MemoryDisk, appender: Appender, entries: list[Entry]) -> None:
+    """The changes in the log, and in a part of the snapshot; the segments are gone."""
+    for at in range(0, len(entries), 1000):
+        appender.append([encode_entries(entries[at : at + 1000])], len(entries[at : at + 1000]), sync=True)
+    appender.rotate()
+    checkpoint(disk, FakeClock(), FOLDER, appender.sealed, entry_decoder())
+    while appender.sealed:
+        disk.unlink(appender.sealed.pop().path)
+
+
+def test_changes_of_which_some_are_compressed_leave_few_parts() -> None:
+    """The same keys each time, of which those in the middle get small: the parts stay as large as what is in them."""
+    disk, chance = MemoryDisk(), random.Random(1)
+    disk.make_folders(FOLDER)
+    appender = Appender(disk, FakeClock(), FOLDER, header(), Settings(), [])
+    for turn in range(12):
+        values = [chance.randbytes(500) if key // 1000 != 1 else b"v" * 500 for key in range(3000)]
+        changes = [Entry(b"%06d" % key, "str", value, "bytes", False, turn + 1) for key, value in enumerate(values)]
+        write_and_checkpoint(disk, appender, changes)
+        assert len(log_files(disk, FOLDER)[1]) <= 2
+    appender.close(seal=False)
+
+
 @pytest.mark.parametrize(("value", "most_bases"), [(noise, 3), (job, 6)])
 def test_what_is_written_follows_the_changes(value: Callable[[random.Random], bytes], most_bases: int) -> None:
     """300 checkpoints of 20 changes each behind 20,000 keys write as much as a few snapshots of all keys; before, 300. A few
@@ -57,14 +80,9 @@ def test_what_is_written_follows_the_changes(value: Callable[[random.Random], by
 
     def write(keys: range | list[int], timestamp: int) -> int:
         """What the checkpoint behind these changes wrote."""
-        entries = [Entry(b"%06d" % key, "str", value(chance), "bytes", False, timestamp) for key in keys]
-        for at in range(0, len(entries), 1000):
-            appender.append([encode_entries(entries[at : at + 1000])], len(entries[at : at + 1000]), sync=True)
-        appender.rotate()
         before = {file.name for file in log_files(disk, FOLDER)[1]}
-        checkpoint(disk, clock, FOLDER, appender.sealed, entry_decoder())
-        while appender.sealed:
-            disk.unlink(appender.sealed.pop().path)
+        entries = [Entry(b"%06d" % key, "str", value(chance), "bytes", False, timestamp) for key in keys]
+        write_and_checkpoint(disk, appender, entries)
         made = [file.name for file in log_files(disk, FOLDER)[1] if file.name not in before]
         return sum(disk.size(FOLDER / name) for name in made)
 

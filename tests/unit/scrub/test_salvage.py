@@ -135,6 +135,24 @@ def test_between_which_keys_a_damaged_snapshot_has_a_hole(monkeypatch: pytest.Mo
     assert sorted(map(number_of, saved.snapshot)) == [*range(1, 5), *range(9, 19)]
 
 
+@pytest.mark.parametrize(("at", "kept"), [(20, [0, 1, 2]), (None, [0, 2])], ids=["header", "block"])
+def test_of_compressed_blocks_those_that_verify_are_saved(at: int | None, kept: list[int]) -> None:
+    """Without a header, too: the blocks agree on the salt."""
+    disk = MemoryDisk()
+    writer = Writer(FOLDER, disk=disk)
+    writer.group(1000, 1000, 1000)
+    writer.appender.rotate()
+    checkpoint(disk, SYSTEM, FOLDER, list(writer.sealed), DECODE)
+    (segment,) = writer.sealed
+    disk.unlink(segment.path)
+    writer.close()
+    files = files_of(disk)
+    (path,) = (path for path in files if path.suffix == ".snapshot")
+    assert b"value-0700" not in files[path]
+    saved = salvaged(flipped(files, path, len(files[path]) // 2 if at is None else at))
+    assert sorted(map(number_of, saved.snapshot)) == [1000 * block + n for block in kept for n in range(1, 1001)]
+
+
 def test_an_older_snapshot_serves_below_a_damaged_one() -> None:
     disk = MemoryDisk(written(3, closed=True, covered=1))
     older = next((path, data) for path, data in files_of(disk).items() if path.suffix == ".snapshot")
