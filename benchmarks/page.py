@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable
 
+from benchmarks import growth
 from benchmarks.harness import LOAD, RATIO, RESULTS, ROOT, Result, Row, load
 from benchmarks.peers import chart, reasons
 
@@ -15,7 +16,7 @@ ORDER = [
     "history_server", "typed_query", "archive_merge", "archive_rewrite", "large_archive", "one_key", "frame_writes", "streams",
     "cluster_writes", "cluster_kill", "cluster_loading", "cluster_maps", "peers_durability", "peers_producers",
     "peers_in_flight", "peers_transactions", "peers_values", "peers_recovery", "peers_size", "peers_ycsb",
-    "peers_redis_mix", "peers_changes",
+    "peers_redis_mix", "peers_changes", "growth_of_puts", "growth_of_reads", "growth_of_nodes",
 ]  # fmt: skip
 LATENCY = (" of kvwal, ms", " of the peer, ms")
 BUSY = 3
@@ -99,6 +100,9 @@ The questions whose rows name a peer set kvwal beside other logs and stores (`ma
 benchmarks/peers/workloads.py. All contestants of a workload run in turn, then all again. A row shows the peer as its baseline.
 Every write is durable before it returns, and the first of these questions counts the calls that make it so. Rows without a
 target are in their section only. A peer that is not installed is left out; the run names it, and what installs it.
+
+The last questions are about growth (`make bench ARGS=growth`): what one operation costs as one thing grows. Where a curve costs
+twice what it costs at its smallest size, the section says why.
 """
 
 
@@ -197,6 +201,8 @@ def section(result: Result) -> str:
         lines.append([row.name, row.unit, baseline, ours, str(len(row.ours)), verdict(row), spread(row)])
     notes = [f"- {row.name}: {name} {number(value)}" for row in result.rows for name, value in noted(row).items()]
     notes += [f"- {row.name}: {explanation(row)}" for row in result.rows if explanation(row)]
+    if question.name.startswith(growth.PREFIX):
+        notes += [f"- {reason}" for reason in growth.reasons(result)]
     return "\n".join(
         [
             f"## {question.title}\n",
@@ -258,6 +264,8 @@ def write() -> None:
     for result in results:
         if result.question.name.startswith(PEERS):
             chart.draw(result, RESULTS / f"{result.question.name}.png")
+        elif result.question.name.startswith(growth.PREFIX):
+            growth.draw(result, RESULTS / f"{result.question.name}.png")
         else:
             plot(result)
     PAGE.write_text(render(results))

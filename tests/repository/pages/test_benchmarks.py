@@ -8,7 +8,7 @@ import statistics
 import msgspec
 import pytest
 
-from benchmarks import page, readme, run
+from benchmarks import growth, page, readme, run
 from benchmarks.harness import LOAD, Question, Result, load
 from benchmarks.peers.reasons import REASONS
 
@@ -46,6 +46,13 @@ def test_what_missed_its_target_beside_a_peer_is_explained() -> None:
     rows = [row for result in load() if beside_peers(result) for row in result.rows]
     assert not [row.name for row in rows if not row.met and not page.explanation(row)]
     assert not [name for name in REASONS if not any(row.name.startswith(name) for row in rows)], "no row begins so"
+
+
+def test_where_a_curve_bends_is_explained_and_nothing_else() -> None:
+    grown = [result for result in load() if result.question.name.startswith(growth.PREFIX)]
+    curves = {name: rows for result in grown for name, rows in growth.by_curve(result).items()}
+    assert len(curves) > 5
+    assert {name for name, rows in curves.items() if growth.bent(rows)} == set(growth.BENDS)
 
 
 def test_a_busy_machine_is_owned_up_to() -> None:

@@ -1,0 +1,1 @@
+"""Questions about growth: what one operation costs as one thing grows."""
