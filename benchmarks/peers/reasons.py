@@ -32,12 +32,10 @@ REASONS: dict[str, str] = {
     "32 producers (threads): NiFi MinimalLocking": _MANY_FILES,
     "2 producers on 2 maps": _MANY_FILES,
     "8 producers on 8 maps": _MANY_FILES,
-    "32 in flight": f"{_MANY_FILES} On one event loop kvwal puts a group of 32 into one write; that outweighs it only in part.",
     "50 in flight: etcd": (
         "50 wait for one sync on either side, so a slow disk brings the two together: kvwal's lead is in what it does "
         "between two syncs."
     ),
-    "50 in flight: Redis": f"{_INTERPRETER} The row lies at its target: its rounds are on both sides of it.",
     "1,000 in flight": _INTERPRETER,
     "64 producers (threads)": _INTERPRETER,
     "100 a transaction": _INTERPRETER,

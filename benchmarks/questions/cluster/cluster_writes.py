@@ -73,8 +73,8 @@ def measure(run: Run) -> list[Row]:
     with nodes(run.root(), 1, run.root()) as one:
         many, few = run.size(40_000, 2_000), run.size(3_000, 100)
         rows.append(compare(run, one, "500 in flight, one node (sync)", in_flight, many, 0.7))
-        rows.append(compare(run, one, "one by one, one node (sync)", one_by_one, few, 0.4))
+        rows.append(compare(run, one, "one by one, one node (sync)", one_by_one, few, 0.6))
         rows.append(compare(run, one, "put_all of 1,000, one node (sync)", in_batches, many, 0.5))
     with nodes(run.root(), 3, run.root()) as three:
-        rows.append(compare(run, three, "500 in flight, three nodes, backup 1 (sync)", in_flight, many, 0.6))
+        rows.append(compare(run, three, "500 in flight, three nodes, backup 1 (sync)", in_flight, many, 0.75))
     return rows
