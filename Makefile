@@ -73,7 +73,7 @@ format: $(STAMP) ## let ruff lay out the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(STAMP) ## every question of docs/benchmarks.md, measured here; ARGS=peers for one group; QUICK=1 only tries them
+bench: $(STAMP) $(GLUE) ## every question of docs/benchmarks.md, measured here; ARGS=peers for one group; QUICK=1 only tries them
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.run $(if $(QUICK),--quick) $(ARGS)
 
 wheel: $(STAMP) $(GLUE) ## dist/kvwal-….whl
