@@ -131,10 +131,14 @@ class _Outcome(Generic[T]):
             raise
         if self._error is None:
             return cast("T", self._result)
+        error, self._error = (
+            self._error,
+            None,
+        )  # it refers to this frame, and to that of the caller, which has this object
         try:
-            raise self._error
+            raise error
         finally:
-            del self  # the error refers to this frame
+            del error
 
     def _tell(self) -> None:
         try:

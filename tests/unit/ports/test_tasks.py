@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -59,6 +60,32 @@ def test_a_task_gets_the_result_of_its_call_and_the_error_that_it_raised() -> No
         workers.close()
 
     asyncio.run(main())
+
+
+def test_an_error_of_a_call_is_let_go_of_without_the_garbage_collector() -> None:
+    """A full disk makes one for each group."""
+
+    class Full(OSError):
+        pass
+
+    def fail() -> None:
+        raise Full
+
+    async def main() -> ref[Full]:
+        workers = ThreadWorkers("test", 1)
+        try:
+            await workers.run(fail)
+        except Full as error:
+            return ref(error)
+        finally:
+            workers.close()
+        raise AssertionError("the call failed, and its caller did not")
+
+    gc.disable()
+    try:
+        assert asyncio.run(main())() is None
+    finally:
+        gc.enable()
 
 
 def test_a_call_that_outlives_its_loop_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
