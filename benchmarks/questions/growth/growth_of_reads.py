@@ -21,8 +21,7 @@ QUESTION = Question(
     "growth_of_reads",
     "What do opening and history cost as a store grows?",
     BASELINE,
-    "starting the interpreter, and writing what is read. An archive is in a folder: in a bucket each object that has the key"
-    " costs two requests more.",
+    "starting the interpreter, and writing what is read. An archive is in a folder, where nothing waits for a network.",
 )
 MODULE = "benchmarks.questions.growth.growth_of_reads"
 NEVER = 1e9
