@@ -27,7 +27,9 @@ def main(location: str, until: str, cluster: str, seconds: str = "60") -> int:
         try:
             with Lease(state, "orders", seconds=float(seconds)) as lease:
                 progress = Progress(lease, "orders")
-                while (progress.position or 0) < int(until):
+                position = progress.position or 0
+                # By its own last step: what is read again may be the next holder's work, which ends the loop without a word.
+                while position < int(until):
                     with progress.step() as step:
                         begin = step.position or 0
                         step.position = min(begin + STEP, int(until))
@@ -39,7 +41,8 @@ def main(location: str, until: str, cluster: str, seconds: str = "60") -> int:
                         ):
                             step[row.product] = state.get(row.product, 0) + row.n
                         step[f"token/{step.position}"] = lease.token
-                    print(step.position, lease.token, flush=True)
+                    position = step.position
+                    print(position, lease.token, flush=True)
         except LeaseLost as error:
             print(f"refused: {error}", flush=True)
             code = 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import random
 import signal
 import subprocess
@@ -133,23 +134,18 @@ def test_the_store_refuses_a_stopped_driver_when_another_has_taken_over(tmp_path
     chance = random.Random(new_seed())
     with running(tmp_path / "node") as node:
         words = ("takeover", f"kvwal://{node.address}", "6000", CLUSTER, "3")
-        with example(tmp_path, *words) as stopped, example(tmp_path, *words) as heir:
-            stopped_lines, heir_lines = [], []
-            first, second = (stopped, heir)
+        with example(tmp_path, *words) as one, example(tmp_path, *words) as other:
+            begun: queue.Queue[tuple[Driver, list[str]]] = queue.Queue()
             # Either may be the first that holds the lease: it is the one that prints.
-            threads = [threading.Thread(target=lambda d=d, out=out: out.extend(d.lines(1))) for d, out in
-                       ((stopped, stopped_lines), (heir, heir_lines))]  # fmt: skip
-            for thread in threads:
-                thread.start()
-            while not (stopped_lines or heir_lines):
-                threads[0].join(0.05)
-                assert any(thread.is_alive() for thread in threads) or stopped_lines or heir_lines, "both drivers ended"
-            if heir_lines:
-                first, second = heir, stopped
-            threading.Event().wait(chance.random())
+            for driver in (one, other):
+                threading.Thread(target=lambda d=driver: begun.put((d, d.lines(1)))).start()
+            first, printed = begun.get()
+            assert printed, "a driver ended before its first step"
+            second = other if first is one else one
+            # At once is between two steps, when it has no write on its way.
+            threading.Event().wait(chance.choice((0.0, chance.random())))
             first.signal(signal.SIGSTOP)
-            for thread in threads:
-                thread.join()
+            assert begun.get()[0] is second
             code, lines = second.end()
             assert (code, lines[-1].split()) == (0, ["6000", "2"])
             first.signal(signal.SIGCONT)
