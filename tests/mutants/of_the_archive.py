@@ -125,7 +125,7 @@ MUTANTS = [
         "a log that ran full waits for its timers", 8, "kvwal/store/schedule.py",
         "        if self._log.writer.full is not None and now >= self._relief_due:\n",
         "        if self._log.writer.full is not None and now < 0:\n",
-        FULL,
+        f"{FULL}::test_a_store_that_ran_full_frees_space_without_being_told",
     ),
     Mutant(
         "a restore goes on with what a killed one left", 7, "kvwal/history/restore.py",

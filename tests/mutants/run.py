@@ -24,6 +24,8 @@ from tests.repository.source import ROOT, committed
 
 MUTANTS = [*of_the_disk.MUTANTS, *of_the_log.MUTANTS, *of_the_archive.MUTANTS, *of_the_cluster.MUTANTS]
 AT_ONCE = 2
+PATIENCE = 1_200.0
+"""Seconds after which the tests of a mutant have no verdict. Some wait for what a mutant may keep from ever happening."""
 TESTS_FAILED = 1
 """What pytest answers when tests ran and some failed; anything else is no verdict on a mutant."""
 
@@ -60,7 +62,10 @@ def pytest(folder: Path, tests: list[str]) -> tuple[int, str]:
     """Run tests of a copy, up to the first failure; the exit code and the last lines."""
     options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=verdict", f"--basetemp={folder}/scratch"]
     command = [sys.executable, "-m", "pytest", *options, *tests]
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    try:
+        ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return -1, f"The tests did not end in {PATIENCE:g} s: name one that fails instead of waiting."
     return ran.returncode, "\n".join((ran.stdout + ran.stderr).strip().splitlines()[-3:])
 
 
