@@ -99,6 +99,7 @@ class ClusterMap(asynchronous.Map):
 
     async def _on_thread(self, call: Callable[[], T]) -> T:
         self._checked_loop()
+        self._cluster.link.check_open()
         return await self._cluster.workers.run(call)
 
     async def _run(self, consume: Callable[[Any], T], source: Any, *arguments: Any) -> T:
@@ -195,6 +196,8 @@ class ClusterStore:
     async def close(self) -> None:
         """Close the connection. Calls that wait for an answer fail with `CommitUnknown`. A second close does nothing."""
         link, self._link = self._link, None
+        if link is not None and link.is_forked:
+            return  # the threads are those of the parent
         if link is not None:
             await self.workers.run(link.close)
         self.workers.close()

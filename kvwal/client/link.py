@@ -17,6 +17,7 @@ from kvwal.client.address import ClusterAddress
 from kvwal.client.attempts import install
 from kvwal.client.failures import translate, unreachable, would_wait
 from kvwal.errors import ConfigError, StoreClosed
+from kvwal.ports.processes import tell_if_forked
 
 T = TypeVar("T")
 
@@ -32,6 +33,8 @@ class Link:
         """Blocks until a member answers. Raises `ClusterUnreachable` and `ConfigError`."""
         self.address = address
         self._closed = False
+        self.is_forked = False
+        """Whether this process was forked by the one that connected."""
         _check_port_answers(address)
         self.client = _start(address)
         try:
@@ -39,9 +42,11 @@ class Link:
         except BaseException:
             self.client.shutdown()
             raise
+        tell_if_forked(self)
 
     def map(self, name: str) -> Any:
         """A proxy of Hazelcast's map that takes and returns serialized bytes unchanged. The proxy is the caller's own."""
+        self.check_open()
         proxy: Any = copy(self.client.get_map(name))
         proxy._to_object = lambda data: data
         return proxy
@@ -61,14 +66,28 @@ class Link:
             raise translate(error, label, writes=writes) from error
 
     def check_open(self) -> None:
-        """Raise `StoreClosed` if the connection is closed."""
+        """Raise `StoreClosed` if the connection is closed, or is that of the process that forked this one."""
+        if self.is_forked:
+            raise StoreClosed(
+                f"{self.address}: the connection was made in another process, and has no threads in this one, which was forked;"
+                " nothing was written.",
+                hint="Connect in this process.",
+            )
         if self._closed:
             raise StoreClosed("the connection to the cluster is closed; nothing was written.", hint="Connect again.")
 
     def close(self) -> None:
-        """Close the connection. Every call that waits for an answer gets an error."""
+        """Close the connection. Every call that waits for an answer gets an error. Does nothing in a forked child."""
+        if self.is_forked:
+            return
         self._closed = True
         self.client.shutdown()
+
+    def forked(self) -> None:
+        """In a forked child: close its copies of the sockets. The members would not see when the parent closes its own."""
+        self.is_forked = True
+        for connection in self.client._connection_manager.active_connections.values():
+            connection.socket.close()
 
     def _check_members(self) -> None:
         """Refuse a member that is no node of kvwal, because it would keep writes in memory only."""

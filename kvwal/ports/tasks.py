@@ -131,10 +131,8 @@ class _Outcome(Generic[T]):
             raise
         if self._error is None:
             return cast("T", self._result)
-        error, self._error = (
-            self._error,
-            None,
-        )  # it refers to this frame, and to that of the caller, which has this object
+        # It refers to this frame, and to that of the caller, which has this object.
+        error, self._error = self._error, None
         try:
             raise error
         finally:
