@@ -46,8 +46,8 @@ run-cluster: $(STAMP) $(GLUE) ## a real Spark job recorded into three nodes, whi
 test: $(STAMP) $(GLUE) ## tests of every kind, of the long ones a sample; ARGS='-k name' chooses among all
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(TWO) $(SEEDS) $(or $(ARGS),--part=sample)
 
-test-long: $(STAMP) $(GLUE) ## the long tests that `make test` with the same SEED leaves out
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(TWO) $(SEEDS) --part=rest
+test-long: $(STAMP) $(GLUE) ## the long tests that `make test` with the same SEED leaves out; EVERY=4 takes a quarter
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(TWO) $(SEEDS) --part=rest --every=$(or $(EVERY),1)
 
 soak: $(STAMP) ## new seeds of the simulation; SECONDS=600 for that long
 	@$(BIN)/python -m tests.simulation.run --seconds $(or $(SECONDS),60)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 from xdist.scheduler.protocol import Scheduling
 
 from tests.support.scheduling import FolderScheduling, is_taken_as_a_whole
-from tests.support.selection import left_out
+from tests.support.selection import left_out, share_of
 
 settings.register_profile(
     "kvwal",
@@ -31,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="all tests; those that are not long, and a sample of the long ones; or the rest of the long ones",
     )  # fmt: skip
     parser.addoption("--sample-seed", type=int, help="what the sample is drawn with; by default a number of this run")
+    parser.addoption("--every", type=int, default=1, help="with --part=rest: of so many shares take one, by the seed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,8 +48,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Schedulin
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     """How to take the same sample again."""
-    part, seed = config.option.part, config.option.sample_seed
-    return None if part == "all" else f"long tests: --part={part} --sample-seed={seed}"
+    part, seed, every = config.option.part, config.option.sample_seed, config.option.every
+    share = f" --every={every}" if part == "rest" and every > 1 else ""
+    return None if part == "all" else f"long tests: --part={part} --sample-seed={seed}{share}"
 
 
 @pytest.fixture
@@ -64,7 +66,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left = left_out(long, part, config.option.sample_seed)
     if part == "rest":
         loops = {item.nodeid for item in items if item.get_closest_marker("loop")}
-        left = (left | {item.nodeid for item in items} - long) - loops
+        taken = (long - left | loops) & share_of(long | loops, config.option.every, config.option.sample_seed)
+        left = {item.nodeid for item in items} - taken
     if left:
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
         items[:] = [item for item in items if item.nodeid not in left]

@@ -4,6 +4,7 @@ A test is marked `long` where the suite has several of its kind and its own time
 `make test` takes all tests that are not long, and of the long ones one each of at most three files of each kind, which the
 seed chooses; the kinds are the folders of tests/. `make test-long` takes the long tests that `make test` left out. A test marked
 `loop` repeats one proof many times: `make test` runs it with few rounds, `make test-long` with all of them (the fixture `whole`).
+With EVERY=4 `make test-long` takes one of four shares. Four runs with seeds that follow one another take all.
 """
 
 from __future__ import annotations
@@ -30,3 +31,8 @@ def left_out(long: Iterable[str], part: Part, seed: int) -> set[str]:
         chosen = chance.sample(sorted(files), min(FILES, len(files)))
         sample |= {chance.choice(files[file]) for file in chosen}
     return {"all": set[str](), "sample": set(long) - sample, "rest": sample}[part]
+
+
+def share_of(names: Iterable[str], every: int, seed: int) -> set[str]:
+    """One of `every` shares of the names, which the seed chooses. Each name is in one of them; those of a file are dealt out."""
+    return set(sorted(names)[seed % every :: every])

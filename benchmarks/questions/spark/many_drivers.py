@@ -93,7 +93,7 @@ def recorded_jobs(cluster: Nodes, app: str) -> int:
 
 def measure(run: Run) -> list[Row]:
     """Two rows: the time of a job beside that without recorders, and the jobs that are missing afterwards."""
-    count, jobs, rounds = run.size(DRIVERS, 2), run.size(JOBS, 2), run.size(4, 1)
+    count, jobs, rounds = run.size(DRIVERS, 2), run.size(JOBS, 2), run.size(3, 1)
     with nodes(run.root(), 3, run.root()) as cluster, drivers(count, cluster.location, run.root()) as running:
         apps = [driver.answer() for driver in running]
         for word in ("alone", "recorded"):  # the first jobs, and the first recording, load classes everywhere

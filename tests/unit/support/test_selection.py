@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.selection import FILES, left_out
+from tests.support.selection import FILES, left_out, share_of
 
 FEW = [f"tests/few/test_{file}.py::test_{number}" for file in "abc" for number in range(5)]
 MANY = [
@@ -33,3 +33,10 @@ def test_sample_and_rest_are_all_and_share_nothing(seed: int) -> None:
 def test_the_same_seed_takes_the_same_and_every_test_is_taken_by_some() -> None:
     assert taken("sample", 7) == taken("sample", 7)
     assert set().union(*(taken("sample", seed) for seed in range(100))) == set(LONG)
+
+
+def test_runs_whose_seeds_follow_one_another_take_each_test_once() -> None:
+    shares = [share_of(LONG, 4, seed) for seed in range(9, 13)]
+    assert sorted(name for share in shares for name in share) == sorted(LONG)
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+    assert share_of(LONG, 1, 9) == set(LONG)
