@@ -17,7 +17,7 @@ _INTERPRETER = (
 )
 
 REASONS: dict[str, str] = {
-    "1 producer (threads): bare loop": f"{_COLD} The row lies at its target: its rounds are on both sides of it.",
+    "1 producer (threads): bare loop": _COLD,
     "2 producers (threads): bare loop": _COLD,
     "two producers, values of 100 B in 512 MiB: SeaTunnel with fsync": (
         f"{_COLD} SeaTunnel's two producers have a file each here, whose fsyncs go side by side; with one file they lose entries."
