@@ -142,7 +142,7 @@ def test_every_location_gives_the_same_answer(written: Written, command: tuple[s
         assert answer.err == expected.err or command[0] == "jobs", kind
 
 
-@pytest.mark.parametrize("key", keys(), ids=ascii)
+@pytest.mark.parametrize("key", list(keys()), ids=ascii)
 def test_every_location_has_the_same_entry_and_the_same_past(written: Written, key: tuple[str, ...]) -> None:
     plain = [] if key[0] == BINARY else [("get", "jobs", *key)]
     for command in (("get", "jobs", *key, "--json"), ("history", "jobs", *key, "--json"), *plain):

@@ -27,13 +27,20 @@ def no_sync(patch: pytest.MonkeyPatch) -> None:
 
 def memory_first(patch: pytest.MonkeyPatch) -> None:
     """Memory changes, and readers see it, before the log does."""
-    write = Writer._write
+    write, apply = Writer._write, WatchedState.apply
+    early: list[Any] = []
 
-    async def early(writer: Writer, group: Any) -> None:
+    def write_later(writer: Writer, group: Any) -> None:
         writer._state.apply(group.entries)
-        await write(writer, group)
+        early.append(group.entries)
+        write(writer, group)
 
-    patch.setattr(Writer, "_write", early)
+    def apply_once(state: Any, entries: Any) -> None:
+        if not any(entries is one for one in early):
+            apply(state, entries)
+
+    patch.setattr(Writer, "_write", write_later)
+    patch.setattr(WatchedState, "apply", apply_once)
 
 
 def no_overlay(patch: pytest.MonkeyPatch) -> None:
