@@ -1,7 +1,7 @@
 """Which tests a run takes: a sample of the long ones, the others of them, or all.
 
 A test is marked `long` where the suite has several of its kind and its own time is felt: mostly tests that start a cluster.
-`make test` takes all tests that are not long, and of the long ones one each of at most three files of each kind, which the
+`make test` takes all tests that are not long, and of the long ones one each of at most two files of each kind, which the
 seed chooses; the kinds are the folders of tests/. `make test-long` takes the long tests that `make test` left out. A test marked
 `loop` repeats one proof many times: `make test` runs it with few rounds, `make test-long` with all of them (the fixture `whole`).
 With EVERY=4 `make test-long` takes one of four shares. Four runs with seeds that follow one another take all.
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 Part = Literal["all", "sample", "rest"]
-FILES = 3
+FILES = 2
 """Of each kind, so many files give a long test to the sample."""
 
 
