@@ -68,7 +68,7 @@ class ArchiveDamaged(ArchiveError):
 
 
 class ArchiveGap(ArchiveError):
-    """A range of the log is in no object of the archive."""
+    """Changes of a range of the log cannot be read: no object has them, or a member is away that has them on its disk only."""
 
     kind = Kind.DAMAGE
 

@@ -155,7 +155,7 @@ So take it for the size of a thing, not for a promise.
 
 CASES_TEXT = """\
 The writes are spread evenly over nodes and time, every business is written to all the time, and every entry has 100 bytes
-of value. `10 TB` is what lies in the object store, history and all. The live keys are what the nodes hold in memory, with one
+of value. The archive is all of the object store, history included. The live keys are what the nodes hold in memory, with one
 backup. A node of more cores than two does more: its share is of what two cores did, the client's work included. The memory
 counts what a node's processes take for an entry, with garbage and buffers, so it is too much rather than too little.
 """

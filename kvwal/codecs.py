@@ -168,7 +168,7 @@ class Codecs:
         Without functions, `kind` must be a dataclass or a msgspec Struct: its values are stored as JSON, and each value is
         checked to come back equal. When the shape of a type changes, register the new shape as `name@2` and keep the old name
         readable with `register_old`. `keys=True` lets the codec encode keys, too: it promises that equal values always give equal
-        bytes, and that the codec never changes. A name that another type has is a `ConfigError`.
+        bytes, and that the codec never changes. A name that is taken is a `ConfigError`.
         """
         if (encode is None) != (decode is None):
             raise ConfigError(f"codec {name!r}: give both encode and decode, or neither.")

@@ -93,7 +93,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     segment_bytes: int = 64 * MIB
     """A segment is sealed at this size. The first segments of a log are smaller, and grow with its write rate."""
     ring_slots: int = 1024
-    """Submissions that may wait for the log writer before producers wait."""
+    """Slots of the ring. A slot has the writes of a call, or of a tick of an event loop; producers wait when all are taken."""
     ring_bytes: int = 64 * MIB
     """Bytes of keys and values that may wait for the log writer before producers wait."""
     ring_seconds: float = 60.0
@@ -105,7 +105,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_bytes: int = 256 * MIB
     """A business is also checkpointed when its log has grown by this many bytes since its last snapshot."""
     archive_seconds: float = 60.0
-    """A segment with entries is sealed and archived after this time. A lost disk loses at most the writes of this time."""
+    """A segment with entries is sealed and archived after this time, which is what a lost disk costs while the archive answers.
+
+    In a cluster of several members a segment below 64 KiB waits five times as long.
+    """
     history_seconds: float = 7 * 86400.0
     """How far back the archive keeps every change. Of older history only the latest entry of each key is kept."""
     gc_grace_seconds: float = 3600.0

@@ -19,7 +19,8 @@ TIMESTAMP_SHIFT = 16
 TIME_MARK = "time:none"
 """The key class of a time mark: a delete of a key that callers cannot use. Only its timestamp has a meaning."""
 DROPPED = "dropped:none"
-"""The key class of the mark of a destroyed map: all entries of its log up to the mark's timestamp are void. Its key is empty."""
+"""The key class of the mark of a destroyed map: all entries of its log up to the mark's timestamp are void. Its key
+is empty, or `AWAY`."""
 AWAY = b"away"
 """The key of the mark in a log whose member was away when other members destroyed the map: see `Ended`."""
 

@@ -21,7 +21,7 @@
     ├── CorruptLog                  damage    `kvwal log repair`
     └── ArchiveError                retry     reach the archive
         ├── ArchiveDamaged          damage    `kvwal archive verify`
-        └── ArchiveGap              damage    find the missing range
+        └── ArchiveGap              damage    find the missing range, or bring the member back
             └── BeforeHistory       caller    ask for a later time
 
 The errors that the archive also raises are defined in `archive.errors`, because `archive` imports nothing of kvwal.
@@ -119,13 +119,13 @@ class NotRecovered(KvwalError):
 
 
 class StorageFull(KvwalError):
-    """The disk has no free space, or the process no free file descriptor. Nothing was written; the log goes on when there is."""
+    """The disk has its reserve only, or the process no free file descriptor. Nothing was written; the log goes on by itself."""
 
     kind = Kind.RETRY
 
 
 class Overloaded(KvwalError):
-    """The queue of the log writer was full for `ring_seconds`. Nothing was written."""
+    """A write waited too long: in the queue of the log writer, or in a client of a cluster. Nothing was written."""
 
     kind = Kind.RETRY
 
@@ -146,7 +146,7 @@ class LogFailed(KvwalError):
 
 
 class CommitUnknown(LogFailed):
-    """The write was in the group that failed. After a reopen it is there completely, or not at all."""
+    """The write was in the group that failed, or its answer from the cluster was lost. It is there completely, or not at all."""
 
 
 class ClockSkew(KvwalError):

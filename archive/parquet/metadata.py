@@ -122,7 +122,7 @@ def _length(tail: bytes) -> int:
 
 
 def _guess(size: int) -> int:
-    """The bytes at the end of an object of this size that are read for its footer: a row group has 3 KiB of it, or less."""
+    """How many bytes to read at the end of an object of this size, to have its footer mostly: 3 KiB or less for a row group."""
     return min(FOOTER_BYTES[1], FOOTER_BYTES[0] + size // FOOTER_SHARE)
 
 

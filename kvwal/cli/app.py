@@ -81,7 +81,7 @@ GROUPS = [
 ]
 
 PASS_ON = {"submit": {"ignore_unknown_options": True, "allow_interspersed_args": False}}
-"""The commands that pass on what stands behind their first argument, and what says so to click."""
+"""The commands that pass on all arguments behind their first one, with the settings of click that allow it."""
 
 
 def app_for(typed: Sequence[str]) -> typer.Typer:
@@ -132,7 +132,7 @@ def _group_app(group: Group) -> typer.Typer:
 
 
 def _word(name: str) -> str:
-    """The word that calls a function by its name here."""
+    """The command word of a function: its name, without a trailing underscore."""
     return name.partition(":")[2].rstrip("_")
 
 

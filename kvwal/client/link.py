@@ -30,7 +30,7 @@ class Link:
     """One connection for any number of threads. It reconnects by itself after the cluster was away."""
 
     def __init__(self, address: ClusterAddress) -> None:
-        """Blocks until a member answers. Raises `ClusterUnreachable` and `ConfigError`."""
+        """Waits some seconds for a member that answers. Raises `ClusterUnreachable` and `ConfigError`."""
         self.address = address
         self._closed = False
         self.is_forked = False
@@ -54,8 +54,8 @@ class Link:
     def result(self, begin: Callable[[], HazelcastFuture[T]], label: str, *, writes: bool = False) -> T:
         """The answer of the operation that `begin` starts.
 
-        `label` names the map in errors; `writes` says that the operation changes something. Raises `WrongLoop` on the thread
-        that delivers answers, and `StoreClosed`.
+        `label` names the map in errors; `writes` says that the operation changes something. Errors of Hazelcast come as those
+        of kvwal (`translate`). Raises `WrongLoop` on the thread that delivers answers, and `StoreClosed`.
         """
         self.check_open()
         if is_reactor():

@@ -350,7 +350,7 @@ class Ring:
 
     def _overloaded(self) -> Overloaded:
         return Overloaded(
-            f"the log writer is behind: {self.slots:,} submissions with {self.bytes:,} bytes wait for it, and for"
+            f"the log writer is behind: {self.slots:,} batches of writes with {self.bytes:,} bytes wait for it, and for"
             f" {self._patience:g} s there was no room for one more; nothing was written.",
             hint="Write more slowly, or check why the disk is slow.",
         )

@@ -71,7 +71,7 @@ class BoundedQueue(janus.Queue[Slot]):
     def put_now(self, slot: Slot) -> bool:
         """Put a slot from any thread, without waiting. False, and nothing is put, if the queue is full.
 
-        A command always has room: threads that wait for space would take it each time before a waiting command could.
+        A command is put even into a full queue: threads that wait for space would take each free slot before it could.
 
         `janus.SyncQueueShutDown` after the queue was shut down. It is `put_nowait` of janus without the getters of janus: the
         consumer of the ring has its own wakeup.

@@ -100,7 +100,7 @@ class ConditionalSubmission(Submission):
 
 
 class Command:
-    """An action of the writer between two groups: rotate, flush or close. `future` gets its result."""
+    """An action of the writer between two groups: rotate, flush, close, or a look at the log. `future` gets its result."""
 
     __slots__ = ("action", "future")
 

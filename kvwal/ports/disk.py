@@ -1,4 +1,4 @@
-"""Filesystem port. Only this module opens, writes, syncs, renames or deletes files.
+"""Filesystem port. Log and store open, write, sync, rename and delete files only through it (`range_locks` has the locks).
 
 A method raises the `OSError` of the operating system, with the path in it. The log builds on two promises of durability:
 `File.datasync` for bytes, `Disk.sync_folder` for names.

@@ -55,7 +55,8 @@ def to_raise(ends: Mapping[str, LogEnd], positions: Positions) -> tuple[int, lis
 def page_of(parts: Iterable[LogPart], positions: Positions, since: int) -> ClusterPage:
     """The changes of all parts in the order of (timestamp, node, sequence), those after the timestamp `since`.
 
-    The page ends with the first part that has more: what others have behind its last change may come behind more of that part.
+    A part with more rows ends the page at its last change: a later change of another part may come behind one of that part that
+    was not read yet. Of several such parts, the earliest end counts.
     """
     parts = list(parts)
     ends = [part.changes[-1].order for part in parts if part.more]

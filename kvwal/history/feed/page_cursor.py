@@ -81,7 +81,7 @@ def _size_of(row: tuple[int, Entry]) -> int:
 
 
 class PageCursors:
-    """The cursors that were used last. Used by one thread; a cursor that was taken is nobody else's until it is kept again."""
+    """The cursors that were used last. Used by one thread. `take` removes a cursor, and `keep` brings it back."""
 
     def __init__(self, most: int = KEPT) -> None:
         self._most = most
@@ -90,7 +90,7 @@ class PageCursors:
     def take(self, place: Place, position: int, thinned: int = 0) -> PageCursor | None:
         """A cursor of this log that can go on behind `position`, None if none is kept.
 
-        Only a cursor that was kept with the same `thinned` is taken: others miss other changes without an error.
+        Only a cursor that was kept with the same `thinned` is taken, which says what may be missing without an error.
         """
         for kept in reversed(self._kept):
             if kept[0] == (place, thinned) and kept[1].has(position):

@@ -7,7 +7,7 @@ from typing import Any
 _LEVEL = 1
 """zstd's level. On JSON the higher ones up to 9 take longer, and are no smaller."""
 _LEAST_BYTES = 4 << 10
-"""A shorter payload is not compressed: a disk gives a file whole blocks of about that size."""
+"""A shorter payload is not compressed: it would save less than a block of the disk."""
 _LEAST_GAIN = 8
 """A payload is compressed only if that saves one part in so many: else reading it would cost time and save nothing."""
 

@@ -1,7 +1,8 @@
 """Watch service: answers clients that watch a map, from the logs of all living members, and from the archive for the others.
 
-A page has two rounds. In the first one each member tells a floor, below which it stamps nothing any more. In the second one those
-with news give their rows up to the least floor. Nothing is kept for a client between two pages: its positions say where it is.
+A page has two rounds. In the first one each member tells a floor, at or below which it stamps nothing any more. In the second one
+those with news give their rows up to the least floor. Nothing is kept for a client between two pages: its positions say where it
+is.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class ClusterBatches:
         return moved
 
     def _waits(self, target: Positions | None) -> bool:
-        """Wait a moment if members have changes that lack to the target. Whether it waited."""
+        """Wait a moment if a living member still has changes up to the target. Returns whether it waited."""
         if target is None or not self._at_hand(_lacking(self._read_to, target), target):
             return False
         Signal().wait(POLL_SECONDS)

@@ -102,7 +102,7 @@ def test_threads_that_waited_long_are_told_and_nothing_of_theirs_is_written(
             handing.put(name)
         handing.wait_until(lambda now: now[0] >= slots)
         with pytest.raises(
-            Overloaded, match=r"the log writer is behind: \d+ submissions with [\d,]+ bytes wait"
+            Overloaded, match=r"the log writer is behind: \d+ batches of writes with [\d,]+ bytes wait"
         ) as told:
             handing.jobs.put("late", value_of(1))
         assert "for 0.05 s there was no room" in str(told.value)

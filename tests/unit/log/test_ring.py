@@ -62,8 +62,8 @@ def test_what_waits_is_taken_together_and_in_order() -> None:
             ring.offer(submission(name))
             await settle()
         assert (ring.slots, ring.bytes) == (3, 300)
-        taken, order = await ring.take(MOST)
-        assert (names(taken), order) == (["a", "b", "c"], None)
+        taken, command = await ring.take(MOST)
+        assert (names(taken), command) == (["a", "b", "c"], None)
         assert (ring.slots, ring.bytes) == (0, 0)
 
     asyncio.run(main())
@@ -80,7 +80,7 @@ def test_one_tick_of_the_loop_is_one_slot() -> None:
     asyncio.run(main())
 
 
-def test_a_take_ends_at_about_its_bytes_and_at_an_order() -> None:
+def test_a_take_ends_at_about_its_bytes_and_at_a_command() -> None:
     async def main() -> None:
         ring = Ring(10, 10_000, 60, SYSTEM.elapsed)
 
@@ -90,23 +90,23 @@ def test_a_take_ends_at_about_its_bytes_and_at_an_order() -> None:
         for name in "abc":
             ring.offer(submission(name))
             await settle()
-        ordered = asyncio.ensure_future(ring.command(action))
+        commanded = asyncio.ensure_future(ring.command(action))
         await settle()
         ring.offer(submission("d"))
         await settle()
         assert names((await ring.take(150))[0]) == ["a", "b"]
-        taken, order = await ring.take(MOST)
+        taken, command = await ring.take(MOST)
         assert names(taken) == ["c"]
-        assert order is not None
-        order.future.set_result(await order.action())
-        assert await ordered == "done"
+        assert command is not None
+        command.future.set_result(await command.action())
+        assert await commanded == "done"
         assert names((await ring.take(MOST))[0]) == ["d"]
 
     asyncio.run(main())
 
 
 @pytest.mark.parametrize("slots", [1, 10])
-def test_an_order_stands_behind_what_was_offered_before_it(slots: int) -> None:
+def test_a_command_stands_behind_what_was_offered_before_it(slots: int) -> None:
     """Also in the same tick of the loop, and while the ring has no room for that tick."""
 
     async def main() -> None:
@@ -115,21 +115,21 @@ def test_an_order_stands_behind_what_was_offered_before_it(slots: int) -> None:
         async def action() -> None:
             """Nothing."""
 
-        async def offer_and_order() -> None:
+        async def offer_and_command() -> None:
             ring.offer(submission("b"))
             await ring.command(action)
 
         ring.offer(submission("a"))
         await settle()
-        ordered = asyncio.ensure_future(offer_and_order())
+        commanded = asyncio.ensure_future(offer_and_command())
         seen = []
-        order = None
-        while order is None:
-            taken, order = await ring.take(1)
+        command = None
+        while command is None:
+            taken, command = await ring.take(1)
             seen += names(taken)
         assert seen == ["a", "b"]
-        order.future.set_result(None)
-        await ordered
+        command.future.set_result(None)
+        await commanded
 
     asyncio.run(main())
 
@@ -175,7 +175,7 @@ def test_a_task_waits_while_the_ring_is_full_and_goes_on(slots: int, limit: int)
 
 
 @pytest.mark.parametrize(("slots", "limit"), [(2, 10_000), (10, 150)], ids=["slots", "bytes"])
-def test_an_order_does_not_wait_for_room_that_threads_would_take_first(slots: int, limit: int) -> None:
+def test_a_command_does_not_wait_for_space_that_threads_would_take_first(slots: int, limit: int) -> None:
     async def main() -> None:
         ring = Ring(slots, limit, 60, SYSTEM.elapsed)
 
@@ -186,13 +186,13 @@ def test_an_order_does_not_wait_for_room_that_threads_would_take_first(slots: in
             ring.offer(submission(name))
             await settle()
         thread, _ = await thread_puts(ring, "c")
-        ordered = asyncio.ensure_future(ring.command(action))
+        commanded = asyncio.ensure_future(ring.command(action))
         await settle()
-        taken, order = await ring.take(MOST)
+        taken, command = await ring.take(MOST)
         assert names(taken) == ["a", "b"]
-        assert order is not None
-        order.future.set_result(None)
-        await ordered
+        assert command is not None
+        command.future.set_result(None)
+        await commanded
         await asyncio.get_running_loop().run_in_executor(None, thread.join)
         assert names((await ring.take(MOST))[0]) == ["c"]
 
