@@ -1,4 +1,4 @@
-"""The whole sweep of `tests/crash/test_sweep.py`: every call, in every mode; half an hour.
+"""The whole sweep of `tests/crash/test_sweep.py`: every call, in every mode; a quarter of an hour.
 
 python -m tests.support.sweep.run [--report PAGE]
 
