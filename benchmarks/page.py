@@ -63,7 +63,7 @@ MISSES: dict[str, str] = {
         "encoding an entry, and inserting it into memory, each take longer than the entry's share of the write."
     ),
     "Batch write of 1M rows into a folder": (
-        "each row is read by a worker, made text of in Arrow's columns and handed on, beside the same two cores on which the "
+        "a worker reads each row, turns it into text in Arrow's columns and hands it on, on the same two cores on which the "
         "store encodes and writes it. The row lies at its target: its rounds are on both sides of it."
     ),
     "Event logs in a bucket, first round": (

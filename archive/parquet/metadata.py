@@ -122,7 +122,7 @@ def _length(tail: bytes) -> int:
 
 
 def _guess(size: int) -> int:
-    """How many bytes to read at the end of an object of this size, to have its footer mostly: 3 KiB or less for a row group."""
+    """How many bytes to read at the end of an object of this size: enough for most footers, of at most 3 KiB a row group."""
     return min(FOOTER_BYTES[1], FOOTER_BYTES[0] + size // FOOTER_SHARE)
 
 

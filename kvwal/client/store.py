@@ -109,7 +109,6 @@ class ClusterStore:
 
     def map(self, name: str) -> ClusterMap:
         """The map `name` of the cluster: the business of that name in every node's log."""
-        self._link.check_open()
         return ClusterMap(ClusterBusiness(self._link, name, _call_here), store=self)
 
     def maps(self) -> list[str]:
