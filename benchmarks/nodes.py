@@ -73,8 +73,11 @@ class Nodes:
 
     def processor_seconds(self) -> float:
         """The seconds of processor time that all running processes have taken."""
-        fields = (Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split() for process in self.running)
-        return sum(int(ticks) for stat in fields for ticks in stat[11:13]) / os.sysconf("SC_CLK_TCK")
+        return sum(processor_seconds(process.pid) for process in self.running)
+
+    def compiler_seconds(self) -> float:
+        """The seconds of `processor_seconds` that Java's compilers have taken."""
+        return sum(compiler_seconds(process.pid) for process in self.running)
 
     def memory(self) -> dict[str, float]:
         """The memory of all processes together, in MiB: resident, heap in use, and heap of maps and copies."""
@@ -112,6 +115,28 @@ def fetch(address: str) -> bytes:
     """The metrics page at an HTTP address."""
     with urllib.request.urlopen(f"http://{address}/metrics") as page:
         return bytes(page.read())
+
+
+def ticks(stat: str) -> float:
+    """The seconds of processor time in a `stat` file of /proc, of a process or a thread."""
+    return sum(int(count) for count in stat.rpartition(")")[2].split()[11:13]) / os.sysconf("SC_CLK_TCK")
+
+
+def processor_seconds(pid: int) -> float:
+    """The seconds of processor time that a process has taken."""
+    return ticks(Path(f"/proc/{pid}/stat").read_text())
+
+
+def compiler_seconds(pid: int) -> float:
+    """The seconds of processor time that the compiler threads of a JVM have taken, those that still run."""
+    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return sum(ticks(stat) for stat in stats if stat.partition("(")[2].startswith(("C1 Comp", "C2 Comp")))
+
+
+def resident_memory(pid: int) -> float:
+    """The resident memory of a process in MiB."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
 @contextmanager

@@ -11,12 +11,13 @@ from benchmarks.peers import chart, reasons
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 ORDER = [
-    "aio_puts", "threads", "batches", "large_values", "recovery", "restore", "gets", "command", "archiver", "size",
-    "recorder", "cluster_recorder", "many_drivers", "event_logs", "follower", "listing", "cluster_listing",
-    "history_server", "typed_query", "archive_merge", "archive_rewrite", "large_archive", "one_key", "frame_writes", "streams",
-    "cluster_writes", "cluster_kill", "cluster_loading", "cluster_maps", "peers_durability", "peers_producers",
-    "peers_in_flight", "peers_transactions", "peers_values", "peers_recovery", "peers_size", "peers_ycsb",
-    "peers_redis_mix", "peers_changes", "growth_of_puts", "growth_of_reads", "growth_of_nodes",
+    "aio_puts", "threads", "batches", "large_values", "recovery", "shapes", "restore", "gets", "command", "archiver",
+    "archiver_memory", "archive_requests", "size", "recorder", "cluster_recorder", "many_drivers", "event_logs", "follower",
+    "listing", "cluster_listing", "history_server", "typed_query", "archive_merge", "archive_rewrite", "large_archive",
+    "one_key", "frame_writes", "streams", "cluster_writes", "cluster_transactions", "cluster_kill", "cluster_loading",
+    "cluster_maps", "cluster_idle", "peers_durability", "peers_producers", "peers_in_flight", "peers_transactions",
+    "peers_values", "peers_recovery", "peers_size", "peers_ycsb", "peers_redis_mix", "peers_changes", "growth_of_puts",
+    "growth_of_reads", "growth_of_nodes",
 ]  # fmt: skip
 LATENCY = (" of kvwal, ms", " of the peer, ms")
 BUSY = 3
@@ -77,6 +78,18 @@ MISSES: dict[str, str] = {
     "500 in flight, three nodes, backup 1 (sync)": (
         "each entry is in the logs of two members before it is acknowledged. So two interpreters encode it and two logs sync it, "
         "on the two cores that client and three nodes share."
+    ),
+    "put_many of 100 keys, one node (sync), p50": (
+        "the intent is in the log before the changes are, and the changes before the call returns: one wait for the log, and "
+        "then another, where the call in memory has none (docs/decisions/0075-locks-of-transactions.md)."
+    ),
+    "put_many of 100 keys, three nodes (sync), p50": (
+        "the row lies at its target: its rounds are on both sides of it. Each step is a message to all members, and three nodes "
+        "and the client have two cores. The warm-up ended by its time, and Java's compilers still took part of them."
+    ),
+    "each of three nodes, idle": (
+        "the members exchange bounds of clocks, leases and reports on links, which decide within seconds "
+        "(docs/decisions/0078-idle-nodes-wait.md). Each is a message to both others. A third of the figure is Java's compilers."
     ),
     "1M entries into three nodes, backup 1": (
         "the baseline drops its rows. Here three JVMs make Hazelcast's records of each entry in two memories, on the "

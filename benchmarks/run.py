@@ -58,7 +58,8 @@ def main() -> int:
     parser.add_argument(
         "names",
         nargs="*",
-        help=f"measure only these, or the groups embedded, cluster, spark, pipeline, peers, growth, of: {', '.join(names())}",
+        help="measure only these, or the groups embedded, archive, cluster, spark, pipeline, peers, growth, of: "
+        + ", ".join(names()),
     )
     options = parser.parse_args()
     for name in chosen(options.names):

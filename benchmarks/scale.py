@@ -28,6 +28,17 @@ class Measured(msgspec.Struct, frozen=True):
     load_rate: float
     spark_core_rate: float
     spark_start: float
+    job_puts: float
+    job_lists: float
+    job_gets: float
+    """Requests of an archive job with one new object. The gets are the confirmation of its put, and a read of a footer."""
+
+
+COMPACTION_LISTS = 3
+"""List requests of a compaction, at most."""
+OBJECTS_A_COMPACTION = 8
+COMPACTION_GETS = 1
+"""Reads of an object's rows, by the compaction that takes it."""
 
 
 class Assumed(msgspec.Struct, frozen=True):
@@ -82,6 +93,7 @@ def measured(results: list[Result]) -> Measured:
     restored = ours("restore", "Restore of 5M")
     # Beside a restore in the same run, so that what else the machine did then divides out.
     spark = row(results, "archive_merge", "Merge of 5M entries")
+    job = row(results, "archive_requests", "An archive job, 100 objects").notes
     cores = 2
     return Measured(
         node_writes=ours("cluster_writes", "500 in flight, one node"),
@@ -93,6 +105,9 @@ def measured(results: list[Result]) -> Measured:
         load_rate=ours("cluster_loading", "1M entries into one node"),
         spark_core_rate=spark.figure * restored / cores,
         spark_start=spark.notes["start of the session, s"] * statistics.median(spark.baselines) / restored,
+        job_puts=job["HTTP puts"],
+        job_lists=job["HTTP lists"],
+        job_gets=job["HTTP gets"] + job["HTTP heads"],
     )  # fmt: skip
 
 
@@ -108,6 +123,8 @@ class Cost(msgspec.Struct, frozen=True):
     objects: float
     puts_a_day: float
     gets_a_day: float
+    lists_a_day: float
+    """Requests. A list is priced as a put."""
     compacted: float
     pages: float
     """Objects of an archive of that size after compaction, and list requests for all of them."""
@@ -126,9 +143,10 @@ def cost(case: Case, of: Measured, assume: Assumed) -> Cost:
     # A segment is sealed by the interval, or once it is full; each business of a node has a log of its own.
     per_business = max(1 / assume.archive_interval, each / case.businesses * of.log_bytes / (64 * MIB))
     objects = case.nodes * case.businesses * per_business
-    # A segment is put once and its footer is read back; compaction reads its inputs once, and puts few objects.
-    puts = objects * DAY * assume.retries + case.writes * of.archive_bytes * DAY / assume.compacted_object
-    gets = 2 * objects * DAY * assume.retries
+    # Each segment is a job of its own; compaction reads its inputs once, and puts few objects.
+    puts = of.job_puts * objects * DAY * assume.retries + case.writes * of.archive_bytes * DAY / assume.compacted_object
+    gets = (of.job_gets + COMPACTION_GETS) * objects * DAY * assume.retries
+    lists = (of.job_lists + COMPACTION_LISTS / OBJECTS_A_COMPACTION) * objects * DAY * assume.retries
     compacted = case.archive / assume.compacted_object
     return Cost(
         share=each / of.node_writes,
@@ -138,9 +156,10 @@ def cost(case: Case, of: Measured, assume: Assumed) -> Cost:
         objects=objects,
         puts_a_day=puts,
         gets_a_day=gets,
+        lists_a_day=lists,
         compacted=compacted,
         pages=compacted / 1_000,
-        request_money=(puts * assume.put_price + gets * assume.get_price) * MONTH / DAY,
+        request_money=((puts + lists) * assume.put_price + gets * assume.get_price) * MONTH / DAY,
         storage_money=case.archive / GB * assume.storage_price,
         memory=min(2, case.nodes) * case.live_keys * of.memory_bytes / case.nodes,
         connections=case.drivers + case.nodes - 1,

@@ -66,6 +66,8 @@ def parameters(of: Measured, assume: Assumed) -> str:
         ["a cluster's memory from its archive", f"{number(of.load_rate)} entries/s", "cluster_loading"],
         ["merge on Spark, a core", f"{number(of.spark_core_rate)} entries/s", "archive_merge, beside a restore"],
         ["start of a Spark session", span(of.spark_start), "archive_merge, beside a restore"],
+        ["puts, lists and gets of an archive job", f"{number(of.job_puts)}, {number(of.job_lists)}, {number(of.job_gets)}",
+         "archive_requests"],
         ["a put, a get", f"{money(assume.put_price * 1_000)}, {money(assume.get_price * 1_000)} a thousand", "assumed"],
         ["a gigabyte for a month", money(assume.storage_price), "assumed"],
         ["network of a machine", f"{amount(assume.network)}/s", "assumed"],
@@ -101,6 +103,8 @@ def cost_table(of: Measured, assume: Assumed) -> str:
         ("new objects an hour", [number(one.objects * 3_600) for one in costs]),
         ("puts a day", [number(one.puts_a_day) for one in costs]),
         ("gets a day", [number(one.gets_a_day) for one in costs]),
+        ("lists a day, of archive and compaction", [number(one.lists_a_day) for one in costs]),
+        ("requests an hour", [number((one.puts_a_day + one.gets_a_day + one.lists_a_day) / 24) for one in costs]),
         ("objects of the archive, compacted", [number(one.compacted) for one in costs]),
         ("list requests for all of them", [number(max(1, one.pages)) for one in costs]),
         ("requests, a month", [money(one.request_money) for one in costs]),
@@ -166,7 +170,9 @@ What follows from it:
 - **The archive grows by what is written, not by what is live.** At a million writes a second, 10 TB are {day} of writing.
   Either the history is short (`history`, default seven days), or the archive is larger. Compaction drops what is older.
 - **Requests are cheap, unless there are many businesses.** A log puts an object for each interval in which it was written to.
-  An idle business costs nothing.
+  An archive job lists the business twice, before its put and after it, and reads nothing that it knows. An idle business costs
+  nothing. A node that starts puts one registration again, to see that the store refuses it.
+  `archive_requests` of `store.stats()` counts the requests.
 - **Connections**: each driver and each member keeps one to each node. A thousand are ordinary for a member of Hazelcast.
 """
 

@@ -7,13 +7,23 @@ would restart this one for ever. A held container stays up and unhealthy, and it
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 
 WRONG_CONFIGURATION = 2
 STOPS = (signal.SIGTERM, signal.SIGINT)
+HELD = "kvwal-held"
+"""A file for kvwal-ready, which then does not wait for the program. It is gone when the container starts again."""
+SENTENCE = (
+    "kvwal-hold: the configuration is wrong, as the log says above; the program is not started again."
+    " Correct the configuration, then start the container again."
+)
 
 
 def main(command: list[str]) -> int:
@@ -36,12 +46,9 @@ def main(command: list[str]) -> int:
     code = program.wait()
     if code == WRONG_CONFIGURATION and not stopped:
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-        print(
-            "kvwal-hold: the configuration is wrong, as said above; the program is not started again."
-            " Correct the configuration, then start the container again.",
-            file=sys.stderr,
-            flush=True,
-        )
+        with suppress(OSError):  # without a folder for it the check only takes longer
+            (Path(tempfile.gettempdir()) / HELD).write_text(SENTENCE)
+        print(json.dumps({"level": "error", "event": SENTENCE}), file=sys.stderr, flush=True)
         signal.sigwait(STOPS)
     return code if code >= 0 else 128 - code
 

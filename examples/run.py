@@ -1,12 +1,11 @@
 """The demonstration of `make run`: record Spark jobs, kill a driver while it writes, recover, archive and restore.
 
-All files lie under data/ (or the folder given). Each run deletes those of the run before.
+All files lie under data/demo (or the folder given). Each run deletes those of the run before.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from terminal import console, shell, step
+from terminal import console, empty_folder, shell, step
 
 import kvwal
 
@@ -25,11 +24,8 @@ TIMEOUT_SECONDS = 120
 
 def main() -> int:
     """Run all steps. 0 if the restored records equal the original ones."""
-    home = Path(sys.argv[1] if len(sys.argv) > 1 else "data")
+    home = empty_folder("data/demo")
     root, archive, second, work = (home / name for name in ("root", "archive", "restored", "flights"))
-    for folder in (root, archive, second, work):
-        shutil.rmtree(folder, ignore_errors=True)
-    home.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     record_flights(root, archive, work)
     kill_while_writing(root, archive, work)

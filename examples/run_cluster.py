@@ -1,12 +1,11 @@
 """The demonstration of `make run-cluster`: Spark jobs recorded into three nodes, which are all killed and started again.
 
-All files lie under data/cluster (or the folder given). Each run deletes those of the run before.
+All files lie under data/demo-cluster (or the folder given). Each run deletes those of the run before.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from terminal import KVWAL, console, shell, step, typed
+from terminal import KVWAL, console, empty_folder, shell, step, typed
 
 import kvwal
 
@@ -69,8 +68,7 @@ class Node:
 
 def main() -> int:
     """Run all steps. 0 if the cluster has the same records after all of its nodes were killed."""
-    home = Path(sys.argv[1] if len(sys.argv) > 1 else "data/cluster")
-    shutil.rmtree(home, ignore_errors=True)
+    home = empty_folder("data/demo-cluster")
     work = home / "flights"
     work.mkdir(parents=True)
     began = time.monotonic()

@@ -1,10 +1,11 @@
 """Codecs: encode a Python value as the bytes of an entry, and decode the bytes to an equal value of the same type.
 
 The codec's name is in the entry (`key_class`, `value_class`), so that any program can decode the bytes. A value that would not
-come back equal and of the same type is refused with `CodecError` before anything is written: an int key inside JSON, a tuple, a
-NaN. There is no pickle codec; a program that wants one can register it at its own risk.
+come back equal and of the same type is refused with `CodecError` before anything is written: an int key inside JSON, a tuple
+as a value, a NaN. There is no pickle codec; a program that wants one can register it at its own risk.
 
-Key codecs keep order: the bytes of two keys of one class compare as the keys do (strings by code point).
+Key codecs keep order: the bytes of two keys of one class compare as the keys do (strings by code point). Those of
+`kvwal.key_codecs.ORDERED` encode keys only.
 """
 
 from __future__ import annotations
@@ -19,10 +20,21 @@ import msgspec
 
 from kvwal.entry import Entry
 from kvwal.errors import CodecError, ConfigError
+from kvwal.key_codecs import (
+    ORDERED,
+    PART_TYPES,
+    decode_bool,
+    decode_float,
+    decode_int,
+    decode_none,
+    encode_bool,
+    encode_float,
+    encode_float_key,
+    encode_int,
+    encode_none,
+)
 
 _NAME = re.compile(r"[a-z][a-z0-9_.-]{0,62}(@[1-9][0-9]{0,5})?")
-_INT_MAX_BYTES = 127
-_DOUBLE = struct.Struct(">Q")
 
 
 class Codec(NamedTuple):
@@ -32,54 +44,6 @@ class Codec(NamedTuple):
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes], Any]
     keys: bool = False
-
-
-def _encode_int(number: int) -> bytes:
-    """An int as one byte of sign and length (0x80 + bytes, or 0x80 - bytes for negatives), then the number, big-endian."""
-    magnitude = number if number >= 0 else ~number
-    size = (magnitude.bit_length() + 7) // 8 or 1
-    if size > _INT_MAX_BYTES:
-        raise CodecError(f"an int of {size} bytes is too long: the int codec takes {_INT_MAX_BYTES} bytes at most.")
-    if number >= 0:
-        return bytes([0x80 + size]) + number.to_bytes(size, "big")
-    return bytes([0x80 - size]) + (number + (1 << 8 * size)).to_bytes(size, "big")
-
-
-def _decode_int(data: bytes) -> int:
-    size = data[0] - 0x80
-    if len(data) != abs(size) + 1 or not size:
-        raise ValueError("the length byte does not fit the data")
-    number = int.from_bytes(data[1:], "big")
-    return number if size > 0 else number - (1 << 8 * -size)
-
-
-def _encode_float(number: float) -> bytes:
-    """A float as IEEE 754, the sign bit flipped for positives and all bits for negatives: bytes compare as the numbers do."""
-    if math.isnan(number):
-        raise CodecError("NaN cannot be stored: it equals nothing, itself included. Store None instead.")
-    (bits,) = _DOUBLE.unpack(struct.pack(">d", number))
-    return _DOUBLE.pack(bits ^ 0xFFFFFFFFFFFFFFFF if bits >> 63 else bits | 1 << 63)
-
-
-def _encode_float_key(number: float) -> bytes:
-    """A float as a key: -0.0 is encoded as 0.0, because they are equal."""
-    return _encode_float(number or 0.0)
-
-
-def _decode_float(data: bytes) -> float:
-    (bits,) = _DOUBLE.unpack(data)
-    bits = bits ^ 1 << 63 if bits >> 63 else bits ^ 0xFFFFFFFFFFFFFFFF
-    number: float = struct.unpack(">d", _DOUBLE.pack(bits))[0]
-    return number
-
-
-def _decode_bool(data: bytes) -> bool:
-    return {b"\x00": False, b"\x01": True}[data]
-
-
-def _decode_none(data: bytes) -> None:
-    if data:
-        raise ValueError("None has no bytes")
 
 
 _encode_json = msgspec.json.Encoder().encode
@@ -136,13 +100,14 @@ def _describe(value: Any) -> str:
 
 _BUILTIN: list[tuple[tuple[type, ...], Codec]] = [
     ((str,), Codec("str", str.encode, bytes.decode, keys=True)),
-    ((int,), Codec("int", _encode_int, _decode_int, keys=True)),
-    ((float,), Codec("float", _encode_float, _decode_float, keys=True)),
-    ((bool,), Codec("bool", lambda value: b"\x01" if value else b"\x00", _decode_bool, keys=True)),
-    ((type(None),), Codec("none", lambda value: b"", _decode_none, keys=True)),
+    ((int,), Codec("int", encode_int, decode_int, keys=True)),
+    ((float,), Codec("float", encode_float, decode_float, keys=True)),
+    ((bool,), Codec("bool", encode_bool, decode_bool, keys=True)),
+    ((type(None),), Codec("none", encode_none, decode_none, keys=True)),
     ((bytes,), Codec("bytes", bytes, bytes, keys=True)),
     ((dict, list), Codec("json", _encode_checked_json, msgspec.json.Decoder().decode)),
 ]
+_ORDERED = {kind: Codec(name, encode, decode, keys=True) for name, kind, encode, decode in ORDERED}
 
 
 class Codecs:
@@ -152,7 +117,9 @@ class Codecs:
         self.by_type: dict[type, Codec] = {kind: codec for kinds, codec in _BUILTIN for kind in kinds}
         self.by_name: dict[str, Codec] = {codec.name: codec for _, codec in _BUILTIN}
         self._keys = {kind: codec for kind, codec in self.by_type.items() if codec.keys}
-        self._keys[float] = Codec("float", _encode_float_key, _decode_float, keys=True)
+        self._keys[float] = Codec("float", encode_float_key, decode_float, keys=True)
+        self._keys |= _ORDERED
+        self._only_keys = {codec.name: codec for codec in _ORDERED.values()}
 
     def register(
         self,
@@ -168,7 +135,8 @@ class Codecs:
         Without functions, `kind` must be a dataclass or a msgspec Struct: its values are stored as JSON, and each value is
         checked to come back equal. When the shape of a type changes, register the new shape as `name@2` and keep the old name
         readable with `register_old`. `keys=True` lets the codec encode keys, too: it promises that equal values always give equal
-        bytes, and that the codec never changes. A name that is taken is a `ConfigError`.
+        bytes, and that the codec never changes. A name that is taken is a `ConfigError`. Those of `ORDERED` are free, because
+        programs may have had them first. A codec with `keys=True` and one of these names replaces it.
         """
         if (encode is None) != (decode is None):
             raise ConfigError(f"codec {name!r}: give both encode and decode, or neither.")
@@ -199,6 +167,8 @@ class Codecs:
                 f"the codec name {codec.name!r} is taken.", hint="A changed shape needs a new version: name@2."
             )
         self.by_name[codec.name] = codec
+        if codec.keys and (replaced := self._only_keys.pop(codec.name, None)) is not None:
+            self._keys = {kind: other for kind, other in self._keys.items() if other is not replaced}
 
     def encode_key(self, key: Any) -> tuple[bytes, str]:
         """The bytes and class of a key."""
@@ -206,12 +176,20 @@ class Codecs:
         if codec is None:
             raise CodecError(
                 f"{_describe(key)} cannot be a key ({key!r:.80}).",
-                hint="Keys are str, int, float, bool, bytes, None, or a type registered with keys=True.",
+                hint=f"Keys are {PART_TYPES}, or of a type registered with keys=True.",
             )
         try:
             return codec.encode(key), codec.name
         except (ValueError, TypeError, OverflowError) as error:
             raise _refused(codec, key, error) from error
+
+    def identity(self, key: Any) -> tuple[str, bytes] | None:
+        """Class and bytes of a key; None if no codec can encode the key, which is therefore absent."""
+        try:
+            data, key_class = self.encode_key(key)
+        except CodecError:
+            return None
+        return key_class, data
 
     def encode_value(self, value: Any) -> tuple[bytes, str]:
         """The bytes and class of a value."""
@@ -246,9 +224,24 @@ class Codecs:
                 raise
         return entries
 
+    def names(self) -> list[str]:
+        """The names of all codecs, of keys and of values."""
+        return [*self.by_name, *self._only_keys]
+
+    def is_own(self, key_class: str) -> bool:
+        """Whether keys of this class have a codec of `ORDERED`."""
+        return key_class in self._only_keys
+
+    def decode_key(self, data: bytes, key_class: str) -> Any:
+        """The key that was encoded as `data`. Raises as `decode`."""
+        return self._decode(data, key_class, self._only_keys.get(key_class) or self.by_name.get(key_class))
+
     def decode(self, data: bytes, name: str) -> Any:
         """The value that was encoded as `data`. An unknown codec, or bytes that it cannot decode, is a `CodecError`."""
-        codec = self.by_name.get(name)
+        return self._decode(data, name, self.by_name.get(name))
+
+    @staticmethod
+    def _decode(data: bytes, name: str, codec: Codec | None) -> Any:
         if codec is None:
             raise CodecError(
                 f"the codec {name!r} is not registered here, so {len(data)} bytes cannot be decoded.",
@@ -258,7 +251,7 @@ class Codecs:
             return codec.decode(data)
         except CodecError:
             raise
-        except (ValueError, LookupError, TypeError, RecursionError, struct.error) as error:
+        except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, struct.error) as error:
             raise CodecError(
                 f"{len(data)} bytes are no {name!r}: {error}.", hint="Read the raw bytes with entry(key)."
             ) from error
@@ -298,7 +291,7 @@ def _record_codec(kind: type) -> tuple[Callable[[Any], bytes], Callable[[bytes],
 
 registry = Codecs()
 # Only the Java bridge in a node writes these (docs/decisions/0009): a Long in the range of an Integer, and serialized bytes.
-registry.register_old("int64", _decode_int)
+registry.register_old("int64", decode_int)
 registry.register_old("hz", bytes)
 register = registry.register
 register_old = registry.register_old

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from archive.objects import check_url
 from kvwal.errors import ConfigError, WrongType
+from kvwal_archive.objects import check_url, typed_path
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -18,6 +19,17 @@ LEAST_SEGMENT = 64 * KIB
 MOST_BYTES = 1 << 60
 MOST_SECONDS = 100 * 366 * 86400.0
 """The longest duration in seconds, about a hundred years: timers cannot be set further ahead."""
+
+
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)", re.ASCII)
+_UNIT_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def parse_duration(text: str) -> float | None:
+    """The seconds of a typed duration: `250ms`, `90s`, `15m`, `1.5h`, `7d`, `4w`. Else None, also above 100 years."""
+    typed = _DURATION.fullmatch(text)
+    seconds = float(typed[1]) * _UNIT_SECONDS[typed[2]] if typed else None
+    return seconds if seconds is not None and seconds <= MOST_SECONDS else None
 
 
 def is_count(value: object) -> bool:
@@ -66,11 +78,18 @@ def check_folder(what: str, folder: object) -> Path:
     """The absolute path of a folder. `WrongType` if `folder` is neither text nor a path, `ConfigError` if it can be no name."""
     if not isinstance(folder, str | PathLike) or isinstance(path := fspath(folder), bytes):
         raise WrongType(f"{what}={folder!r} is no name of a folder.", hint="Give text or a pathlib.Path.")
-    if path == "":
-        raise ConfigError(f"the {what} is an empty name.", hint='Name a folder; "." is the current one.')
-    if "\0" in path:
-        raise ConfigError(f"{what}={path!r} has a NUL character, which no file system takes.", hint="Correct the name.")
-    return Path(path).absolute()
+    try:
+        return typed_path(what, folder).absolute()
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"{what}={path!r} is below the current folder, which was deleted.",
+            hint="Name the folder by its whole path, or start the program in a folder that exists.",
+        ) from error
+
+
+def check_file(what: str, file: str) -> Path:
+    """The path of a file that was typed, a leading `~` expanded. `ConfigError` for an empty name and for an address."""
+    return typed_path(what, file, "file")
 
 
 def archive_location(archive: object) -> str:
@@ -79,12 +98,12 @@ def archive_location(archive: object) -> str:
     """
     if isinstance(archive, bool):
         raise WrongType(f"archive={archive!r} names no archive.", hint="Give a folder, a URL, or None for no archive.")
-    if isinstance(archive, str) and "://" in archive:
-        check_url(archive)
-        return archive
-    path = str(check_folder("archive", archive))
-    check_url(str(archive))
-    return path
+    if not isinstance(archive, str):
+        path = check_folder("archive", archive)
+        check_url(str(archive))
+        return str(path)
+    check_url(archive)
+    return archive if "://" in archive else str(check_folder("archive", archive))
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

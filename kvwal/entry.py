@@ -8,19 +8,17 @@ holds millions of them. Callers never get a stored entry, only a copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from struct import Struct
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import msgspec
 
+from kvwal.key_class import DROPPED, TIME_MARK
+
 TIMESTAMP_SHIFT = 16
 """A timestamp is `unix_ms << TIMESTAMP_SHIFT | counter`: a hybrid logical clock in one integer."""
-TIME_MARK = "time:none"
-"""The key class of a time mark: a delete of a key that callers cannot use. Only its timestamp has a meaning."""
-DROPPED = "dropped:none"
-"""The key class of the mark of a destroyed map: all entries of its log up to the mark's timestamp are void. Its key
-is empty, or `AWAY`."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 AWAY = b"away"
 """The key of the mark in a log whose member was away when other members destroyed the map: see `Ended`."""
 
@@ -44,7 +42,7 @@ class DataEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     @property
     def when(self) -> datetime:
         """The wall-clock part of `timestamp`, in UTC, to the millisecond."""
-        return datetime.fromtimestamp((self.timestamp >> TIMESTAMP_SHIFT) / 1000, tz=UTC)
+        return EPOCH + timedelta(milliseconds=self.timestamp >> TIMESTAMP_SHIFT)
 
 
 class Entry(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=True):
@@ -84,17 +82,12 @@ def is_live(entry: Entry | DataEntry, now_ms: int) -> bool:
 
 def timestamps_within(seconds: float) -> int:
     """The difference of two timestamps that are `seconds` apart."""
-    return int(seconds * 1000) << TIMESTAMP_SHIFT
+    return round(seconds * 1000) << TIMESTAMP_SHIFT
 
 
 def time_mark(timestamp: int = 0) -> Entry:
     """An entry that changes no key and raises the last timestamp of its log."""
     return Entry(b"", TIME_MARK, b"", "", True, timestamp)
-
-
-def is_change(entry: Entry) -> bool:
-    """Whether an entry is a change of a map. The log keeps others too: marks, and intents and schemas of a cluster's map."""
-    return entry.key_class not in (TIME_MARK, DROPPED) and not entry.key_class.startswith(("intent:", "schema:"))
 
 
 class Ended(NamedTuple):

@@ -15,23 +15,25 @@
     ├── StorageFull                 retry     free space; nothing was written
     ├── Overloaded                  retry     write more slowly; nothing was written
     ├── ClusterUnreachable          retry     check that the nodes run; nothing was written
+    │   └── ClusterRefused          caller    correct the cluster's name or the token
+    ├── StartFailed                 retry     start the node again
     ├── LogFailed                   retry     reopen the store; reading goes on
     │   └── CommitUnknown           retry     reopen, then look whether the write is there
-    ├── ClockSkew                   caller    correct the clock, or accept it
+    ├── ClockSkew                   retry     correct the clock, wait until it has caught up, or accept it
     ├── CorruptLog                  damage    `kvwal log repair`
     └── ArchiveError                retry     reach the archive
         ├── ArchiveDamaged          damage    `kvwal archive verify`
         └── ArchiveGap              damage    find the missing range, or bring the member back
             └── BeforeHistory       caller    ask for a later time
 
-The errors that the archive also raises are defined in `archive.errors`, because `archive` imports nothing of kvwal.
+The errors that the archive also raises are defined in `kvwal_archive.errors`, because `archive` imports nothing of kvwal.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from archive.errors import (
+from kvwal_archive.errors import (
     ArchiveDamaged,
     ArchiveError,
     ArchiveGap,
@@ -50,6 +52,7 @@ __all__ = [
     "ArchiveGap",
     "BeforeHistory",
     "ClockSkew",
+    "ClusterRefused",
     "ClusterUnreachable",
     "CodecError",
     "CommitUnknown",
@@ -62,6 +65,7 @@ __all__ = [
     "NewerVersion",
     "NotRecovered",
     "Overloaded",
+    "StartFailed",
     "StorageFull",
     "StoreClosed",
     "StoreLocked",
@@ -136,6 +140,19 @@ class ClusterUnreachable(KvwalError):
     kind = Kind.RETRY
 
 
+class ClusterRefused(ClusterUnreachable):
+    """A member answered that it does not let this client in: the cluster has another name, or wants another token."""
+
+    kind = Kind.CALLER
+
+
+class StartFailed(KvwalError):
+    """A node cannot start now: the other members do not let it join yet, or its address is not free or not there yet. Nothing was
+    changed. The node can be started again later with the same configuration."""
+
+    kind = Kind.RETRY
+
+
 class LogFailed(KvwalError):
     """The log is poisoned: an earlier write or fsync failed. Reading goes on; reopening recovers what was acknowledged.
 
@@ -150,9 +167,10 @@ class CommitUnknown(LogFailed):
 
 
 class ClockSkew(KvwalError):
-    """The log's last timestamp lies further ahead of the wall clock than `max_skew_seconds`."""
+    """The log's last timestamp lies further ahead of the wall clock than `max_skew_seconds`, or the clocks of two members are
+    further apart. Time mends the first: the clock catches up."""
 
-    kind = Kind.CALLER
+    kind = Kind.RETRY
 
 
 class CorruptLog(KvwalError):

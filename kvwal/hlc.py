@@ -5,17 +5,17 @@ It is that of Kulkarni et al., "Logical Physical Clocks" (2014), with both parts
 
 from __future__ import annotations
 
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 
-from archive.layout import MAX_NUMBER, to_text
-from kvwal.entry import TIMESTAMP_SHIFT
+from kvwal.entry import EPOCH, TIMESTAMP_SHIFT
 from kvwal.errors import ConfigError, WrongType
 from kvwal.ports.locks import Lock, signals_arrive_here
+from kvwal_archive.layout import MAX_NUMBER, to_text
 
-__all__ = ["HybridClock", "to_text", "to_timestamp"]
+__all__ = ["FIRST_TIMESTAMP", "HybridClock", "datetime_text", "from_text", "second_text", "to_text", "to_timestamp"]
 
-_FIRST = 946_684_800_000 << TIMESTAMP_SHIFT
-"""The year 2000. Seconds, milliseconds and microseconds since 1970, read as timestamps, are all in the year 1970."""
+FIRST_TIMESTAMP = 946_684_800_000 << TIMESTAMP_SHIFT
+"""The first moment of the year 2000. Seconds, milliseconds and microseconds since 1970, read as timestamps, are all in 1970."""
 _NANOSECONDS = range(1_577_836_800 * 10**9, 4_102_444_800 * 10**9)
 """Nanoseconds since 1970 of the years 2020 to 2099. Read as timestamps, they are in the years 2732 to 3953."""
 _COUNTERS = (1 << TIMESTAMP_SHIFT) - 1
@@ -79,18 +79,45 @@ def to_timestamp(moment: int | date) -> int:
     if isinstance(moment, date):
         start = moment if isinstance(moment, datetime) else datetime.combine(moment, time())
         try:
-            milliseconds = int(start.timestamp() * 1000)
+            milliseconds = _unix_ms(start)
         except (ValueError, OverflowError, OSError) as error:
             raise ConfigError(f"{moment!r} is beyond what this machine's clock can show ({error}).") from error
         return min((max(0, milliseconds) << TIMESTAMP_SHIFT) | _COUNTERS, MAX_NUMBER)
     if type(moment) is not int:
         raise WrongType(f"{moment!r} is no moment.", hint=_MOMENTS)
-    if not _FIRST <= moment <= MAX_NUMBER or moment in _NANOSECONDS:
+    if not FIRST_TIMESTAMP <= moment <= MAX_NUMBER or moment in _NANOSECONDS:
         raise ConfigError(
             f"{moment} is no timestamp of kvwal: a timestamp is Unix milliseconds × 65,536 plus a counter, as `put` returns it.",
             hint=f"A number of time.time() is datetime.fromtimestamp(number). {_MOMENTS}",
         )
     return moment
+
+
+def from_text(text: str) -> datetime:
+    """A date, or a date and time, of ISO 8601. Without a zone it is UTC, as all times are that kvwal prints. `ValueError` for
+    other text.
+    """
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def datetime_text(moment: datetime) -> str:
+    """A datetime with a zone as `to_text` prints timestamps: UTC, to the millisecond, or to the microsecond if it has some."""
+    whole = moment.microsecond % 1000 == 0
+    text = moment.astimezone(UTC).isoformat(" ", "milliseconds" if whole else "microseconds")
+    return f"{text.removesuffix('+00:00')}Z"
+
+
+def second_text(moment: int) -> str:
+    """A moment in unix milliseconds as `to_text` prints timestamps, to the second."""
+    return f"{to_text(moment << TIMESTAMP_SHIFT).partition('.')[0]}Z"
+
+
+def _unix_ms(moment: datetime) -> int:
+    """The millisecond of a datetime, counted in whole numbers: a float of today's seconds has no exact milliseconds."""
+    if moment.utcoffset() is not None:
+        return (moment - EPOCH) // timedelta(milliseconds=1)
+    return int(moment.replace(microsecond=0).timestamp()) * 1000 + moment.microsecond // 1000
 
 
 _MOMENTS = "Give a timestamp that kvwal returned, a datetime, or a date (its first moment)."

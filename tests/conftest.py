@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from xdist.scheduler.protocol import Scheduling
 
+from kvwal.ports.disk import OS_DISK, Disk, OsDisk
+from tests.simulation.machine.disk import ProcessDisk
+from tests.support.invariants.watch import LAWS, left_in, watching
 from tests.support.scheduling import FolderScheduling, is_taken_as_a_whole
 from tests.support.selection import left_out, share_of
 
@@ -51,6 +56,43 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     part, seed, every = config.option.part, config.option.sample_seed, config.option.every
     share = f" --every={every}" if part == "rest" and every > 1 else ""
     return None if part == "all" else f"long tests: --part={part} --sample-seed={seed}{share}"
+
+
+_broken: list[tuple[str, str]] = []
+"""The laws that stores of this process broke since the last test, by name, and how."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _watched_stores() -> Iterator[None]:
+    """Each store that a test opens is watched (see `tests.support.invariants.watch`)."""
+    with watching(lambda law, how: _broken.append((law, how)), _seen):
+        yield
+
+
+def _seen(disk: Disk) -> Disk | None:
+    """The files that a store has, without the counts and faults of a test's disk. The simulation looks at its own."""
+    return None if isinstance(disk, ProcessDisk) else OS_DISK if isinstance(disk, OsDisk) else disk
+
+
+@pytest.fixture(autouse=True)
+def _laws_hold(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After each test: timestamps along logs ascend, each file has an owner, no job waits too long.
+
+    A test that breaks a law on purpose says so: `@pytest.mark.breaks("files", reason="…")`.
+    """
+    _broken.clear()
+    folder: Path | None = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
+    yield
+    left = [] if folder is None else list(left_in(folder))
+    excused = {law for mark in request.node.iter_markers("breaks") for law in _excused(*mark.args, **mark.kwargs)}
+    broken = [f"{law}: {how}" for law, how in [*_broken, *left] if law not in excused]
+    assert broken == []
+
+
+def _excused(*laws: str, reason: str) -> tuple[str, ...]:
+    assert set(laws) <= set(LAWS), f"no such law: {laws}"
+    assert reason
+    return laws
 
 
 @pytest.fixture

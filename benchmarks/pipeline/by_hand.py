@@ -23,7 +23,7 @@ PLACE = {"namespace": "default", "cluster": "local", "business": BUSINESS}
 CORES, MEMORY = 2, "4g"
 BATCH = 1_000
 TEXT = "x" * 60
-MERGE, SOURCE = "archive.spark.merge", "data source"
+MERGE, SOURCE = "kvwal_archive.spark.merge", "data source"
 WAYS = ("window", "max_by", "struct")
 LIVE = "NOT deleted AND (expires = 0 OR expires > unix_millis(current_timestamp()))"
 
@@ -75,7 +75,7 @@ def timed_session() -> Iterator[tuple[SparkSession, dict[str, float]]]:
 def latest(spark: SparkSession, archive: str, way: str) -> DataFrame:
     """The latest row of every key that is there: `key`, `value`, `timestamp`; of the data source and beside it, as text."""
     if way == MERGE:
-        from archive.spark import merge
+        from kvwal_archive.spark import merge
 
         return merge(spark, archive, **PLACE).select("key", "value", "timestamp")
     if way == SOURCE:

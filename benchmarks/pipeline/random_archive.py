@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from archive.layout import Place, Span
-from archive.objects import Objects
-from archive.registry import register
-from archive.writer import put_segment
+from kvwal_archive.layout import Place, Span
+from kvwal_archive.objects import Objects
+from kvwal_archive.registry import register
+from kvwal_archive.writer import put_segment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +42,7 @@ def first_key() -> str:
 def _rows(chance: random.Random, span: Span) -> pa.Table:
     import pyarrow as pa
 
-    from archive.parquet.rows import schema
+    from kvwal_archive.parquet.rows import schema
 
     sequences = range(span.first, span.last + 1)
     columns = {

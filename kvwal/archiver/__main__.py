@@ -1,4 +1,4 @@
-"""The archiver process: one job a line on standard input, one answer a line on standard output, until the input ends.
+"""The archiver process: one job a line on standard input, one answer a line through a pipe of its own, until the input ends.
 
 It runs at low priority and with one thread for Arrow, because the parent's writers need the processor and the disk more.
 """

@@ -1,15 +1,16 @@
-"""The jobs of the archiver process and its answers. Each crosses the pipe as one line of JSON."""
+"""The jobs of the archiver process and its answers. Each crosses a pipe as one line of JSON."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from archive.layout import Place
 from kvwal.errors import KvwalError
 from kvwal.log.files.segment import SealedSegment
+from kvwal_archive.layout import Place
 
 
 class SegmentRef(msgspec.Struct, array_like=True):
@@ -30,6 +31,19 @@ class SegmentRef(msgspec.Struct, array_like=True):
     def segment(self) -> SealedSegment:
         """The segment."""
         return SealedSegment(Path(self.path), self.first, self.last, self.previous_crc, self.crc, self.size)
+
+
+T = TypeVar("T", SegmentRef, SealedSegment)
+
+
+def up_to_bytes(segments: Sequence[T], most: int) -> list[T]:
+    """The first of these segments, of together at most `most` bytes; always one at least."""
+    taken, size = list(segments[:1]), sum(segment.size for segment in segments[:1])
+    for segment in segments[1:]:
+        if (size := size + segment.size) > most:
+            break
+        taken.append(segment)
+    return taken
 
 
 class ArchiveTarget(msgspec.Struct):
@@ -61,7 +75,8 @@ class Archive(msgspec.Struct, tag=True):
     """Archive these segments. An archive that has none of the log's first segments gets the snapshot in `folder` first.
 
     `ends` is the last sealed sequence of the log, `ends_crc` the crc of its seal. An archive that holds later sequences, or
-    another seal there, is of another copy of the log.
+    another seal there, is of another copy of the log. About `most_bytes` of segments that the archive lacks are archived. Files
+    of the job leave `reserve_bytes` of the disk free (None: the default).
     """
 
     target: ArchiveTarget
@@ -69,14 +84,21 @@ class Archive(msgspec.Struct, tag=True):
     segments: list[SegmentRef]
     ends: int
     ends_crc: int
+    most_bytes: int
+    reserve_bytes: int | None = None
 
 
 class Compact(msgspec.Struct, tag=True):
-    """Compact the log's objects, and remove those that were superseded more than `grace_ms` ago."""
+    """Compact the log's objects, and remove those that were superseded more than `grace_ms` ago.
+
+    Copies of objects are made in `folder`, the log's, and leave `reserve_bytes` of its disk free (None: the default).
+    """
 
     target: ArchiveTarget
+    folder: str
     history_ms: int
     grace_ms: int
+    reserve_bytes: int | None = None
 
 
 class Forget(msgspec.Struct, tag=True):
@@ -111,20 +133,26 @@ class Archived(msgspec.Struct, tag=True):
     """The archive holds the log up to `last_sequence`, whose newest timestamp is `timestamp`.
 
     `nodes` are those that are registered for the business. If this job began the archive with the snapshot, `left_out` is the
-    greatest timestamp of a delete that may be missing in it; else 0.
+    greatest timestamp of a delete that may be missing in it; else 0. `requests` is the number of requests to the archive.
+    `lost_tails` is the number of lost tails of the business that are on record.
     """
 
     last_sequence: int
     timestamp: int
     nodes: list[str]
     left_out: int = 0
+    requests: int = 0
+    lost_tails: int = 0
 
 
 class Kept(msgspec.Struct, tag=True):
-    """The numbers of objects that a compaction wrote and removed."""
+    """The numbers of objects that a compaction wrote and removed, of its requests to the archive, and of the lost tails of the
+    business that are still on record."""
 
     written: int
     removed: int
+    requests: int = 0
+    lost_tails: int = 0
 
 
 class Forgotten(msgspec.Struct, tag=True):

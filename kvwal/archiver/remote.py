@@ -9,19 +9,28 @@ from typing import TypeVar
 
 from kvwal.archiver.jobs import Answer, Archive, ArchiverJob, Failed, Several, SeveralAnswers, decode_answer, encode
 from kvwal.errors import ArchiveError, KvwalError
-from kvwal.ports.processes import Child
+from kvwal.ports.children.interpreter import NoInterpreter, environment
+from kvwal.ports.processes import Child, NotStarted
 from kvwal.ports.tasks import Workers
+from kvwal_archive.faults import AccessRefused, NoValidCredentials
 
 MODULE = "kvwal.archiver"
 SMALL_BYTES = 1 << 20
 """Limit of a small job, which may run together with others: so the data read and built at a time stays small."""
 AT_ONCE = 32
+_REFUSED = (AccessRefused.__name__, NoValidCredentials.__name__)
 T = TypeVar("T", bound=Answer)
 
 
 def start_child() -> Child:
     """Start the archiver's process."""
     return Child(MODULE)
+
+
+def _is_refused(answer: Answer) -> bool:
+    """Whether the archive refused the credentials of a job."""
+    answers = answer.answers if isinstance(answer, SeveralAnswers) else [answer]
+    return any(isinstance(one, Failed) and one.error in _REFUSED for one in answers)
 
 
 class Archiver:
@@ -34,6 +43,7 @@ class Archiver:
         self._workers = workers
         self._start = start
         self._child: Child | None = None
+        self._environment: dict[str, str] = {}
         self._turn = asyncio.Lock()
         self._small: deque[tuple[Archive, asyncio.Future[Answer]]] = deque()
 
@@ -82,14 +92,27 @@ class Archiver:
             self._small.extendleft(reversed([waiting for waiting in batch if not waiting[1].done()]))
 
     def _ask(self, job: ArchiverJob) -> Answer:
+        answer = self._ask_child(job)
+        if _is_refused(answer) and self._environment != environment():
+            self.let_go()  # the keys in the environment may have been renewed, and the process has the old ones
+            answer = self._ask_child(job)
+        return answer
+
+    def _ask_child(self, job: ArchiverJob) -> Answer:
         if self._child is None:
+            self._environment = environment()
             self._child = self._start_child()
         try:
             answer: Answer = decode_answer(self._child.ask(encode(job)))
             return answer
+        except NotStarted as error:
+            self.let_go()
+            raise ArchiveError(
+                f"the archiver process {error}.",
+                hint="Nothing is lost, and it is tried again. What the process wrote to standard error says why it ended.",
+            ) from error
         except EOFError as error:
-            self._child.close()
-            self._child = None
+            self.let_go()
             raise ArchiveError(
                 f"the archiver process died while it did a {type(job).__name__.lower()}: {error}.",
                 hint="Nothing is lost: the job is done again by a new process.",
@@ -98,6 +121,11 @@ class Archiver:
     def _start_child(self) -> Child:
         try:
             return self._start()
+        except NoInterpreter as error:
+            raise ArchiveError(
+                f"the archiver process cannot be started: {error.what}",
+                hint=f"{error.hint} Without the archiver nothing is archived or checkpointed.",
+            ) from error
         except OSError as error:
             raise ArchiveError(
                 f"the archiver process cannot be started ({error.strerror}).",

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 
 import msgspec
 
-from archive import reader, registry, writer
-from archive.bases.collect import gc_bases
-from archive.layout import Span
-from archive.maintenance import compaction
-from archive.maintenance.forget import LogEnd, forget
-from archive.maintenance.tombstones import OlderRows, others_of
-from archive.objects import Objects, open_objects
-from archive.reader import Coverage
 from kvwal.archiver.jobs import (
     Answer,
     Archive,
@@ -32,18 +25,34 @@ from kvwal.archiver.jobs import (
     SegmentRef,
     Several,
     SeveralAnswers,
+    up_to_bytes,
 )
-from kvwal.entry import DROPPED, TIMESTAMP_SHIFT, Decode, Entry, time_mark
+from kvwal.archiver.scratch import scratch_beside_log
+from kvwal.entry import TIMESTAMP_SHIFT, Decode, Entry, time_mark
 from kvwal.errors import ArchiveError, ArchiveGap, KvwalError
-from kvwal.history.timeline import to_table
+from kvwal.history.entry_rows import to_table
+from kvwal.key_class import DROPPED, TIME_MARK
 from kvwal.log.appender import FULL
 from kvwal.log.checkpoint import Tombstones, checkpoint
+from kvwal.log.files.atomic_file import delete_abandoned
 from kvwal.log.files.chain import snapshot_parts
 from kvwal.log.files.parts import open_snapshot
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.reader import SegmentEnd, SegmentReader, entry_decoder, log_files
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
+from kvwal.ports.locks import Lock
+from kvwal_archive import reader, registry, writer
+from kvwal_archive.bases.collect import gc_bases
+from kvwal_archive.layout import Span
+from kvwal_archive.lost_tails import forget_lost_tails, lost_tails
+from kvwal_archive.maintenance import compaction
+from kvwal_archive.maintenance.forget import LogEnd, forget
+from kvwal_archive.maintenance.tombstones import OlderRows, others_of
+from kvwal_archive.objects import Known, Objects, OneLook, open_objects
+from kvwal_archive.objects.look import Scratch
+from kvwal_archive.parquet.object_file import Seals
+from kvwal_archive.reader import Coverage
 
 OBJECT_BYTES = 64 << 20
 """Limit of the segments that go into one object, which is built in memory."""
@@ -59,22 +68,22 @@ def _in_turn(calls: list[Callable[[], Archived | Failed]]) -> list[Archived | Fa
 def answer(job: ArchiverJob, disk: Disk = OS_DISK, clock: Clock = SYSTEM, run: Run = _in_turn) -> Answer:
     """Do the job. An error of kvwal or of the operating system is an answer too. `run` does the jobs of `Several`."""
     if isinstance(job, Several):
-        return SeveralAnswers(run([partial(_archived, archive_job, disk) for archive_job in job.jobs]))
+        return SeveralAnswers(run([partial(_archived, archive_job, disk, clock) for archive_job in job.jobs]))
     try:
         if isinstance(job, Checkpoint):
             return _checkpoint(job, disk, clock)
         if isinstance(job, Archive):
-            return _archive(job, disk)
+            return _archive(job, disk, clock)
         if isinstance(job, Forget):
             return _forget(job)
-        return _compact(job, clock)
+        return _compact(job, disk, clock)
     except (KvwalError, OSError) as error:
         return _failed(job, error)
 
 
-def _archived(job: Archive, disk: Disk) -> Archived | Failed:
+def _archived(job: Archive, disk: Disk, clock: Clock) -> Archived | Failed:
     try:
-        return _archive(job, disk)
+        return _archive(job, disk, clock)
     except (KvwalError, OSError) as error:
         return _failed(job, error)
 
@@ -90,6 +99,8 @@ def _failed(job: ArchiverJob, error: KvwalError | OSError) -> Failed:
 
 def _checkpoint(job: Checkpoint, disk: Disk, clock: Clock) -> Checkpointed:
     segments = [ref.segment() for ref in job.segments]
+    # The rest belongs to the process that has the log open, or to another job.
+    delete_abandoned(disk, Path(job.folder), only=lambda name: ".snapshot." in name)
     done = checkpoint(disk, clock, Path(job.folder), segments, entry_decoder(), tombstones=_tombstones(job))
     if done is not None:
         return Checkpointed(done.last_sequence, done.size, done.is_delta)
@@ -113,19 +124,31 @@ def _tombstones(job: Checkpoint) -> Tombstones:
 
 
 @lru_cache(maxsize=8)
-def _opened(url: str, options: bytes) -> Objects:
-    return open_objects(url, msgspec.json.decode(options))
+def _opened(url: str, options: bytes) -> tuple[Objects, Known]:
+    return open_objects(url, msgspec.json.decode(options)), Known(Lock())
 
 
-def open_target(target: ArchiveTarget) -> Objects:
-    """The archive of a target, which is opened once."""
-    return _opened(target.url, msgspec.json.encode(target.options))
+def open_target(target: ArchiveTarget, scratch: Scratch | None = None) -> OneLook:
+    """The archive of a target for one job, which lists the objects of its business once. The archive itself is opened once.
+
+    `scratch` makes the folders for the files of the job.
+    """
+    objects, known = _opened(target.url, msgspec.json.encode(target.options))
+    place = target.place
+    return OneLook(objects, f"{place.namespace}/{place.cluster}/{place.business}/", known, scratch)
 
 
-def _archive(job: Archive, disk: Disk) -> Archived:
-    objects = open_target(job.target)
+def _scratch(job: Archive | Compact, disk: Disk, clock: Clock) -> Scratch:
+    return partial(scratch_beside_log, disk, clock, Path(job.folder), job.reserve_bytes)
+
+
+def _archive(job: Archive, disk: Disk, clock: Clock) -> Archived:
+    objects = open_target(job.target, _scratch(job, disk, clock))
     place = job.target.place
     registry.register(objects, place, job.target.log_id)
+    if not objects.known.refuses_taken_keys:
+        registry.check_conditions(objects, place, job.target.log_id)
+        objects.known.refuses_taken_keys = True
     covered = reader.coverage(objects, place, job.target.log_id)
     last, left_out = covered.last, 0
     timestamp = covered.max_timestamp
@@ -143,11 +166,13 @@ def _archive(job: Archive, disk: Disk) -> Archived:
             hint="Objects were removed, or the store went on without this archive: put them back, or begin another archive"
             " (with the snapshot).",
         )
-    for batch in _batches(wanted):
+    for batch in _batches(up_to_bytes(wanted, job.most_bytes)):
         timestamp = max(timestamp, _put(objects, job.target, disk, decode, batch))
         last = batch[-1].last
-    nodes = [other.node for other in registry.registered(objects, place.namespace, place.cluster, place.business)]
-    return Archived(last, timestamp, nodes, left_out)
+    where = (place.namespace, place.cluster, place.business)
+    nodes = [other.node for other in registry.registered(objects, *where)]
+    lost = len(lost_tails(objects, *where))
+    return Archived(last, timestamp, nodes, left_out, objects.requests, lost)
 
 
 def _check_same_log(job: Archive, objects: Objects, covered: Coverage) -> None:
@@ -184,24 +209,36 @@ def _batches(refs: list[SegmentRef]) -> Iterator[list[SegmentRef]]:
 
 
 def _put(objects: Objects, target: ArchiveTarget, disk: Disk, decode: Decode, batch: list[SegmentRef]) -> int:
-    numbered: list[tuple[int, Entry]] = []
-    for ref in batch:
-        numbered += enumerate(read_sealed(disk, ref.segment(), decode), ref.first)
+    """Put an object with these segments. Returns its greatest timestamp. Memory holds its rows, as columns."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = pa.concat_tables(
+        to_table(list(enumerate(block, first)))
+        for ref in batch
+        for first, block in numbered_blocks(disk, ref.segment(), decode)
+    )
     writer.put_segment(
-        objects, target.place, Span(batch[0].first, batch[-1].last), to_table(numbered),
+        objects, target.place, Span(batch[0].first, batch[-1].last), table,
         log_id=target.log_id, previous_crc=batch[0].previous_crc, seal_crcs=[ref.crc for ref in batch],
     )  # fmt: skip
-    return max(entry.timestamp for _, entry in numbered)
+    greatest: int = pc.max(table.column("timestamp")).as_py()
+    return greatest
 
 
-def read_sealed(disk: Disk, segment: SealedSegment, decode: Decode) -> list[Entry]:
-    """The entries of a sealed segment. Raises `CorruptLog` if it is not whole, or not the segment that was sealed."""
+def numbered_blocks(disk: Disk, segment: SealedSegment, decode: Decode) -> Iterator[tuple[int, list[Entry]]]:
+    """The entries of a sealed segment by blocks, each with the sequence of its first entry.
+
+    Raises `CorruptLog`, after the last block at the latest, if it is not whole, or not the segment that was sealed.
+    """
+    first = segment.first
     with disk.view(segment.path) as buffer:
         segment_reader = SegmentReader(segment.path, buffer)
-        entries = [entry for block in segment_reader.entries(decode) for entry in block]
+        for block in segment_reader.entries(decode):
+            yield first, block
+            first += len(block)
         if segment_reader.ending() is not SegmentEnd.SEALED or segment_reader.seal_crc != segment.crc:
             raise segment_reader.damage()
-    return entries
 
 
 def _snapshot_end(disk: Disk, folder: Path) -> int:
@@ -215,33 +252,44 @@ def _seed(job: Archive, disk: Disk, objects: Objects, decode: Decode, begins: in
     Returns the last sequence, the last timestamp, and the greatest timestamp of a delete that the snapshot may lack.
     """
     folder = Path(job.folder)
-    snapshot = open_snapshot(disk, folder, log_files(disk, folder)[1])
+    parts = log_files(disk, folder)[1]
+    snapshot = open_snapshot(disk, folder, parts)
     if snapshot is None or snapshot.header.last_sequence < begins - 1:
         raise ArchiveGap(
             f"{folder}: sequences 1–{begins - 1} are in no segment and in no snapshot, so the archive cannot begin.",
             hint="Restore from the archive that holds them.",
         )
     header = snapshot.header
-    entries = [entry for block in snapshot.whole(decode) for entry in block]
-    entries = entries or [time_mark(header.last_timestamp)]  # an object needs a row, and an empty snapshot has none
-    writer.put_segment(
-        objects, job.target.place, Span(1, header.last_sequence, header.last_timestamp),
-        to_table([(header.last_sequence, entry) for entry in entries]),
-        log_id=job.target.log_id, previous_crc=0, seal_crcs=[header.last_crc],
-    )  # fmt: skip
+    need = sum(disk.size(folder / part.name) for part in snapshot_parts(parts))
+    blocks = snapshot.whole(decode)
+    # An object needs a row, and an empty snapshot has none.
+    first = next(blocks, []) or [time_mark(header.last_timestamp)]
+    batches = (
+        batch
+        for block in chain([first], blocks)
+        for batch in to_table([(header.last_sequence, entry) for entry in block]).to_batches()
+    )
+    with objects.scratch(need) as scratch:
+        writer.put_snapshot(
+            objects, job.target.place, Span(1, header.last_sequence, header.last_timestamp), batches,
+            Seals(job.target.log_id, 0, [header.last_crc]), scratch / "seed",
+        )  # fmt: skip
     return header.last_sequence, header.last_timestamp, snapshot.left_out
 
 
 def _forget(job: Forget) -> Forgotten:
     end = LogEnd(job.target.log_id, job.last_sequence, job.last_timestamp)
-    return Forgotten(forget(open_target(job.target), job.target.place, end, DROPPED))
+    return Forgotten(forget(open_target(job.target), job.target.place, end, DROPPED, TIME_MARK))
 
 
-def _compact(job: Compact, clock: Clock) -> Kept:
-    objects = open_target(job.target)
+def _compact(job: Compact, disk: Disk, clock: Clock) -> Kept:
+    objects = open_target(job.target, _scratch(job, disk, clock))
     place = job.target.place
     now = clock.wall_ms()
     written = compaction.rewrite(objects, place, now_ms=now, history_ms=job.history_ms)
     removed = compaction.gc(objects, place, now_ms=now, grace_ms=job.grace_ms)
-    removed += gc_bases(objects, place.namespace, place.cluster, place.business, now_ms=now, grace_ms=job.grace_ms)
-    return Kept(len(written), len(removed))
+    where = (place.namespace, place.cluster, place.business)
+    removed += gc_bases(objects, *where, now_ms=now, grace_ms=job.grace_ms)
+    removed += forget_lost_tails(objects, *where, max(0, now - job.history_ms) << TIMESTAMP_SHIFT)
+    lost = len(lost_tails(objects, *where))
+    return Kept(len(written), len(removed), objects.requests, lost)

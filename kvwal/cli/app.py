@@ -6,15 +6,18 @@ longer to load than most commands to answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
+import typer.core
 
 import kvwal
 from kvwal.cli import show
 from kvwal.cli.bundles import unbundle
+from kvwal.errors import ConfigError
 
 
 class Group(NamedTuple):
@@ -36,9 +39,13 @@ COMMANDS: dict[str, Sequence[str]] = {
         "kvwal.cli.commands.query:query",
         "kvwal.cli.commands.transfer:export",
         "kvwal.cli.commands.transfer:import_",
+        "kvwal.cli.commands.ttl:ttl",
     ],
     "The store": [
+        "kvwal.cli.commands.maps:maps",
+        "kvwal.cli.commands.maps:drop",
         "kvwal.cli.commands.checkpoint:checkpoint",
+        "kvwal.cli.commands.backup:backup",
         "kvwal.cli.commands.stats:stats",
         "kvwal.cli.commands.doctor:doctor",
         "kvwal.cli.commands.bench:bench",
@@ -84,6 +91,38 @@ PASS_ON = {"submit": {"ignore_unknown_options": True, "allow_interspersed_args":
 """The commands that pass on all arguments behind their first one, with the settings of click that allow it."""
 
 
+_UsageError: Any = typer.BadParameter.__base__
+"""The root of the errors of a command line. typer gives it no public name, and older versions take it from click."""
+_NEGATIVE_NUMBER = re.compile(r"-(\.?[0-9].*|Infinity)", re.DOTALL)
+
+
+class Command(typer.core.TyperCommand):
+    """A command that takes a negative number for an argument: no option begins with a digit."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As in typer. Where only negative numbers look like unknown options, unknown options are arguments."""
+        unknown = list(self._unknown(ctx, args))
+        others = [word for word in unknown if not _NEGATIVE_NUMBER.fullmatch(word)]
+        if len(others) < len(unknown) and not ctx.ignore_unknown_options:
+            if others:
+                ctx.fail(f"No such option: {others[0]}")
+            ctx.ignore_unknown_options = True
+        return super().parse_args(ctx, args)
+
+    def _unknown(self, ctx: Any, args: list[str]) -> Iterator[str]:
+        """The words that look like options, and are none of this command, and no value of one."""
+        options = {name: each for each in self.get_params(ctx) for name in (*each.opts, *each.secondary_opts)}
+        words = iter(args)
+        for word in words:
+            if word == "--":
+                return
+            option = options.get(word.partition("=")[0])
+            if option is None and word[:1] == "-" != word:
+                yield word
+            elif option is not None and word in options and not getattr(option, "is_flag", False):
+                next(words, None)
+
+
 def app_for(typed: Sequence[str]) -> typer.Typer:
     """The application, with the command that `typed` begins with; with all commands if it begins with none of them."""
     app = typer.Typer(
@@ -102,11 +141,33 @@ def app_for(typed: Sequence[str]) -> typer.Typer:
         for name in names:
             if (command := _word(name)) in wanted:
                 settings: dict[str, Any] | None = PASS_ON.get(command)
-                app.command(command, rich_help_panel=panel, context_settings=settings)(_function(name))
+                app.command(command, cls=Command, rich_help_panel=panel, context_settings=settings)(_function(name))
     for group in GROUPS:
         if group.name in wanted:
             app.add_typer(_group_app(group), name=group.name, rich_help_panel=group.panel)
     return app
+
+
+class WrongUsage(ConfigError):
+    """A command line that names no command, or that the command does not take."""
+
+
+def run_command(typed: Sequence[str]) -> int:
+    """Run the command that was typed; its exit code. Raises `WrongUsage`, where typer would draw a box of several lines."""
+    try:
+        code = typer.main.get_command(app_for(typed))(prog_name="kvwal", standalone_mode=False)
+    except typer.Abort:
+        show.note("Aborted.")
+        return 1
+    except _UsageError as error:
+        what = error.format_message()
+        if not what:  # no command was typed, and the help is printed
+            return int(error.exit_code)
+        command = error.ctx.command_path if error.ctx is not None else " ".join(["kvwal", *typed[:1]])
+        what = what if what.endswith(("?", ".")) else f"{what}."
+        quotes = "An argument with blanks stands in single quotes. " if "extra argument" in what else ""
+        raise WrongUsage(what, hint=f"{quotes}`{command} --help` shows what it takes.") from error
+    return code if isinstance(code, int) else 0
 
 
 def print_version(wanted: bool) -> None:
@@ -127,7 +188,7 @@ def begin(
 def _group_app(group: Group) -> typer.Typer:
     app = typer.Typer(help=group.text, no_args_is_help=True)
     for name in group.functions:
-        app.command(_word(name).removeprefix(f"{group.name}_"))(_function(name))
+        app.command(_word(name).removeprefix(f"{group.name}_"), cls=Command)(_function(name))
     return app
 
 

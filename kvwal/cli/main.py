@@ -1,7 +1,7 @@
 """Entry point of the command line.
 
-Shell scripts call a plain `kvwal get FOLDER BUSINESS KEY` in loops, and loading typer takes longer than this command may take. So
-`main` answers it with the reader of the log alone; every other command goes to `app_for`.
+Shell scripts call a plain `kvwal get FOLDER MAP KEY` in loops, and loading typer takes longer than this command may take. So
+`main` answers it with the reader of the log alone; every other command goes to `run_command`.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ def run() -> None:
     try:
         if is_plain_get(sys.argv[1:]) and answer(*sys.argv[2:]):
             return
-        from kvwal.cli.app import app_for
+        from kvwal.cli.app import run_command
 
         log_to_stderr()
-        app_for(sys.argv[1:])()
+        if code := run_command(sys.argv[1:]):
+            sys.exit(code)
     except KvwalError as error:
         fail("\n".join([str(error), *getattr(error, "__notes__", [])]), EXIT_CODES[error.kind])
     except PermissionError as error:
@@ -75,13 +76,18 @@ def log_to_stderr() -> None:
     from kvwal.ports.logger import log_to
 
     logging.getLogger("hazelcast").setLevel(logging.CRITICAL + 1)
-    log_to(sys.stderr, logging.Formatter("kvwal: %(message)s"), level=logging.WARNING, own_level=logging.WARNING)
+    log_to(
+        logging.StreamHandler(sys.stderr),
+        logging.Formatter("kvwal: %(message)s"),
+        level=logging.WARNING,
+        own_level=logging.WARNING,
+    )
 
 
 def is_plain_get(typed: list[str]) -> bool:
-    """Whether the arguments are `get FOLDER BUSINESS KEY` without any option."""
+    """Whether the arguments are `get FOLDER MAP KEY` without any option."""
     plain = len(typed) == 4 and typed[0] == "get" and not any(word.startswith("-") for word in typed)
-    plain = plain and ":/" not in typed[1]
+    plain = plain and bool(typed[1]) and ":/" not in typed[1] and not typed[1].startswith("~")
     return plain and is_text(typed[3])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from kvwal.cli import show
 from kvwal.cli.options import LogSelection
+from kvwal.counted import counted
 from kvwal.errors import Kind, KvwalError
 from kvwal.ports.processes import Child
 from kvwal.store.nodes.each_node import NodeOutcome, work_on_each
@@ -24,7 +25,7 @@ def run_on_nodes(selection: LogSelection, accept_clock: bool, work: Callable[[St
     With one node its error is raised. Of several nodes each error is said on stderr, and the other nodes are worked on all the
     same. Raises `ConfigError` if there is no log.
     """
-    nodes = sorted({place.node for place in selection.logs()})
+    nodes = sorted({place.node for place in selection.logs(closed=set())})
 
     def options(node: str, start_archiver: Callable[[], Child]) -> Options:
         return Options(
@@ -52,8 +53,8 @@ def answer_for_nodes(
 ) -> None:
     """Print what was done, and raise `NotAllNodes` if it was not done on every node.
 
-    `done` is the predicate of "1 business" and that of "2 businesses". `failed_to_be` completes "could not be", for the other
-    nodes. With `json` each node has a line.
+    `done` is the predicate of "1 map" and that of "2 maps", or of "3 logs of 2 nodes". `failed_to_be` completes "could not
+    be", for the other nodes. With `json` each node has a line.
     """
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     if json:
@@ -67,9 +68,9 @@ def answer_for_nodes(
 
 def _counted(stats: Sequence[dict[str, Any]], done: tuple[str, str]) -> str:
     count = sum(len(figures["businesses"]) for figures in stats)
-    businesses = "1 business" if count == 1 else f"{count:,} businesses"
-    of_nodes = f" of {len(stats):,} nodes" if len(stats) > 1 else ""
-    return f"{businesses}{of_nodes} {done[count != 1]}"
+    if len(stats) == 1:
+        return counted(count, f"map {done[0]}", f"maps {done[1]}")
+    return f"{counted(count, 'log')} of {len(stats):,} nodes {done[count != 1]}"
 
 
 def _not_all(failed: Sequence[NodeOutcome], count: int, failed_to_be: str) -> NotAllNodes:
@@ -78,9 +79,8 @@ def _not_all(failed: Sequence[NodeOutcome], count: int, failed_to_be: str) -> No
     """
     kinds = {outcome.error.kind if isinstance(outcome.error, KvwalError) else Kind.RETRY for outcome in failed}
     names = ", ".join(outcome.node for outcome in failed[:3]) + (", …" if failed[3:] else "")
-    nodes = "1 node" if len(failed) == 1 else f"{len(failed):,} nodes"
     error = NotAllNodes(
-        f"{nodes} of {count:,} could not be {failed_to_be}: {names}.",
+        f"{counted(len(failed), 'node')} of {count:,} could not be {failed_to_be}: {names}.",
         hint="The lines above say why. Run the command again for them.",
     )
     error.kind = next(kind for kind in (Kind.BUG, Kind.DAMAGE, Kind.CALLER, Kind.RETRY) if kind in kinds)

@@ -5,7 +5,8 @@ The fields of a bundle are parameters of the command: see `kvwal.cli.bundles`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,47 +15,104 @@ from typing import Annotated, Any
 import typer
 
 import kvwal
-from archive.layout import Place
-from archive.objects import Objects, open_objects
-from archive.verify import Notes
 from kvwal.cli import show
 from kvwal.cli.text import parse_key
-from kvwal.config import MOST_SECONDS, is_seconds
-from kvwal.errors import ArchiveError, ConfigError
-from kvwal.log.files.names import find_places
+from kvwal.config import parse_duration
+from kvwal.errors import ArchiveError, ConfigError, Kind
+from kvwal.location.parse import is_archive
+from kvwal.log.files.names import find_places, some
 from kvwal.ports.disk import OS_DISK
 from kvwal.scrub.progress import NotesInMemory, notes_file
+from kvwal.store.absent import no_such_log
 from kvwal.store.options import ARCHIVE_FOLDER, archive_argument
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import Objects, open_objects, typed_path
+from kvwal_archive.verify import Notes
 
 ALL = "*"
 """The value of --namespace and --cluster that selects all of them."""
-_LOOK = "See what is there with `kvwal doctor`."
+LEAST_DURATION = 1e-6
+"""The shortest duration of an option that cannot be 0."""
+_UNITS = "Write a number with its unit: 90s, 15m, 1h, 7d."
+_PLAIN_NUMBER = re.compile(r"[0-9]*\.?[0-9]+(e[+-]?[0-9]{1,3})?", re.ASCII)
 
 
 def complete_business(context: typer.Context, incomplete: str) -> list[str]:
-    """Completion of BUSINESS for the shell: the businesses under the folder that was typed."""
+    """Completion of MAP for the shell: the maps under the folder that was typed."""
     root = context.params.get("root") or context.params.get("location")
     if root is None:
         return []
     return [
         name
-        for name in sorted({place.business for place in find_places(OS_DISK, Path(root))})
+        for name in sorted({place.business for place in find_places(OS_DISK, Path(root), closed=set())})
         if name.startswith(incomplete)
     ]
 
 
-Root = Annotated[Path, typer.Argument(metavar="ROOT", help="The folder of the store.", show_default=False)]
+def path_parser(what: str, kind: str = "folder") -> Callable[[str], Path]:
+    """The parser of an argument or option that is a folder or a file: see `kvwal_archive.objects.typed_path`.
+
+    `what` names the argument in a sentence, `kind` is "folder" or "file". typer takes an empty name for the current folder,
+    and an address for a folder of that name.
+    """
+
+    def path(typed: str) -> Path:
+        return typed_path(what, typed, kind)
+
+    return path
+
+
+def duration_parser(option: str, *, plain: str | None = "s", least: float = 0.0) -> Callable[[str | float], float]:
+    """The parser of an option that is a duration: a number with its unit, see `kvwal.config.parse_duration`.
+
+    A plain number has the unit `plain`; with None it is an error. The result, in seconds, is at least `least`.
+    """
+
+    def duration(typed: str | float) -> float:
+        if isinstance(typed, float):  # the default of the option
+            return typed
+        is_plain = plain is not None and _PLAIN_NUMBER.fullmatch(typed) is not None
+        seconds = parse_duration(f"{float(typed):.6f}{plain}" if is_plain else typed)
+        if seconds is None:
+            raise ConfigError(f"{option} {typed!r} is no duration.", hint=_UNITS)
+        if seconds < least:
+            raise ConfigError(f"{option} {typed!r} must be above 0.", hint=_UNITS)
+        return seconds
+
+    return duration
+
+
+def count_parser(option: str, least: int) -> Callable[[str | int], int]:
+    """The parser of an option that is a whole number, `least` at the least."""
+
+    def count(typed: str | int) -> int:
+        if isinstance(typed, int):  # the default of the option
+            return typed
+        if not (typed.isascii() and typed.isdecimal()) or int(typed) < least:
+            raise ConfigError(f"{option} {typed!r} is no whole number from {least} on.", hint="Write it in digits: 50.")
+        return int(typed)
+
+    return count
+
+
+Root = Annotated[
+    Path,
+    typer.Argument(metavar="ROOT", help="The folder of the store.", show_default=False, parser=path_parser("root")),
+]
 Business = Annotated[
     str,
     typer.Argument(
-        metavar="BUSINESS",
-        help="The business: one map and its log.",
+        metavar="MAP",
+        help="The map.",
         show_default=False,
         autocompletion=complete_business,
     ),
 ]
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The key, as text (see --key-class).", show_default=False)]
-KeyClass = Annotated[str, typer.Option(help="The class of KEY: str, int, float, bool, bytes or none.")]
+KeyClass = Annotated[
+    str,
+    typer.Option(help="The class of KEY: str, int, float, bool, bytes, none, datetime, date, decimal, uuid or tuple."),
+]
 Namespace = Annotated[str, typer.Option(help="The namespace.", rich_help_panel="Which log")]
 AnyNamespace = Annotated[str, typer.Option(help="The namespace; '*' for all of them.", rich_help_panel="Which log")]
 Cluster = Annotated[str, typer.Option(help="The cluster.", rich_help_panel="Which log")]
@@ -79,23 +137,18 @@ Resume = Annotated[
         metavar="FILE",
         help="Note in FILE which files are sound; the same command, run again after an interruption, skips them.",
         show_default=False,
+        parser=path_parser("file of --resume", "file"),
+    ),
+]
+At = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="As it was at this time (2025-01-31T12:00:00, UTC unless it has a zone; or a timestamp), or 90m, 24h, 7d ago.",
+        show_default=False,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-
-
-def check_number(option: typer.CallbackParam, value: float) -> float:
-    """Raise `ConfigError` unless the number of an option is 0 or more, and finite."""
-    if not 0 <= value <= MOST_SECONDS:
-        raise ConfigError(f"--{option.name} {value:g} must be 0 or more, and finite.")
-    return value
-
-
-def check_time(option: typer.CallbackParam, value: float) -> float:
-    """Raise `ConfigError` unless the seconds of an option are above 0 and finite."""
-    if not is_seconds(value):
-        raise ConfigError(f"--{option.name} {value:g} must be a number of seconds, above 0 and finite.")
-    return value
 
 
 @dataclass(frozen=True)
@@ -109,6 +162,18 @@ class EntryKey:
     def decoded(self) -> Any:
         """The key as a program gives it to the map."""
         return parse_key(self.key, self.key_class)
+
+
+class NotArchived(ArchiveError):
+    """What a command wrote is durable, and is not archived. Its kind is that of the error of the archive."""
+
+    def __init__(self, business: str, root: Path, why: str, kind: Kind) -> None:
+        then = "once that is mended" if kind is Kind.CALLER else "once the archive answers"
+        super().__init__(
+            f"{business}: it is written, and durable in {root}, but not archived: {why}",
+            hint=f"Run `kvwal archive run` {then}.",
+        )
+        self.kind = kind
 
 
 @dataclass(frozen=True)
@@ -140,15 +205,12 @@ class LogSelection:
             yield store
 
     def check_archived(self, store: kvwal.Store) -> None:
-        """Raise `ArchiveError` if an archive was named and the closed store could not archive the tail of its logs."""
+        """Raise `NotArchived` if an archive was named and the closed store could not archive the tail of its logs."""
         if self.archive in (None, "none"):
             return
         for business, stats in store.stats()["businesses"].items():
             if stats["archive_error"]:
-                raise ArchiveError(
-                    f"{business}: it is written, and durable in {self.root}, but not archived: {stats['archive_error']}",
-                    hint="Run `kvwal archive run` once the archive answers.",
-                )
+                raise NotArchived(business, self.root, stats["archive_error"], Kind(stats["archive_error_kind"]))
 
     def objects(self) -> Objects | None:
         """The selected archive; None for 'none', and if the default archive does not exist yet."""
@@ -160,24 +222,32 @@ class LogSelection:
             return [self.namespace]
         namespaces = sorted({place.namespace for place in self.places(business)})
         if not namespaces:
-            raise ConfigError(f"{self.root}: no namespace has a business {business!r}.", hint=_LOOK)
+            raise in_no_namespace(str(self.root), business, self.logs(closed=set()))
         return namespaces
 
-    def places(self, business: str | None = None) -> list[Place]:
-        """The selected logs under the root; may be none."""
+    def places(self, business: str | None = None, closed: set[str] | None = None) -> list[Place]:
+        """The selected logs under the root; may be none. See `find_places` for `closed`."""
         namespace = None if self.namespace == ALL else self.namespace
-        places = find_places(OS_DISK, self.root, namespace, self.cluster, business)
+        places = find_places(OS_DISK, self.root, namespace, self.cluster, business, closed)
         return [place for place in places if self.node in (None, place.node)]
 
-    def logs(self, business: str | None = None) -> list[Place]:
+    def logs(self, business: str | None = None, closed: set[str] | None = None) -> list[Place]:
         """The selected logs under the root. Raises `ConfigError` if there is none: after a mistyped name a command must not
         report that all is well.
         """
-        places = self.places(business)
+        if is_archive(OS_DISK, self.root):
+            raise ConfigError(f"{self.root} is an archive, and no store.", hint="Name the folder of the store.")
+        places = self.places(business, closed)
+        if not places and closed:
+            raise ConfigError(
+                f"{self.root}: not allowed to look into the folder of {some(sorted(closed))}.",
+                hint="Run it as the user of the store, or mend owner and mode.",
+            )
         if not places:
-            selected = "/".join(filter(None, (self.namespace, self.cluster, business)))
-            of_node = f" on node {self.node}" if self.node else ""
-            raise ConfigError(f"{self.root} holds no log of {selected}{of_node}.", hint=_LOOK)
+            namespace = None if self.namespace == ALL else self.namespace
+            raise no_such_log(
+                OS_DISK, self.root, namespace=namespace, cluster=self.cluster, business=business, node=self.node
+            )
         return places
 
 
@@ -188,14 +258,24 @@ class WideLogSelection(LogSelection):
     namespace: AnyNamespace = "default"
 
 
+def in_no_namespace(where: str, business: str, places: Sequence[Place]) -> ConfigError:
+    """The error of a map that no namespace has. The places are those of all namespaces."""
+    there = some(sorted({place.business for place in places}), business)
+    return ConfigError(
+        f"{where}: no namespace has a map {business!r} (there are: {there}).", hint="Check the name and --cluster."
+    )
+
+
 def archive_of(root: str, option: str | None) -> Objects | None:
     """The archive that `--archive` names, else the folder _archive of the root. None for 'none', and if that folder does not
     exist.
     """
     if option is not None:
         return None if option == "none" else open_objects(option)
-    default = Path(root) / ARCHIVE_FOLDER
-    return open_objects(str(default)) if "://" not in root and default.is_dir() else None
+    if "://" in root:
+        return None
+    default = typed_path("root", root) / ARCHIVE_FOLDER
+    return open_objects(str(default)) if default.is_dir() else None
 
 
 @contextmanager

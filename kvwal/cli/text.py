@@ -8,24 +8,29 @@ from __future__ import annotations
 import base64
 import os
 import re
-from datetime import datetime
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 
-from kvwal.entry import DataEntry
+from kvwal.config import parse_duration
+from kvwal.entry import EPOCH, TIMESTAMP_SHIFT, DataEntry
 from kvwal.errors import CodecError, ConfigError
-from kvwal.hlc import to_text, to_timestamp
+from kvwal.hlc import FIRST_TIMESTAMP, from_text, to_text, to_timestamp
+from kvwal.key_text import TEXT_CLASSES, from_plain
+from kvwal.ports.clock import SYSTEM
 from kvwal.sql.text import decoded as decoded
+from kvwal.sql.text import decoded_key as decoded_key
+from kvwal.sql.text import encode_json
+from kvwal.sql.text import key_label as key_label
 from kvwal.sql.text import label as label
 from kvwal.sql.text import shown as shown
 
 _decode_json = msgspec.json.Decoder().decode
-_encode_json = msgspec.json.Encoder().encode
 
-_DURATION = re.compile(r"([0-9]{1,9})([smhdw])")
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-KEY_CLASSES = ("str", "int", "float", "bool", "bytes", "none")
+_PRINTED = re.compile(r"(.+Z)\+([0-9]{1,5})")
+"""A timestamp as it is printed if it is not the first one of its millisecond."""
+KEY_CLASSES = ("str", "int", "float", "bool", "bytes", "none", *TEXT_CLASSES)
 
 
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -45,20 +50,20 @@ def as_json(entry: DataEntry) -> dict[str, Any]:
         if name == "value" and entry.deleted:
             fields[name] = None
             continue
-        content = decoded(data, class_name)
+        content = decoded_key(data, class_name) if name == "key" else decoded(data, class_name)
         if isinstance(content, bytes):
             fields[f"{name}_encoding"] = "base64"
             content = base64.b64encode(content).decode()
         fields[name] = content
     fields |= {"timestamp": str(entry.timestamp), "time": to_text(entry.timestamp)}
     if entry.expires:
-        fields["expires"] = to_text(entry.expires << 16)
+        fields["expires"] = to_text(entry.expires << TIMESTAMP_SHIFT)
     return fields
 
 
 def line(content: Any) -> bytes:
-    """Content as one line of JSON."""
-    return _encode_json(content)
+    """Content as one line of JSON, infinity as the text `Infinity`."""
+    return encode_json(content)
 
 
 def is_text(typed: str) -> bool:
@@ -100,6 +105,10 @@ def parse_key(text: str, class_name: str) -> Any:
         raise ConfigError(
             f"--key-class {class_name} is no class of keys.", hint=f"Choose one of {', '.join(KEY_CLASSES)}."
         )
+    if class_name in TEXT_CLASSES:
+        return from_plain(text, class_name)
+    if class_name == "float" and text in ("Infinity", "-Infinity"):
+        return float(text)
     kinds = {"int": int, "float": float, "bool": bool, "none": type(None)}
     value = parse_value(text)
     if class_name == "float" and type(value) is int:
@@ -109,17 +118,37 @@ def parse_key(text: str, class_name: str) -> Any:
     return value
 
 
-def parse_duration(text: str) -> int | None:
-    """The milliseconds of a duration (90s, 90m, 24h, 7d, 4w); None for any other text."""
-    typed = _DURATION.fullmatch(text)
-    return int(typed[1]) * _SECONDS[typed[2]] * 1_000 if typed else None
+def parse_moment(text: str) -> int:
+    """Timestamp of a typed time, as `parse_time` takes it, or of the moment a typed duration (90m, 24h, 7d) ago."""
+    ago = parse_duration(text)
+    timestamp = (
+        parse_time(text)
+        if ago is None
+        else to_timestamp(EPOCH + timedelta(milliseconds=max(0, SYSTEM.wall_ms() - round(ago * 1_000))))
+    )
+    if timestamp < FIRST_TIMESTAMP:
+        raise ConfigError(f"{text!r} is before the year 2000, and no store is so old.", hint="Check the time.")
+    return timestamp
+
+
+def moment_text(timestamp: int) -> str:
+    """The time of a timestamp that was typed as a time: without the counter."""
+    return to_text(timestamp >> TIMESTAMP_SHIFT << TIMESTAMP_SHIFT)
 
 
 def parse_time(text: str) -> int:
-    """Timestamp of a typed date and time, or of a typed timestamp. A time without a zone is local time."""
+    """Timestamp of a typed date and time, or of a typed timestamp, also in the form in which timestamps are printed.
+
+    A time is the end of its millisecond. Without a zone it is UTC.
+    """
     if text.isdecimal():
         return to_timestamp(int(text))
+    if (printed := _PRINTED.fullmatch(text)) and int(printed[2]) < 1 << TIMESTAMP_SHIFT:
+        return parse_time(printed[1]) >> TIMESTAMP_SHIFT << TIMESTAMP_SHIFT | int(printed[2])
     try:
-        return to_timestamp(datetime.fromisoformat(text))
+        return to_timestamp(from_text(text))
     except ValueError as error:
-        raise ConfigError(f"{text!r} is no time: {error}.", hint="Write 2025-01-31T12:00:00 or a timestamp.") from None
+        raise ConfigError(
+            f"{text!r} is no time: {error}.",
+            hint="Write 2025-01-31T12:00:00 (UTC), 2025-01-31T12:00:00+05:30, or a timestamp.",
+        ) from None

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from kvwal.cluster.token import Token, find_authority, find_token
-from kvwal.config import is_seconds
+from kvwal.cluster.token import Token, TokenSource, find_authority, find_token
+from kvwal.config import check_file, is_seconds
 from kvwal.errors import ConfigError, WrongType
 
 SCHEME = "kvwal"
@@ -24,7 +24,7 @@ class ClusterAddress(NamedTuple):
     namespace: str
     timeout: float
     """Seconds."""
-    token: Token | None = None
+    token: TokenSource | None = None
     """The secret that the nodes ask for; None for nodes that ask for none."""
     authority: str | None = None
     """The PEM file of the authority that signed the nodes' certificates; None for no TLS."""
@@ -57,8 +57,25 @@ def check_address(
     if not isinstance(addresses, list | tuple | str) or not all(isinstance(text, str) for text in addresses):
         raise WrongType(f"{addresses!r} are no addresses of nodes.", hint="Write them as host:port, in text or a list.")
     nodes = check_nodes(addresses)
-    secret = find_token(None) if token is None else Token(token, "token")
-    return ClusterAddress(nodes, cluster, namespace, timeout, secret, authority or find_authority())
+    secret = find_token(None) if token is None else TokenSource((Token(token, "token"),))
+    authority = str(check_file("authority", authority)) if authority else find_authority()
+    if authority is not None:
+        _check_authority(authority)
+    return ClusterAddress(nodes, cluster, namespace, timeout, secret, authority)
+
+
+def _check_authority(file: str) -> None:
+    """Raise `ConfigError` unless the file holds certificates: Hazelcast's client would try for ever to connect with it."""
+    import ssl
+
+    try:
+        ssl.create_default_context(cafile=file)
+    except OSError as error:
+        why = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+        raise ConfigError(
+            f"the file of the authority {file} cannot be used ({why}).",
+            hint="Name the PEM file of the authority that signed the nodes' certificates: KVWAL_AUTHORITY.",
+        ) from error
 
 
 def check_nodes(addresses: str | Sequence[str]) -> list[tuple[str, int]]:

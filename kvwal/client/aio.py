@@ -26,7 +26,9 @@ from kvwal.log.submission import Submission
 from kvwal.ports.boundary import call_on, logged, when_done
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store import asynchronous
+from kvwal.structures.business import Business
 from kvwal.structures.changes import Changes
+from kvwal.structures.handle import Handle
 from kvwal.structures.reads import MapReads
 
 T = TypeVar("T")
@@ -64,8 +66,8 @@ class ClusterMap(asynchronous.Map):
         """How many keys are there."""
         return await self._run(len, await self._reading())
 
-    async def scan(self, prefix: str | bytes | None = None) -> AsyncIterator[tuple[Any, Any]]:
-        """Keys and values in key order: all of them, or those whose str (or bytes) key begins with `prefix`."""
+    async def scan(self, prefix: str | bytes | tuple[Any, ...] | None = None) -> AsyncIterator[tuple[Any, Any]]:
+        """Keys and values in key order: all of them, or those whose key begins with `prefix`: see `kvwal.Map.scan`."""
         for item in await self._run(list, (await self._reading()).scan, prefix):
             yield item
 
@@ -78,6 +80,9 @@ class ClusterMap(asynchronous.Map):
             return None
         value = await self._answer(business, partial(business.proxy.get, to_data(data, key_class)))
         return None if value is None else make_entry(data, key_class, value)
+
+    async def _expires(self, business: Business, key_class: str, key: bytes) -> int | None:
+        return await self._on_thread(partial(business.state.expires, key_class, key))
 
     async def _answer(self, business: _Business, begin: Callable[[], HazelcastFuture[T]]) -> T:
         self._checked_loop()
@@ -137,7 +142,7 @@ class _Business(ClusterBusiness):
     async def submit_soon(self, submission: Submission) -> None:
         """See `structures.business.Business.submit_soon`."""
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(self.timeout):
                 while not self.offer(submission):
                     if self._freed is None:
                         self._freed = self._loop.create_future()
@@ -167,13 +172,16 @@ def _on_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
         call_on(loop, call, _not_delivered)
 
 
-class ClusterStore:
+class ClusterStore(Handle):
     """A connection to a cluster for this event loop; `async with` opens and closes it."""
 
     def __init__(self, address: ClusterAddress) -> None:
         self.workers = ThreadWorkers("kvwal-client", _THREADS)
         self._address = address
         self._link: Link | None = None
+
+    def __repr__(self) -> str:
+        return f"<ClusterStore of {self._address}>"
 
     @property
     def link(self) -> Link:
@@ -190,7 +198,7 @@ class ClusterStore:
         return self.link.client
 
     def map(self, name: str) -> ClusterMap:
-        """The map `name` of the cluster: the business of that name in every node's log."""
+        """The map `name` of the cluster, with a log of that name on every node."""
         return ClusterMap(self, name)
 
     async def close(self) -> None:

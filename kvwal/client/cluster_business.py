@@ -11,15 +11,18 @@ from msgspec.structs import replace
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from kvwal.client.failures import translate, would_wait
-from kvwal.client.link import Link, is_reactor
+from kvwal.client.link import Link, is_reactor, send_delete, send_put
 from kvwal.client.member_tasks import (
     BUSY,
     DONE,
+    LATE,
     ClusterFeed,
     MapChanges,
     ask_history,
+    lost_tails_of,
     send_conditional,
     send_transaction,
+    timestamp_of,
     transactions_executor,
 )
 from kvwal.client.memory import ClusterMemory, make_entry, to_data
@@ -28,7 +31,8 @@ from kvwal.cluster.requests import PAGE_BYTES, ClientQuestion, Page, Question, W
 from kvwal.codecs import registry
 from kvwal.config import MIB
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_decoder
-from kvwal.errors import ClusterUnreachable, ConfigError, KvwalError, NotRecovered, Overloaded
+from kvwal.errors import ClusterUnreachable, CommitUnknown, ConfigError, KvwalError, NotRecovered, Overloaded
+from kvwal.history.feed.lost_tails import warn_of
 from kvwal.hlc import HybridClock
 from kvwal.log.submission import ConditionalSubmission, Decide, Submission
 from kvwal.ports.boundary import contain, when_done
@@ -40,6 +44,8 @@ from kvwal.structures.watch import Feed, Start
 SLOTS = 1024
 """Writes of one map that may be on their way to the cluster; the next writer waits."""
 _OVERFLOW_BYTES = 5 * MIB
+_LOCK_SECONDS = 0.5
+"""How long after its arrival a member may lock the keys of a transaction: at first. If it could not, it gets twice as long."""
 _RETRY_SECONDS = 0.2
 _decode = make_decoder(())
 NO_LIMIT = Page()
@@ -64,7 +70,7 @@ class ClusterBusiness:
         self._link = link
         self.proxy = link.map(name)
         self.deliver = deliver
-        self.patience = link.address.timeout
+        self.timeout = link.address.timeout
         self._clock = HybridClock()
         self._stamping = Lock()
 
@@ -75,10 +81,9 @@ class ClusterBusiness:
     def submit(self, submission: Submission, *, waits: bool = False) -> None:
         """See `structures.business.Business.submit`. Waits while every slot is taken."""
         self._link.check_open()
-        here = is_reactor()
-        if here and waits:
+        if (here := is_reactor()) and waits:
             raise would_wait()
-        if not self._slots.acquire(timeout=0 if here else self.patience):
+        if not self._slots.acquire(timeout=0 if here else self.timeout):
             raise self.overloaded()
         self.begin(submission)
 
@@ -96,6 +101,11 @@ class ClusterBusiness:
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """See `structures.business.Business.history`. A member reads the logs of all members when the request arrives."""
+        warn_of(lost_tails_of(self.name, partial(self._answer, again=(ClusterUnreachable,))))
+        return self.versions(key_class, key)
+
+    def versions(self, key_class: str, key: bytes) -> list[DataEntry]:
+        """As `history`, without a warning of versions that may be missing: for callers that look at the latest ones."""
         return [entry.public() for entry in self._ask(Question(self.name, key_class, key))]
 
     def as_of(self, timestamp: int) -> State:
@@ -121,7 +131,7 @@ class ClusterBusiness:
     def _answer(self, question: ClientQuestion, again: tuple[type[KvwalError], ...], key: str | None = None) -> bytes:
         """The answer to a request that changes nothing. It is sent again after an error of `again`."""
         for attempt in Retrying(
-            retry=retry_if_exception_type(again), stop=stop_after_delay(self.patience), wait=wait_fixed(_RETRY_SECONDS),
+            retry=retry_if_exception_type(again), stop=stop_after_delay(self.timeout), wait=wait_fixed(_RETRY_SECONDS),
             reraise=True,
         ):  # fmt: skip
             with attempt:
@@ -161,9 +171,9 @@ class ClusterBusiness:
         else:
             self.release_slot()
 
-    def send_all(self, entries: list[Entry]) -> HazelcastFuture[Any]:
-        """Begin to change all these keys as one transaction."""
-        return send_transaction(self._link.client, self.name, entries)
+    def send_all(self, entries: list[Entry], lock_seconds: float) -> HazelcastFuture[Any]:
+        """Begin to change all these keys as one transaction: see `send_transaction`."""
+        return send_transaction(self._link.client, self.name, entries, lock_seconds)
 
     def executor(self) -> Any:
         """The executor of transactions: see `member_tasks`."""
@@ -173,29 +183,46 @@ class ClusterBusiness:
         """Release the slot of a submission that is done."""
         self._slots.release()
 
-    def answer(self, submission: Submission, held: bool | None) -> None:
-        """Complete a submission that was done. `held` says whether its condition held; None for one without a condition."""
-        if held is None:
+    def answer(self, submission: Submission, held: bool | None, timestamp: int | None = None) -> None:
+        """Complete a submission that was done.
+
+        `held` says whether its condition held; None for one without a condition. `timestamp` is that of the log. None for a
+        submission without changes, and where the members did not tell it (`link.send_put`, `member_tasks.timestamp_of`): then
+        this client's clock counts.
+        """
+        if held is not None:
+            submission.answer = held
+        elif timestamp is not None:
+            submission.answer = timestamp
+        else:
             with self._stamping:
                 submission.answer = self._clock.stamp(SYSTEM.wall_ms())
-        else:
-            submission.answer = held
         self.release_slot()
         self.deliver(submission.resolve)
 
-    def refuse(self, submission: Submission, error: BaseException, *, writes: bool) -> None:
+    def refuse(self, submission: Submission, error: BaseException, *, writes: bool, under_way: float = 0) -> None:
         """Fail a submission that was not written, or whose outcome is unknown.
 
-        `writes` says that the failed operation was to change something.
+        `writes` says that the failed operation was to change something. If its outcome is unknown, it may be under way for some
+        seconds, and the submission fails after these.
         """
+        translated = translate(error, self.label, writes=writes)
+        fail = partial(self._fail, submission, translated)
+        if under_way and isinstance(translated, CommitUnknown):
+            self._link.later(under_way, fail, submission.fail)
+        else:
+            fail()
+
+    def _fail(self, submission: Submission, error: BaseException) -> None:
         self.release_slot()
-        self.deliver(partial(submission.fail, translate(error, self.label, writes=writes)))
+        self.deliver(partial(submission.fail, error))
 
     def contended(self) -> Overloaded:
-        """The error of a conditional transaction that found a guard locked, or changed, for too long."""
+        """The error of a transaction that found a key locked, or a guard changed, for too long."""
         return Overloaded(
-            f"{self.label}: other transactions changed or held the same keys for {self.patience:g} s; nothing was written.",
-            hint="Let fewer writers depend on one key, or see whether a member finishes transactions (its log says so).",
+            f"{self.label}: other transactions, or locks of clients, held the same keys for {self.timeout:g} s, or a condition's"
+            " key was changed each time; nothing was written.",
+            hint="Let fewer writers change one key, or see whether a member finishes transactions (its log says so).",
         )
 
     def overloaded(self) -> Overloaded:
@@ -209,6 +236,9 @@ class ClusterBusiness:
 class _Steps:
     """One transaction in steps: the answer of each operation begins the next operation."""
 
+    under_way = 0.0
+    """See `ClusterBusiness.refuse`."""
+
     def __init__(self, business: ClusterBusiness, submission: Submission) -> None:
         self._business = business
         self._proxy = business.proxy
@@ -218,7 +248,9 @@ class _Steps:
         self, begin: Callable[[], HazelcastFuture[Any]], step: Callable[[Any], None], *, writes: bool = True
     ) -> None:
         """Begin an operation, and run `step` with its answer. An error of the operation or of `step` fails the submission."""
-        refuse = partial(self._business.refuse, self._submission, writes=writes)
+        refuse = partial(
+            self._business.refuse, self._submission, writes=writes, under_way=self.under_way if writes else 0
+        )
         contain(lambda: when_done(begin(), lambda future: step(future.result()), refuse), refuse)
 
 
@@ -235,18 +267,18 @@ class _Sending(_Steps):
         elif not submission.entries:
             self._business.answer(submission, None)
         else:
-            one = len(submission.entries) == 1
-            write = partial(self._write, submission.entries[0]) if one else self._write_all
-            self._then(write, lambda _: self._business.answer(submission, None))
-
-    def _write_all(self) -> Any:
-        return self._business.send_all(self._submission.entries)
+            first, *others = submission.entries
+            if others:
+                _Several(self._business, submission).start()
+            else:
+                write = partial(self._write, first)
+                self._then(write, lambda timestamp: self._business.answer(submission, None, timestamp))
 
     def _write(self, entry: Entry) -> Any:
         key = to_data(entry.key, entry.key_class)
         if entry.deleted:
-            return self._proxy.delete(key)
-        return self._proxy.set(key, to_data(entry.value, entry.value_class), self._ttl(entry))
+            return send_delete(self._proxy, key)
+        return send_put(self._proxy, key, to_data(entry.value, entry.value_class), self._ttl(entry))
 
     def _read_and_decide(self, decide: Decide) -> None:
         """Compare and set: read the value, decide the condition, and change the value if it is still the one read."""
@@ -283,7 +315,43 @@ class _Sending(_Steps):
         return max(1, entry.expires - self._business.now_ms()) / 1000 if entry.expires else None
 
 
-class _Conditional(_Steps):
+class _Several(_Steps):
+    """A transaction of several keys. It is sent again for as long as a member answers that it could not lock the keys.
+
+    If a connection breaks, a member may have the transaction, and lock the keys for it. What the client writes next must not come
+    before that. So the submission fails when the keys are locked, or are not locked any more: a lock makes other writes wait.
+    """
+
+    def __init__(self, business: ClusterBusiness, submission: Submission) -> None:
+        super().__init__(business, submission)
+        self._until = SYSTEM.elapsed() + business.timeout
+        self._lock_seconds = _LOCK_SECONDS
+        self.under_way = 2 * _LOCK_SECONDS
+
+    def start(self) -> None:
+        """Send it."""
+        self._then(self._begin, self._answered)
+
+    def _begin(self) -> HazelcastFuture[Any]:
+        return self._business.send_all(self._submission.entries, self._lock_seconds)
+
+    def _answered(self, answer: Any) -> None:
+        if answer.startswith(DONE):
+            self._business.answer(self._submission, None, timestamp_of(answer))
+        else:
+            self._prepare_next(answer)
+            self.start()
+
+    def _prepare_next(self, answer: Any) -> None:
+        """Raise `Overloaded` if the transaction was tried for too long."""
+        if SYSTEM.elapsed() >= self._until:
+            raise self._business.contended()
+        if answer == LATE:
+            self._lock_seconds = min(2 * self._lock_seconds, max(_LOCK_SECONDS, self._business.timeout))
+            self.under_way = 2 * self._lock_seconds
+
+
+class _Conditional(_Several):
     """A transaction with conditions: read the guards, decide, and send it with what was read, for a member to compare."""
 
     def __init__(self, business: ClusterBusiness, submission: ConditionalSubmission) -> None:
@@ -291,9 +359,9 @@ class _Conditional(_Steps):
         self._keys = [to_data(data, key_class) for key_class, data in submission.guards]
         self._decide = submission.decide
         self._executor = business.executor()
-        self._until = SYSTEM.elapsed() + business.patience
 
     def start(self) -> None:
+        """Read the guards."""
         self._then(partial(self._proxy.get_all, self._keys), self._decided, writes=False)
 
     def _decided(self, values: Any) -> None:
@@ -305,15 +373,15 @@ class _Conditional(_Steps):
             self._send(changes, list(read.values()))
 
     def _send(self, changes: list[Entry], guards: list[Entry]) -> None:
-        begin = partial(send_conditional, self._executor, self._business.name, changes, guards)
-        self._then(begin, partial(self._answered, changes, guards))
+        begin = partial(send_conditional, self._executor, self._business.name, changes, guards, self._lock_seconds)
+        self._then(begin, partial(self._compared, changes, guards))
 
-    def _answered(self, changes: list[Entry], guards: list[Entry], answer: Any) -> None:
+    def _compared(self, changes: list[Entry], guards: list[Entry], answer: Any) -> None:
         if answer == DONE:
             self._business.answer(self._submission, True)
-        elif SYSTEM.elapsed() >= self._until:
-            raise self._business.contended()
-        elif answer == BUSY:
+            return
+        self._prepare_next(answer)
+        if answer in (BUSY, LATE):
             self._send(changes, guards)
         else:
             self.start()

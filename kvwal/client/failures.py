@@ -47,8 +47,9 @@ _FIRST_LINE = re.compile(r"Exception from server: (.*?)(?:\n|$)", re.DOTALL)
 _LOADING = "still loading"
 _WHOLE_REFUSED = re.compile(r"Map .* is still loading\.", re.DOTALL)
 """What a member that fills its memory answers to each request for a map, before it gives any of it to a partition (ReadyGate)."""
-_NO_TASK = re.compile(r"there is no task \d+")
-"""What a member of an earlier version answers to a request that it does not know (TaskFactory). It did nothing."""
+_NO_TASK = re.compile(r"there is no task \d+|runs kvwal's own tasks only")
+"""What a member of an earlier version answers to a request that it does not know: its TaskFactory, or before that its
+ServicePolicy, which lets no other task of a client in. It did nothing."""
 _NOT_SENT = ("No connection found", "Could not invoke on connection")
 _GAVE_UP = "Request timed out because an error occurred"
 """How Hazelcast's client begins its error when the timeout of a call is over."""

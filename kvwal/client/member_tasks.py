@@ -16,34 +16,52 @@ from kvwal.cluster.requests import (
     POLL_SECONDS,
     ClientQuestion,
     FailuresQuestion,
+    LostTailsQuestion,
     WatchRead,
     WatchStart,
     WatchStarted,
+    decode_lost_tails,
     decode_started,
     decode_watch_page,
     encode,
 )
 from kvwal.entry import Entry, encode_entries, make_entry
+from kvwal.errors import KvwalError
+from kvwal.history.feed.lost_tails import LostTailWarnings
 from kvwal.ports.clock import SYSTEM
 from kvwal.structures.watch import Change, Positions, Start
+from kvwal_archive.layout import LostTail
 
 FACTORY = 27510
 """Hazelcast's number for the classes of kvwal."""
-DONE, BUSY = "DONE", "BUSY"
-"""Answers to a conditional transaction; any other says that it was refused."""
+DONE, BUSY, LATE = "DONE", "BUSY", "LATE"
+"""Answers to a transaction: it was done; others have locked a key; its keys could not be locked in time. After the last two
+nothing was written, and it may be sent again. Any other answer says that a condition does not hold."""
 _TRANSACTIONS = "kvwal"
 _HISTORY = "kvwal.questions"
 """An executor apart from that of transactions, because a history request keeps its thread for seconds."""
 
 
-def send_transaction(client: HazelcastClient, map_name: str, entries: list[Entry]) -> HazelcastFuture[Any]:
+def send_transaction(
+    client: HazelcastClient, map_name: str, entries: list[Entry], lock_seconds: float
+) -> HazelcastFuture[Any]:
     """Send the changes of several keys of a map to a random member, which applies all of them or none.
 
-    The member answers when each change is in a log and in memory.
+    The answer is `DONE` when each change is in a log and in memory (see `timestamp_of`), else `BUSY` or `LATE`. The member locks
+    the keys within `lock_seconds` after it got the transaction, or writes nothing.
     """
     transaction_id = f"{SYSTEM.random_bits(128):032x}"
-    task = _TransactionTask(map_name, transaction_id, entries)
+    task = _TransactionTask(map_name, transaction_id, entries, lock_seconds)
     return client.get_executor(_TRANSACTIONS).execute_on_key_owner(transaction_id, task)
+
+
+def timestamp_of(answer: str) -> int | None:
+    """The timestamp in the answer to a transaction: the greatest that its changes have in the logs.
+
+    None if the member does not know it: it is of an earlier version, or another member made a part of the changes.
+    """
+    _, _, timestamp = answer.partition(" ")
+    return int(timestamp) if timestamp else None
 
 
 def transactions_executor(client: HazelcastClient) -> Any:
@@ -51,13 +69,15 @@ def transactions_executor(client: HazelcastClient) -> Any:
     return client.get_executor(_TRANSACTIONS)
 
 
-def send_conditional(executor: Any, map_name: str, entries: list[Entry], guards: list[Entry]) -> HazelcastFuture[Any]:
+def send_conditional(
+    executor: Any, map_name: str, entries: list[Entry], guards: list[Entry], lock_seconds: float
+) -> HazelcastFuture[Any]:
     """As `send_transaction`, if each guard has the value that its entry says. A delete says that the key is absent.
 
-    The answer is `DONE`, `REFUSED` (a guard has another value) or `BUSY` (another transaction has locked a guard; send it again).
+    The answer may also be `REFUSED`: a guard has another value.
     """
     transaction_id = f"{SYSTEM.random_bits(128):032x}"
-    task = _ConditionalTask(map_name, transaction_id, entries, guards)
+    task = _ConditionalTask(map_name, transaction_id, entries, guards, lock_seconds)
     future: HazelcastFuture[Any] = executor.execute_on_key_owner(transaction_id, task)
     return future
 
@@ -71,13 +91,23 @@ def ask_history(client: HazelcastClient, question: ClientQuestion, key: str | No
     return client.get_executor(_HISTORY).execute_on_key_owner(chosen, _HistoryTask(question))
 
 
+def lost_tails_of(map_name: str, ask: Callable[[LostTailsQuestion], bytes]) -> list[LostTail]:
+    """The lost tails of a map that the archive has on record; none if a member of an earlier version was asked."""
+    try:
+        return decode_lost_tails(ask(LostTailsQuestion(map_name)))
+    except KvwalError as error:
+        if type(error) is not KvwalError:
+            raise
+        return []  # the versions that are left are right, and a member of an earlier version does not know the question
+
+
 AskForChanges = Callable[[WatchStart | WatchRead, str], bytes]
 """Has a question answered by the member that owns the given key, or after its end by another one."""
 
 
 class MapChanges:
     """The changes of a map of the cluster, for readers that keep their place themselves. A member reads them, a page for each
-    question.
+    question. A warning is logged of each lost tail that may have had some of them.
 
     No member keeps anything for such a reader that it needs to go on, so any member can answer each question. Each method raises
     `ClusterUnreachable`, and `ConfigError` if a position is behind the end of a log.
@@ -87,6 +117,7 @@ class MapChanges:
         self._ask = ask
         self._map = map_name
         self._key = f"{SYSTEM.random_bits(64):x}"
+        self._warnings = LostTailWarnings()
 
     def begin(self, start: Start) -> WatchStarted:
         """The place behind a position, which is checked, behind a timestamp, or now. Raises `BeforeHistory`."""
@@ -103,6 +134,7 @@ class MapChanges:
         Raises `ArchiveGap` if the next changes are not kept any more.
         """
         page = decode_watch_page(self._ask(WatchRead(self._map, at.positions, at.since, at.thinned), self._key))
+        self._warnings.look(page.lost, at.positions, at.since)
         changes = [Change(node, n, make_entry(*msgspec.structs.astuple(entry))) for node, n, entry in page.changes]
         return changes, page.positions
 
@@ -187,30 +219,39 @@ class KeyPrefix(_MemberTask):
 class _TransactionTask(_MemberTask):
     """See RunTransaction.java."""
 
-    CLASS_ID = 1
+    CLASS_ID = 24
 
-    def __init__(self, map_name: str, transaction_id: str, entries: list[Entry]) -> None:
+    def __init__(self, map_name: str, transaction_id: str, entries: list[Entry], lock_seconds: float) -> None:
         self._map_name = map_name
         self._transaction_id = transaction_id
         self._changes = encode_entries(entries)
+        self._lock_ms = int(lock_seconds * 1000)
 
     def write_data(self, object_data_output: ObjectDataOutput) -> None:
+        """See `IdentifiedDataSerializable`. The time tells the member how long each entry has left: its clock is another."""
+        self._write_changes(object_data_output)
+        object_data_output.write_long(SYSTEM.wall_ms())
+        object_data_output.write_long(self._lock_ms)
+
+    def _write_changes(self, object_data_output: ObjectDataOutput) -> None:
         object_data_output.write_string(self._transaction_id)
         object_data_output.write_string(self._map_name)
         object_data_output.write_byte_array(bytearray(self._changes))
 
 
 class _ConditionalTask(_TransactionTask):
-    """See RunTransaction.Conditional in RunTransaction.java."""
+    """See RunTransaction.java."""
 
-    CLASS_ID = 15
+    CLASS_ID = 25
 
-    def __init__(self, map_name: str, transaction_id: str, entries: list[Entry], guards: list[Entry]) -> None:
-        super().__init__(map_name, transaction_id, entries)
+    def __init__(
+        self, map_name: str, transaction_id: str, entries: list[Entry], guards: list[Entry], lock_seconds: float
+    ) -> None:
+        super().__init__(map_name, transaction_id, entries, lock_seconds)
         self._guards = encode_entries(guards)
 
-    def write_data(self, object_data_output: ObjectDataOutput) -> None:
-        super().write_data(object_data_output)
+    def _write_changes(self, object_data_output: ObjectDataOutput) -> None:
+        super()._write_changes(object_data_output)
         object_data_output.write_byte_array(bytearray(self._guards))
 
 

@@ -19,6 +19,8 @@ from kvwal.client.member_tasks import KeyPrefix
 from kvwal.client.wire import Encoded, from_wire, to_wire
 from kvwal.entry import Entry
 from kvwal.errors import ClusterUnreachable, ConfigError
+from kvwal.history.range_reader import common_part
+from kvwal.structures.view import KeyBounds
 
 KEYS_AT_ONCE = 10_000
 """A map of more keys is listed in pages."""
@@ -31,6 +33,8 @@ _ANSWER_BYTES = 8 << 20
 """Bytes of values that should be fetched at a time. A single value may be larger."""
 _MOST_TOGETHER = 16 << 20
 """Bytes of values of one member that are sent with their keys, in one message."""
+_NEVER = (1 << 63) - 1
+"""Hazelcast's time of expiry of an entry that does not expire."""
 _NO_ANSWER = (*UNKNOWN, ClientOfflineError, OperationTimeoutError)
 """Errors after which the members have said nothing about a predicate."""
 
@@ -52,6 +56,13 @@ class ClusterMemory:
         """See `Memory.lookup`."""
         value = self._link.result(lambda: self._proxy.get(to_data(key, key_class)), self._label)
         return None if value is None else make_entry(key, key_class, value)
+
+    def expires(self, key_class: str, key: bytes) -> int | None:
+        """See `Memory.expires`."""
+        view = self._link.result(lambda: self._proxy.get_entry_view(to_data(key, key_class)), self._label)
+        if view is None:
+            return None
+        return 0 if view.expiration_time == _NEVER else int(view.expiration_time)
 
     def count(self) -> int:
         """See `Memory.count`."""
@@ -80,6 +91,14 @@ class ClusterMemory:
     def all_ordered(self) -> Iterator[Entry]:
         """See `Memory.all_ordered`. The keys are listed when this is called, the values while the caller iterates."""
         return self.entries_of(self.identities())
+
+    def between(self, bounds: KeyBounds, *, reverse: bool = False) -> Iterator[Entry]:
+        """See `Memory.between`. The keys are listed when this is called: of text those that begin as both bounds do."""
+        common = b""
+        if bounds.key_class == "str" and bounds.stop is not None:
+            common = common_part(("str", bounds.start), ("str", bounds.stop)) or b""
+        keys = (key for key in set(self._keys_like(common)) if bounds.has(key.class_name, key.data))
+        return self.entries_of(sorted(keys, key=attrgetter("class_name", "data"), reverse=reverse))
 
     def identities(self, prefix: str = "") -> list[Encoded]:
         """All keys, in the order of identity. With a `prefix`, keys that are text and do not begin so may be missing."""

@@ -16,6 +16,7 @@ from kvwal.cluster.map_names import has_log
 from kvwal.cluster.requests import NOW, Failures, Page, decode_failures
 from kvwal.entry import DataEntry, is_live
 from kvwal.errors import ClusterUnreachable
+from kvwal.structures.handle import Handle
 from kvwal.structures.map import Map
 
 MAP_SERVICE = "hz:impl:mapService"
@@ -34,8 +35,8 @@ class ClusterMap(Map):
     """A map of the cluster. It differs from an embedded map in these points:
 
     - A change returns when it is as durable as the flush policy of its node says; `sync` changes nothing.
-    - The timestamp that a change returns is this client's clock at the answer. It is later than the log's timestamp if the
-      clocks agree.
+    - The timestamp that a change returns is that of the log. Where the member that answers does not know it, it is this client's
+      clock at the answer (docs/cluster-semantics.md says where).
     - A read of many entries sees each entry at its own moment.
     - A put or a delete whose answer was lost is sent again for `timeout` seconds, so it may be done twice. A conditional change
       is never sent again after a lost answer; it raises `CommitUnknown`.
@@ -64,7 +65,7 @@ class ClusterMap(Map):
         """The latest entry of an identity as the logs have it, None if it is absent. Memory says whether it is there."""
         if self._cluster.state.lookup(key_class, key) is None:
             return None
-        return next((entry for entry in self._cluster.history(key_class, key) if not entry.deleted), None)
+        return next((entry for entry in self._cluster.versions(key_class, key) if not entry.deleted), None)
 
     def logged_changes(self) -> MapChanges:
         """The changes of the map in the logs of all nodes, for a reader that keeps its place itself. `watch` keeps it."""
@@ -89,13 +90,16 @@ class ClusterMap(Map):
         self._cluster.clear()
 
 
-class ClusterStore:
+class ClusterStore(Handle):
     """A connection to a cluster. Any number of threads may use it; leaving the `with` block closes it."""
 
     def __init__(self, address: ClusterAddress) -> None:
         self.namespace = address.namespace
         self.cluster = address.cluster
         self._link = Link(address)
+
+    def __repr__(self) -> str:
+        return f"<ClusterStore of {self._link.address}>"
 
     @property
     def address(self) -> ClusterAddress:
@@ -108,11 +112,11 @@ class ClusterStore:
         return self._link.client
 
     def map(self, name: str) -> ClusterMap:
-        """The map `name` of the cluster: the business of that name in every node's log."""
+        """The map `name` of the cluster, with a log of that name on every node."""
         return ClusterMap(ClusterBusiness(self._link, name, _call_here), store=self)
 
     def maps(self) -> list[str]:
-        """Names of the existing maps that have a log, sorted."""
+        """Names of the existing maps that have a log, sorted. Raises `NotRecovered` while the cluster loads its memory."""
         named = self._link.result(partial(ask_objects, self._link.client), str(self._link.address))
         return sorted(info.name for info in named if info.service_name == MAP_SERVICE and has_log(info.name))
 

@@ -5,39 +5,27 @@ It only reads the archive and only sets what memory lacks, so it may be killed a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from archive import view
-from archive.objects import Objects
-from archive.parquet.key_ranges import KeyRange
-from archive.reader import list_spans
-from archive.registry import registered
-from archive.restore import businesses, restore_batches
 from kvwal.cluster.map_names import to_map
-from kvwal.cluster.recovery_buffer import SCHEMAS, is_of_map
-from kvwal.cluster.transactions import INTENT, Unfinished
-from kvwal.entry import AWAY, DROPPED, TIMESTAMP_SHIFT, Ended, Entry, encode_entries
+from kvwal.cluster.transactions import Unfinished
+from kvwal.entry import TIMESTAMP_SHIFT, Entry, encode_entries
+from kvwal.history.map_rows import ended_rows, expired_rows, marks_of
+from kvwal.key_class import DROPPED, INTENT
+from kvwal.structures.destroyed import Marks
+from kvwal_archive import view
+from kvwal_archive.objects import Objects
+from kvwal_archive.reader import list_spans
+from kvwal_archive.registry import registered
+from kvwal_archive.restore import businesses, restore_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 # A large batch gives each partition many entries at once, which costs less for each entry.
 _AT_ONCE = 1 << 17
-_BYTES_AT_ONCE = 32 << 20
-
-
-class Marks(NamedTuple):
-    """The marks of a destroyed map. `own`: by node, the timestamp up to which the mark in its log voids the log's entries.
-    `last`: the timestamp of the map's last destruction."""
-
-    own: dict[str, int]
-    last: int
-
-    def ended(self, node: str, timestamp: int, skew: int) -> bool:
-        """See `dropped_rows`."""
-        return timestamp <= max(self.own.get(node, 0), self.last - skew)
 
 
 class LoadProgress:
@@ -116,7 +104,8 @@ class ArchiveLoad:
         restored = restore_batches(self._objects, *self._where, business)
         self.newest = max(self.newest, restored.max_timestamp)
         live = (self._live(intents.without(batch), marks) for batch in restored.batches)
-        for part in chain.from_iterable(map(_parts, _joined(live))):
+        most = int(self._loader.batchBytes())
+        for part in chain.from_iterable(_parts(batch, most) for batch in _joined(live, most)):
             for columns in columns_of(part):
                 self._loader.load(name, *columns)
             self._progress.entries += part.num_rows
@@ -140,83 +129,17 @@ class ArchiveLoad:
         gone = pc.or_(batch.column("deleted"), expired_rows(batch, self._now_ms))
         gone = pc.or_(gone, pc.or_(pc.equal(key_class, DROPPED), pc.equal(key_class, INTENT)))
         if marks.own:
-            dropped = pc.and_(dropped_rows(batch, marks, self._skew), pc.invert(pc.starts_with(key_class, SCHEMAS)))
-            gone = pc.or_(gone, dropped)
+            gone = pc.or_(gone, ended_rows(batch, marks, self._skew))
         return batch.filter(pc.invert(gone))
 
 
-def marks_of(objects: Objects, where: tuple[str, str, str], at: int | None = None, tails: view.Tails = ()) -> Marks:
-    """The marks of the map's destruction, up to `at`, in all logs. `tails` are rows that only logs hold."""
-    rows = view.history(objects, *where, key_class=DROPPED, key=None, tails=tails).to_pylist()
-    own: dict[str, int] = {}
-    for row in reversed([row for row in rows if row["key"] != AWAY and (at is None or row["timestamp"] <= at)]):
-        own[row["node"]] = 0 if row["deleted"] else row["timestamp"]
-    last = max(own.values(), default=0)
-    # A member that came back later marked what had ended before: that counts from when it had.
-    for row in rows:
-        if row["key"] == AWAY and not row["deleted"]:
-            until, destroyed = Ended.of(row["value"])
-            if at is None or destroyed <= at:
-                own[row["node"]] = max(own.get(row["node"], 0), until)
-    return Marks(own, last)
-
-
-def expired_rows(batch: pa.RecordBatch, now_ms: int) -> pa.BooleanArray:
-    """Mask of the rows that have expired by `now_ms`."""
-    import pyarrow.compute as pc
-
-    expires = batch.column("expires")
-    return pc.and_(pc.greater(expires, 0), pc.less_equal(expires, now_ms))
-
-
-def dropped_rows(batch: pa.RecordBatch, marks: Marks, skew: int) -> pa.BooleanArray:
-    """Mask of the rows that a destruction of the map voids: rows up to the mark of their own node, and rows of every node up to
-    `skew` before the last mark, because a node that had nothing of the map made no mark. `skew` is the greatest difference
-    between the members' clocks, in units of timestamps."""
-    import pyarrow.compute as pc
-
-    timestamp, node = batch.column("timestamp"), batch.column("node")
-    dropped = pc.less_equal(timestamp, marks.last - skew)
-    for name, mark in marks.own.items():
-        dropped = pc.or_(dropped, pc.and_(pc.equal(node, name), pc.less_equal(timestamp, mark)))
-    return dropped
-
-
-def map_rows(
-    objects: Objects,
-    where: tuple[str, str, str],
-    skew: int,
-    *,
-    nodes: Mapping[str, int | None] | None = None,
-    tails: view.Tails = (),
-    at: int | None = None,
-    ranges: Sequence[KeyRange] | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """The latest rows of a map in the archive and these tails, up to the timestamp `at`, in the order of identity.
-
-    Deletes are left out, and so is all that is void because the map was destroyed; see `dropped_rows` for `skew`. Expired entries
-    are not left out. With `ranges` only rows with these identities come. The merge streams, and ends with the iterator. Raises as
-    `view.latest_of`.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    marks = marks_of(objects, where, at=at, tails=tails)
-    node_parts = view.latest_parts(objects, *where, nodes, at)
-    for batch in view.latest_of(objects, node_parts, tails, at, ranges):
-        rows = batch.filter(pc.invert(batch.column("deleted")))
-        of_map = [name for name in pc.unique(rows.column("key_class")).to_pylist() if is_of_map(name)]
-        rows = rows.filter(pc.is_in(rows.column("key_class"), value_set=pa.array(of_map, pa.string())))
-        yield rows.filter(pc.invert(dropped_rows(rows, marks, skew))) if marks.own else rows
-
-
-def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Concatenate neighbouring batches as long as the result stays within the limits of rows and bytes."""
+def _joined(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    """Concatenate neighbouring batches as long as the result stays within the limits of rows and bytes (`most`)."""
     import pyarrow as pa
 
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
-        if waiting and not _fit(*waiting, batch):
+        if waiting and not _fit(most, *waiting, batch):
             yield pa.concat_batches(waiting)
             waiting = []
         waiting.append(batch)
@@ -224,22 +147,22 @@ def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def _fit(*batches: pa.RecordBatch) -> bool:
+def _fit(most: int, *batches: pa.RecordBatch) -> bool:
     rows: int = sum(batch.num_rows for batch in batches)
     size: int = sum(batch.nbytes for batch in batches)
-    return rows <= _AT_ONCE and size <= _BYTES_AT_ONCE
+    return rows <= _AT_ONCE and size <= most
 
 
-def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _parts(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
     """The rows in pieces that are neither long nor large."""
     if not batch.num_rows:
         return
-    if batch.num_rows == 1 or _fit(batch):
+    if batch.num_rows == 1 or _fit(most, batch):
         yield batch
         return
     half = batch.num_rows // 2
-    yield from _parts(batch.slice(0, half))
-    yield from _parts(batch.slice(half))
+    yield from _parts(batch.slice(0, half), most)
+    yield from _parts(batch.slice(half), most)
 
 
 def columns_of(batch: pa.RecordBatch) -> Iterator[tuple[str, str, bytes, bytes, bytes, bytes, bytes | None]]:

@@ -26,7 +26,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     was_there: bool = False
     """Its root had a record of it when it started."""
     away: bool = False
-    """Its logs are recovered, and the archive could not be read to take their tails."""
+    """Its logs are recovered, and the archive could not be read, or has no space, to take their tails."""
     archived: bool = False
     """Its logs are recovered, and the archive holds their tails."""
     alone: bool = True
@@ -35,6 +35,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The version of the quorum that it uses; 0 before it has one."""
     failing: bool = False
     """One of its logs takes no more writes, or its disk is full."""
+    data_bytes: int = 0
+    """About what the entries take that it owns, without the copies of others'."""
+    room_bytes: int = 0
+    """What maps may take of its heap; 0 if it does not say."""
     asks: int = 0
     """The number of its last request to all members to archive; 0 if it never asked. Later numbers are greater."""
     answered: dict[str, int] = {}
@@ -63,6 +67,12 @@ def excluded_members(statuses: Collection[Status]) -> set[str]:
     said = {named for status in statuses for named in status.without}
     known = [pair for status in statuses for pair in status.expected.items()]
     return said | {either for pair in known if said & set(pair) for either in pair}
+
+
+def killed_without(statuses: Collection[Status]) -> list[str]:
+    """Names of the members that --without leaves out and that did not leave in order, sorted. Their disks are lost."""
+    left = {name for status in statuses for name in status.left} | {status.name for status in statuses}
+    return sorted(excluded_members(statuses) - left)
 
 
 def unknown_names(

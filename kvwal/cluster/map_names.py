@@ -6,9 +6,9 @@ import re
 from fnmatch import fnmatchcase
 from urllib.parse import unquote_to_bytes
 
-from archive.layout import check_name
 from kvwal.config import Flush
 from kvwal.errors import ConfigError, InvalidName
+from kvwal_archive.layout import check_name
 
 VOLATILE = "tmp."
 """Maps whose names begin so are memory only, by intent."""

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import msgspec
 
-from archive.layout import check_name
 from kvwal.cluster.bootstrap import Status, excluded_members
 from kvwal.errors import ConfigError, LogFailed, NewerVersion
 from kvwal.log.appender import storage_full
 from kvwal.log.files.atomic_file import write_file
 from kvwal.ports.disk import Disk
 from kvwal.ports.tasks import Workers
+from kvwal_archive.layout import check_name
 
 FORMAT = 1
 FOLDER = "_members"

@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kvwal.cluster.transactions import INTENT, changes_of, with_changes
-from kvwal.entry import AWAY, DROPPED, Ended, Entry
+from kvwal.cluster.transactions import changes_of, with_changes
+from kvwal.entry import AWAY, Ended, Entry
+from kvwal.key_class import DROPPED, INTENT, is_ended_by_destroy, is_schema
 from kvwal.structures.state import Now, State
-
-SCHEMAS = "schema:"
-"""Entries of this structure are the schemas of the map's values. They outlive a destroyed map."""
-
-
-def is_of_map(key_class: str) -> bool:
-    """Whether entries of this class are entries of the map. The log keeps others, too: marks, intents, schemas."""
-    return key_class not in (DROPPED, INTENT) and not key_class.startswith(SCHEMAS)
 
 
 def is_dropped(entry: Entry, timestamp: int) -> bool:
     """Whether the destruction of the map at `timestamp` ended this entry."""
-    return entry.timestamp <= timestamp and entry.key_class != DROPPED and not entry.key_class.startswith(SCHEMAS)
+    return entry.timestamp <= timestamp and is_ended_by_destroy(entry.key_class)
 
 
 class RecoveryBuffer(State):
@@ -51,7 +44,7 @@ class RecoveryBuffer(State):
             if entry.key_class == DROPPED:
                 until = Ended.of(entry.value).until if entry.key == AWAY else entry.timestamp
                 self._dropped_at = max(self._dropped_at, until)
-            elif entry.timestamp > self._put_at and not entry.key_class.startswith(SCHEMAS):
+            elif entry.timestamp > self._put_at and not is_schema(entry.key_class):
                 self._put_at = entry.timestamp
 
     @property
@@ -86,6 +79,9 @@ class RecoveryBuffer(State):
         """Drops nothing: Hazelcast removes expired entries."""
         return 0
 
+    def drop_destroyed(self) -> None:
+        """Drops nothing: `take_dropped` gives what a destruction ended, and a delete of each is logged."""
+
     def stop_collecting(self) -> None:
         """Keep nothing from now on."""
         self._collecting = False
@@ -112,15 +108,24 @@ class RecoveryBuffer(State):
         kept = self.tables.get(change.key_class, {}).get(change.key)
         return change.deleted if kept is None else kept.timestamp == change.timestamp
 
-    def hand_over(self, at_once: int) -> Iterator[list[Entry]]:
-        """The collected live entries, in lists of at most `at_once`. They are no longer kept."""
+    def hand_over(self, at_once: int, most_bytes: int) -> Iterator[list[Entry]]:
+        """The collected live entries, in lists of at most `at_once` and of about `most_bytes`. They are no longer kept."""
         now = self._now()
         self._collecting = False
+        batch: list[Entry] = []
+        size = 0
         for table in self.tables.values():
             while table:
-                batch = [table.popitem()[1] for _ in range(min(at_once, len(table)))]
-                if live := [entry for entry in batch if not entry.expires or entry.expires > now]:
-                    yield live
+                _, entry = table.popitem()
+                if entry.expires and entry.expires <= now:
+                    continue
+                batch.append(entry)
+                size += len(entry.key) + len(entry.value)
+                if len(batch) >= at_once or size >= most_bytes:
+                    yield batch
+                    batch, size = [], 0
+        if batch:
+            yield batch
         self.clear()
 
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from archive.objects import Objects
-from archive.reader import listed_again, read_rows
-from archive.registry import registered
-from archive.restore import businesses, restore_batches
-from archive.view import parts
 from kvwal.entry import TIMESTAMP_SHIFT
+from kvwal_archive.objects import Objects
+from kvwal_archive.reader import listed_again, read_rows
+from kvwal_archive.registry import registered
+from kvwal_archive.restore import businesses, restore_batches
+from kvwal_archive.view import parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -199,7 +200,7 @@ class RejoinComparison:
         return {change.identity for change in newer if change.timestamp > wanted.get(change.identity, change.timestamp)}
 
     def _after(
-        self, business: str, nodes: dict[str, int | None] | None, since: int, keys: Collection[bytes]
+        self, business: str, nodes: dict[str, int | None] | None, since: int, keys: AbstractSet[bytes]
     ) -> list[Change]:
         """All changes of these keys after `since` in the logs of `nodes` (None: all nodes), not only the last of each key."""
 
@@ -214,17 +215,15 @@ class RejoinComparison:
         return change.identity == (self._mark, b"") and change.value is not None
 
     def _changes(
-        self, batches: Iterable[pa.RecordBatch], since: int, keys: Collection[bytes] | None = None
+        self, batches: Iterable[pa.RecordBatch], since: int, keys: AbstractSet[bytes] | None = None
     ) -> Iterator[Change]:
         """The changes after `since`. With `keys` only the changes of these keys, and the marks."""
-        import pyarrow as pa
         import pyarrow.compute as pc
 
         for batch in batches:
             chosen = pc.greater(batch.column("timestamp"), since)
             if keys is not None:
-                column = batch.column("key")
-                wanted = pc.is_in(column, value_set=pa.array(list(keys), type=column.type))
+                wanted = _is_among(batch.column("key"), keys)
                 chosen = pc.and_(chosen, pc.or_(wanted, pc.equal(batch.column("key_class"), self._mark)))
             for row in batch.filter(chosen).to_pylist():
                 if row["key_class"] == self._mark or self._is_of_map(row["key_class"]):
@@ -232,6 +231,19 @@ class RejoinComparison:
                     yield Change(
                         row["key_class"], row["key"], row["value_class"], value, row["timestamp"], row["expires"] or 0
                     )
+
+
+def _is_among(column: pa.BinaryArray, keys: AbstractSet[bytes]) -> pa.BooleanArray:
+    """Mask of the keys of a column that are among `keys`.
+
+    Arrow hashes all of `keys` anew at each call, so it is asked only where the column is the longer one.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if len(keys) > len(column):
+        return pa.array([key in keys for key in column.to_pylist()], pa.bool_())
+    return pc.is_in(column, value_set=pa.array(list(keys), type=column.type))
 
 
 def _values(change: Change) -> set[Value | None]:

@@ -10,6 +10,7 @@ import msgspec
 from kvwal.entry import DataEntry
 from kvwal.log.files.failures import JobFailure
 from kvwal.structures.watch import Positions
+from kvwal_archive.layout import LostTail
 
 PAGE_BYTES = 8 << 20
 """A page of a map's entries ends when its keys and values have so many bytes, or more."""
@@ -93,11 +94,19 @@ class WatchRead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=Tru
 class WatchPage(msgspec.Struct, array_like=True, frozen=True):
     """The answer to a `WatchRead`: changes in order, each with its node and sequence, and where the next page begins.
 
-    There may be more changes if the positions differ from those of the request.
+    There may be more changes if the positions differ from those of the request. `lost` are the lost tails of the map that the
+    archive has on record, as it was seen some seconds ago at most. A member of an earlier version does not tell them.
     """
 
     changes: list[tuple[str, int, DataEntry]]
     positions: Positions
+    lost: list[LostTail] = []
+
+
+class LostTailsQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
+    """Request of a client for the lost tails of a map that the archive has on record. The answer is a list of them."""
+
+    map: str
 
 
 class BusinessFailure(msgspec.Struct, array_like=True, frozen=True):
@@ -109,10 +118,15 @@ class BusinessFailure(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Failures(msgspec.Struct, array_like=True, frozen=True):
-    """The answer to a `FailuresQuestion`: the number of failures, and the first of them."""
+    """The answer to a `FailuresQuestion`: the number of failures, and the first of them.
+
+    `lost_tails` has the number of lost tails of each business that has any, as the member last saw the archive. A member of an
+    earlier version does not tell it.
+    """
 
     count: int
     first: list[BusinessFailure]
+    lost_tails: dict[str, int] = {}
 
 
 class TailQuestion(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag=True):
@@ -216,7 +230,7 @@ class Refused(msgspec.Struct, array_like=True, frozen=True, tag=True):
     text: str
 
 
-ClientQuestion = Question | FailuresQuestion | WatchStart | WatchRead
+ClientQuestion = Question | FailuresQuestion | WatchStart | WatchRead | LostTailsQuestion
 WatchQuestion = FloorQuestion | BeginQuestion | RowsQuestion | ThinnedRowsQuestion
 """What a member asks the others for the watch of a client."""
 WatchAnswer = Floor | Begin | LogRows
@@ -228,9 +242,10 @@ decode_copied = msgspec.msgpack.Decoder(Copied).decode
 decode_watch_answer = msgspec.msgpack.Decoder(WatchAnswer | Refused).decode
 decode_started = msgspec.msgpack.Decoder(WatchStarted).decode
 decode_watch_page = msgspec.msgpack.Decoder(WatchPage).decode
+decode_lost_tails = msgspec.msgpack.Decoder(list[LostTail]).decode
 _decode_question = msgspec.msgpack.Decoder(Question).decode
 _decode_failures_question = msgspec.msgpack.Decoder(FailuresQuestion).decode
-_decode_watch = msgspec.msgpack.Decoder(WatchStart | WatchRead).decode
+_decode_tagged = msgspec.msgpack.Decoder(WatchStart | WatchRead | LostTailsQuestion).decode
 
 
 def decode(text: bytes) -> ClientQuestion:
@@ -242,5 +257,5 @@ def decode(text: bytes) -> ClientQuestion:
     try:
         return _decode_failures_question(text)
     except msgspec.ValidationError:
-        watch: WatchStart | WatchRead = _decode_watch(text)
-        return watch
+        tagged: WatchStart | WatchRead | LostTailsQuestion = _decode_tagged(text)
+        return tagged

@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvwal.entry import Entry, is_live, make_decoder, make_entry
+from kvwal.key_class import INTENT
 from kvwal.log.submission import Submission, size_of
 from kvwal.store.open_business import OpenBusiness
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-INTENT = "intent:str"
-"""Their class in the log; there a key is what it is in the map of all intents."""
 INTENTS = "__kvwal.intents"
+"""The map of all intents. Its keys are those that the intents have in the log."""
 _decode = make_decoder(())
 
 
@@ -103,17 +103,18 @@ class Unfinished:
         return [(i, [change.entry for change in found if id(change.entry) in latest]) for i, found in self._intents]
 
 
-async def finish(business: OpenBusiness, intent: Entry, changes: Sequence[Entry]) -> None:
-    """Log these changes of an unfinished intent, which are the latest of their keys; then the intent goes."""
+async def finish(business: OpenBusiness, intent: Entry, changes: Sequence[Entry]) -> int:
+    """Log these changes of an unfinished intent, which are the latest of their keys; then the intent goes. Returns the greatest
+    timestamp of what was logged."""
     if changes:
         await _submit(business, [_at(entry, 0) for entry in changes])
-    await _submit(business, [Entry(intent.key, INTENT, b"", "", True, 0)])
+    return await _submit(business, [Entry(intent.key, INTENT, b"", "", True, 0)])
 
 
-async def _submit(business: OpenBusiness, entries: list[Entry]) -> None:
+async def _submit(business: OpenBusiness, entries: list[Entry]) -> int:
     future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     await business.submit_soon(Submission(entries, size_of(entries), future))
-    await future
+    return await future
 
 
 def _at(entry: Entry, timestamp: int) -> Entry:

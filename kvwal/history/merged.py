@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from archive.layout import Place
 from kvwal.entry import Entry, is_live, make_entry
 from kvwal.history.moving import read_settled
 from kvwal.history.open_log import open_log
@@ -22,22 +21,35 @@ from kvwal.log.files.names import log_folder
 from kvwal.log.files.runs import Runs
 from kvwal.log.reader import log_files
 from kvwal.ports.disk import Disk, scratch_folder
+from kvwal.structures.destroyed import FoundMarks, Marks
+from kvwal_archive.layout import Place
 
 _Row = Any
 """The seven values of an entry, and the rank of its node."""
 
 
-def merged_in_order(disk: Disk, root: Path, find: Callable[[], Sequence[Place]], scratch: Path) -> Iterator[Entry]:
-    """The latest entry of every identity over the logs at the places that `find` finds, sorted; deletes included.
+class _Merge(NamedTuple):
+    """Sources of sorted rows, the nodes by their rank, and the marks in the logs."""
 
-    Of entries with the same timestamp the last node's wins, in the order of names. Temporary files are made in `scratch`. Each
-    log is shown as it was when it was opened. Raises `CorruptLog`.
+    sources: list[Iterator[_Row]]
+    nodes: list[str]
+    marks: Marks
+
+
+def merged_in_order(disk: Disk, root: Path, find: Callable[[], Sequence[Place]], scratch: Path) -> Iterator[Entry]:
+    """The latest entry of every key of a map over the logs at the places that `find` finds, sorted; deletes included.
+
+    Entries that kvwal keeps for itself, and those of a map that was destroyed since, are left out. Of entries with the same
+    timestamp the last node's wins, in the order of names. Temporary files are made in `scratch`. Each log is shown as it was when
+    it was opened. Raises `CorruptLog`.
     """
     with ExitStack() as opened:
-        sources = read_settled(disk, root, find, lambda places: _open(disk, root, places, scratch, opened))
-        for _, versions in groupby(heapq.merge(*sources, key=_order), key=_identity):
+        merge = read_settled(disk, root, find, lambda places: _open(disk, root, places, scratch, opened))
+        for _, versions in groupby(heapq.merge(*merge.sources, key=_order), key=_identity):
             *_, last = versions
-            yield make_entry(*last[:-1])
+            entry = make_entry(*last[:-1])
+            if merge.marks.shows(merge.nodes[last[-1]], entry):
+                yield entry
 
 
 def live_in_order(disk: Disk, root: Path, find: Callable[[], Sequence[Place]], now_ms: int) -> Iterator[Entry]:
@@ -48,31 +60,27 @@ def live_in_order(disk: Disk, root: Path, find: Callable[[], Sequence[Place]], n
                 yield entry
 
 
-def _open(disk: Disk, root: Path, places: Sequence[Place], scratch: Path, opened: ExitStack) -> list[Iterator[_Row]]:
+def _open(disk: Disk, root: Path, places: Sequence[Place], scratch: Path, opened: ExitStack) -> _Merge:
     """Sorted rows of these logs: the largest log, opened, and all others, read."""
-    ranked = list(enumerate(sorted(places, key=lambda place: place.node)))
-    ranked.sort(key=lambda pair: _size(disk, root, pair[1]))
+    by_node = sorted(places, key=lambda place: place.node)
+    ranked = sorted(enumerate(by_node), key=lambda pair: log_size(disk, root, pair[1]))
     runs = Runs(disk, scratch, key=_order)
+    found = FoundMarks()
     for rank, place in ranked[:-1]:
-        with open_in_order(disk, root, place) as entries:
-            for entry in entries:
+        with open_log(disk, root, place, LatestOfEach) as log:
+            found.add(place.node, log.marks())
+            for entry in chain.from_iterable(log.blocks()):
                 runs.add(_row(entry, rank))
     sources = [runs.in_order()]
     for rank, place in ranked[-1:]:
-        largest = opened.enter_context(open_in_order(disk, root, place))
-        sources.append(_row(entry, rank) for entry in largest)
-    return sources
+        largest = opened.enter_context(open_log(disk, root, place, LatestOfEach))
+        found.add(place.node, largest.marks())
+        sources.append(_row(entry, rank) for entry in chain.from_iterable(largest.blocks()))
+    return _Merge(sources, [place.node for place in by_node], found.marks)
 
 
-@contextmanager
-def open_in_order(disk: Disk, root: Path, place: Place) -> Iterator[Iterator[Entry]]:
-    """The latest entry of every identity of one log, sorted by identity, deletes included, as the log is now."""
-    with open_log(disk, root, place, LatestOfEach) as log:
-        yield chain.from_iterable(log.blocks())
-
-
-def _size(disk: Disk, root: Path, place: Place) -> int:
-    """Bytes of a log's files; those that vanish meanwhile do not count."""
+def log_size(disk: Disk, root: Path, place: Place) -> int:
+    """Bytes of a log's segments and snapshots; files that vanish meanwhile do not count."""
     folder = log_folder(root, place)
     size = 0
     for file in chain(*log_files(disk, folder)):

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from archive.layout import Place
 from kvwal.entry import Entry
 from kvwal.history.tail_reader import Identity, latest_of
 from kvwal.log.files.names import find_places, log_folder
 from kvwal.ports.disk import Disk
+from kvwal_archive.layout import Place
 
 T = TypeVar("T")
 

@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from archive.layout import Place
 from kvwal.entry import Decode, Entry, entry_identity
 from kvwal.history.tail_reader import LOOKS, Identity, Sink, read_log
 from kvwal.log.files.chain import check_belongs
@@ -19,6 +18,8 @@ from kvwal.log.files.names import log_folder
 from kvwal.log.files.parts import merge_all, merge_all_blocks, merge_blocks, open_snapshot
 from kvwal.log.reader import SnapshotReader, SnapshotView, entry_decoder, log_files
 from kvwal.ports.disk import Buffer, Disk, drop_pages
+from kvwal.structures.destroyed import MARKS
+from kvwal_archive.layout import Place
 
 READ_BYTES = 8 << 20
 """About how many bytes of a part of a snapshot are in memory at a time."""
@@ -51,6 +52,13 @@ class OpenLog:
         snapshot = merge_all_blocks(_blocks(path, buffer, decode) for path, buffer in self._parts)
         kept = (block for block in map(keep, snapshot) if block)
         return merge_blocks(kept, iter([self._newer] if self._newer else []))
+
+    def marks(self) -> list[Entry]:
+        """The marks of the log's map, if the log was opened with a sink that keeps them. Raises `CorruptLog`."""
+        decode = entry_decoder()
+        newer = (entry for entry in self._newer if MARKS[0] <= entry_identity(entry) < MARKS[1])
+        snapshot = (SnapshotView(path, view).between_at_start(decode, *MARKS) for path, view in self._parts)
+        return list(merge_all([newer, *snapshot]))
 
     def between(self, low: Identity, high: Identity) -> Iterator[Entry]:
         """The latest entry of every identity from `low` to before `high`, sorted, deletes included.

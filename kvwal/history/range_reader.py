@@ -9,14 +9,20 @@ This module imports neither asyncio nor Arrow, because commands that answer at o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from heapq import merge
+from itertools import groupby
 from pathlib import Path
 
-from archive.layout import Place
 from kvwal.entry import Entry, entry_identity, is_live
-from kvwal.history.tail_reader import LOOKS, Identity, open_range
+from kvwal.history.tail_reader import Identity, open_range
 from kvwal.log.files.parts import merge_sorted
 from kvwal.ports.disk import Disk
+from kvwal.structures.destroyed import FoundMarks
+from kvwal_archive.layout import Place
+
+_Logged = tuple[str, Entry]
+"""A node, and an entry of its log."""
 
 
 def live_entries(
@@ -24,46 +30,42 @@ def live_entries(
 ) -> Iterator[Entry]:
     """The latest entries with identities from `low` to before `high` over these logs, sorted, without those that are absent.
 
-    The answer shows each log as it is when its first entry is asked for. If a checkpoint replaces the files of a log meanwhile,
-    the rest of that log is as it is then. Raises `CorruptLog`.
+    The answer shows each log as it is when its first entry is asked for: the files of its snapshot are held open until the
+    iterator ends, because a checkpoint may replace them meanwhile. Raises `CorruptLog`.
     """
-    logs = [_entries_of(disk, root, place, low, high) for place in sorted(places, key=lambda place: place.node)]
-    for entry in _latest(logs):
-        if is_live(entry, now_ms):
+    found = FoundMarks()
+    ranked = sorted(places, key=lambda place: place.node)
+    logs = [_entries_of(disk, root, place, low, high, found) for place in ranked]
+    for node, entry in _latest(logs):
+        if is_live(entry, now_ms) and found.marks.shows(node, entry):
             yield entry
 
 
-def _latest(logs: Sequence[Iterator[Entry]]) -> Iterator[Entry]:
-    """Of several entries of one identity the one with the greatest timestamp, and then of the last log."""
+def _latest(logs: Sequence[Iterator[_Logged]]) -> Iterator[_Logged]:
+    """Of several entries of one identity the one with the greatest timestamp, and then of the last log.
+
+    The first one comes when all logs are open, so that their marks are known."""
     if len(logs) == 1:
         yield from logs[0]
         return
-    latest: Entry | None = None
-    for entry in merge(*logs, key=entry_identity):
-        if latest is None or entry_identity(entry) != entry_identity(latest):
-            if latest is not None:
-                yield latest
-            latest = entry
-        elif entry.timestamp >= latest.timestamp:
-            latest = entry
-    if latest is not None:
+    for _, versions in groupby(merge(*logs, key=_identity), key=_identity):
+        *_, latest = sorted(versions, key=lambda logged: logged[1].timestamp)
         yield latest
 
 
-def _entries_of(disk: Disk, root: Path, place: Place, low: Identity, high: Identity) -> Iterator[Entry]:
-    """The latest entries of a range in one log, sorted, deletes included. Reads on in new files if the old ones are gone."""
-    looks, part = 0, common_part(low, high)
-    while looks < LOOKS:
-        snapshot, newer = open_range(disk, root, place, low, high, part)
-        try:
-            for entry in merge_sorted(iter(snapshot), iter(newer)):
-                yield entry
-                looks, low = 0, (entry.key_class, entry.key + b"\0")
-            return
-        except FileNotFoundError:
-            looks += 1
-            if looks == LOOKS:
-                raise
+def _identity(logged: _Logged) -> Identity:
+    return entry_identity(logged[1])
+
+
+def _entries_of(
+    disk: Disk, root: Path, place: Place, low: Identity, high: Identity, found: FoundMarks
+) -> Iterator[_Logged]:
+    """The latest entries of a range in one log, sorted, deletes included."""
+    with ExitStack() as opened:
+        snapshot, newer, marks = open_range(disk, root, place, low, high, common_part(low, high), opened)
+        found.add(place.node, marks)
+        for entry in merge_sorted(iter(snapshot), iter(newer)):
+            yield place.node, entry
 
 
 def common_part(low: Identity, high: Identity) -> bytes | None:

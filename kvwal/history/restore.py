@@ -16,23 +16,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from archive.layout import Place, check_name
-from archive.objects import Objects, open_objects
-from archive.reader import live_objects
-from archive.registry import registered
-from archive.registry import take_over as fence
-from archive.restore import RestoreResult, businesses, restore_batches
 from kvwal.config import Settings, archive_location, check_folder
 from kvwal.entry import encode_entries
 from kvwal.errors import ArchiveError, ConfigError, KvwalError, StorageFull
+from kvwal.history.map_rows import marks_of, without_destroyed
 from kvwal.history.time_order import TimeOrder
 from kvwal.hlc import to_timestamp
 from kvwal.log.appender import FULL, Appender
 from kvwal.log.files.format import Header, SnapshotHeader
-from kvwal.log.files.names import find_places
+from kvwal.log.files.names import check_not_inside, find_places
 from kvwal.log.files.snapshot import BLOCK_BYTES, BLOCK_ENTRIES, in_blocks, write_snapshot
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
+from kvwal_archive.layout import Place, check_name
+from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.reader import live_objects
+from kvwal_archive.registry import registered
+from kvwal_archive.registry import take_over as fence
+from kvwal_archive.restore import RestoreResult, businesses, check_began, restore_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,8 +54,8 @@ class RestorePorts(NamedTuple):
 class RestoreReport(msgspec.Struct, frozen=True):
     """The result of a restore.
 
-    `node` is that of the new log. `entries` is the number of entries of each business, deletes included. `positions` has, for
-    each business and node, the last sequence that was read.
+    `node` is that of the new log. `entries` is the number of entries of each map, deletes included. `positions` has, for
+    each map and node, the last sequence that was read.
     """
 
     root: str
@@ -79,11 +80,11 @@ def restore(
 
     `node` is the name of the restored node, `restored` by default. It must be new to the archive. With `take_over` it is the
     node whose log goes on (by default the only one), without the entries of other nodes. `progress` is called with the number
-    of businesses done, the number of all, and the name of the next.
+    of maps done, the number of all, and the name of the next.
 
     Raises `ConfigError` if the root has entries of this cluster already, `ArchiveGap` if a range is missing, `BeforeHistory`
-    if `at` lies before the history, `ArchiveError` if the archive has no entries of the cluster or does not answer,
-    `StorageFull` or `ConfigError` if the root cannot be written. After any error the restore can be run again.
+    if `at` lies before the history or its first entry, `ArchiveError` if the archive has no entries of the cluster or does not
+    answer, `StorageFull` or `ConfigError` if the root cannot be written. After any error the restore can be run again.
     """
     return restore_through(
         RestorePorts(OS_DISK, SYSTEM), archive, root, namespace=namespace, cluster=cluster, node=node, at=at,
@@ -105,7 +106,7 @@ def restore_through(
     progress: Callable[[int, int, str], None] | None,
     read: ReadArchive = restore_batches,
 ) -> RestoreReport:
-    """`restore` through the ports `ports`. `read` merges the archive, as `archive.restore.restore_batches` does."""
+    """`restore` through the ports `ports`. `read` merges the archive, as `kvwal_archive.restore.restore_batches` does."""
     objects = open_objects(archive_location(archive), storage_options)
     check_name("namespace", namespace)
     check_name("cluster", cluster)
@@ -126,6 +127,8 @@ def restore_through(
         known = registered(objects, namespace, cluster)
         names = sorted({place.business for place in known if place.node == chosen})
     moment = None if at is None else to_timestamp(at)
+    if moment is not None:
+        check_began(objects, namespace, cluster, moment)
     stage = target / STAGE
     report = RestoreReport(root=str(target), node=chosen, entries={}, positions={})
     try:
@@ -136,6 +139,9 @@ def restore_through(
             place = Place(namespace, cluster, business, chosen)
             nodes = {chosen: None} if take_over else None
             archived = read(objects, namespace, cluster, business, nodes=nodes, at=moment)
+            if not take_over:  # the nodes' marks would void each other's entries in one log
+                marks = marks_of(objects, (namespace, cluster, business), at=moment)
+                archived = archived._replace(batches=without_destroyed(archived.batches, marks))
             folder = stage / business / chosen
             ports.disk.make_folders(folder)
             write = _continue_log if take_over else _write_log
@@ -160,6 +166,7 @@ def _not_written(root: Path, error: OSError) -> KvwalError:
 def _check_fresh(disk: Disk, root: Path, namespace: str, cluster: str) -> None:
     if disk.exists(root) and not disk.is_folder(root):
         raise ConfigError(f"{root} is a file, and a root is a folder.", hint="Choose another root.")
+    check_not_inside(disk, root)
     if find_places(disk, root, namespace, cluster) or disk.names(root / namespace / cluster):
         raise ConfigError(
             f"{root} has entries of {namespace}/{cluster} already; nothing was changed.",

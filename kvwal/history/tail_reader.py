@@ -9,19 +9,24 @@ This module imports neither asyncio nor Arrow, because `kvwal get` imports it an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from archive.layout import Place
 from kvwal.entry import Decode, Entry, entry_identity, is_live
 from kvwal.errors import ArchiveGap, CorruptLog
+from kvwal.key_class import DROPPED
 from kvwal.log.files.chain import check_belongs, link_problem
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import LogFile, log_folder
-from kvwal.log.files.parts import Snapshot, open_snapshot
-from kvwal.log.reader import SegmentEnd, SegmentReader, entry_decoder, log_files
+from kvwal.log.files.parts import Snapshot, merge_all, open_snapshot
+from kvwal.log.reader import SegmentEnd, SegmentReader, SnapshotView, entry_decoder, log_files
 from kvwal.ports.disk import Disk
+from kvwal.structures.destroyed import MARKS, FoundMarks, merged_latest
+from kvwal_archive.layout import Place
 
 T = TypeVar("T")
 LOOKS = 10
@@ -80,6 +85,11 @@ class LatestOfEach:
     def rows(self) -> list[tuple[int, Entry]]:
         """Entries with their sequences."""
         return list(self.latest.values())
+
+    @property
+    def entries(self) -> dict[Identity, Entry]:
+        """The entries by identity, deletes included."""
+        return {identity: entry for identity, (_, entry) in self.latest.items()}
 
     def in_order(self) -> list[Entry]:
         """The entries, sorted by identity."""
@@ -192,52 +202,56 @@ def latest_entries(disk: Disk, root: Path, place: Place) -> dict[Identity, Entry
     folder = log_folder(root, place)
     reader = _LogReader(disk, folder, place)
     sink = _read_again(disk, folder, lambda: reader.latest(LatestOfEach()))
-    return {identity: entry for identity, (_, entry) in sink.latest.items()}
+    return sink.entries
 
 
 def find_entry(disk: Disk, root: Path, place: Place, identity: Identity) -> Entry | None:
     """The latest entry of one identity in one log, deletes included. Of the snapshot only some blocks are read and checked."""
     folder = log_folder(root, place)
     reader = _LogReader(disk, folder, place)
-    return _read_again(disk, folder, lambda: reader.find(identity))
+    return _read_again(disk, folder, lambda: reader.find(identity))[0]
+
+
+class LogRange(NamedTuple):
+    """The latest entries of a range, deletes included, sorted, and the marks of the map. `snapshot` is read as it is iterated."""
+
+    snapshot: Iterable[Entry]
+    newer: list[Entry]
+    marks: list[Entry]
 
 
 def open_range(
-    disk: Disk, root: Path, place: Place, low: Identity, high: Identity, part: bytes | None
-) -> tuple[Iterable[Entry], list[Entry]]:
-    """The latest entries of one log with identities from `low` to before `high`, deletes included: of the snapshot, and newer.
+    disk: Disk, root: Path, place: Place, low: Identity, high: Identity, part: bytes | None, opened: ExitStack
+) -> LogRange:
+    """The latest entries of one log with identities from `low` to before `high`, as the log is now.
 
-    Both are sorted. The snapshot is read while the first is iterated, which raises `FileNotFoundError` if its files are gone.
-    `part` are bytes that every key of the range has, None if there are none.
+    `part` are bytes that every key of the range has, None if there are none. `opened` holds the files of the snapshot open.
     """
     folder = log_folder(root, place)
     reader = _LogReader(disk, folder, place)
-    return _read_again(disk, folder, lambda: reader.range(low, high, part))
+    return _read_again(disk, folder, lambda: reader.range(low, high, part, opened))
 
 
 def merged_entries(disk: Disk, root: Path, places: Iterable[Place]) -> dict[Identity, Entry]:
-    """The latest entry of every identity over the logs of several nodes, by (timestamp, node); deletes included."""
-    merged: dict[Identity, Entry] = {}
-    for place in sorted(places, key=lambda place: place.node):
-        latest = latest_entries(disk, root, place)
-        if not merged:
-            merged = latest
-            continue
-        for identity, entry in latest.items():
-            other = merged.get(identity)
-            if other is None or entry.timestamp >= other.timestamp:
-                merged[identity] = entry
-    return merged
+    """The latest entry of every key of a map over the logs of several nodes: see `merged_latest`."""
+    return merged_latest(
+        (place.node, latest_entries(disk, root, place)) for place in sorted(places, key=attrgetter("node"))
+    )
 
 
 def latest_of(disk: Disk, root: Path, places: Iterable[Place], identity: Identity, now_ms: int) -> Entry | None:
-    """The latest entry of one identity over these logs, None if it is absent."""
-    entry: Entry | None = None
-    for place in sorted(places, key=lambda place: place.node):
-        candidate = find_entry(disk, root, place, identity)
+    """The latest entry of one key of a map over these logs, None if it is absent."""
+    entry, node = None, ""
+    found = FoundMarks()
+    for place in sorted(places, key=attrgetter("node")):
+        folder = log_folder(root, place)
+        reader = _LogReader(disk, folder, place)
+        candidate, marks = _read_again(disk, folder, partial(reader.find, identity))
+        found.add(place.node, marks)
         if candidate is not None and (entry is None or candidate.timestamp >= entry.timestamp):
-            entry = candidate
-    return entry if entry is not None and is_live(entry, now_ms) else None
+            entry, node = candidate, place.node
+    is_shown = entry is not None and is_live(entry, now_ms) and found.marks.shows(node, entry)
+    return entry if is_shown else None
 
 
 class _LogReader:
@@ -260,13 +274,16 @@ class _LogReader:
             self._take_snapshot(snapshot, sink)
             floor = floor if everything else max(floor, last)
         following, torn = first, None
-        for reader, at, entries in self._segments(segments, snapshot, sink.key, floor):
+        for reader, at, entries in self._segments(segments, snapshot, (sink.key,) if sink.key else (), floor):
             following = reader.next_sequence
             if not entries:
                 torn = _torn(reader)
             sink.take(*_between(at, entries, floor, until))
         if floor + 1 < first and not everything:
-            raise self._gap(floor + 1, first - 1)
+            raise ArchiveGap(
+                f"{'/'.join(self._place)}: sequences {floor + 1}–{first - 1} are neither in the log nor in the archive.",
+                hint="`kvwal archive verify` and `kvwal log verify` say what is where.",
+            )
         return Reading(log_id, snapshot.header if snapshot else None, first, following, sink, torn)
 
     def latest(self, sink: LatestOfEach) -> LatestOfEach:
@@ -274,27 +291,29 @@ class _LogReader:
         snapshot, last, newer = self._newer()
         if snapshot is not None:
             self._take_snapshot(snapshot, sink)
-        for _, at, entries in self._segments(newer, snapshot, None, last):
+        for _, at, entries in self._segments(newer, snapshot, (), last):
             sink.take(at, entries)
         return sink
 
-    def find(self, identity: Identity) -> Entry | None:
-        """See `find_entry`."""
-        snapshot, last, newer = self._newer()
-        sink = OfIdentity(identity)
-        for _, at, entries in self._segments(newer, snapshot, sink.key, last):
-            sink.take(at, entries)
-        if sink.rows:
-            return sink.rows[-1][1]
-        return None if snapshot is None else snapshot.find(self._decode, identity)
+    def find(self, identity: Identity) -> tuple[Entry | None, list[Entry]]:
+        """The latest entry of one identity, deletes included, and the marks of the log's map."""
+        key_class, key = identity
+        with ExitStack() as opened:
+            snapshot, newer, marks = self.range(identity, (key_class, key + b"\0"), key, opened)
+            return next(iter(newer), None) or next(iter(snapshot), None), marks
 
-    def range(self, low: Identity, high: Identity, part: bytes | None) -> tuple[Iterable[Entry], list[Entry]]:
+    def range(self, low: Identity, high: Identity, part: bytes | None, opened: ExitStack) -> LogRange:
         """See `open_range`."""
         snapshot, last, newer = self._newer()
         latest: dict[Identity, Entry] = {}
-        for _, _, entries in self._segments(newer, snapshot, part, last):
+        files = [(p.path, opened.enter_context(self._disk.view(p.path))) for p in snapshot.parts] if snapshot else []
+        parts = [SnapshotView(path, view) for path, view in files]
+        marks = {mark.key: mark for mark in merge_all(part.between_at_start(self._decode, *MARKS) for part in parts)}
+        for _, _, entries in self._segments(newer, snapshot, (part, DROPPED.encode()) if part else (), last):
             latest.update((key, entry) for entry in entries if low <= (key := entry_identity(entry)) < high)
-        return snapshot.between(self._decode, low, high) if snapshot else (), [latest[key] for key in sorted(latest)]
+            marks.update((entry.key, entry) for entry in entries if entry.key_class == DROPPED)
+        in_snapshot = merge_all(view.between(self._decode, low, high) for view in parts)
+        return LogRange(in_snapshot, [latest[key] for key in sorted(latest)], list(marks.values()))
 
     def _files(self) -> tuple[list[LogFile], Snapshot | None]:
         segments, snapshots = log_files(self._disk, self._folder)
@@ -325,11 +344,11 @@ class _LogReader:
             sink.take_snapshot(last, entries)
 
     def _segments(
-        self, files: list[LogFile], snapshot: Snapshot | None, key: bytes | None, floor: int
+        self, files: list[LogFile], snapshot: Snapshot | None, holding: Sequence[bytes], floor: int
     ) -> Iterator[tuple[SegmentReader, int, list[Entry]]]:
         """The blocks of the segments with sequences behind `floor`, and at the end of each segment a block without entries.
 
-        If `key` is not None, blocks without its bytes are skipped. Raises `CorruptLog` for a missing segment too.
+        If `holding` has any bytes, blocks without any of these are skipped. Raises `CorruptLog` for a missing segment too.
         """
         header = snapshot.header if snapshot else None
         wanted, crc = (header.last_sequence + 1, header.last_crc) if header else (1, 0)
@@ -343,19 +362,13 @@ class _LogReader:
             wrong = link_problem(reader.header, wanted, crc) if follows else None
             if wrong is not None:
                 raise CorruptLog(wrong, path=path, offset=0, sequence=wanted)
-            for at, entries in reader.numbered(self._decode, key):
+            for at, entries in reader.numbered(self._decode, holding):
                 yield reader, at, entries
             ending = reader.ending()
             if ending is SegmentEnd.DAMAGED or (ending is SegmentEnd.TORN and file is not files[-1]):
                 raise reader.damage()
             yield reader, reader.next_sequence, []
             wanted, crc = reader.next_sequence, reader.seal_crc
-
-    def _gap(self, first: int, last: int) -> ArchiveGap:
-        return ArchiveGap(
-            f"{'/'.join(self._place)}: sequences {first}–{last} are neither in the log nor in the archive.",
-            hint="`kvwal archive verify` and `kvwal log verify` say what is where.",
-        )
 
 
 def _between(at: int, entries: list[Entry], floor: int, until: int | None) -> tuple[int, list[Entry]]:

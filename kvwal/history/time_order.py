@@ -53,7 +53,7 @@ class TimeOrder:
             self._write()
 
     def in_order(self) -> Iterator[pa.RecordBatch]:
-        """All rows in order. The files are deleted after the last row."""
+        """All rows in order. The files are deleted after the last row, and when the iteration ends before it."""
         if not self.count:
             return
         if not self._runs:
@@ -61,9 +61,11 @@ class TimeOrder:
             return
         if self._held:
             self._write()
-        yield from self._merged()
-        for run in self._runs:
-            self._disk.unlink(run.path)
+        try:
+            yield from self._merged()
+        finally:
+            for run in self._runs:
+                self._disk.unlink(run.path)
 
     def _write(self) -> None:
         rows = self._sorted(self._held)

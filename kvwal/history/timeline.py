@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archive import view
-from archive.layout import Place
-from archive.objects import Objects
-from archive.parquet import rows
-from archive.reader import coverage, listed_again
-from archive.registry import registered
-from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_entry
+from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry
 from kvwal.errors import BeforeHistory
+from kvwal.history.entry_rows import each_once, entries_of, to_table
+from kvwal.history.map_rows import map_rows
 from kvwal.history.tail_reader import Identity, LatestOfEach, OfIdentity, Reading, S, read_log
 from kvwal.hlc import to_text
 from kvwal.ports.disk import Disk
+from kvwal.structures.destroyed import merged_latest
 from kvwal.structures.state import State, to_state
+from kvwal_archive import view
+from kvwal_archive.layout import LostTail, Place
+from kvwal_archive.lost_tails import lost_tails
+from kvwal_archive.objects import Objects
+from kvwal_archive.reader import coverage, listed_again
+from kvwal_archive.registry import registered
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Columns = tuple[bytes, str, bytes, str, bool, int, int]
-_VALUES = tuple(name for name in rows.COLUMNS if name != "sequence")
-_values = attrgetter(*_VALUES)
 
 
 class Timeline:
@@ -68,6 +66,13 @@ class Timeline:
             entries = list(entries_of(table))
         return each_once(sorted(entries, key=lambda entry: -entry.timestamp))
 
+    def lost_tails(self) -> list[LostTail]:
+        """The tails of these nodes that lost disks took along, as the archive has them on record."""
+        if self._objects is None:
+            return []
+        first = self._first_place()
+        return lost_tails(self._objects, first.namespace, first.cluster, first.business, self._nodes())
+
     def as_of(self, timestamp: int) -> State:
         """The state after all entries at or before `timestamp`. Its clock stands at `timestamp`."""
         readings = [(place, self._read(place, lambda: LatestOfEach(timestamp))) for place in self._places]
@@ -76,7 +81,15 @@ class Timeline:
             return self._merged(self._objects, tails, timestamp)
         for place, reading in readings:
             _check_reaches(place, reading, timestamp)
-        return to_state(_latest([reading.sink for _, reading in readings]), _stopped_clock(timestamp))
+        latest = [(place.node, reading.sink.entries) for place, reading in readings]
+        return to_state(merged_latest(latest).values(), _stopped_clock(timestamp))
+
+    def logged_as_of(self, timestamp: int) -> list[Entry]:
+        """The latest entries at or before `timestamp` of the only log: of every class, also those of a map that is destroyed."""
+        [place] = self._places
+        reading = self._read(place, lambda: LatestOfEach(timestamp))
+        _check_reaches(place, reading, timestamp)
+        return [entry for entry in reading.sink.entries.values() if not entry.deleted]
 
     def unarchived(self, archived: int, identity: Identity | None, timestamp: int) -> pa.Table:
         """The entries of the only log behind the sequence `archived`, as rows.
@@ -94,12 +107,12 @@ class Timeline:
     def _merged(self, objects: Objects, tails: view.Tails, timestamp: int) -> State:
         """The state at `timestamp` of the archive and these tails. It is built one batch at a time."""
         first, nodes = self._first_place(), self._nodes()
+        where = (first.namespace, first.cluster, first.business)
 
         def merge() -> State:
             state = State(_stopped_clock(timestamp))
-            node_parts = view.latest_parts(objects, first.namespace, first.cluster, first.business, nodes, timestamp)
-            for batch in view.latest_of(objects, node_parts, tails, timestamp):
-                state.apply([entry for entry in entries_of(batch) if not entry.deleted])
+            for batch in map_rows(objects, where, nodes=nodes, tails=tails, at=timestamp):
+                state.apply(list(entries_of(batch)))
             return state
 
         return listed_again(merge)
@@ -138,62 +151,3 @@ def _check_reaches(place: Place, reading: Reading[Any], timestamp: int) -> None:
             f" {to_text(snapshot.last_timestamp)}.",
             hint="Ask for a later time, or open the store with an archive.",
         )
-
-
-def _latest(sinks: Iterable[LatestOfEach]) -> list[Entry]:
-    latest: dict[Identity, Entry] = {}
-    for sink in sinks:
-        for identity, (_, entry) in sink.latest.items():
-            other = latest.get(identity)
-            if other is None or entry.timestamp >= other.timestamp:
-                latest[identity] = entry
-    return list(latest.values())
-
-
-def to_table(numbered: Sequence[tuple[int, Entry]]) -> pa.Table:
-    """Entries with their sequences as rows of the archive."""
-    import pyarrow as pa
-
-    by_column = zip(*map(_values, (entry for _, entry in numbered)), strict=True) if numbered else ((),) * len(_VALUES)
-    columns: dict[str, list[Any]] = {name: list(values) for name, values in zip(_VALUES, by_column, strict=True)}
-    columns["sequence"] = [sequence for sequence, _ in numbered]
-    return pa.table(columns, schema=rows.SCHEMA)
-
-
-def to_bytes(table: pa.Table) -> bytes:
-    """Rows as an Arrow stream; empty if there are no rows."""
-    import pyarrow as pa
-
-    if not table.num_rows:
-        return b""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-def from_bytes(data: bytes) -> pa.Table:
-    """The rows of `to_bytes`."""
-    import pyarrow as pa
-
-    return pa.ipc.open_stream(data).read_all() if data else to_table([])
-
-
-def entries_of(table: pa.Table | pa.RecordBatch) -> Iterable[Entry]:
-    """Rows of the archive as entries, in their order."""
-    return (make_entry(*values) for values in _values_of(table))
-
-
-def data_entries_of(table: pa.Table | pa.RecordBatch) -> list[DataEntry]:
-    """Rows of the archive as entries for callers, in their order."""
-    return [DataEntry(*values) for values in _values_of(table)]
-
-
-def _values_of(table: pa.Table | pa.RecordBatch) -> Iterable[tuple[Any, ...]]:
-    return zip(*(table.column(name).to_pylist() for name in rows.COLUMNS if name != "sequence"), strict=True)
-
-
-def each_once(entries: list[Entry]) -> list[DataEntry]:
-    """The entries, newest first, without the copies that a restore under another node's name made."""
-    return list(dict.fromkeys(entry.public() for entry in entries))

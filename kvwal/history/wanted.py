@@ -10,13 +10,15 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Protocol
 
-from archive.layout import Place
-from kvwal.entry import DataEntry, Entry, is_live
+from kvwal.entry import DataEntry, Entry, entry_identity, is_live
 from kvwal.history.moving import read_settled
 from kvwal.history.open_log import OpenLog, open_log
 from kvwal.history.range_reader import live_entries
 from kvwal.history.tail_reader import read_log
+from kvwal.key_class import DROPPED
 from kvwal.ports.disk import Disk
+from kvwal.structures.destroyed import merged_latest, to_marks
+from kvwal_archive.layout import Place
 
 Wanted = Callable[[bytes], object]
 """A test of a key's bytes, true of the keys that are read."""
@@ -80,12 +82,12 @@ def _open(
 ) -> Pieces:
     if len(places) == 1:
         log = opened.enter_context(open_log(disk, root, places[0], lambda: _LatestWanted(wanted)))
-        return _WantedInLog(log, wanted, now_ms)
+        return _WantedInLog(log, wanted, _shown_of(log, places[0].node, now_ms))
     return _WantedInLogs(disk, root, find, wanted, now_ms)
 
 
 class _LatestWanted:
-    """A sink that keeps the latest entry of every wanted key of the class `str`, deletes included.
+    """A sink that keeps the latest entry of every wanted key of the class `str`, deletes included, and the marks of the map.
 
     A snapshot has each key once, in order. So only the keys of the segments, which are few, go into a dict.
     """
@@ -96,39 +98,47 @@ class _LatestWanted:
         self._wanted = wanted
         self._snapshot: list[Entry] = []
         self._tail: dict[bytes, Entry] = {}
+        self._marks: dict[bytes, Entry] = {}
+
+    @property
+    def marks(self) -> list[Entry]:
+        """The marks of a destroyed map, sorted."""
+        return [self._marks[key] for key in sorted(self._marks)]
 
     def take(self, first: int, entries: list[Entry]) -> None:
         """See `tail_reader.Sink.take`."""
         self._tail.update({entry.key: entry for entry in _of(self._wanted, entries)})
+        self._marks.update({entry.key: entry for entry in entries if entry.key_class == DROPPED})
 
     def take_snapshot(self, last: int, entries: list[Entry]) -> None:
         """See `tail_reader.Sink.take_snapshot`."""
         self._snapshot += _of(self._wanted, entries)
+        self._marks.update({entry.key: entry for entry in entries if entry.key_class == DROPPED})
 
     def in_order(self) -> list[Entry]:
-        """See `open_log.LatestSink.in_order`."""
+        """See `open_log.LatestSink.in_order`. The marks come first: their class is before `str`."""
         tail = self._tail
         kept = [entry for entry in self._snapshot if entry.key not in tail] if tail else self._snapshot
-        return sorted([*kept, *tail.values()], key=attrgetter("key"))
+        return [*self.marks, *sorted([*kept, *tail.values()], key=attrgetter("key"))]
 
 
 class _WantedInLog:
     """The live entries of one log whose keys are wanted, as `Pieces`: read anew by each iteration."""
 
-    def __init__(self, log: OpenLog, wanted: Wanted, now_ms: int) -> None:
+    def __init__(self, log: OpenLog, wanted: Wanted, shown: Callable[[Entry], bool]) -> None:
         self._log = log
         self._wanted = wanted
-        self._now_ms = now_ms
+        self._shown = shown
 
     def __iter__(self) -> Iterator[Piece]:
         for block in self._log.blocks(lambda entries: _of(self._wanted, entries)):
-            yield _live(block, self._now_ms)
+            yield [entry for entry in block if self._shown(entry)]
 
     def within(self, spans: Sequence[KeySpan]) -> Iterable[Piece]:
         """See `Pieces.within`."""
         for low, high in spans:
             entries = self._log.between(("str", low), ("str", high))
-            live = (entry for entry in entries if self._wanted(entry.key) and is_live(entry, self._now_ms))
+            live = (entry for entry in entries if self._wanted(entry.key) and self._shown(entry))
             while piece := list(islice(live, _PIECE_ENTRIES)):
                 yield piece
 
@@ -168,27 +178,19 @@ class _WantedInLogs:
         return [found] if asked is spans else ReadPieces(found).within(spans)
 
     def _latest(self, places: Sequence[Place]) -> Piece:
-        nodes = [
-            read_log(self._disk, self._root, place, lambda: _LatestWanted(self._wanted)).sink.in_order()
-            for place in sorted(places, key=attrgetter("node"))
-        ]
-        return sorted(_live(_newest(nodes), self._now_ms), key=attrgetter("key"))
+        logs = []
+        for place in sorted(places, key=attrgetter("node")):
+            sink = read_log(self._disk, self._root, place, lambda: _LatestWanted(self._wanted)).sink
+            logs.append((place.node, {entry_identity(entry): entry for entry in sink.in_order()}))
+        live = [entry for entry in merged_latest(logs).values() if is_live(entry, self._now_ms)]
+        return sorted(live, key=attrgetter("key"))
 
 
 def _of(wanted: Wanted, entries: list[Entry]) -> list[Entry]:
     return [entry for entry in entries if wanted(entry.key) and entry.key_class == "str"]
 
 
-def _live(entries: Iterable[Entry], now_ms: int) -> list[Entry]:
-    return [entry for entry in entries if is_live(entry, now_ms)]
-
-
-def _newest(nodes: list[list[Entry]]) -> Iterable[Entry]:
-    """The newest entry of each key. Of two entries of one moment that of the later node wins."""
-    merged: dict[bytes, Entry] = {}
-    for entries in nodes:
-        for entry in entries:
-            other = merged.get(entry.key)
-            if other is None or entry.timestamp >= other.timestamp:
-                merged[entry.key] = entry
-    return merged.values()
+def _shown_of(log: OpenLog, node: str, now_ms: int) -> Callable[[Entry], bool]:
+    """Whether an entry of this log is live, and one of the map."""
+    marks = to_marks((node, mark) for mark in log.marks())
+    return lambda entry: is_live(entry, now_ms) and marks.shows(node, entry)

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archive import view
-from archive.layout import Place, parse_object_key, parse_registration_key
-from archive.objects import Objects
-from archive.parquet.key_ranges import KeyRange
-from archive.reader import live_objects
-from archive.registry import registered
-from kvwal.cluster.archive_load import expired_rows, map_rows, marks_of
 from kvwal.codecs import registry
 from kvwal.config import Settings
-from kvwal.entry import DataEntry, is_live, timestamps_within
+from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, is_live, timestamps_within
 from kvwal.errors import ConfigError
-from kvwal.history.timeline import data_entries_of, each_once, entries_of
+from kvwal.history.entry_rows import data_entries_of, each_once, entries_of
+from kvwal.history.feed.lost_tails import warn_of
+from kvwal.history.map_rows import expired_rows, map_rows, marks_of
 from kvwal.history.wanted import KeySpan
-from kvwal.location.readers import WantedIdentity
+from kvwal.location.readers import WantedIdentity, in_direction
+from kvwal.log.files.names import first_place
 from kvwal.ports.clock import SYSTEM
+from kvwal.ports.disk import OS_DISK
+from kvwal.store.absent import check_folder_there, missing_part
+from kvwal.store.options import ARCHIVE_FOLDER
 from kvwal.structures.reads import MapReads
-from kvwal.structures.state import to_state
+from kvwal.structures.state import State, to_state
+from kvwal.structures.view import KeyBounds
+from kvwal_archive import view
+from kvwal_archive.layout import Place, parse_object_key, parse_registration_key
+from kvwal_archive.lost_tails import lost_tails
+from kvwal_archive.objects import Objects
+from kvwal_archive.parquet.key_ranges import KeyRange
+from kvwal_archive.reader import listed_again, live_objects
+from kvwal_archive.registry import registered
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,6 +54,15 @@ class ArchiveReader:
         """See `Reader.map`."""
         entries = chain.from_iterable(map(entries_of, self._rows(name)))
         return MapReads(to_state(entries, SYSTEM.wall_ms), registry)
+
+    def at(self, business: str, timestamp: int) -> MapReads:
+        """See `Reader.at`. It has what was archived up to now."""
+
+        def read() -> State:
+            entries = chain.from_iterable(map(entries_of, self._rows(business, at=timestamp)))
+            return to_state(entries, lambda: timestamp >> TIMESTAMP_SHIFT)
+
+        return MapReads(listed_again(read), registry)
 
     def businesses(self) -> list[str]:
         """See `Reader.businesses`."""
@@ -79,6 +96,20 @@ class ArchiveReader:
         begins = prefix.encode()
         return self._live(business, lambda key, key_class: key_class == "str" and key.startswith(begins))
 
+    def scan_within(
+        self, business: str, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[DataEntry]:
+        """See `Reader.scan_within`."""
+        return self.entries_within(business, bounds, reverse=reverse, limit=limit)
+
+    def entries_within(
+        self, business: str, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[DataEntry]:
+        """See `Reader.entries_within`. Of the objects those row groups are read that may have such keys."""
+        if (span := bounds.identities()) is None:
+            return in_direction(self.entries(business), reverse, limit)
+        return in_direction(self._live(business, None, [KeyRange(*span)]), reverse, limit)
+
     def select(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
         """See `Reader.select`."""
         return self._live(business, wanted)
@@ -96,20 +127,26 @@ class ArchiveReader:
         nodes = self._nodes(business)
         data, key_class = registry.encode_key(key)
         where = (self._namespace, self._cluster, business)
-        return each_once(
-            list(entries_of(view.history(self._objects, *where, key_class=key_class, key=data, nodes=nodes)))
-        )
+        rows = view.history(self._objects, *where, key_class=key_class, key=data, nodes=nodes)
+        warn_of(lost_tails(self._objects, *where, nodes))
+        return each_once(list(entries_of(rows)))
+
+    def sizes(self) -> dict[str, int | None]:
+        """See `Reader.sizes`: the bytes of the objects that count. Raises `ConfigError` if there is none."""
+        sizes: dict[str, int] = {}
+        for place in self._some_places():
+            of_node = sum(info.size for info in live_objects(self._objects, place))
+            sizes[place.business] = sizes.get(place.business, 0) + of_node
+        return dict(sorted(sizes.items()))
+
+    def count(self, business: str) -> int:
+        """See `Reader.count`."""
+        return sum(rows.num_rows for rows in self._live_rows(business))
 
     def stats(self) -> dict[str, Any]:
         """See `Reader.stats`: what each node has archived of each business."""
         businesses: dict[str, dict[str, Any]] = {}
-        places = self._places()
-        if not places:
-            raise ConfigError(
-                f"{self._objects.url}: the archive has nothing of {self._namespace}/{self._cluster}.",
-                hint="Check the URL, --namespace and --cluster: `kvwal archive list` shows what is there.",
-            )
-        for place in places:
+        for place in self._some_places():
             infos = live_objects(self._objects, place)
             businesses.setdefault(place.business, {})[place.node] = {
                 "last_sequence": max((info.span.last for info in infos), default=0),
@@ -132,37 +169,91 @@ class ArchiveReader:
         A million may pass here, so all but `wanted` is done by columns.
         """
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        now_ms = SYSTEM.wall_ms()
-        for rows in self._rows(business, ranges):
-            live = rows.filter(pc.invert(expired_rows(rows, now_ms)))
+        for live in self._live_rows(business, ranges):
             if wanted is not None:
                 identities = zip(live.column("key").to_pylist(), live.column("key_class").to_pylist(), strict=True)
                 live = live.filter(pa.array((wanted(*identity) for identity in identities), pa.bool_()))
             yield from data_entries_of(live)
 
-    def _rows(self, business: str, ranges: Sequence[KeyRange] | None = None) -> Iterator[pa.RecordBatch]:
+    def _live_rows(self, business: str, ranges: Sequence[KeyRange] | None = None) -> Iterator[pa.RecordBatch]:
+        import pyarrow.compute as pc
+
+        now_ms = SYSTEM.wall_ms()
+        for rows in self._rows(business, ranges):
+            yield rows.filter(pc.invert(expired_rows(rows, now_ms)))
+
+    def _rows(
+        self, business: str, ranges: Sequence[KeyRange] | None = None, at: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
         where = (self._namespace, self._cluster, business)
-        return map_rows(self._objects, where, self._skew, nodes=self._nodes(business), ranges=ranges)
+        return map_rows(self._objects, where, self._skew, nodes=self._nodes(business), ranges=ranges, at=at)
 
     def _nodes(self, business: str) -> dict[str, int | None]:
         """The nodes of a business, as the archive's readers take them. Raises `ConfigError` if there is none."""
         places = self._places()
         nodes: dict[str, int | None] = {place.node: None for place in places if place.business == business}
         if not nodes:
-            there = ", ".join(sorted({place.business for place in places})) or "none"
-            of_node = f" of node {self._node}" if self._node else ""
-            raise ConfigError(
-                f"{self._objects.url}: the archive has no business {business!r} in {self._namespace}/{self._cluster}{of_node}"
-                f" (there are: {there}).",
-                hint="Check the name, --namespace and --cluster. What was never archived is in the store's own folder only.",
-            )
+            raise self._no_such_log(business)
         return nodes
+
+    def _some_places(self) -> list[Place]:
+        """The places, of which there is at least one. Raises `ConfigError` otherwise."""
+        places = self._places()
+        if not places:
+            raise self._no_such_log()
+        return places
+
+    def _no_such_log(self, business: str | None = None) -> ConfigError:
+        names = {"namespace": self._namespace, "cluster": self._cluster, "business": business, "node": self._node}
+        return not_archived(self._objects, **names)
 
     def _places(self) -> list[Place]:
         places = registered(self._objects, self._namespace, self._cluster)
         return [place for place in places if self._node in (None, place.node)]
+
+
+def check_archive_folder(objects: Objects) -> None:
+    """Raise `ConfigError` for an archive in a folder that is not there."""
+    folder = _folder_of(objects)
+    if folder is not None:
+        check_folder_there(OS_DISK, folder)
+
+
+def _folder_of(objects: Objects) -> Path | None:
+    return None if "://" in objects.url else Path(objects.url)
+
+
+def not_archived(
+    objects: Objects,
+    *,
+    namespace: str | None = None,
+    cluster: str | None = None,
+    business: str | None = None,
+    node: str | None = None,
+) -> ConfigError:
+    """The error of a read of logs that are not in an archive: it names what is missing, and lists what is there.
+
+    None selects all. The whole archive is listed for it.
+    """
+    try:
+        check_archive_folder(objects)
+    except ConfigError as error:
+        return error
+    places = places_under(objects, "")
+    if places:
+        missing = missing_part(objects.url, places, Place(namespace or "", cluster or "", business or "", node or ""))
+        return ConfigError(
+            missing.what, hint=f"{missing.hint} What was never archived is in the store's own folder only."
+        )
+    folder = _folder_of(objects)
+    if folder is None or first_place(OS_DISK, folder) is None:
+        return ConfigError(f"{objects.url}: nothing is archived here.", hint="Check the name of the archive.")
+    own = folder / ARCHIVE_FOLDER
+    return ConfigError(
+        f"{folder} is the folder of a store, and no archive.",
+        hint=f"Its archive is {own}." if OS_DISK.is_folder(own) else "Name the archive that was given to the store.",
+    )
 
 
 def places_under(objects: Objects, prefix: str) -> list[Place]:

@@ -14,10 +14,12 @@ from kvwal.entry import DataEntry, Entry
 from kvwal.errors import ConfigError
 from kvwal.history.range_reader import common_part
 from kvwal.history.wanted import KeySpan
-from kvwal.location.readers import WantedIdentity
+from kvwal.location.readers import WantedIdentity, in_direction
+from kvwal.log.files.names import some
 from kvwal.ports.clock import SYSTEM
 from kvwal.structures.reads import MapReads
 from kvwal.structures.state import to_state
+from kvwal.structures.view import KeyBounds
 
 if TYPE_CHECKING:
     from kvwal.client.store import ClusterMap, ClusterStore
@@ -49,7 +51,7 @@ class ClusterWriter:
         there = self.businesses()
         if name not in there:
             raise ConfigError(
-                f"the cluster {self._store.cluster} has no business {name!r} (there are: {', '.join(there) or 'none'}).",
+                f"the cluster {self._store.cluster} has no map {name!r} (there are: {some(there, name)}).",
                 hint="Check the name and the address.",
             )
         return self.map(name)
@@ -69,6 +71,10 @@ class ClusterReader:
         """See `Reader.map`. The whole map is transferred, some entries at a time."""
         stored = (Entry(e.key, e.key_class, e.value, e.value_class, False, 0) for e in self.scan(name))
         return MapReads(to_state(stored, SYSTEM.wall_ms), registry)
+
+    def at(self, business: str, timestamp: int) -> MapReads:
+        """See `Reader.at`. The whole map is transferred, some megabytes at a time."""
+        return self._maps.existing(business).at(timestamp)
 
     def businesses(self) -> list[str]:
         """See `Reader.businesses`."""
@@ -91,6 +97,23 @@ class ClusterReader:
     def entries(self, business: str, prefix: str | None = None) -> Iterator[DataEntry]:
         """See `Reader.entries`."""
         return self._maps.existing(business).logged_entries(prefix)
+
+    def scan_within(
+        self, business: str, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[DataEntry]:
+        """See `Reader.scan_within`. The keys are sent, and then values of those within the bounds, up to the limit."""
+        return self._maps.existing(business).within(bounds, reverse=reverse, limit=limit)
+
+    def entries_within(
+        self, business: str, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[DataEntry]:
+        """See `Reader.entries_within`. A member sends all entries whose text keys begin as both bounds do, or all."""
+        low_class, low, high = bounds
+        common = None if low_class != "str" or high is None else common_part(("str", low), ("str", high))
+        text = None if common is None else common.decode(errors="ignore")  # a letter may be cut
+        entries = self._maps.existing(business).logged_entries(text or None)
+        within = (entry for entry in entries if bounds.has(entry.key_class, entry.key))
+        return in_direction(within, reverse, limit)
 
     def select(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
         """See `Reader.select`. The logs are asked for each key; or, if many are wanted, for what begins as all of them do."""
@@ -124,6 +147,14 @@ class ClusterReader:
     def history(self, business: str, key: Any) -> list[DataEntry]:
         """See `Reader.history`."""
         return self._maps.existing(business).history(key)
+
+    def sizes(self) -> dict[str, int | None]:
+        """See `Reader.sizes`. They are not known."""
+        return dict.fromkeys(self.businesses())
+
+    def count(self, business: str) -> int:
+        """See `Reader.count`."""
+        return len(self._maps.existing(business))
 
     def stats(self) -> dict[str, Any]:
         """See `Reader.stats`: the members of the cluster, and the number of entries of each business."""

@@ -7,10 +7,12 @@ from typing import Any
 
 from kvwal.entry import DataEntry
 from kvwal.history.wanted import KeySpan
-from kvwal.location.readers import WantedIdentity
+from kvwal.location.readers import WantedIdentity, in_direction
 from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.store.sync import ReadOnlyStore
 from kvwal.structures.map import Map
+from kvwal.structures.reads import MapReads
+from kvwal.structures.view import KeyBounds
 
 
 class FolderReader:
@@ -22,6 +24,10 @@ class FolderReader:
     def map(self, name: str, /) -> Map:
         """See `Reader.map`."""
         return self._store.map(name)
+
+    def at(self, business: str, timestamp: int) -> MapReads:
+        """See `Reader.at`."""
+        return self._store.map(business).at(timestamp)
 
     def businesses(self) -> list[str]:
         """See `Reader.businesses`."""
@@ -43,6 +49,20 @@ class FolderReader:
         """See `Reader.entries`. With a prefix, only the blocks of its keys are read."""
         return self._store.in_order(business, prefix)
 
+    def scan_within(
+        self, business: str, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[DataEntry]:
+        """See `Reader.scan_within`."""
+        return self.entries_within(business, bounds, reverse=reverse, limit=limit)
+
+    def entries_within(
+        self, business: str, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[DataEntry]:
+        """See `Reader.entries_within`. With bounds, only the blocks of these keys are read."""
+        if (span := bounds.identities()) is None:
+            return in_direction(self.entries(business), reverse, limit)
+        return in_direction(self.business(business).between(*span), reverse, limit)
+
     def business(self, name: str) -> ReadOnlyBusiness:
         """See `ReadOnlyStore.business`."""
         return self._store.business(name)
@@ -63,6 +83,14 @@ class FolderReader:
     def history(self, business: str, key: Any) -> list[DataEntry]:
         """See `Reader.history`."""
         return self._store.history(business, key)
+
+    def sizes(self) -> dict[str, int | None]:
+        """See `Reader.sizes`."""
+        return self._store.sizes()
+
+    def count(self, business: str) -> int:
+        """See `Reader.count`."""
+        return sum(1 for _ in self.entries(business))
 
     def stats(self) -> dict[str, Any]:
         """See `Reader.stats`: the logs of the root, and the space on its disk."""

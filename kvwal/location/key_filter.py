@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kvwal.sql.statements import nodes, tree
 
 if TYPE_CHECKING:
     import duckdb
@@ -31,22 +32,14 @@ def key_filter(connection: duckdb.DuckDBPyConnection, sql: str, table: str) -> K
     It is found in a single SELECT from this one table whose WHERE is, or joins with AND, `key = 'text'`, `key IN (…)`,
     `key LIKE 'text%'` or `starts_with(key, 'text')`. In any other statement the table is read whole.
     """
-    [[tree]] = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
-    statements = json.loads(tree).get("statements", [])
-    if len(statements) != 1 or sum(_is_table(node, table) for node in _nodes(statements)) != 1:
+    statements = tree(connection, sql).get("statements", [])
+    if len(statements) != 1 or sum(_is_table(node, table) for node in nodes(statements)) != 1:
         return None
     select = statements[0].get("node", {})
     if select.get("type") != "SELECT_NODE" or not _is_table(select.get("from_table"), table):
         return None
     conditions = [_condition(part) for part in _joined(select.get("where_clause") or {})]
     return next((condition for condition in conditions if condition is not None), None)
-
-
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(tree, dict):
-        yield tree
-    for inner in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
-        yield from _nodes(inner)
 
 
 def _is_table(node: Any, table: str) -> bool:

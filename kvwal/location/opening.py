@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from archive.objects import open_objects, without_credentials
 from kvwal.errors import ConfigError
-from kvwal.location.archived import ArchiveReader
+from kvwal.location.archived import ArchiveReader, check_archive_folder
 from kvwal.location.cluster import ClusterReader, ClusterWriter
 from kvwal.location.connect import connect
 from kvwal.location.folder import FolderReader
@@ -18,6 +17,7 @@ from kvwal.location.readers import Reader, Writer
 from kvwal.log.reader import Progress
 from kvwal.store.options import Default
 from kvwal.store.sync import ReadOnlyStore, Store, open_store
+from kvwal_archive.objects import open_objects, without_credentials
 
 
 class Names(NamedTuple):
@@ -39,7 +39,9 @@ def open_reader(location: Location, names: Names, progress: Progress | None = No
     elif isinstance(location, ArchiveLocation):
         if names.archive is not Default.ARCHIVE:
             raise ConfigError(f"{without_credentials(location.url)} is an archive itself.", hint="Leave out --archive.")
-        yield ArchiveReader(open_objects(location.url), names.namespace, names.cluster, names.node)
+        objects = open_objects(location.url)
+        check_archive_folder(objects)
+        yield ArchiveReader(objects, names.namespace, names.cluster, names.node)
     else:
         with _open_folder(location, names, read_only=True, progress=progress) as store:
             if not isinstance(store, ReadOnlyStore):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from archive.layout import parse_object_key, parse_registration_key
-from archive.objects import check_url
 from kvwal.client.address import DEFAULT_PORT, SCHEME, check_no_secret, check_nodes
 from kvwal.errors import ConfigError
 from kvwal.log.files.names import FileKind, first_place, log_folder, parse_name
 from kvwal.ports.disk import Disk
+from kvwal_archive.layout import parse_object_key, parse_registration_key
+from kvwal_archive.objects import address_of, check_url, typed_path
+from kvwal_archive.objects.typed import Address
 
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]+?):/(/?)(.*)", re.DOTALL)
 _FORMS = f"A location is a folder, a cluster ({SCHEME}://host:{DEFAULT_PORT}), or an archive (s3://bucket/prefix, file:///folder)."
 
 
@@ -44,23 +43,31 @@ def parse_location(disk: Disk, typed: str | Path) -> Location:
     A folder that holds an archive and no log is an `ArchiveLocation`. Raises `ConfigError`, which says which kind was meant and
     what is wrong with it.
     """
-    match = _URL.fullmatch(str(typed)) if isinstance(typed, str) else None
-    if match is None:
-        root = Path(typed)
+    address = address_of(typed)
+    if address is None:
+        root = _folder(typed)
         return ArchiveLocation(str(root)) if is_archive(disk, root) else FolderLocation(root)
-    scheme, second_slash, rest = match.groups()
-    if scheme.lower() == SCHEME:
-        return _cluster(str(typed), second_slash, rest)
+    if address.scheme.lower() == SCHEME:
+        return _cluster(str(typed), address)
     try:
         check_url(str(typed))
     except ConfigError as error:
         raise ConfigError(f"{error.what.rstrip('.')}.", hint=f"{error.hint} {_FORMS}") from error
-    return ArchiveLocation(str(typed)) if second_slash else FolderLocation(Path(typed))
+    if not address.has_two_slashes:
+        return FolderLocation(typed_path("location", typed))
+    return ArchiveLocation(str(typed))
 
 
-def _cluster(typed: str, second_slash: str, rest: str) -> ClusterLocation:
-    addresses = rest.removesuffix("/")
-    if not second_slash:
+def _folder(typed: str | Path) -> Path:
+    try:
+        return typed_path("location", typed)
+    except ConfigError as error:
+        raise ConfigError(error.what, hint=f"{error.hint} {_FORMS}") from error
+
+
+def _cluster(typed: str, address: Address) -> ClusterLocation:
+    addresses = address.rest.removesuffix("/")
+    if not address.has_two_slashes:
         raise ConfigError(
             f"{typed} begins like the address of a cluster, with one slash.",
             hint=f"Write {SCHEME}://{addresses.lstrip('/')}.",

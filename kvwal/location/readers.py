@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 from kvwal.entry import DataEntry
 from kvwal.history.wanted import KeySpan
 from kvwal.structures.map import Map
 from kvwal.structures.reads import MapReads
+from kvwal.structures.view import KeyBounds
 
 WantedIdentity = Callable[[bytes, str], bool]
 """Whether a key is wanted, by its bytes and its class."""
@@ -22,6 +25,13 @@ class Reader(Protocol):
 
     def map(self, name: str, /) -> MapReads:
         """All entries of a business as they are now, in the memory of this process. They are those of `scan`."""
+        ...
+
+    def at(self, business: str, timestamp: int) -> MapReads:
+        """All entries of a business as they were at a timestamp, in the memory of this process: see `Map.at`.
+
+        Raises `BeforeHistory` if its history does not reach back so far.
+        """
         ...
 
     def businesses(self) -> list[str]:
@@ -44,6 +54,21 @@ class Reader(Protocol):
         """The live entries of a business in key order, as a stream: all, or those whose text key begins with `prefix`."""
         ...
 
+    def scan_within(
+        self, business: str, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[DataEntry]:
+        """As `scan`, of the keys within these bounds: in reverse order, and at most `limit` entries, if these are given.
+
+        A reader of logs or objects keeps the entries of a reverse order in memory: at most `limit` if it is given.
+        """
+        ...
+
+    def entries_within(
+        self, business: str, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[DataEntry]:
+        """As `entries`, of the keys within these bounds: see `scan_within`."""
+        ...
+
     def select(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
         """As `entries`, of the keys that `wanted` accepts. A cluster sends the keys, and values of these keys only."""
         ...
@@ -57,12 +82,28 @@ class Reader(Protocol):
         ...
 
     def history(self, business: str, key: Any) -> list[DataEntry]:
-        """Every change of a key that logs and archive hold, newest first."""
+        """Every change of a key that logs and archive hold, newest first. A warning is logged as by `Map.history`."""
+        ...
+
+    def sizes(self) -> dict[str, int | None]:
+        """The bytes that each existing business has here, in the order of names: in its logs, or its objects in an archive.
+
+        None where it is not known: in the memory of a cluster, and of a business whose folder this user may not read.
+        """
+        ...
+
+    def count(self, business: str) -> int:
+        """The number of keys of a business. Members of a cluster know it; of any other location all entries are read."""
         ...
 
     def stats(self) -> dict[str, Any]:
         """Figures of the store. JSON can hold them."""
         ...
+
+
+def in_direction(entries: Iterable[DataEntry], reverse: bool, limit: int | None) -> Iterator[DataEntry]:
+    """Sorted entries as a range gives them: see `Reader.scan_within`."""
+    return reversed(deque(entries, limit)) if reverse else islice(entries, limit)
 
 
 class Writer(Protocol):

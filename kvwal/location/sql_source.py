@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from kvwal.errors import ConfigError
 from kvwal.history.wanted import KeySpan, Piece, Pieces, ReadPieces, Wanted
+from kvwal.location.cluster import ClusterReader
 from kvwal.location.key_filter import key_filter
 from kvwal.location.readers import Reader
 from kvwal.sql.rows import HISTORY
 from kvwal.sql.source import Entries
-from kvwal.sql.text import label
+from kvwal.sql.text import key_label
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,6 +28,11 @@ class LocationSource:
         self._statement = statement
         self._changes = changes
 
+    @property
+    def has_changes(self) -> bool:
+        """See `Source.has_changes`. Those of a cluster are in many logs."""
+        return not isinstance(self._store, ClusterReader)
+
     def businesses(self) -> list[str]:
         """See `Source.businesses`."""
         return self._store.businesses()
@@ -39,7 +45,7 @@ class LocationSource:
             keys = key_filter(connection, self._statement, business)
         if keys is None:
             return self._store.entries(business)
-        return self._store.select(business, lambda key, key_class: keys.accepts(label(key, key_class)))
+        return self._store.select(business, lambda key, key_class: keys.accepts(key_label(key, key_class)))
 
     def open_wanted(self, business: str, wanted: Wanted) -> AbstractContextManager[Pieces]:
         """See `Source.open_wanted`."""

@@ -27,13 +27,22 @@ from kvwal.ports.space import DiskSpace
 
 T = TypeVar("T")
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
-"""Error numbers for a disk, or a quota, without free space."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Error numbers for a disk or a quota without free space, and for a file that may not grow (its file system, `ulimit -f`)."""
 NO_FILES = (errno.EMFILE, errno.ENFILE)
 """Error numbers for a process, or a machine, without free file descriptors."""
 _FIRST_LIMIT = 1024 * KIB
 _GROWTH = 4
 _PREPARE_FROM = 4096 * KIB
+
+
+class LogMoved(OSError):
+    """The path of an open log leads to another folder, or nowhere. Raised before anything is written."""
+
+    hint = "Reading goes on. Close the store, put the folder back, and open the store again; or open it where the folder is now."
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"{folder} was renamed, replaced or deleted while the store was open")
 
 
 class Appender:
@@ -53,10 +62,12 @@ class Appender:
         sealed: list[SealedSegment],
         metrics: LogMetrics = NO_METRICS,
         descriptors: Descriptors = OWN_DESCRIPTORS,
+        in_place: Callable[[], bool] = lambda: True,
     ) -> None:
         """Begin a new segment in `folder` with `header`, whose salt and creation time are set here.
 
-        The appender holds no file descriptor until its first write.
+        The appender holds no file descriptor until its first write. `in_place` says whether `folder` is still that of the log: it
+        is asked before a file is opened, created or removed by its path, and its False is `LogMoved`.
         """
         self.used = False
         self._descriptors = descriptors
@@ -67,6 +78,7 @@ class Appender:
         self._clock = clock
         self._metrics = metrics
         self._folder = folder
+        self._in_place = in_place
         self.space = DiskSpace(disk, folder, settings.reserve_bytes)
         # Recovery copies a segment that was not sealed: on a full disk the copy must fit into the reserve.
         copied = max(self.space.reserve, LEAST_SEGMENT) if self.space.reserve else settings.segment_bytes
@@ -123,10 +135,17 @@ class Appender:
 
     def _make_ready(self, payloads: Sequence[bytes]) -> None:
         """Open the file, begin the next segment if this one is full, and allocate space."""
+        self.check_place()
         try:
             if not self._segment.fits(payloads) and self._segment.entries:
                 self._rotate(grow=True)
-            self._reserve(payloads)
+            try:
+                self._reserve(payloads)
+            except StorageFull as full:
+                if not (self._segment.entries and _may_not_grow(full)):
+                    raise
+                self._rotate(grow=False)  # the largest size of a file is less than the segment's limit
+                self._reserve(payloads)
         finally:
             self._count()
 
@@ -149,6 +168,7 @@ class Appender:
         """
         with self._lock:
             self._check()
+            self.check_place()
             if self._segment.entries:
                 try:
                     self._rotate(grow=grow)
@@ -224,6 +244,7 @@ class Appender:
             try:
                 if seal:
                     self._check()
+                    self.check_place()
                 if seal and self._segment.entries:
                     self._reserve([])
                     self.sealed.append(self._segment.seal())
@@ -232,6 +253,11 @@ class Appender:
                 self._count()
         if seal:
             self.preallocated.clear()
+
+    def check_place(self) -> None:
+        """Raise `LogMoved` if the folder's path no longer leads to the log. Any thread may call it."""
+        if not self._in_place():
+            raise LogMoved(self._folder)
 
     def _count(self) -> None:
         """Update the budget of file descriptors: whether this appender holds one now."""
@@ -280,8 +306,16 @@ class Appender:
         self.unsynced = 0
         try:
             return Segment(self._disk, self.space, self._folder, header, self._limit, file, names)
+        except OSError:
+            file.close()
+            raise
         finally:
             names.close()
+
+
+def _may_not_grow(full: StorageFull) -> bool:
+    """Whether a file is as large as the process or its file system allows, so that a new one has room."""
+    return isinstance(full.__cause__, OSError) and full.__cause__.errno == errno.EFBIG
 
 
 def storage_full(folder: Path, error: OSError) -> StorageFull | None:
@@ -290,6 +324,11 @@ def storage_full(folder: Path, error: OSError) -> StorageFull | None:
         return StorageFull(
             f"{folder}: no file descriptor is left ({error.strerror}); nothing was written.",
             hint="Raise the limit (ulimit -n) or close files, then try again; an open store need not be reopened.",
+        )
+    if error.errno == errno.EFBIG:
+        return StorageFull(
+            f"{folder}: a file would be larger than this process or file system allows ({error.strerror}); nothing was written.",
+            hint="Raise the limit of a file's size (ulimit -f), then try again; an open store need not be reopened.",
         )
     if error.errno not in FULL:
         return None

@@ -7,17 +7,19 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+from weakref import ref
 
-from archive.layout import Place
+import msgspec
+
 from kvwal.config import Flush, Settings
 from kvwal.entry import TIMESTAMP_SHIFT, Entry
 from kvwal.errors import ArchiveError, ClockSkew, ConfigError, KvwalError, StorageFull, StoreLocked
 from kvwal.hlc import HybridClock, to_text
-from kvwal.log.appender import Appender, storage_full
+from kvwal.log.appender import Appender, LogMoved, storage_full
 from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.format import Header, SnapshotHeader
-from kvwal.log.files.names import LOCK, LOCKS, log_folder
-from kvwal.log.files.retired import bring_back, retire
+from kvwal.log.files.names import LOCK, log_folder
+from kvwal.log.files.retired import bring_back, forget, retire
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.reader import Progress, entry_decoder
 from kvwal.log.recovery import Recovered, RecoveryTarget, recover
@@ -30,6 +32,7 @@ from kvwal.ports.disk import Disk, Lock
 from kvwal.ports.metrics import NO_METRICS, LogMetrics
 from kvwal.ports.processes import whoami
 from kvwal.ports.tasks import Workers
+from kvwal_archive.layout import Place
 
 
 class Ports(NamedTuple):
@@ -103,6 +106,7 @@ class Log:
         """
 
         def recycle() -> None:
+            self.appender.check_place()
             sealed = self.appender.sealed
             while sealed and sealed[0].last <= upto:
                 path = sealed[0].path
@@ -185,6 +189,15 @@ class Log:
         """In a forked child: close the child's copy of the lock. The parent keeps holding it."""
         self._lock.release()
 
+    def check_place(self) -> None:
+        """Fail the log if its folder was renamed, replaced or deleted: see `LogMoved`. Any thread may call it."""
+        try:
+            self.appender.check_place()
+        except LogMoved as error:
+            if self.writer.failed is None:
+                self.writer.failed = error
+                self.writer.listeners.wake()
+
     def abandon(self, error: BaseException) -> None:
         """Refuse all waiting and later submissions: the writer has stopped. Called on the loop's thread."""
         self.writer.failed = error
@@ -215,23 +228,33 @@ async def open_log(
 ) -> Log:
     """Lock the log of `place`, recover it into `target`, begin a new segment, and start the writer.
 
-    `StoreLocked` names the holder of the lock; `CorruptLog` and `ClockSkew` change nothing.
+    `StoreLocked` names the holder of the lock. `CorruptLog`, `NewerVersion`, `ClockSkew`, and `ConfigError` for a log of another
+    place, are raised before a file of the log is changed.
     """
     folder = log_folder(root, place)
     held: list[Lock] = []
     try:
         await ports.workers.run(lambda: held.append(take_lock(ports.disk, root, folder)))
-        await ports.workers.run(partial(bring_back, ports.disk, root, place))
-        recovered = await ports.workers.run(lambda: recover(ports.disk, folder, target, entry_decoder(), progress))
-        if recovered.header is not None:
-            check_belongs(recovered.header, place, folder)
-        if not accept_clock:
-            check_clock(folder, recovered.last_timestamp, ports.clock.wall_ms(), settings)
+
+        def check(header: Header, last_timestamp: int) -> None:
+            check_belongs(header, place, folder)
+            if not accept_clock:
+                check_clock(folder, last_timestamp, ports.clock.wall_ms(), settings)
+
+        def recover_log() -> Recovered:
+            bring_back(ports.disk, root, place, check)
+            recovered = recover(ports.disk, folder, target, entry_decoder(), progress, check)
+            forget(ports.disk, root, place)
+            return recovered
+
+        recovered = await ports.workers.run(recover_log)
         hybrid.advance(recovered.last_timestamp)
-        header = next_header(ports.clock, place, recovered)
+        header = msgspec.structs.replace(
+            next_header(ports.clock, place, recovered), unsynced=msgspec.UNSET if flush == "sync" else True
+        )
         begin = partial(
             Appender, ports.disk, ports.clock, folder, header, settings, recovered.sealed,
-            ports.metrics, ports.descriptors,
+            ports.metrics, ports.descriptors, _in_place_of(held[0]),
         )  # fmt: skip
         appender = await ports.workers.run(begin)
         ring = Ring(settings.ring_slots, settings.ring_bytes, settings.ring_seconds, ports.clock.elapsed)
@@ -252,7 +275,7 @@ def take_lock(disk: Disk, root: Path, folder: Path) -> Lock:
     """Lock the log in `folder`, which is created if it does not exist. `StoreLocked` names the holder of the lock."""
     try:
         disk.make_folders(folder)
-        lock = disk.lock(folder / LOCK, whoami(), root / LOCKS)
+        lock = disk.lock(folder / LOCK, whoami())
     except (FileExistsError, NotADirectoryError) as error:
         raise ConfigError(
             f"{root}: a part of the path {folder} is a file, not a folder.", hint="Choose another root."
@@ -285,7 +308,7 @@ def not_opened(folder: Path, error: OSError) -> KvwalError:
     if isinstance(error, PermissionError):
         return ConfigError(
             f"{folder}: not allowed to write here ({error.strerror}: {error.filename}).",
-            hint="Choose another root, or mend its owner and mode.",
+            hint="Mend its owner and mode: `kvwal doctor` names the files. Or choose another root.",
         )
     return storage_full(folder, error) or ConfigError(
         f"{folder}: the log cannot be opened ({error}).", hint="Mend the disk, or choose another root."
@@ -308,6 +331,12 @@ def check_clock(folder: Path, last_timestamp: int, wall_ms: int, settings: Setti
             f"{folder}: the last entry is from {to_text(last_timestamp)}, {ahead_ms / 1000:.1f} s ahead of this clock.",
             hint="Mend the clock, or accept it (accept_clock=True, --accept-clock): new entries then go on from that time.",
         )
+
+
+def _in_place_of(lock: Lock) -> Callable[[], bool]:
+    """Whether the folder of a lock is still there. It holds no reference to the lock, which goes with a dropped store."""
+    reference = ref(lock)
+    return lambda: (held := reference()) is not None and held.in_place()
 
 
 def next_header(clock: Clock, place: Place, recovered: Recovered) -> Header:

@@ -6,7 +6,7 @@ This module imports neither asyncio nor Arrow, so that `kvwal get` starts fast.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from itertools import takewhile
 from pathlib import Path
@@ -58,7 +58,7 @@ class SegmentEnd(Enum):
 
 def entry_decoder() -> Decode:
     """A decoder for entries blocks. It is fastest for the codecs that are registered now."""
-    return make_decoder(registry.by_name)
+    return make_decoder(registry.names())
 
 
 class SegmentReader:
@@ -127,11 +127,11 @@ class SegmentReader:
         for _, entries in self.numbered(decode):
             yield entries
 
-    def numbered(self, decode: Decode, key: bytes | None = None) -> Iterator[tuple[int, list[Entry]]]:
-        """The entries of each block, with the sequence of the first one. With `key`, only blocks that contain those bytes."""
+    def numbered(self, decode: Decode, holding: Sequence[bytes] = ()) -> Iterator[tuple[int, list[Entry]]]:
+        """The entries of each block, with the sequence of the first one. With `holding`, only blocks with any of these bytes."""
         for block in self.blocks():
             first = self.next_sequence
-            if key is not None and key not in block.payload:
+            if holding and not any(part in block.payload for part in holding):
                 self.count += self._decoded(count_entries, block)
                 continue
             entries = self._decoded(decode, block)
@@ -229,6 +229,15 @@ class SnapshotSearch(SnapshotReader):
     def between(self, decode: Decode, low: tuple[str, bytes], high: tuple[str, bytes]) -> Iterator[Entry]:
         """The entries with identities from `low` to before `high`, sorted. Other blocks are not read, but a few."""
         return takewhile(lambda entry: entry_identity(entry) < high, self._from(decode, low))
+
+    def between_at_start(self, decode: Decode, low: tuple[str, bytes], high: tuple[str, bytes]) -> Iterator[Entry]:
+        """`between`, for a range that mostly comes before all entries: then one block is read, and no other."""
+        self.end = self.start
+        block = self._block()
+        if block is None or block.kind is not BlockKind.ENTRIES:
+            return self.between(decode, low, high)
+        begins_behind = entry_identity(self._decoded(decode, block)[0]) >= high
+        return iter(()) if begins_behind else self.between(decode, low, high)
 
     def _from(self, decode: Decode, identity: tuple[str, bytes]) -> Iterator[Entry]:
         """The entries from an identity on, up to the seal. `CorruptLog` for a block that does not verify."""

@@ -14,7 +14,9 @@ States of the last segment (only the last may lack a seal):
 
 States of other files:
 
- 8. partial      `*.partial`: an unfinished segment or snapshot, or a preallocated segment. Deleted: no other file needs it.
+ 8. partial      `*.partial`: an unfinished segment or snapshot, a preallocated segment, or the folder of a job of the
+                 archiver. Deleted: no other file needs it. One that an archiver still writes, which outlived its killed
+                 parent, stays until that archiver has ended.
  9. missing      A segment that the chain of seals needs is not there, or another one has its name: `CorruptLog`.
 10. damaged_middle   A segment that is not the last has no seal or an invalid block: `CorruptLog`.
 11. damaged_snapshot A part of the newest snapshot is not valid. The parts below it, or an older snapshot, are used if the
@@ -28,17 +30,21 @@ States of other files:
 
 An unsealed segment is not sealed in place, because after a failed fsync the page cache may have newer data than the disk. Its
 valid blocks are copied into a new file, which is made durable and renamed over it.
+
+All files are read before one is changed: a log that is damaged, newer, or refused by its caller stays as it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from kvwal.entry import Decode, Entry
 from kvwal.errors import CorruptLog
-from kvwal.log.files.atomic_file import write_file
+from kvwal.log.files.atomic_file import delete_abandoned, write_file
 from kvwal.log.files.chain import (
     SnapshotPart,
     gap_problem,
@@ -49,7 +55,7 @@ from kvwal.log.files.chain import (
     snapshot_parts,
 )
 from kvwal.log.files.format import Header, Seal, align, pack_seal
-from kvwal.log.files.names import FileKind, LogFile, parse_name, torn_name
+from kvwal.log.files.names import LogFile, torn_name
 from kvwal.log.files.segment import SEAL_ROOM, SealedSegment
 from kvwal.log.reader import Progress, SegmentEnd, SegmentReader, SnapshotReader, log_files
 from kvwal.ports.disk import Buffer, Disk
@@ -86,6 +92,14 @@ class Recovered(NamedTuple):
     set_aside: list[Path]
 
 
+Check = Callable[[Header, int], None]
+"""Refuses a log by raising an error: given the header of its last file, and its last timestamp."""
+
+
+def _accept(header: Header, last_timestamp: int) -> None:
+    """Any log may be opened."""
+
+
 class RecoveryTarget(NamedTuple):
     """The receiver of recovered entries, in log order. `clear` drops all of them: a snapshot was damaged half-way."""
 
@@ -94,30 +108,30 @@ class RecoveryTarget(NamedTuple):
 
 
 def recover(
-    disk: Disk, folder: Path, target: RecoveryTarget, decode: Decode, progress: Progress | None = None
+    disk: Disk,
+    folder: Path,
+    target: RecoveryTarget,
+    decode: Decode,
+    progress: Progress | None = None,
+    check: Check = _accept,
 ) -> Recovered:
     """Read the log in `folder` into `target` and repair its end, so that a new segment can follow. The caller holds its lock.
+
+    Nothing is changed before all of it was read and `check` has accepted it. A new log is not checked.
 
     An archiver that outlived its killed parent may finish its checkpoint meanwhile: a listed snapshot is gone then, and a newer
     one is there. Recovery starts again in that case. Each such archiver finishes at most one checkpoint.
     """
-    _delete_partials(disk, folder)
     for _ in range(_ORPHANS):
         try:
-            return _Recovery(disk, folder, target, decode, progress).run()
+            return _Recovery(disk, folder, target, decode, progress).run(check)
         except FileNotFoundError:
             target.clear()
-    return _Recovery(disk, folder, target, decode, progress).run()
-
-
-def _delete_partials(disk: Disk, folder: Path) -> None:
-    for name in disk.names(folder):
-        if parse_name(name).kind is FileKind.PARTIAL:
-            disk.unlink(folder / name)
+    return _Recovery(disk, folder, target, decode, progress).run(check)
 
 
 class _Recovery:
-    """One pass of recovery. Its fields hold the state of the log as far as it was read."""
+    """One pass of recovery. Its fields hold the state of the log as far as it was read. `_repairs` are the changes of its end."""
 
     def __init__(
         self, disk: Disk, folder: Path, target: RecoveryTarget, decode: Decode, progress: Progress | None
@@ -139,8 +153,25 @@ class _Recovery:
         self._crc = 0
         self._timestamp = 0
         self._snapshot_bytes = 0
+        self._views = ExitStack()
+        self._repairs: list[Callable[[], None]] = []
 
-    def run(self) -> Recovered:
+    def run(self, check: Check) -> Recovered:
+        with self._views:
+            snapshot = self._read()
+            if self._header is not None:
+                check(self._header, self._timestamp)
+            delete_abandoned(self._disk, self._folder)
+            for repair in self._repairs:
+                repair()
+        return Recovered(
+            self._header, self._epoch + 1, self._next, self._crc, self._timestamp,
+            snapshot, self._snapshot_bytes if snapshot else 0, self._sealed, self._torn,
+            [self._set_aside(file) for file in self._damaged],
+        )  # fmt: skip
+
+    def _read(self) -> LogFile | None:
+        """Read all files. Returns the newest part of the snapshot, None if there is no snapshot."""
         snapshot = self._read_snapshots()
         first_needed = self._next
         self._check_start(first_needed)
@@ -150,11 +181,7 @@ class _Recovery:
                 self._read_segment(file, last=last)
             else:
                 self._record_covered(file, self._segments[index + 1] if not last else None, first_needed)
-        return Recovered(
-            self._header, self._epoch + 1, self._next, self._crc, self._timestamp,
-            snapshot, self._snapshot_bytes if snapshot else 0, self._sealed, self._torn,
-            [self._set_aside(file) for file in self._damaged],
-        )  # fmt: skip
+        return snapshot
 
     def _read_snapshots(self) -> LogFile | None:
         """Read the newest valid snapshot. An older one is used only if the segments after it are still there."""
@@ -243,7 +270,8 @@ class _Recovery:
 
     def _read_segment(self, file: LogFile, *, last: bool) -> None:
         path = self._folder / file.name
-        with self._disk.view(path) as buffer:
+        with ExitStack() as views:
+            buffer = (self._views if last else views).enter_context(self._disk.view(path))
             reader = SegmentReader(path, buffer)
             if (problem := link_problem(reader.header, self._next, self._crc)) is not None:
                 raise CorruptLog(problem, path=path, offset=0, sequence=self._next)
@@ -257,12 +285,12 @@ class _Recovery:
             self._header = reader.header
             self._epoch = max(self._epoch, reader.header.epoch)
             if ending is SegmentEnd.TORN:
-                self._cut(reader, buffer)
+                self._repairs.append(partial(self._cut, reader, buffer))
                 return
             self._keep(path, reader, reader.seal_crc, len(buffer))
             seal = bytes(buffer[reader.end : reader.end + SEAL_ROOM])
         if last:
-            self._write_again(path, reader.end, seal)
+            self._repairs.append(partial(self._write_again, path, reader.end, seal))
         self._done += reader.end
 
     def _keep(self, path: Path, reader: SegmentReader, crc: int, size: int) -> None:
@@ -289,8 +317,12 @@ class _Recovery:
 
     def _write_again(self, path: Path, offset: int, seal: bytes) -> None:
         """Make the last segment's seal and name durable: the process that sealed or copied it may have been killed before its
-        fsync. The bytes before the seal are durable.
+        fsync. The bytes before the seal are durable. A file that a copy of the log has too is not written: it is replaced.
         """
+        if self._disk.links(path) > 1:
+            with self._disk.view(path) as buffer:
+                write_file(self._disk, path, [bytes(buffer[:offset]), seal])
+            return
         file = self._disk.open(path)
         try:
             file.write_at(offset, [seal])

@@ -25,9 +25,9 @@ import janus
 from kvwal.errors import KvwalError, Overloaded, StoreClosed, WrongLoop
 from kvwal.log.slots import BoundedQueue
 from kvwal.log.submission import Command, Submission
-from kvwal.log.waiter import Waiter
+from kvwal.log.waiter import Waiter, program_ends
 from kvwal.ports.boundary import call_on, call_soon, contain, contain_each, logged, start_task
-from kvwal.ports.locks import Lock
+from kvwal.ports.locks import Lock, interpreter_ends
 from kvwal.ports.processes import tell_if_forked
 from kvwal.ports.tasks import this_thread
 
@@ -61,15 +61,15 @@ class Ring:
     groups. `delegate` has another thread call a function, where no signal handler runs; False if there is no such thread.
     """
 
-    def __init__(self, slots: int, limit: int, patience: float, now: Callable[[], float]) -> None:
-        """`patience` is how many seconds a producer waits for space; `now` returns seconds that never step back."""
+    def __init__(self, slots: int, limit: int, put_timeout: float, now: Callable[[], float]) -> None:
+        """`put_timeout` is how many seconds a producer waits for space; `now` returns seconds that never step back."""
         self.serve: Callable[[list[Submission]], None] | None = None
         self.delegate: Callable[[Callable[[], None]], bool] = lambda call: False
         self._loop = asyncio.get_running_loop()
         self._thread = this_thread()
         self._queue = BoundedQueue(slots, limit, now)
         self._now = now
-        self._patience = patience
+        self._put_timeout = put_timeout
         self._tick: list[Submission] = []
         self._tick_bytes = 0
         self._waiting: asyncio.Task[None] | None = None
@@ -100,7 +100,7 @@ class Ring:
         return self._now() - self._queue.since
 
     def put(self, submission: Submission, *, waits: bool = False) -> None:
-        """Submit a transaction from any thread. Waits while the ring is full, at most for its `patience`.
+        """Submit a transaction from any thread. Waits while the ring is full, at most for `put_timeout`.
 
         `waits` says that the caller will wait for the result. A thread with a `Waiter` that may lead writes the group itself, if
         nobody else does. The main thread has another thread put and write: a signal handler may raise between any two of its
@@ -114,24 +114,31 @@ class Ring:
             raise _would_wait()
         waiter = submission.future
         if self.serve is None or not isinstance(waiter, Waiter):
-            self._enqueue(submission, 0 if here else self._patience)
+            _check_threads_run()
+            self._enqueue(submission, 0 if here else self._put_timeout)
             if not self._turn.locked():
                 self._call(self._take_turn)
         elif waiter.may_lead:
             self._put_and_lead(submission)
-        elif not self.delegate(partial(contain, partial(self._put_and_lead, submission), submission.fail)):
-            self._enqueue(submission, self._patience)
+        else:
+            _check_threads_run()
+            self._delegate_put(submission)
+
+    def _delegate_put(self, submission: Submission) -> None:
+        """Have another thread put and write; the loop writes if there is no such thread."""
+        if not self.delegate(partial(contain, partial(self._put_and_lead, submission), submission.fail)):
+            self._enqueue(submission, self._put_timeout)
             self._call(self._take_turn)
 
     def _put_and_lead(self, submission: Submission) -> None:
-        self._enqueue(submission, self._patience)
+        self._enqueue(submission, self._put_timeout)
         if self._turn.acquire(blocking=False):
             self._lead()
 
-    def _enqueue(self, submission: Submission, patience: float) -> None:
+    def _enqueue(self, submission: Submission, timeout: float) -> None:
         try:
             if not self._queue.put_now([submission]):
-                self._queue.sync_q.put([submission], timeout=patience)
+                self._queue.sync_q.put([submission], timeout=timeout)
         except janus.SyncQueueFull:
             raise self._overloaded() from None
         except janus.SyncQueueShutDown:
@@ -242,14 +249,14 @@ class Ring:
         return True
 
     async def put_soon(self, submission: Submission) -> None:
-        """Submit a transaction from a task of the loop. Waits while the ring is full, at most for its `patience`.
+        """Submit a transaction from a task of the loop. Waits while the ring is full, at most for `put_timeout`.
 
         It does not wait for the writer.
         """
         if self.offer(submission):
             return
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._put_timeout):
                 while not self.offer(submission):
                     if self._waiting is not None:
                         await asyncio.shield(self._waiting)
@@ -274,7 +281,7 @@ class Ring:
 
     async def _put_when_room(self, tick: list[Submission]) -> None:
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._put_timeout):
                 await self._queue.async_q.put(tick)
             self._take_turn()
         except TimeoutError:
@@ -351,7 +358,7 @@ class Ring:
     def _overloaded(self) -> Overloaded:
         return Overloaded(
             f"the log writer is behind: {self.slots:,} batches of writes with {self.bytes:,} bytes wait for it, and for"
-            f" {self._patience:g} s there was no room for one more; nothing was written.",
+            f" {self._put_timeout:g} s there was no room for one more; nothing was written.",
             hint="Write more slowly, or check why the disk is slow.",
         )
 
@@ -373,6 +380,12 @@ def _fail_each(submissions: list[Submission], error: BaseException) -> None:
 
 def _closed() -> StoreClosed:
     return StoreClosed("the store is closed; nothing was written.", hint="Open it again.")
+
+
+def _check_threads_run() -> None:
+    """Raise `StoreClosed` while the interpreter ends: the threads of the store do not run any more, and its locks may be held."""
+    if interpreter_ends():
+        raise program_ends()
 
 
 def _would_wait() -> WrongLoop:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvwal.ports.locks import Lock, has_room, signals_arrive_here
+from kvwal.errors import StoreClosed
+from kvwal.ports.locks import Lock, has_room, interpreter_ends, signals_arrive_here
 
 
 class Waiter:
@@ -62,6 +63,8 @@ class Waiter:
                 duty()
             elif self._done:
                 break
+            elif interpreter_ends():
+                raise program_ends()
             else:
                 self._bell.acquire()
         if self._error is None:
@@ -76,3 +79,11 @@ class Waiter:
             self._bell.release()
         except RuntimeError:  # it was rung before, and the thread has not woken yet
             pass
+
+
+def program_ends() -> StoreClosed:
+    """The error of a write in a finalizer that runs when the interpreter ends."""
+    return StoreClosed(
+        "the program ends, and the threads of the store do not run any more; nothing was written.",
+        hint="Write before the end of the program: in a `with` block, or in a function of `atexit`, not in `__del__`.",
+    )

@@ -18,7 +18,7 @@ from kvwal.config import Flush, Interval
 from kvwal.entry import Entry, encode_entries, is_live
 from kvwal.errors import CommitUnknown, KvwalError, LogFailed, StorageFull, TooLarge
 from kvwal.hlc import HybridClock
-from kvwal.log.appender import Appender
+from kvwal.log.appender import Appender, LogMoved
 from kvwal.log.files.format import MAX_PAYLOAD
 from kvwal.log.listeners import Listeners
 from kvwal.log.ring import GROUP_BYTES, Ring
@@ -37,6 +37,7 @@ from kvwal.ports.tasks import Workers
 
 BLOCK_BYTES = 4 << 20
 """Bytes above which a group is split into several blocks, between transactions."""
+_MEND = "Reading goes on. Mend the disk, then reopen the store: every acknowledged write is recovered."
 _TURN_SECONDS = 0.005
 """How long the writer keeps the event loop for itself while the ring is never empty."""
 
@@ -360,7 +361,7 @@ class Writer:
         """The error of a write to a poisoned log."""
         failure = LogFailed(
             f"{self.appender.header.business}: the log failed earlier ({self.failed}); nothing was written.",
-            hint="Reading goes on. Mend the disk, then reopen the store: every acknowledged write is recovered.",
+            hint=self.failed.hint if isinstance(self.failed, LogMoved) else _MEND,
         )
         failure.__cause__ = self.failed
         return failure
@@ -388,7 +389,9 @@ class _Overlay:
 _not_prepared = logged("the next segment could not be preallocated; it is created when it is needed")
 
 
-def _unknown(error: BaseException) -> CommitUnknown:
+def _unknown(error: BaseException) -> KvwalError:
+    if isinstance(error, LogMoved):
+        return LogFailed(f"{error}; nothing was written.", hint=error.hint)
     unknown = CommitUnknown(
         f"the log failed while this write was under way ({error}).",
         hint="Reopen the store: the write is there whole, or not at all.",

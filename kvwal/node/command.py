@@ -6,22 +6,23 @@ import logging
 import os
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 from types import TracebackType
 from typing import Annotated
 
 import typer
 
 from kvwal.cluster.token import find_token, read_token
+from kvwal.config import check_file, check_folder
 from kvwal.errors import EXIT_CODES, ConfigError, Kind, KvwalError
 from kvwal.node import config, preflight
+from kvwal.node.health.repeated_lines import LimitedHandler
 from kvwal.ports.logger import JsonLines, get_logger, log_to
 
 _NEEDED = ("jpype", "starlette", "uvicorn", "prometheus_client")
 
 
 def node(
-    root: Annotated[Path, typer.Argument(metavar="ROOT", help="The folder of the store.", show_default=False)],
+    root: Annotated[str, typer.Argument(metavar="ROOT", help="The folder of the store.", show_default=False)],
     address: Annotated[
         str,
         typer.Option(metavar="HOST:PORT", help="Where other members and clients reach this one.", show_default=False),
@@ -41,7 +42,7 @@ def node(
     http: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Serve /healthz, /readyz and /metrics there.")
     ] = None,
-    flush: Annotated[str, typer.Option(help="When a write is acknowledged: sync, os, or milliseconds.")] = "sync",
+    flush: Annotated[str, typer.Option(help="When a write is acknowledged: sync, os, or a duration, 100ms.")] = "sync",
     without: Annotated[
         list[str] | None,
         typer.Option(
@@ -49,15 +50,16 @@ def node(
         ),
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="The node's file; see deploy/node.toml.")
+        str | None, typer.Option("--config", metavar="FILE", help="The node's file; see deploy/node.toml.")
     ] = None,
 ) -> None:
     """Be a member of the cluster: Hazelcast's memory, with a log under every map."""
     own = config.parse_address(address, "--address")
     listed = [config.parse_address(member, "--members") for member in members.split(",")] if members else [own]
-    told = config.read_file(file)
+    told = config.read_file(None if file is None else check_file("file of --config", file))
     options = config.NodeOptions(
-        root=root, namespace=namespace, cluster=cluster, node=node, address=own, members=listed, archive=archive,
+        root=check_folder("root", root), namespace=namespace, cluster=cluster, node=node, address=own, members=listed,
+        archive=archive,
         http=config.parse_address(http, "--http") if http else None, flush=config.parse_flush(flush),
         file=told, without=tuple(without or ()), token=find_token(told.token_file),
         http_token=read_token(told.http_token_file) if told.http_token_file else None,
@@ -81,8 +83,11 @@ def node(
 
 
 def log_as_json() -> None:
-    """Log to standard error, one JSON object a line: kvwal's lines, those of its libraries, warnings, and uncaught errors."""
-    log_to(sys.stderr, JsonLines(), level=logging.WARNING, own_level=logging.INFO)
+    """Log to standard error, one JSON object a line: kvwal's lines, those of its libraries, warnings, and uncaught errors.
+
+    Repeated warnings and errors are counted: see `LimitedHandler`.
+    """
+    log_to(LimitedHandler(sys.stderr), JsonLines(), level=logging.WARNING, own_level=logging.INFO)
     logging.captureWarnings(True)
     sys.excepthook = report_bug
 

@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
-from kvwal.cluster.token import Token
-from kvwal.config import Flush, Interval, Settings
-from kvwal.errors import ConfigError
+from kvwal.cluster.token import TokenSource
+from kvwal.config import Flush, Interval, Settings, parse_duration
+from kvwal.errors import ConfigError, StartFailed
 from kvwal.ports.disk import OS_DISK
 
 MOST_BACKUPS = 6
@@ -40,13 +40,13 @@ def parse_address(text: str, what: str) -> Address:
 
 
 def check_host(address: Address) -> None:
-    """`ConfigError` if the host of a node's own address resolves to no IP address, or to the wildcard address."""
+    """`StartFailed` if the host of a node's own address resolves to no IP address, `ConfigError` if it is the wildcard."""
     try:
         ip = socket.gethostbyname(address.host)
     except OSError as error:
-        raise ConfigError(
+        raise StartFailed(
             f"--address {address}: no IP address belongs to {address.host} ({error}).",
-            hint="Give a name that this machine can look up, or its IP address.",
+            hint="Give a name that this machine can look up, or its IP address. If the name service is down, start it again.",
         ) from error
     if ip_address(ip).is_unspecified:
         raise ConfigError(
@@ -69,14 +69,16 @@ def heap_bytes(text: str) -> int:
 
 
 def parse_flush(text: str) -> Flush:
-    """A flush policy from the command line: `sync`, `os`, or the milliseconds of an interval."""
+    """A flush policy from the command line: `sync`, `os`, or an interval, as a duration or in milliseconds."""
     if text == "sync":
         return "sync"
     if text == "os":
         return "os"
     if text.isascii() and text.isdecimal() and int(text) > 0:
         return Interval(ms=int(text))
-    raise ConfigError(f"--flush {text!r} is no flush policy.", hint="Use sync, os, or a number of milliseconds.")
+    if seconds := parse_duration(text):
+        return Interval(ms=max(1, round(seconds * 1000)))
+    raise ConfigError(f"--flush {text!r} is no flush policy.", hint="Use sync, os, or a duration: 100ms, 1s.")
 
 
 class _Interval(Interval, frozen=True, forbid_unknown_fields=True):
@@ -119,7 +121,8 @@ class NodeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     majority: bool = True
     """Whether one side of a partitioned cluster serves only if it has more than half of the expected members."""
     token_file: str | None = None
-    """The file that holds the token of the cluster; without it KVWAL_TOKEN_FILE or KVWAL_TOKEN of the environment, or none."""
+    """The file that holds the token of the cluster, or two while it is changed; without it KVWAL_TOKEN_FILE or KVWAL_TOKEN of the
+    environment, or none. The node reads the file again each second."""
     http_token_file: str | None = None
     """The file of the token that readers of /metrics on other machines must present, if the cluster has a token."""
     tls: Tls | None = None
@@ -190,9 +193,9 @@ class NodeOptions(NamedTuple):
     file: NodeFile
     without: tuple[str, ...] = ()
     """Names or addresses of members: the start does not wait for their logs."""
-    token: Token | None = None
-    """What members and clients must show; None lets everyone in."""
-    http_token: Token | None = None
+    token: TokenSource | None = None
+    """What members and clients must show: one of these tokens. None lets everyone in."""
+    http_token: TokenSource | None = None
     """What readers of /metrics must show."""
 
 

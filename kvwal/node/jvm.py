@@ -9,6 +9,7 @@ from typing import Any
 
 import jpype
 
+from kvwal.config import check_file
 from kvwal.errors import ConfigError
 from kvwal.ports.disk import OS_DISK
 
@@ -16,7 +17,7 @@ HAZELCAST = "hazelcast-5.7.0.jar"
 SHA256 = "241ec66cea8491787f68c3336f069ac463877af50bdb7676cd9d538f1940dc33"
 GLUE = Path(__file__).parent / "glue.jar"
 
-_OPTIONS = [
+OPTIONS = [
     # No handlers of its own: signals are for Python, which shuts the member down in order.
     "-Xrs",
     # A JVM that runs out of memory loses threads and answers unnoticed: end it with exit code 3, so that it is started again.
@@ -25,10 +26,17 @@ _OPTIONS = [
     "-XX:+DisplayVMOutputToStderr",
     # JPype requests a garbage collection whenever this process has grown, and holds the GIL meanwhile: about 1 s for each GB.
     "-XX:+DisableExplicitGC",
+    # No file of figures in /tmp, which the JVM would write 20 times a second; jcmd works without it.
+    "-XX:-UsePerfData",
     # With fewer than three cores Hazelcast would start a thread for each callback.
     "-Djava.util.concurrent.ForkJoinPool.common.parallelism=4",
     "-Djava.net.preferIPv4Stack=true",
     "-Dhazelcast.logging.type=jdk",
+    # Hazelcast's time without the steps of the machine's clock: with them members would give each other up.
+    "-Dcom.hazelcast.clock.impl=kvwal.clock.SteadyClock",
+    # Java 25 warns, in plain text, of what JPype and Hazelcast do: load a library, and reach for memory.
+    "--enable-native-access=ALL-UNNAMED",
+    "-Dsun.misc.unsafe.memory.access=allow",
     "--add-modules=java.se",
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
@@ -41,7 +49,7 @@ _OPTIONS = [
 def find_hazelcast(named: str | None) -> Path:
     """The path of the Hazelcast jar: `named`, else the jar that set-up has cached in this checkout or for this user."""
     caches = [Path(__file__).parent.parent.parent / ".cache" / "jars", _user_cache()]
-    places = [Path(named)] if named is not None else [cache / HAZELCAST for cache in caches]
+    places = [check_file("hazelcast_jar", named)] if named is not None else [cache / HAZELCAST for cache in caches]
     for place in places:
         if OS_DISK.exists(place):
             return place
@@ -75,7 +83,7 @@ def start(heap: str, hazelcast_jar: str | None, more: list[str]) -> None:
     try:
         path = jpype.getDefaultJVMPath()
         jpype.startJVM(
-            path, f"-Xms{heap}", f"-Xmx{heap}", *_OPTIONS, *more, classpath=[str(jar) for jar in jars],
+            path, f"-Xms{heap}", f"-Xmx{heap}", *OPTIONS, *more, classpath=[str(jar) for jar in jars],
             convertStrings=False, interrupt=False,
         )  # fmt: skip
     except (jpype.JVMNotFoundException, jpype.JVMNotSupportedException) as error:

@@ -10,8 +10,10 @@ from weakref import WeakValueDictionary
 
 from kvwal.cluster.map_names import to_business
 from kvwal.cluster.recovery_buffer import as_recovery_buffer
-from kvwal.entry import DROPPED, Decode, Entry, make_decoder
+from kvwal.entry import Decode, Entry, make_decoder
 from kvwal.errors import KvwalError
+from kvwal.key_class import DROPPED
+from kvwal.key_codecs import ORDERED
 from kvwal.log.submission import Submission, size_of
 from kvwal.node.adapters.destroyed_maps import drop, may_retire_log
 from kvwal.ports.boundary import start_task, when_done
@@ -21,8 +23,8 @@ from kvwal.ports.wakeup import Wakeup
 from kvwal.store.engine import Engine
 from kvwal.store.open_business import OpenBusiness
 
-CLASSES = ("str", "json", "int", "int64", "float", "bool", "bytes", "hz")
-"""The key and value classes of the Java side (ValueCodec.java)."""
+CLASSES = ("str", "json", "int", "int64", "float", "bool", "bytes", "hz", "none", *(codec.name for codec in ORDERED))
+"""The key and value classes of the Java side (ValueCodec.java), and kvwal's own that it passes on."""
 _SIZE_BITS = 32
 _NOTHING, _END = -1, -2
 """The values of BatchQueues.java that are no batch."""
@@ -31,7 +33,7 @@ _NOTHING, _END = -1, -2
 class _Batch:
     """The answer to a batch, with the methods of a future. It is sent at once: a future would wait for the next loop tick."""
 
-    def __init__(self, tell: Callable[[BaseException | None], None]) -> None:
+    def __init__(self, tell: Callable[[BaseException | None, int], None]) -> None:
         self._tell = tell
         self._done = False
 
@@ -44,14 +46,14 @@ class _Batch:
         return self._done
 
     def set_result(self, result: int, /) -> None:
-        """See `Answer.set_result`."""
+        """See `Answer.set_result`: the timestamp of the batch."""
         self._done = True
-        self._tell(None)
+        self._tell(None, result)
 
     def set_exception(self, error: BaseException, /) -> None:
         """See `Answer.set_exception`."""
         self._done = True
-        self._tell(error)
+        self._tell(error, 0)
 
 
 class LogBridge:
@@ -88,7 +90,9 @@ class LogBridge:
         answer = partial(self._answer, number)
         if any(entry.key_class == DROPPED for entry in entries):
             future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-            when_done(future, lambda done: answer(done.exception()), self._not_told)
+            when_done(
+                future, lambda done: answer(error := done.exception(), 0 if error else done.result()), self._not_told
+            )
             mark = Submission(entries, size_of(entries), future)
             self._keep(self._submit_mark(number, mark, future), mark)
             return
@@ -155,8 +159,6 @@ class LogBridge:
         as_recovery_buffer(business.state).stop_collecting()
         return business
 
-    def _answer(self, number: int, error: BaseException | None) -> None:
-        business = self._businesses.get(number)
-        last = 0 if business is None else business.log.hybrid.last
-        if self._queues.complete(number, None if error is None else f"{type(error).__name__}: {error}", last):
+    def _answer(self, number: int, error: BaseException | None, timestamp: int) -> None:
+        if self._queues.complete(number, None if error is None else f"{type(error).__name__}: {error}", timestamp):
             self._wakeup.set()

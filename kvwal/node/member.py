@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jpype
 
 from kvwal.cluster.map_names import INTERNAL, VOLATILE
-from kvwal.cluster.token import Token
-from kvwal.errors import ConfigError, NotRecovered
+from kvwal.cluster.token import TokenSource
+from kvwal.config import check_file
+from kvwal.entry import TIMESTAMP_SHIFT
+from kvwal.errors import ConfigError, NotRecovered, StartFailed
+from kvwal.hlc import to_text
 from kvwal.node.adapters.membership import ADDRESS, AGREED, ARCHIVE, BACKUPS, NAMESPACE, NODE, STATUSES
 from kvwal.node.config import NodeOptions, Tls
 from kvwal.node.jvm import java
@@ -30,6 +32,8 @@ _PROPERTIES = {
     "hazelcast.phone.home.enabled": "false",
     "hazelcast.socket.bind.any": "false",
     "hazelcast.shutdownhook.enabled": "false",
+    # Hazelcast's own figures are read by no one, and cost an idle node processor time every five seconds.
+    "hazelcast.metrics.enabled": "false",
     "hazelcast.graceful.shutdown.max.wait": "6",
     "hazelcast.max.no.heartbeat.seconds": str(_GONE_SECONDS),
     "hazelcast.heartbeat.interval.seconds": "1",
@@ -89,10 +93,7 @@ def configuration(options: NodeOptions, archive: str | None, java_objects: JavaO
     _network(config.getNetworkConfig(), options)
     _serialization(config.getSerializationConfig())
     pending = java("kvwal.backups.PendingChanges")(options.file.backups, java_objects.leases, java_objects.majority)
-    applied = java("kvwal.transactions.AppliedChanges")()
-    context = java("kvwal.log.LogContext")(
-        java_objects.queues, java_objects.gate, java_objects.fence, pending, applied.refusals()
-    )
+    context = java("kvwal.log.LogContext")(java_objects.queues, java_objects.gate, java_objects.fence, pending)
     context.configure(config)
     factory = java("kvwal.member.LogStoreFactory")(context)
     config.getMapConfig("default").setMapStoreConfig(_store(factory)).setSplitBrainProtectionName(_MAJORITY)
@@ -106,7 +107,7 @@ def configuration(options: NodeOptions, archive: str | None, java_objects: JavaO
     config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(guard))
     for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", AGREED, STATUSES):
         config.addMapConfig(java("com.hazelcast.config.MapConfig")(pattern))
-    java("kvwal.transactions.Transactions").configure(config, _store(factory), java_objects.gate, applied)
+    java("kvwal.transactions.Transactions").configure(config, _store(factory), java_objects.gate)
     for name, found in config.getMapConfigs().items():
         found.setBackupCount({AGREED: MOST_COPIES, STATUSES: 0}.get(str(name), options.file.backups))
         found.setAsyncBackupCount(MOST_COPIES if str(name) == STATUSES else 0)
@@ -160,12 +161,44 @@ def _store(factory: Any) -> Any:
     return store
 
 
-def make_tls(files: Tls | None) -> Any:
-    """The TLS context (Tls.java); None without TLS. `ConfigError` if the files do not hold a certificate and its key."""
+class TlsContext(NamedTuple):
+    """The TLS of a node: its context (Tls.java), the file of its certificate, and when that ends, in unix ms."""
+
+    context: Any
+    file: str
+    ends_ms: int
+
+
+def make_tls(files: Tls | None, wall_ms: int) -> TlsContext | None:
+    """The TLS of this node; None without TLS.
+
+    `ConfigError` if the files do not hold a certificate and its key, or if the certificate has expired. `StartFailed` if the
+    certificate does not count yet.
+    """
     if files is None:
         return None
+    context = _tls_context(files)
+    begins, ends = int(context.begins()), int(context.ends())
+    if ends <= wall_ms:
+        raise ConfigError(
+            f"[tls]: {files.certificate}, or the authority {files.authority}, has expired at"
+            f" {to_text(ends << TIMESTAMP_SHIFT)}: nobody could connect.",
+            hint="Put a new certificate there, and start the node again; docs/security.md has the commands.",
+        )
+    if begins > wall_ms:
+        raise StartFailed(
+            f"[tls]: {files.certificate} counts from {to_text(begins << TIMESTAMP_SHIFT)} on, and this machine's clock shows"
+            f" {to_text(wall_ms << TIMESTAMP_SHIFT)}.",
+            hint="See whether the clock is right, and start the node again then.",
+        )
+    return TlsContext(context, files.certificate, ends)
+
+
+def _tls_context(files: Tls) -> Any:
     try:
-        parts = [OS_DISK.read(Path(path)) for path in (files.certificate, files.key, files.authority)]
+        parts = [
+            OS_DISK.read(check_file("file of [tls]", path)) for path in (files.certificate, files.key, files.authority)
+        ]
         return java("kvwal.security.Tls")(*parts)
     except (OSError, jpype.JException) as error:
         raise ConfigError(
@@ -174,19 +207,36 @@ def make_tls(files: Tls | None) -> Any:
         ) from error
 
 
-def start(config: Any, volatile: Sequence[str], token: Token | None, tls: Any) -> Any:
-    """Join the cluster, or begin one; returns the instance. Blocks for seconds. `ConfigError` if it cannot be.
+def make_tokens(source: TokenSource) -> Any:
+    """Tokens.java with the tokens of a source. `change_tokens` brings them up to date."""
+    return java("kvwal.security.Tokens")(*_secrets(source))
+
+
+def change_tokens(tokens: Any, source: TokenSource) -> None:
+    """Have the member accept the tokens that the source has now, and show the first of them to other members."""
+    tokens.change(*_secrets(source))
+
+
+def _secrets(source: TokenSource) -> tuple[bytes, bytes | None]:
+    """The token that is shown, and the other one that is accepted."""
+    shown, *others = (token.reveal().encode() for token in source.tokens)
+    return shown, others[0] if others else None
+
+
+def start(config: Any, volatile: Sequence[str], tokens: Any, tls: TlsContext | None) -> Any:
+    """Join the cluster, or begin one; returns the instance. Blocks for seconds. `StartFailed` if that cannot be now.
 
     Clients may use the services without a log that are named in `volatile`: see ServicePolicy.java. Clients and members must show
-    `token`, unless it is None: see TokenHandshake.java. `tls` is what `make_tls` made."""
-    secret = None if token is None else java("kvwal.security.Token")(token.reveal().encode())
+    one of `tokens`, unless they are None: see TokenHandshake.java. `tls` is what `make_tls` made."""
     try:
         return java("kvwal.member.KvwalNodeContext")(
-            java("kvwal.clients.ServicePolicy")(list(volatile)), secret, tls
+            java("kvwal.clients.ServicePolicy")(list(volatile)), tokens, None if tls is None else tls.context
         ).start(config)
     except jpype.JException as error:
-        raise ConfigError(
-            f"the member cannot start: {error}.", hint="See whether --address is free, and this machine's own."
+        raise StartFailed(
+            f"the member could not start, or join the others ({error}).",
+            hint="Start the node again: members that merge, or whose state changes, let nobody join meanwhile. If it goes on, the"
+            " lines of Hazelcast before this one say why.",
         ) from error
 
 

@@ -22,8 +22,10 @@ from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.adapters.serving_membership import ServingMembership
 from kvwal.node.adapters.status_exchange import StatusExchange
 from kvwal.node.config import NodeOptions
+from kvwal.node.health.memory_limit import MemoryLimit
 from kvwal.node.jvm import java
 from kvwal.node.lifecycle import Lifecycle
+from kvwal.node.local_logs import ArchivedUntil
 from kvwal.node.member import JavaObjects
 from kvwal.node.requests.history_service import HistoryService
 from kvwal.node.requests.log_copies import Copies
@@ -78,6 +80,7 @@ class ServingParts:
     link_watch: LinkWatch
     peers: Peers
     history: HistoryService
+    memory_limit: MemoryLimit
     logged: Mapping[str, int]
     """The timestamp of the last entry that the log of each business held at the start."""
 
@@ -94,13 +97,15 @@ def build_parts(
 ) -> ServingParts:
     """Build all parts. None of them has told the other members anything yet, or begun a task. The logs are open."""
     context, workers, gate = engine.options, pools.workers, java_objects.gate
-    membership = Membership(instance, java("kvwal.clock.ClockBounds")(instance), java_objects.leases)
+    latest = partial(java("kvwal.log.LatestTimestamps").ofOthers, instance)
+    membership = Membership(instance, java("kvwal.clock.ClockBounds")(instance), latest, java_objects.leases)
     expect = java_objects.majority.expect if options.file.majority else lambda names: None
     quorum_membership = QuorumMembership(membership, options.node, expect)
 
     def quorum() -> Quorum | None:
         return quorum_membership.current if options.file.majority else None
 
+    clock_bounds = ClockBoundsExchange(membership, bounds, java_objects.fence, context.clock, ArchivedUntil(engine))
     archive = partial(cluster_archive, engine)
     archiving = ArchiveRequests(options.node, engine.archive)
     statuses = StatusExchange(options, membership, quorum_membership, record, archiving, workers)
@@ -122,16 +127,18 @@ def build_parts(
         statuses=statuses,
         serving=serving,
         bootstrap=Bootstrap(
-            options, engine, membership, quorum_membership, record, statuses, fill, make_loader, gate, lifecycle, workers
+            options, engine, membership, quorum_membership, record, statuses, fill, make_loader, gate, lifecycle, workers,
+            clock_bounds.archived_of,
         ),
         adoption=Adoption(
             membership, quorum, partial(java("kvwal.failover.FailoverAppend"), instance), serving.all_archive, archive,
             (context.namespace, context.cluster), timestamps_within(context.settings.max_skew_seconds),
             context.clock, workers,
         ),
-        clock_bounds=ClockBoundsExchange(membership, bounds, java_objects.fence, context.clock),
+        clock_bounds=clock_bounds,
         link_watch=LinkWatch(instance, java_objects.link_monitor, gate, membership, quorum, context.clock),
         peers=peers,
         history=HistoryService(engine, archive, peers, pools.readers),
+        memory_limit=MemoryLimit(instance, statuses, options.file, context.clock, workers),
         logged={name: business.log.recovered.last_timestamp for name, business in engine.businesses.items()},
     )  # fmt: skip

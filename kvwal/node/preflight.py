@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kvwal.cluster.membership import FOLDER
-from kvwal.errors import ConfigError
+from kvwal.errors import ConfigError, KvwalError, StartFailed
 from kvwal.log.appender import FULL
 from kvwal.log.files.names import find_places
 from kvwal.node.config import Address, NodeOptions
@@ -18,6 +18,11 @@ from kvwal.ports.logger import get_logger
 ANYWHERE = ("0.0.0.0", "::")
 _RECORD = ".json"
 _PROBE = "_writable"
+_PASSING = (
+    errno.EAGAIN, errno.EBUSY, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM,
+    errno.ENOTCONN, errno.ESTALE, errno.ETIMEDOUT,
+)  # fmt: skip
+"""Errors of a file system that may pass without a change of the configuration: those of a file server, and of a busy machine."""
 
 
 class Owner(NamedTuple):
@@ -32,7 +37,8 @@ class Owner(NamedTuple):
 
 
 def check(options: NodeOptions, disk: Disk = OS_DISK) -> None:
-    """`ConfigError` if the root belongs to other nodes or cannot be written, or if the node cannot listen at its addresses."""
+    """`ConfigError` if the root belongs to other nodes or cannot be written, or an address is wrong. `StartFailed` if the node
+    cannot listen at its addresses now, or the disk of the root does not answer now."""
     check_root(disk, options.root, Owner(options.namespace, options.cluster, options.node))
     check_free(options.address, "--address")
     if options.http is not None:
@@ -66,7 +72,8 @@ def check_root(disk: Disk, root: Path, own: Owner) -> None:
 
 
 def check_writable(disk: Disk, root: Path) -> None:
-    """Make the root. `ConfigError` if nothing can be written there; a full disk is no error here, because recovery may go on."""
+    """Make the root. `ConfigError` if nothing can be written there, `StartFailed` if that may pass. A full disk is no error here,
+    because recovery may go on."""
     probe = root / _PROBE
     try:
         disk.make_folders(probe)
@@ -74,6 +81,11 @@ def check_writable(disk: Disk, root: Path) -> None:
     except OSError as error:
         if error.errno in FULL:
             return
+        if error.errno in _PASSING:
+            raise StartFailed(
+                f"{root} cannot be written now ({error.strerror or error}).",
+                hint="See whether its disk or file server answers, and start the node again.",
+            ) from error
         raise ConfigError(
             f"{root} cannot be written ({error.strerror or error}).",
             hint="Let the node's user write there, mend the disk, or choose another root.",
@@ -92,7 +104,7 @@ def find_owners(disk: Disk, root: Path) -> list[Owner]:
 
 
 def check_free(address: Address, what: str) -> None:
-    """`ConfigError` if nobody could listen at this address now."""
+    """`StartFailed` if nobody can listen at this address now, `ConfigError` if nobody ever can."""
     try:
         socket.create_server(address, family=_family(address)).close()
     except OSError as error:
@@ -103,15 +115,16 @@ def _family(address: Address) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in address.host else socket.AF_INET
 
 
-def _refused(address: Address, what: str, error: OSError) -> ConfigError:
+def _refused(address: Address, what: str, error: OSError) -> KvwalError:
     if error.errno == errno.EADDRINUSE:
-        return ConfigError(
+        return StartFailed(
             f"{what} {address}: another process listens there.",
-            hint="Stop it (it may be this node, started before), or choose another port.",
+            hint="Stop it (it may be this node, started before), or choose another port; then start the node again.",
         )
     if error.errno == errno.EADDRNOTAVAIL:
-        return ConfigError(
-            f"{what} {address}: this machine does not have the address.", hint="Give an address of this machine."
+        return StartFailed(
+            f"{what} {address}: this machine does not have the address.",
+            hint="Give an address of this machine. If its network is not up yet, start the node again.",
         )
     return ConfigError(
         f"{what} {address}: cannot listen there ({error.strerror or error}).", hint="Choose another address."

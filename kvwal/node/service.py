@@ -7,17 +7,17 @@ import gc
 import signal
 from collections.abc import Coroutine
 from functools import partial
+from itertools import count
 from typing import Any
 
 import jpype
 
-from archive.layout import Place
 from kvwal.cluster.clock_bounds import BoundedClock, ClockBounds
 from kvwal.cluster.map_names import flush_for, to_map
 from kvwal.cluster.membership import LocalMembership, MembershipFile
 from kvwal.cluster.recovery_buffer import RecoveryBuffer
 from kvwal.config import Flush
-from kvwal.errors import ArchiveError, LogFailed, StorageFull
+from kvwal.errors import ArchiveError, ClockSkew, LogFailed, StorageFull
 from kvwal.node import jvm, member
 from kvwal.node.adapters.archive_requests import cluster_archive
 from kvwal.node.adapters.destroyed_maps import MissedDestroySearch, may_retire_log
@@ -25,25 +25,31 @@ from kvwal.node.adapters.rejoin import Rejoin
 from kvwal.node.config import NodeOptions
 from kvwal.node.health.http import HttpAccess, HttpServer, application
 from kvwal.node.health.metrics import Metrics
-from kvwal.node.health.status import NodeStatus
+from kvwal.node.health.status import Certificate, NodeStatus
+from kvwal.node.health.token_watch import TokenWatch
 from kvwal.node.lifecycle import Lifecycle, Phase
-from kvwal.node.local_logs import is_alone, open_logs
+from kvwal.node.local_logs import has_new_root, is_alone, open_logs
 from kvwal.node.log_bridge import LogBridge
 from kvwal.node.parts import Pools, ServingParts, build_parts
 from kvwal.node.requests.loop import Answer, RequestLoop
-from kvwal.node.serving import LOOK_SECONDS, ServingLoop
+from kvwal.node.requests.lost_tails import LostTailsEnd
+from kvwal.node.serving import ServingLoop
 from kvwal.ports.boundary import on_signals, raised_to_awaiter, start_task, when_done
+from kvwal.ports.clock import SYSTEM
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.engine import Engine
 from kvwal.store.options import Options, archive_argument
 from kvwal.structures.state import Now
+from kvwal_archive.layout import Place
 
 _ARCHIVE_SECONDS = 75.0
 """For archiving tails while the node leaves. Operators give a node two minutes to end, and every log has to be closed in them."""
 _FORGET_SECONDS = 30.0
 """For all members to archive their logs, before the archive's objects of destroyed maps are removed."""
-_PATIENCE = 5
+_WATCH_SECONDS = 0.5
+_QUERY_LOOKS = 2
+_ARCHIVE_INTERVALS = 5
 """Archive intervals that a map with few changes waits, where the loss of one disk alone loses nothing."""
 
 
@@ -55,19 +61,27 @@ class Service:
         self._logger = get_logger(__name__).bind(node=options.node)
         self._stop = asyncio.Event()
         self._pools = Pools.create()
+        self._tls = member.make_tls(options.file.tls, SYSTEM.wall_ms())
         self._java = member.JavaObjects.create()
-        self._bounds = ClockBounds()
+        self._tokens = None if options.token is None else member.make_tokens(options.token)
+        files = [source for source in (options.token, options.http_token) if source is not None]
+        self._token_watch = TokenWatch(files, self._change_tokens, self._pools.workers)
+        self._bounds = ClockBounds(memoryview(self._java.fence.stamped()))
         metrics = Metrics(options.file.volatile)
         self._engine = Engine(
             self._store_options(metrics), own_loop=True, memory=self._memory,
             hybrid=lambda: BoundedClock(self._bounds), flush_of=self._flush_of,
-            patience=self._patience, may_forget=self._may_forget,
+            archive_interval_factor=self._archive_interval_factor, may_forget=self._may_forget,
         )  # fmt: skip
         self._lifecycle = Lifecycle()
         self._record: LocalMembership | None = None
         self._instance: Any = None
         self._parts: ServingParts | None = None
-        self._status = NodeStatus(self._engine, self._java.gate, metrics, self._lifecycle, lambda: self._parts)
+        self._status = NodeStatus(
+            self._engine, self._java.gate, self._java.majority, metrics, self._lifecycle, lambda: self._parts,
+            None if self._tls is None else Certificate(self._tls.file, self._tls.ends_ms),
+            self._token_watch.files,
+        )  # fmt: skip
         self._background: list[asyncio.Task[None]] = []
 
     async def run(self) -> None:
@@ -109,28 +123,31 @@ class Service:
                 raise ended
 
     def _last_phase(self, error: BaseException | None) -> Phase:
-        """A serving member whose disk has failed leaves in order; after every other error it has failed."""
-        in_order = error is None or (self._lifecycle.serves and isinstance(error, LogFailed | StorageFull))
+        """A serving member leaves in order if its disk has failed or its clock is wrong; after other errors it has failed."""
+        in_order = error is None or (self._lifecycle.serves and isinstance(error, ClockSkew | LogFailed | StorageFull))
         return Phase.LEAVING if in_order and self._java.gate.lost() is None else Phase.FAILED
 
     async def _serve(self) -> None:
         """Start, and serve until this is cancelled or the member has to end."""
+        self._begin(self._token_watch.run())
         parts = await self._start()
         loop = ServingLoop(
             self._options, parts, self._java.gate, self._status, self._lifecycle, self._engine.options.clock,
             self._pools.workers,
         )  # fmt: skip
         self._begin(loop.adopt())
+        self._begin(parts.memory_limit.run())
         await loop.run()
 
     async def _watch(self) -> None:
         """A caller that waits for a stopped member would wait for ever, so poll the member's state."""
-        while True:
+        for look in count():
             self._check_running()
-            self._status.measure_queries()
+            if look % _QUERY_LOOKS == 0:
+                self._status.measure_queries()
             if self._parts is not None and self._lifecycle.serves:
                 await self._parts.link_watch.check_links()
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(_WATCH_SECONDS)
 
     def _check_running(self) -> None:
         if self._lifecycle.serves:
@@ -142,10 +159,10 @@ class Service:
         """Whether no other node ever had a log of this cluster, as far as is known yet."""
         return self._record is None or self._record.alone
 
-    def _patience(self) -> int:
+    def _archive_interval_factor(self) -> int:
         """Archive intervals that a small segment waits. While another member lives, it adopts the entries of a lost disk."""
         others = self._parts is not None and self._parts.serving.living > 1
-        return _PATIENCE if others and self._options.file.backups else 1
+        return _ARCHIVE_INTERVALS if others and self._options.file.backups else 1
 
     async def _may_forget(self) -> bool:
         return self._parts is not None and await self._parts.serving.nothing_is_missing(within=_FORGET_SECONDS)
@@ -159,11 +176,10 @@ class Service:
         alone = await workers.run(lambda: is_alone(options, self._engine, file.read()))
         record = self._record = LocalMembership(file, workers, options.node, str(options.address), alone=alone)
         config = member.configuration(options, context.archive_url, self._java)
-        tls = member.make_tls(options.file.tls)
         self._lifecycle.to(Phase.RECOVERING)
         await open_logs(self._engine)
         instance = self._instance = await workers.run(
-            partial(member.start, config, options.file.volatile, options.token, tls)
+            partial(member.start, config, options.file.volatile, self._tokens, self._tls)
         )
         self._java.leases.begin(instance)
         self._java.link_monitor.begin(instance)
@@ -174,7 +190,8 @@ class Service:
         await workers.run(parts.membership.check)
         self._answer(self._java.peer_requests, parts.peers.answer)
         self._answer(self._java.history_requests, parts.history.answer)
-        await parts.clock_bounds.begin(context.settings.max_skew_seconds)
+        new_root = has_new_root(self._engine, record)
+        await parts.clock_bounds.begin(context.settings.max_skew_seconds, new_root=new_root)
         filled = await parts.bootstrap.run()
         await parts.peers.own_copy.clear()
         self._let_logs_retire(alone=record.alone)
@@ -186,6 +203,9 @@ class Service:
         self._logger.info("serving", address=str(options.address), entries=filled.entries)
         if not record.alone:
             archive = partial(cluster_archive, self._engine)
+            adopts = options.file.majority
+            lost = LostTailsEnd(self._engine, archive, parts.membership, self._pools.readers, adopts=adopts)
+            self._begin(lost.run())
             self._begin(
                 MissedDestroySearch(self._engine, parts.serving.all_archive, archive, self._pools.readers).run()
             )
@@ -280,6 +300,11 @@ class Service:
         served = application(self._status.ready, self._status.page, self._pools.scrapers, access)
         return HttpServer(served, self._options.http)
 
+    def _change_tokens(self) -> None:
+        """Have Hazelcast's connections take the tokens of the file. `HttpAccess` looks at its own source at each request."""
+        if self._options.token is not None:
+            member.change_tokens(self._tokens, self._options.token)
+
     def _flush_of(self, business: str) -> Flush:
         return flush_for(to_map(business), self._options.file.policies(), self._options.flush)
 
@@ -295,7 +320,10 @@ class Service:
 def run(options: NodeOptions) -> None:
     """Run a node in this process until it has left. `ConfigError` if the node cannot be started with these options."""
     jvm.start(options.file.heap, options.file.hazelcast_jar, options.file.java_options)
-    asyncio.run(_run(options))
+    try:
+        asyncio.run(_run(options))
+    finally:
+        jvm.java("kvwal.member.JsonLogFormatter").tellLeftOut()
 
 
 async def _run(options: NodeOptions) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import logging
 import signal
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
@@ -21,7 +22,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from kvwal.errors import KvwalError
+from kvwal.errors import ConfigError, KvwalError
 
 # At run time asyncio is imported where a task starts: `kvwal get` starts none, and importing asyncio takes longer than a get.
 if TYPE_CHECKING:
@@ -31,6 +32,12 @@ T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 OnError = Callable[[BaseException], None]
 """An error handler. It may be called on any thread."""
+
+_GREENLETS = (
+    ("gevent", "monkey", "is_module_patched", ("threading", "select", "socket")),
+    ("eventlet", "patcher", "is_monkey_patched", ("thread", "select", "socket")),
+)
+"""Libraries that replace threads: the module that knows what it replaced, its question, and what is asked for."""
 
 _log = logging.getLogger("kvwal.boundary")
 
@@ -181,10 +188,27 @@ class CommitFuture(Future[T]):
 
 
 def start_thread(name: str, target: Callable[[], Any], on_error: OnError) -> threading.Thread:
-    """Start a daemon thread that calls `target`."""
+    """Start a daemon thread that calls `target`. Raises `ConfigError` where threads are none (see `check_threads`)."""
+    check_threads()
     thread = threading.Thread(target=contain, args=(target, on_error), name=name, daemon=True)
     thread.start()
     return thread
+
+
+def check_threads() -> None:
+    """Raise `ConfigError` if gevent or eventlet has replaced the threads or the sockets of this process by its own.
+
+    A greenlet that waits for an fdatasync, or for an event loop, gives no other greenlet the processor: the store would stand
+    still.
+    """
+    for library, module, asked, names in _GREENLETS:
+        patches = sys.modules.get(f"{library}.{module}")
+        if patches is not None and any(map(getattr(patches, asked), names)):
+            raise ConfigError(
+                f"{library} has replaced threads and sockets of this process, and a store, or a connection to a cluster, needs"
+                " those of the operating system.",
+                hint=f"Use kvwal in a process that {library} has not patched; gunicorn has the worker class gthread.",
+            )
 
 
 def start_task(work: Coroutine[Any, Any, T], on_error: OnError) -> asyncio.Task[T]:

@@ -1,4 +1,4 @@
-"""Filesystem port. Log and store open, write, sync, rename and delete files only through it (`range_locks` has the locks).
+"""Filesystem port. Log and store open, write, sync, rename and delete files only through it (`posix` has the locks).
 
 A method raises the `OSError` of the operating system, with the path in it. The log builds on two promises of durability:
 `File.datasync` for bytes, `Disk.sync_folder` for names.
@@ -12,13 +12,19 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, Protocol
 
-from kvwal.ports import range_locks
+from kvwal.ports.children.standard_streams import not_standard
+from kvwal.ports.posix import file_locks
+from kvwal.ports.posix.vectored import read_all, write_all
+from kvwal_archive.objects.owner import give_file, make_folder
 
 _READ_STEP = 1 << 20
+_FILE_MODE = 0o640
+_FOLDER_MODE = 0o750
 
 Buffer = bytes | mmap.mmap
 """The bytes of a file, for reading. Slicing it gives `bytes`."""
@@ -43,7 +49,7 @@ class File(Protocol):
     path: Path
 
     def write_at(self, offset: int, parts: Sequence[bytes]) -> None:
-        """Write all parts, one after the other, from `offset` on. Short writes are continued."""
+        """Write all parts, however many, one after the other, from `offset` on. Short writes are continued."""
         ...
 
     def datasync(self) -> None:
@@ -67,7 +73,14 @@ class Disk(Protocol):
     """The file operations that kvwal needs."""
 
     def create(self, path: Path) -> File:
-        """Create an empty file. `FileExistsError` if the path exists."""
+        """Create an empty file. `FileExistsError` if the path exists. `is_written` until it is closed, or its process ends.
+
+        A file, folder or lock file that root makes in the folder of another user belongs to that user.
+        """
+        ...
+
+    def is_written(self, path: Path) -> bool:
+        """Whether a living process has the file open that created it. A disk without locks of files says False."""
         ...
 
     def open(self, path: Path) -> File:
@@ -94,6 +107,10 @@ class Disk(Protocol):
         """Bytes in the file. `FileNotFoundError` if the file does not exist."""
         ...
 
+    def links(self, path: Path) -> int:
+        """Number of names that the file has. A file with more than one is also a copy's, and must not be written in place."""
+        ...
+
     def names(self, folder: Path) -> list[str]:
         """Names in a folder, sorted; empty if the folder does not exist."""
         ...
@@ -108,6 +125,10 @@ class Disk(Protocol):
 
     def make_folders(self, folder: Path) -> None:
         """Create a folder and the folders above it. Each name is durable in the folder above."""
+        ...
+
+    def link(self, old: Path, new: Path) -> None:
+        """Give a file a second name, which must be free. Durable after `sync_folder`."""
         ...
 
     def rename(self, old: Path, new: Path) -> None:
@@ -138,10 +159,10 @@ class Disk(Protocol):
         """Size and free space of the disk of `folder`. `FileNotFoundError` if the folder does not exist."""
         ...
 
-    def lock(self, path: Path, note: str, table: Path) -> Lock | str:
+    def lock(self, path: Path, note: str) -> Lock | str:
         """Lock the lock file for this process and write `note` into it, or return the note of the holder.
 
-        All locks of a process together need one file descriptor: that of `table`, a file that all processes share.
+        The lock is on the file itself: another path to it gives the same lock. It needs no file descriptor.
         """
         ...
 
@@ -161,6 +182,10 @@ class Folder(Protocol):
 class Lock(Protocol):
     """A held lock. The operating system releases it when the process ends in any way."""
 
+    def in_place(self) -> bool:
+        """Whether the path of the lock file still leads to the locked file, in the folder that it was in. Two system calls."""
+        ...
+
     def release(self) -> None:
         """Release the lock. A second call does nothing."""
         ...
@@ -171,18 +196,19 @@ class OsFile:
 
     def __init__(self, path: Path, flags: int) -> None:
         self.path = path
-        self._fd = os.open(path, flags | os.O_RDWR | os.O_CLOEXEC, 0o640)
+        self._fd = not_standard(os.open(path, flags | os.O_RDWR | os.O_CLOEXEC, _FILE_MODE))
+
+    def mark_written(self) -> None:
+        """See `Disk.is_written`."""
+        file_locks.mark_written(self._fd)
+
+    def give(self) -> None:
+        """Give a new file of root to the owner of its folder."""
+        give_file(self._fd, self.path.parent, _FILE_MODE)
 
     def write_at(self, offset: int, parts: Sequence[bytes]) -> None:
         """See `File.write_at`."""
-        total = sum(map(len, parts))
-        written = os.pwritev(self._fd, parts, offset)
-        while written < total:
-            rest = b"".join(parts)[written:]
-            step = os.pwrite(self._fd, rest, offset + written)
-            if not step:
-                raise OSError(errno.EIO, "the disk took no bytes", str(self.path))
-            written += step
+        write_all(partial(os.pwritev, self._fd), offset, parts, self.path)
 
     def datasync(self) -> None:
         """See `File.datasync`."""
@@ -226,7 +252,14 @@ class OsDisk:
 
     def create(self, path: Path) -> File:
         """See `Disk.create`."""
-        return OsFile(path, os.O_CREAT | os.O_EXCL)
+        file = OsFile(path, os.O_CREAT | os.O_EXCL)
+        file.mark_written()
+        file.give()
+        return file
+
+    def is_written(self, path: Path) -> bool:
+        """See `Disk.is_written`."""
+        return file_locks.is_written(path)
 
     def open(self, path: Path) -> File:
         """See `Disk.open`."""
@@ -249,12 +282,7 @@ class OsDisk:
     def read_part(self, path: Path, offset: int, size: int) -> bytes:
         """See `Disk.read_part`."""
         with open(path, "rb", buffering=0) as file:
-            file.seek(offset)
-            parts = []
-            while size > 0 and (part := file.read(size)):
-                parts.append(part)
-                size -= len(part)
-            return b"".join(parts)
+            return read_all(lambda at, wanted: os.pread(file.fileno(), wanted, at), offset, size)
 
     def try_read(self, path: Path) -> None:
         """See `Disk.try_read`."""
@@ -265,6 +293,10 @@ class OsDisk:
     def size(self, path: Path) -> int:
         """See `Disk.size`."""
         return path.stat().st_size
+
+    def links(self, path: Path) -> int:
+        """See `Disk.links`."""
+        return path.stat().st_nlink
 
     def names(self, folder: Path) -> list[str]:
         """See `Disk.names`."""
@@ -298,7 +330,11 @@ class OsDisk:
 
     def make_folder(self, folder: Path) -> None:
         """Create a folder. Durable after `sync_folder` of the folder above."""
-        os.mkdir(folder, 0o750)
+        make_folder(folder, _FOLDER_MODE)
+
+    def link(self, old: Path, new: Path) -> None:
+        """See `Disk.link`."""
+        os.link(old, new)
 
     def rename(self, old: Path, new: Path) -> None:
         """See `Disk.rename`."""
@@ -338,9 +374,9 @@ class OsDisk:
         usage = shutil.disk_usage(folder)
         return Space(usage.total, usage.free)
 
-    def lock(self, path: Path, note: str, table: Path) -> Lock | str:
+    def lock(self, path: Path, note: str) -> Lock | str:
         """See `Disk.lock`."""
-        return range_locks.take(path, note, table)
+        return file_locks.take(path, note)
 
 
 @contextmanager

@@ -20,6 +20,9 @@ def signals_arrive_here() -> bool:
     return threading.get_ident() == threading.main_thread().ident
 
 
+interpreter_ends = sys.is_finalizing
+"""Whether the interpreter ends: this is the only thread that still runs, in finalizers, and must wait for no other."""
+
 _ROOM = 100
 """How many more calls than half of Python's limit there must be room for. Half, because a call through C may count twice."""
 

@@ -58,9 +58,8 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, default=str, ensure_ascii=False).translate(_ESCAPED)
 
 
-def log_to(stream: TextIO, formatter: logging.Formatter, *, level: int, own_level: int) -> None:
-    """Configure logging of kvwal's own programs: kvwal's loggers write to the stream from `own_level`, others from `level`."""
-    handler = logging.StreamHandler(stream)
+def log_to(handler: logging.StreamHandler[TextIO], formatter: logging.Formatter, *, level: int, own_level: int) -> None:
+    """Configure logging of kvwal's own programs: kvwal's loggers write to the handler from `own_level`, others from `level`."""
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler], level=level, force=True)
     logging.getLogger("kvwal").setLevel(own_level)

@@ -13,36 +13,73 @@ from typing import Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 from kvwal.ports.boundary import contain_each, logged
+from kvwal.ports.children import interpreter
+from kvwal.ports.children.interpreter import NoInterpreter
+from kvwal.ports.children.standard_streams import not_standard, standard_error
 from kvwal.ports.locks import Lock
 
 
+class NotStarted(Exception):
+    """A child process ended before it could answer anything."""
+
+
 class Child:
-    """A child process that runs a Python module and answers each line with one line. Used by one thread at a time."""
+    """A child process that runs a Python module and answers each line with one line. Used by one thread at a time.
+
+    Requests go to its standard input. Answers come through a pipe of their own, because Python, a library or a program may print
+    to standard output. That, and standard error, go to this process's standard error; if it is closed, nowhere.
+    """
 
     def __init__(self, module: str) -> None:
+        """Start the process. Raises `NoInterpreter`, and the `OSError` of the system."""
         with _starting:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", module],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-            )
+            reading, writing = map(not_standard, os.pipe())
+            try:
+                command = interpreter.command(module, str(writing))
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=standard_error(),
+                    stderr=standard_error(),
+                    pass_fds=[writing],
+                    cwd=_folder_that_exists(),
+                    env=interpreter.environment(),
+                )
+            except (NoInterpreter, OSError):
+                os.close(reading)
+                raise
+            finally:
+                os.close(writing)
+            self._program = command[0]
+            self._answers = os.fdopen(reading, "rb")
+            self._is_ready = False
             tell_if_forked(self)
 
     def ask(self, line: bytes) -> bytes:
-        """Send a line and wait for the answer. `EOFError` if the process ended before it answered."""
-        stdin, stdout = self._process.stdin, self._process.stdout
-        if stdin is None or stdout is None:
+        """Send a line and wait for the answer.
+
+        `EOFError` if the process ended before it answered; `NotStarted` if it did before it could answer anything.
+        """
+        if not self._is_ready:
+            self._await_ready()
+        stdin = self._process.stdin
+        if stdin is None:
             raise EOFError("the process has no pipes")
         try:
             stdin.write(line + b"\n")
             stdin.flush()
         except BrokenPipeError:
             raise EOFError(self._ended()) from None
-        answer = stdout.readline()
+        answer = self._answers.readline()
         if not answer.endswith(b"\n"):
             raise EOFError(self._ended())
         return answer
+
+    def _await_ready(self) -> None:
+        if self._answers.readline() != _READY:
+            code = self._process.wait()
+            raise NotStarted(f"ended with code {code} before it could take a job ({self._program})")
+        self._is_ready = True
 
     def _ended(self) -> str:
         return f"process {self._process.pid} ended with code {self._process.wait()}"
@@ -53,34 +90,50 @@ class Child:
             with suppress(BrokenPipeError):  # the child died before it read the last line
                 self._process.stdin.close()
         self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        self._answers.close()
 
     def forked(self) -> None:
         """In a forked child: replace the pipes, which are the parent's. The copies would keep the archiver's input open."""
         null = os.open(os.devnull, os.O_RDWR)
-        for pipe in (self._process.stdin, self._process.stdout):
+        for pipe in (self._process.stdin, self._answers):
             if pipe is not None and not pipe.closed:
                 os.dup2(null, pipe.fileno(), inheritable=False)
         os.close(null)
 
 
+_READY = b"ready\n"
+"""What a child says first."""
+
+
+def _folder_that_exists() -> str | None:
+    """The current folder of a child: this process's; the root of the file system if that was deleted."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return os.sep
+    return None
+
+
 def serve_parent(answer: Callable[[bytes], bytes], *, niceness: int) -> None:
     """The main loop of a `Child`: answer each line of standard input, until its end. Runs at low priority (`niceness`).
 
-    Only answers go to standard output; output of libraries goes to standard error. The child ignores SIGINT and SIGTERM, which a
+    Answers go to the descriptor that the first argument of the program names. The child ignores SIGINT and SIGTERM, which a
     terminal or a service manager sends to the whole process group: the parent closes the child's input instead.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     os.nice(niceness)
-    answers = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    for line in sys.stdin.buffer:
-        rest = memoryview(answer(line) + b"\n")
-        with suppress(BrokenPipeError):  # the parent was killed and needs no answer
-            while rest:
-                rest = rest[os.write(answers, rest) :]
+    answers = int(sys.argv[1])
+    with suppress(BrokenPipeError):  # the parent was killed and needs no answer
+        _write(answers, _READY)
+        for line in sys.stdin.buffer:
+            _write(answers, answer(line) + b"\n")
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 class Forkable(Protocol):

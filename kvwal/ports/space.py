@@ -15,6 +15,9 @@ _DEFAULT_RESERVE = 64 << 20
 _DEFAULT_PART = 20
 """The default reserve is the disk's capacity divided by this, at most `_DEFAULT_RESERVE`."""
 
+_LESS_MAY_FIT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of an allocation after which a smaller one may succeed: a quota and the largest size of a file are not known before."""
+
 
 def default_reserve(capacity: int) -> int:
     """The default reserve, in bytes, of a disk of `capacity` bytes: the smaller of 64 MiB and 5 %."""
@@ -44,14 +47,26 @@ class DiskSpace:
         """Bytes that writes may still take."""
         return max(0, self._disk.space(self._folder).free - self.reserve)
 
+    def shortage(self, need: int) -> str | None:
+        """What to say of the disk if `need` bytes would take from the reserve; None if there is room."""
+        usable = self.usable
+        return f"{usable:,} are free beside the reserve of {self.reserve:,}" if need > usable else None
+
     def grow(self, file: File, have: int, need: int, wish: int) -> int:
         """Grow `file` from `have` to at least `need` bytes, and up to `wish` bytes if there is space. Returns the new size.
 
-        Raises `OSError` (ENOSPC) if `need` would take from the reserve; the file keeps its size then.
+        Raises `OSError` (ENOSPC) if `need` would take from the reserve, or the error of the disk (EDQUOT, EFBIG) if `need` is
+        above a quota or above the largest size of a file. The file keeps its size then.
         """
         usable = self.usable
         if need - have > usable:
             raise OSError(errno.ENOSPC, f"the remaining {self.reserve:,} bytes are kept in reserve", str(file.path))
         size = max(need, min(wish, have + usable))
-        file.allocate(size)
+        try:
+            file.allocate(size)
+        except OSError as error:
+            if size == need or error.errno not in _LESS_MAY_FIT:
+                raise
+            file.allocate(need)
+            return need
         return size

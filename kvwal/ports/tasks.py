@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
@@ -24,6 +23,8 @@ from kvwal.ports.boundary import (
     start_thread,
     when_done,
 )
+from kvwal.ports.clock import SYSTEM
+from kvwal.ports.locks import interpreter_ends
 
 T = TypeVar("T")
 
@@ -160,6 +161,18 @@ def side_by_side(calls: Sequence[Callable[[], T]], *, threads: int) -> list[T]:
         pool.close()
 
 
+def interruptible(call: Callable[[], T], interrupt: Callable[[], None]) -> T:
+    """The result of a call that looks at no signals, made on another thread. Ctrl-C calls `interrupt`, which ends the call."""
+    pool = _Pool("kvwal-call", 1)
+    future = pool.submit(call)
+    try:
+        return future.result()
+    finally:
+        if not future.done():
+            interrupt()
+        pool.close()
+
+
 class _Pool:
     """A pool of daemon threads, started on demand.
 
@@ -269,6 +282,7 @@ class LoopThread:
         self._on_failure = on_failure
         self._begun: set[Future[Any]] = set()
         self._loop = asyncio.new_event_loop()
+        self._loop.time = SYSTEM.elapsed  # type: ignore[method-assign]  # see `SystemClock.elapsed`
         self._lock = Lock()
         self._ended = False
         self._thread = start_thread(name, partial(_serve, self._loop), self._fail)
@@ -307,14 +321,15 @@ class LoopThread:
 
         At the interpreter's end it does nothing, because the thread does not run any more.
         """
-        if sys.is_finalizing():
-            return
         try:
             when_done(self._begin(work()), lambda _: self._end(), _loop_failed)
         except LoopEnded:
             return
 
     def _begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        if interpreter_ends():  # the loop's thread does not run any more, and may hold the lock
+            work.close()
+            raise LoopEnded
         with self._lock:
             if self._ended:
                 work.close()

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from archive.layout import Place
-from archive.objects import Objects
-from archive.reader import Coverage, ObjectInfo, covered, live_objects
-from archive.registry import Registration, owner
-from archive.verify import Notes
 from kvwal.errors import ArchiveDamaged, ArchiveError
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import Progress
 from kvwal.ports.disk import Disk
 from kvwal.scrub.inspect import Inspection, examine, snapshot_of
 from kvwal.scrub.progress import NotesInMemory
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import Objects
+from kvwal_archive.reader import Coverage, ObjectInfo, covered, live_objects
+from kvwal_archive.registry import Registration, owner
+from kvwal_archive.verify import Notes
 
 Range = tuple[int, int]
 BEHIND = "behind"

@@ -7,11 +7,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
-from archive.layout import Place
-from archive.objects import Objects
-from archive.reader import Coverage, list_spans, read_info, unsuperseded
-from archive.registry import owner
 from kvwal.config import Settings
+from kvwal.counted import counted
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ArchiveDamaged, KvwalError
 from kvwal.hlc import to_text
@@ -21,7 +18,13 @@ from kvwal.log.reader import SegmentReader, entry_decoder
 from kvwal.ports.disk import Disk
 from kvwal.scrub.compare_archive import BEHIND, forks, gaps, missing, seals_of, why_foreign
 from kvwal.scrub.inspect import Inspection, snapshot_of
+from kvwal.scrub.next_steps import NextSteps
 from kvwal.scrub.units import age, size
+from kvwal_archive.layout import Place
+from kvwal_archive.lost_tails import lost_tails, sentence
+from kvwal_archive.objects import Objects
+from kvwal_archive.reader import Coverage, list_spans, read_info, unsuperseded
+from kvwal_archive.registry import owner
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 LATE_SECONDS = 900
@@ -47,6 +50,7 @@ class Seen(NamedTuple):
 
     `files` are those that `examine` returned, `names` the names in the log's folder before that. `holder` is the process that
     holds the log's lock, "" if none does. `failures` are the maintenance jobs that fail, by name, as the log's folder notes them.
+    `steps` makes the lines that a person is to type.
     """
 
     place: Place
@@ -54,7 +58,12 @@ class Seen(NamedTuple):
     names: list[str]
     holder: str
     now_ms: int
-    failures: Mapping[str, JobFailure] = {}
+    failures: Mapping[str, JobFailure]
+    steps: NextSteps
+
+    def typed(self, command: str, *more: str) -> str:
+        """The line that runs a command on this log."""
+        return self.steps.line(command, self.place, *more)
 
     @property
     def about(self) -> str:
@@ -78,11 +87,14 @@ def check_log(seen: Seen) -> Iterator[Finding]:
     total = size(sum(file.bytes for file in seen.files))
     written = f", the last one at {to_text(newest)}" if newest else ""
     holder = f"held by {seen.holder}" if seen.holder else "not held by any process"
-    text = f"{seen.last:,} entries were logged{written}; {len(seen.files)} files, {total}; {holder}."
+    logged, files = counted(seen.last, "entry was logged", "entries were logged"), counted(len(seen.files), "file")
+    text = f"{logged}{written}; {files}, {total}; {holder}."
     yield Finding(OK, seen.about, text)
     for file in seen.files:
         if file.problem:
-            todo = f"kvwal log verify ROOT {seen.place.business}, then kvwal log repair"
+            todo = f"{seen.typed('log verify')}; {seen.typed('log repair')}"
+            if file.state == "unreadable":
+                todo = "Mend its owner and mode, or the disk; the log itself may be whole."
             yield Finding(PROBLEM, seen.about, f"{file.name}: {file.problem}", todo)
     yield from _check_end(seen)
     yield from _check_snapshot(seen)
@@ -90,7 +102,7 @@ def check_log(seen: Seen) -> Iterator[Finding]:
     yield from _check_maintenance(seen)
     ahead = (newest >> TIMESTAMP_SHIFT) / 1000 - seen.now_ms / 1000
     if ahead > Settings().max_skew_seconds:
-        todo = "Mend the clock of this machine, or accept it once with --accept-clock."
+        todo = f"Mend the clock of this machine, or accept it once: `{seen.typed('checkpoint', '--accept-clock')}`."
         yield Finding(PROBLEM, seen.about, f"its last entry lies {ahead:,.0f} s in the future.", todo)
 
 
@@ -118,7 +130,7 @@ def _check_snapshot(seen: Seen) -> Iterator[Finding]:
         todo = "See `maintenance` in the store's stats and `maintenance failed` in its log: checkpoints fail."
         yield Finding(PROBLEM, seen.about, text, todo)
     else:
-        yield Finding(NOTE, seen.about, text, "kvwal checkpoint ROOT")
+        yield Finding(NOTE, seen.about, text, seen.typed("checkpoint"))
 
 
 def _check_names(seen: Seen) -> Iterator[Finding]:
@@ -138,10 +150,11 @@ def _check_maintenance(seen: Seen) -> Iterator[Finding]:
     """A finding for each maintenance job that fails, or that failed until the log was closed."""
     for job, failure in sorted(seen.failures.items()):
         if seen.holder:
-            yield failing(seen.about, job, failure)
+            told = failing(seen.about, job, failure)
+            yield told._replace(todo=seen.steps.whole(told.todo, seen.place))
             continue
         text = f"when it was closed, its {job} had failed since {to_text(failure.since_ms << TIMESTAMP_SHIFT)}: {failure.what}"
-        todo = "kvwal archive run ROOT" if job == "archive" else ""
+        todo = seen.typed("archive run") if job == "archive" else ""
         yield Finding(NOTE, seen.about, text, todo or "Nothing: an open store does it again, and says if it fails.")
 
 
@@ -162,7 +175,7 @@ def check_archived(disk: Disk, folder: Path, objects: Objects, seen: Seen) -> It
     try:
         registration = owner(objects, seen.place)
     except ArchiveDamaged as error:
-        yield Finding(PROBLEM, seen.about, error.what, error.hint)
+        yield Finding(PROBLEM, seen.about, error.what, seen.steps.whole(error.hint, seen.place))
         return
     if registration is not None and seen.log_id and (stranger := why_foreign(registration, seen.log_id)):
         todo = "Open it under another node name or with another archive; or open the log that took over."
@@ -173,13 +186,23 @@ def check_archived(disk: Disk, folder: Path, objects: Objects, seen: Seen) -> It
     holes = list(missing([(span.first, span.last) for span in spans], max((s.last for s in spans), default=0)))
     reached = holes[0][0] - 1 if holes else max((span.last for span in spans), default=0)
     for gap in gaps(Coverage(reached, spans, holes, 0, 0, 0), seen.files) if spans else ():
-        todo = "kvwal log repair --take-over" if gap.state == BEHIND else "kvwal archive verify, kvwal log verify"
+        todo = (
+            _older_copy(seen) if gap.state == BEHIND else f"{seen.typed('archive verify')}; {seen.typed('log verify')}"
+        )
         yield Finding(PROBLEM, seen.about, f"sequences {gap.first} to {gap.last}: {gap.problem}", todo)
     newest = [read_info(objects, *listed[span]) for span in spans if span.last == reached]
     for fork in forks(seals_of(newest, seen.log_id), seen.files):
         todo = "Use one folder only, the one that the archive has. See operations.md, An older copy of a log."
         yield Finding(PROBLEM, seen.about, fork.problem, todo)
+    for tail in lost_tails(objects, *seen.place[:3], [seen.place.node]):
+        yield Finding(NOTE, seen.about, sentence(tail), "See operations.md, ArchiveGap.")
     yield _lag(disk, folder, seen, reached)
+
+
+def _older_copy(seen: Seen) -> str:
+    into = f"{seen.steps.root.absolute()}-repaired"
+    line = seen.typed("log repair", "--into", into, "--take-over")
+    return f"Put the newer folder back if it is still there. If it is lost: `{line}`."
 
 
 def _lag(disk: Disk, folder: Path, seen: Seen, reached: int) -> Finding:
@@ -189,9 +212,9 @@ def _lag(disk: Disk, folder: Path, seen: Seen, reached: int) -> Finding:
     since = timestamp_of(disk, folder, seen.files, reached + 1)
     seconds = max(0, seen.now_ms // 1000 - (since >> TIMESTAMP_SHIFT) // 1000) if since else 0
     oldest = f", the oldest {age(seconds)} old" if since else ""
-    text = f"archived up to sequence {reached:,}; {behind:,} entries behind{oldest}."
+    text = f"archived up to sequence {reached:,}; {counted(behind, 'entry', 'entries')} behind{oldest}."
     if not seen.holder:
-        return Finding(NOTE, seen.about, text, "kvwal archive run")
+        return Finding(NOTE, seen.about, text, seen.typed("archive run"))
     if seconds > LATE_SECONDS:
         todo = "See `maintenance` and `archive_error` in the store's stats and its log: the archive takes nothing."
         return Finding(PROBLEM, seen.about, text, todo)

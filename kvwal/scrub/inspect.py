@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from archive.layout import Place
-from archive.verify import Notes
 from kvwal.entry import Entry
 from kvwal.errors import KvwalError
 from kvwal.log.files.chain import (
@@ -32,6 +30,8 @@ from kvwal.log.files.segment import SEAL_ROOM
 from kvwal.log.reader import Progress, SegmentEnd, SegmentReader, SnapshotReader, entry_decoder, log_files
 from kvwal.ports.disk import Buffer, Disk
 from kvwal.scrub.progress import NotesInMemory
+from kvwal_archive.layout import Place
+from kvwal_archive.verify import Notes
 
 _LOOKS = 5
 

@@ -35,11 +35,11 @@ class NotesInMemory:
         self._known: dict[tuple[str, str], list[Any]] = {}
 
     def known(self, name: str, mark: str) -> list[Any] | None:
-        """See `archive.verify.Notes.known`."""
+        """See `kvwal_archive.verify.Notes.known`."""
         return self._known.get((name, mark))
 
     def add(self, name: str, mark: str, record: list[Any]) -> None:
-        """See `archive.verify.Notes.add`."""
+        """See `kvwal_archive.verify.Notes.add`."""
         self._known[name, mark] = record
 
 
@@ -63,7 +63,7 @@ class NotesFile(NotesInMemory):
         self._size = size
 
     def add(self, name: str, mark: str, record: list[Any]) -> None:
-        """See `archive.verify.Notes.add`."""
+        """See `kvwal_archive.verify.Notes.add`."""
         super().add(name, mark, record)
         self.append(Note(name, mark, record))
 
@@ -82,8 +82,14 @@ def notes_file(disk: Disk, path: Path, subject: str) -> Iterator[NotesFile]:
     Raises `ConfigError` if the file is not one of a scrub of `subject`.
     """
     head = Head("kvwal scrub", FORMAT, subject)
-    notes, size = _read(path, disk.read(path), head) if disk.exists(path) else ([], 0)
-    file = disk.open(path) if disk.exists(path) else disk.create(path)
+    try:
+        notes, size = _read(path, disk.read(path), head) if disk.exists(path) else ([], 0)
+        file = disk.open(path) if disk.exists(path) else disk.create(path)
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be a file of notes ({error.strerror}); nothing was read.",
+            hint="Name a file in a folder that is there.",
+        ) from error
     try:
         file.truncate(size)
         notes_kept = NotesFile(file, size, notes)

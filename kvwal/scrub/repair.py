@@ -16,13 +16,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from archive.layout import Place
-from archive.objects import Objects
-from archive.parquet.rows import NewerFormat
-from archive.reader import Coverage, ObjectInfo, belongs, covered, list_spans, read_info, read_rows, unsuperseded
-from archive.registry import owner
-from archive.registry import take_over as fence
-from archive.restore import restore_batches
 from kvwal.config import Settings
 from kvwal.entry import Decode, Entry, encode_entries, make_entry
 from kvwal.errors import ArchiveDamaged, ConfigError
@@ -35,6 +28,13 @@ from kvwal.log.reader import Progress
 from kvwal.scrub.compare_archive import Range, common, missing, seals_of, why_foreign
 from kvwal.scrub.inspect import examine
 from kvwal.scrub.salvage import Lost, Saved, salvage
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import Objects
+from kvwal_archive.parquet.rows import NewerFormat
+from kvwal_archive.reader import Coverage, ObjectInfo, belongs, covered, list_spans, read_info, read_rows, unsuperseded
+from kvwal_archive.registry import owner
+from kvwal_archive.registry import take_over as fence
+from kvwal_archive.restore import restore_batches
 
 STAGE = "_saving"
 _COLUMNS = ("key", "key_class", "value", "value_class", "deleted", "timestamp", "expires")
@@ -220,6 +220,8 @@ def _write_separate(ports: RestorePorts, folder: Path, log: DamagedLog, objects:
 
 
 def _append(ports: RestorePorts, folder: Path, header: Header, entries: list[Entry]) -> int:
+    """Write segments of these entries. Their timestamps stay, and may be behind those of the archived part."""
+    header = msgspec.structs.replace(header, merged=True)
     appender = Appender(ports.disk, ports.clock, folder, header, Settings(), [])
     for block in in_blocks(entries, size_of):
         appender.append([encode_entries(block)], len(block), sync=False)

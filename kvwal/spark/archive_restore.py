@@ -9,26 +9,27 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive import view
-from archive.objects import Objects, open_objects, without_credentials
-from archive.restore import businesses
-from archive.spark.restore import restore as restore_ranges
-from archive.spark.restore import restore_batches
 from kvwal.client.absent import put_absent
-from kvwal.cluster.archive_load import Marks, dropped_rows, expired_rows, marks_of
 from kvwal.cluster.map_names import to_map
-from kvwal.cluster.recovery_buffer import is_of_map
-from kvwal.cluster.transactions import INTENT, Unfinished
+from kvwal.cluster.transactions import Unfinished
 from kvwal.config import Settings
-from kvwal.entry import TIME_MARK, Entry, timestamps_within
+from kvwal.entry import Entry, timestamps_within
 from kvwal.errors import ArchiveError, ConfigError
+from kvwal.history.entry_rows import entries_of
+from kvwal.history.map_rows import dropped_rows, expired_rows, marks_of, rows_of_map
 from kvwal.history.restore import RestorePorts, RestoreReport, restore_through
-from kvwal.history.timeline import entries_of
 from kvwal.hlc import to_timestamp
+from kvwal.key_class import INTENT
 from kvwal.location.connect import connect
 from kvwal.location.parse import ArchiveLocation, ClusterLocation, parse_location
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
+from kvwal.structures.destroyed import Marks
+from kvwal_archive import view
+from kvwal_archive.objects import Objects, open_objects, without_credentials
+from kvwal_archive.restore import businesses, check_began
+from kvwal_archive.spark.restore import restore as restore_ranges
+from kvwal_archive.spark.restore import restore_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,14 +74,10 @@ class ClusterTarget(NamedTuple):
 
     def _live(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of the map that are neither deleted, nor expired, nor void because the map was destroyed."""
-        import pyarrow as pa
         import pyarrow.compute as pc
 
-        names = [
-            name for name in pc.unique(batch.column("key_class")).to_pylist() if is_of_map(name) and name != TIME_MARK
-        ]
-        gone = pc.invert(pc.is_in(batch.column("key_class"), value_set=pa.array(names, pa.string())))
-        gone = pc.or_(gone, pc.or_(batch.column("deleted"), expired_rows(batch, self.now_ms)))
+        batch = rows_of_map(batch)
+        gone = pc.or_(batch.column("deleted"), expired_rows(batch, self.now_ms))
         if self.marks.own:
             gone = pc.or_(gone, dropped_rows(batch, self.marks, timestamps_within(Settings().max_skew_seconds)))
         return batch.filter(pc.invert(gone))
@@ -142,6 +139,8 @@ def _into_cluster(
         raise ArchiveError(
             f"{objects.url}: there is nothing of {'/'.join(where)} here.", hint="Check the URL, namespace and cluster."
         )
+    if at is not None:
+        check_began(objects, *where, at)
     put = {}
     for index, name in enumerate(names):
         if progress is not None:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import msgspec
 
 from kvwal.spark.records import Application, Error, from_value, to_value
+from kvwal.structures.changes import ABSENT
 
 APPLICATIONS = "=app/"
 """Where the keys of summaries and marks begin."""
@@ -30,8 +31,8 @@ CLUSTER = "cluster"
 """Stands for the node in the mark of a cluster: a map of a cluster has one index, of all its nodes."""
 _MARK = "=app/="
 _VERSION = 1
-_MOST_PENDING = 200
-"""Entries of a transaction of `complete_index`. An error with its stack has up to 12 KB."""
+_MOST_PENDING = 100
+"""Records that a transaction of `complete_index` is made from. An error with its stack has up to 12 KB."""
 
 
 class IndexedMap(Protocol):
@@ -47,6 +48,10 @@ class IndexedMap(Protocol):
 
     def put_many(self, entries: dict[str, Any], /) -> Any:
         """Put all entries in one transaction."""
+        ...
+
+    def commit_if(self, conditions: Mapping[Any, Any], items: Any, deletes: Iterable[Any] = (), /) -> bool:
+        """See `kvwal.Map.commit_if`."""
         ...
 
 
@@ -110,6 +115,7 @@ def complete_index(records: IndexedMap, node: str) -> None:
     """Write the index of the records that an earlier version wrote without one, and the mark of the node.
 
     Returns at once if the mark is there. All records are read otherwise. A call that is interrupted begins anew the next time.
+    Others may write records and their index meanwhile, however long this call stands still.
     """
     if records.get(mark_key(node)) is not None:
         return
@@ -119,14 +125,30 @@ def complete_index(records: IndexedMap, node: str) -> None:
         value = _whole(stored) if is_application_key(key) else None
         if value is None:
             continue
-        if key.endswith("/app"):
-            app = {key: value}
-        entries = index_entries({**app, key: value} if value["kind"] == "stream" else {key: value})
-        pending |= {key: entry for key, entry in entries.items() if records.get(key) != entry}
+        if value["kind"] == "app":
+            app = {key: stored}
+        read = {**app, key: stored} if value["kind"] == "stream" else {key: stored}
+        if any(records.get(key) != entry for key, entry in _index_of(read).items()):
+            pending |= read
         if len(pending) >= _MOST_PENDING:
-            records.put_many(pending)
+            _put_index(records, pending)
             pending = {}
-    records.put_many({**pending, mark_key(node): mark_value()})
+    _put_index(records, pending)
+    records.put_many({mark_key(node): mark_value()})
+
+
+def _put_index(records: IndexedMap, read: dict[str, Any]) -> None:
+    """Put the index of these records, on the condition that they still are what was read. Otherwise they are read again."""
+    while read and not records.commit_if(
+        {key: ABSENT if stored is None else stored for key, stored in read.items()}, _index_of(read)
+    ):
+        read = {key: records.get(key) for key in read}
+
+
+def _index_of(read: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of the index for these records, as they are stored. A record that was deleted (None) has none."""
+    values = {key: _whole(stored) for key, stored in read.items() if stored is not None}
+    return index_entries({key: value for key, value in values.items() if value is not None})
 
 
 def _whole(stored: object) -> dict[str, Any] | None:

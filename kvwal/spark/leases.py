@@ -1,70 +1,52 @@
 """Leases of applications: each application has one reader at a time, a follower of event logs or a reader of a recorder's spool.
 
-    !lease/<app>                    Lease: the reader of the application's log
-    !follower/<id>                  Beat: a number that a reader changes while it lives
+    !lease/<app>                    AppLease: the reader of the application's log
+    !follower/<id>                  the fenced record of a reader (`state.fence`): it changes while the reader lives
 
-A reader takes a lease by compare-and-set. It beats every `BEAT_SECONDS`, with one put for all of its leases. Another reader
-takes a lease over when it has seen the holder's beat unchanged for `LEASE_SECONDS` by its own clock; so no two clocks are ever
-compared. A reader that has not beaten for `SAFE_SECONDS` writes nothing more under its leases: see `Leases.check`.
+A reader writes the records of an application in transactions, each on two conditions: its own record is what it wrote last, and
+the application's lease names it. Another reader takes the application over when it has seen the record of the holder unchanged
+for `LEASE_SECONDS` by its own clock. The transaction that does so deletes that record. So from then on the store refuses every
+write of the former holder, also one that was sent before and arrives late.
 
-The reader of a spool asks the holder for the lease (`Lease.wanted`), and a follower hands it over between two logs: a recorder
+The reader of a spool asks the holder for the lease (`AppLease.wanted`), and a follower hands it over between two logs: a recorder
 hears the events first, and hears how the driver ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from kvwal.errors import Kind, KvwalError
 from kvwal.ports.clock import Clock
 from kvwal.ports.locks import Lock
-from kvwal.spark.eventlog.log_reader import RecordMap
+from kvwal.spark.eventlog.runs import RecordMap
+from kvwal.spark.state.fence import FencedRecord, LeaseLost
+from kvwal.spark.state.records import nonce
+from kvwal.structures.changes import ABSENT
 
 LEASE_SECONDS = 60.0
-SAFE_SECONDS = 20.0
 BEAT_SECONDS = 5.0
-
-
-class LeaseLost(KvwalError):
-    """The holder of a lease was silent for so long that another has it, or may have it. It has to take the lease again."""
-
-    kind = Kind.RETRY
-
-
-class LeaseHeld(KvwalError):
-    """Another process holds a lease, and did not hand it over in time."""
-
-    kind = Kind.RETRY
+SWEEP_SECONDS = 600.0
+"""A reader looks this often for the records of readers that have ended, and deletes those that it saw before."""
+_HOLDERS, _LEASES = "!follower/", "!lease/"
 
 
 class LeaseMap(Protocol):
     """The methods of a map that leases need."""
 
-    def get(self, key: str, default: Any = None, /) -> Any:
+    def get(self, key: Any, default: Any = None, /) -> Any:
         """The value of a key."""
         ...
 
-    def put(self, key: str, value: Any, /) -> Any:
-        """Put a value."""
+    def scan(self, prefix: str, /) -> Iterable[tuple[Any, Any]]:
+        """The keys that begin so, and their values."""
         ...
 
-    def put_if_absent(self, key: str, value: Any, /) -> bool:
-        """Put a value if the key is absent. Returns whether it was put."""
-        ...
-
-    def replace(self, key: str, expected: Any, value: Any, /) -> bool:
-        """Put a value if the key has the expected one. Returns whether it was put."""
-        ...
-
-    def remove(self, key: str, expected: Any, /) -> bool:
-        """Delete the key if it has the expected value. Returns whether it was deleted."""
-        ...
-
-    def delete(self, key: str, /) -> Any:
-        """Delete a key."""
+    def commit_if(self, conditions: Mapping[Any, Any], items: Any, deletes: Iterable[Any] = (), /) -> bool:
+        """See `kvwal.Map.commit_if`."""
         ...
 
 
@@ -72,23 +54,17 @@ class LeasedMap(LeaseMap, RecordMap, Protocol):
     """The methods of a map that a reader under leases needs."""
 
 
-class Lease(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="lease"):
+class AppLease(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="lease"):
     """The reader of an application, and the one that has asked it for the lease (empty: none has)."""
 
     holder: str
     wanted: str = ""
 
 
-class Beat(msgspec.Struct, frozen=True, tag_field="kind", tag="follower"):
-    """A sign of life of a reader."""
-
-    number: int
-
-
 class _Seen(NamedTuple):
-    """A beat of another reader (None: it has none), and when it was first seen so."""
+    """The record of another reader, and when it was first seen so."""
 
-    beat: Any
+    record: Any
     since: float
 
 
@@ -97,65 +73,88 @@ class Leases:
 
     def __init__(self, records: LeaseMap, clock: Clock, former: Collection[str] = ()) -> None:
         """`former` are holders that are known to have ended: their leases are free at once."""
-        self.holder = f"{clock.random_bits(64):016x}"
-        self.held: set[str] = set()
+        self.holder = nonce(clock)
+        self._own = FencedRecord(
+            records, _HOLDERS + self.holder, f"of reader {self.holder}", LEASE_SECONDS, clock, self.holder
+        )
+        self._held: dict[str, Any] = {}
         self._records = records
         self._clock = clock
         self._former = frozenset(former)
-        self._number = 0
         self._beaten: float | None = None
+        self._swept = clock.elapsed()
         self._beating = Lock()
         self._others: dict[str, _Seen] = {}
 
+    @property
+    def held(self) -> set[str]:
+        """The applications whose leases this reader holds, as far as it knows."""
+        return set(self._held)
+
     def beat(self) -> None:
-        """Show that this reader lives, if that is due. To be called often, by any thread. `LeaseLost` as `check`."""
-        with self._beating:
-            self.check()
-            now = self._clock.elapsed()
-            if self._beaten is None or now - self._beaten >= BEAT_SECONDS:
-                self._number += 1
-                self._records.put(f"!follower/{self.holder}", msgspec.to_builtins(Beat(self._number)))
-                self.check()
-                self._beaten = now
+        """Show that this reader lives, if that is due. To be called often, by any thread.
 
-    def check(self) -> None:
-        """`LeaseLost` if another reader may have taken a lease of this one over.
-
-        Another reader waits for `LEASE_SECONDS` after it has seen the last beat. A transaction that begins within
-        `SAFE_SECONDS` of the beat has the difference to arrive, which is longer than a client of the cluster tries.
+        `LeaseLost` if another reader has taken a lease of this one over.
         """
-        if self._beaten is not None and self._clock.elapsed() - self._beaten > SAFE_SECONDS:
-            raise LeaseLost(
-                f"this reader was held up for more than {SAFE_SECONDS:g} s, so others may go on with its"
-                f" {len(self.held)} applications.",
-                hint="It takes them again when they are free. Look for a machine that stands still, or a slow store.",
-            )
+        with self._beating:
+            now = self._clock.elapsed()
+            if self._beaten is None:
+                self._own.take()
+            elif now - self._beaten >= BEAT_SECONDS:
+                self._own.renew()
+            else:
+                return
+            self._beaten = now
+            if now - self._swept >= SWEEP_SECONDS:
+                self._swept = now
+                self._sweep()
+
+    def commit(self, app: str, items: Mapping[str, Any], deletes: Iterable[str] = ()) -> None:
+        """Put and delete in one transaction, under the lease of an application.
+
+        `LeaseLost` if another reader has the application now: the store has refused the transaction, and nothing was written.
+        """
+        key, gone = _LEASES + app, list(deletes)
+        while (lease := self._held.get(app)) is not None:
+            if self._own.commit_if({key: lease}, items, gone):
+                return
+            found = self._records.get(key)
+            if found is None or msgspec.convert(found, AppLease).holder != self.holder:
+                del self._held[app]
+            else:
+                self._held[app] = found  # another reader has asked for it
+        raise LeaseLost(
+            f"another reader has the lease of the application {app}; nothing was written.",
+            hint="This reader takes it again when it is free, and goes on from the position in the store.",
+        )
 
     def take(self, app: str) -> bool:
         """Whether this reader holds the lease of an application now. It takes one that is free, or whose holder is gone."""
         self.beat()
-        if app in self.held:
+        if app in self._held:
             return True
-        key, own = _lease_key(app), msgspec.to_builtins(Lease(self.holder))
-        value = self._records.get(key)
-        if value is None:
-            taken = self._records.put_if_absent(key, own)
-        elif self._is_gone(msgspec.convert(value, Lease).holder):
-            taken = self._records.replace(key, value, own)
-        else:
-            taken = False
-        if taken:
-            self.held.add(app)
-        return taken
+        key, lease = _LEASES + app, msgspec.to_builtins(AppLease(self.holder))
+        found = self._records.get(key)
+        conditions, gone = {key: ABSENT if found is None else found}, []
+        if found is not None and (holder := msgspec.convert(found, AppLease).holder) != self.holder:
+            of_holder = _HOLDERS + holder
+            record = self._records.get(of_holder)
+            if not (holder in self._former or self._is_silent(holder, record)):
+                return False
+            conditions[of_holder] = ABSENT if record is None else record
+            gone = [] if record is None else [of_holder]
+        if not self._own.commit_if(conditions, {key: lease}, gone):
+            return False
+        self._held[app] = lease
+        return True
 
-    def _is_gone(self, holder: str) -> bool:
-        """Whether a holder has shown no sign of life for `LEASE_SECONDS` under the eyes of this reader."""
-        if holder == self.holder or holder in self._former:
+    def _is_silent(self, holder: str, record: Any) -> bool:
+        """Whether a holder has ended: its record is gone, or was seen unchanged for `LEASE_SECONDS` by this reader."""
+        now, seen = self._clock.elapsed(), self._others.get(holder)
+        if record is None:
             return True
-        beat, now = self._records.get(f"!follower/{holder}"), self._clock.elapsed()
-        seen = self._others.get(holder)
-        if seen is None or seen.beat != beat:
-            self._others[holder] = _Seen(beat, now)
+        if seen is None or seen.record != record:
+            self._others[holder] = _Seen(record, now)
             return False
         return now - seen.since > LEASE_SECONDS
 
@@ -163,72 +162,88 @@ class Leases:
         """Whether this reader holds the lease now; see `take`. If not, the holder is asked for it: call this again."""
         if self.take(app):
             return True
-        value = self._records.get(_lease_key(app))
-        if value is not None:
-            lease = msgspec.convert(value, Lease)
+        found = self._records.get(_LEASES + app)
+        if found is not None:
+            lease = msgspec.convert(found, AppLease)
             if self.holder not in (lease.holder, lease.wanted):
-                self._records.replace(_lease_key(app), value, msgspec.to_builtins(Lease(lease.holder, self.holder)))
+                wanted = msgspec.to_builtins(AppLease(lease.holder, self.holder))
+                self._records.commit_if({_LEASES + app: found}, {_LEASES + app: wanted})
         return False
 
     def is_wanted(self, app: str) -> bool:
         """Whether another reader has asked for the lease of an application that this one holds, or has it."""
-        value = self._records.get(_lease_key(app))
-        return value is None or value != msgspec.to_builtins(Lease(self.holder))
+        value = self._records.get(_LEASES + app)
+        return value is None or bool(value != msgspec.to_builtins(AppLease(self.holder)))
 
     def release(self, app: str) -> None:
-        """Give a lease back, or to the reader that has asked for it."""
-        if app not in self.held:
+        """Give a lease back, or to the reader that has asked for it. `LeaseLost` if another reader has taken it over."""
+        if self._held.pop(app, None) is None:
             return
-        self.held.remove(app)
-        key, released = _lease_key(app), False
+        key, released = _LEASES + app, False
         while not released:  # it changes when it is asked for
-            value = self._records.get(key)
-            lease = None if value is None else msgspec.convert(value, Lease)
+            found = self._records.get(key)
+            lease = None if found is None else msgspec.convert(found, AppLease)
             if lease is None or lease.holder != self.holder:
                 return
-            if lease.wanted:
-                released = self._records.replace(key, value, msgspec.to_builtins(Lease(lease.wanted)))
-            else:
-                released = self._records.remove(key, value)
+            following = {key: msgspec.to_builtins(AppLease(lease.wanted))} if lease.wanted else {}
+            released = self._own.commit_if({key: found}, following, [] if following else [key])
 
     def close(self) -> None:
         """Give all leases back, and leave, also for the former holders."""
-        for app in sorted(self.held):
+        for app in sorted(self._held):
             self.release(app)
-        for holder in sorted({*self._former, *({self.holder} if self._beaten is not None else ())}):
-            self._records.delete(f"!follower/{holder}")
+        for holder in sorted(self._former):
+            self._delete(_HOLDERS + holder, self._records.get(_HOLDERS + holder))
+        self._own.end()
+
+    def _sweep(self) -> None:
+        """Delete the records of readers that have ended, and leases that name no reader.
+
+        Each delete has the condition that the record is still the one that was seen. A reader that is taken for ended by
+        mistake gets `LeaseLost` at its next step, and begins anew.
+        """
+        records = dict(self._records.scan(_HOLDERS))
+        for key, record in records.items():
+            holder = key.removeprefix(_HOLDERS)
+            if holder != self.holder and self._is_silent(holder, record):
+                self._delete(key, record)
+        self._others = {holder: seen for holder, seen in self._others.items() if _HOLDERS + holder in records}
+        for key, lease in list(self._records.scan(_LEASES)):
+            of_holder = _HOLDERS + msgspec.convert(lease, AppLease).holder
+            if self._records.get(of_holder) is None:
+                self._records.commit_if({key: lease, of_holder: ABSENT}, {}, [key])
+
+    def _delete(self, key: str, record: Any) -> None:
+        if record is not None:
+            self._records.commit_if({key: record}, {}, [key])
 
 
 class LeasedRecords:
-    """The records as a reader under leases writes them."""
+    """The records of one application, as the reader that holds its lease writes them."""
 
-    def __init__(self, records: RecordMap, leases: Leases, stop_here: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, records: RecordMap, leases: Leases, app: str, stop_here: Callable[[], None] = lambda: None
+    ) -> None:
         """`stop_here` is called before each transaction, and may raise an error instead of it."""
         self._records = records
         self._leases = leases
+        self._app = app
         self._stop_here = stop_here
-        self.get = records.get
+        self.get, self.scan = records.get, records.scan
 
     def put_many(self, entries: dict[str, Any], /) -> None:
-        """See `RecordMap.put_many`. `LeaseLost` if the leases may be others' by now."""
+        """See `RecordMap.put_many`, and `Leases.commit`."""
         self._stop_here()
-        self._leases.beat()
-        self._records.put_many(entries)
-        self._leases.check()
+        self._leases.commit(self._app, entries)
 
-    def submit_many(self, entries: dict[str, Any], deletes: list[str], /) -> Any:
-        """See `RecordMap.submit_many`, and `put_many`. The transaction is durable when this returns."""
+    def submit_many(self, entries: dict[str, Any], deletes: list[str], /) -> Future[None]:
+        """See `RecordMap.submit_many`, and `Leases.commit`. The transaction is durable when this returns."""
         self._stop_here()
-        self._leases.beat()
-        future = self._records.submit_many(entries, deletes)
-        future.result()
-        self._leases.check()
-        return future
+        self._leases.commit(self._app, entries, deletes)
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
 
     def __len__(self) -> int:
         """See `RecordMap.__len__`."""
         return len(self._records)
-
-
-def _lease_key(app: str) -> str:
-    return f"!lease/{app}"

@@ -10,6 +10,7 @@ A job has one mark, also with many epochs, and a batch write that is finished ha
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,6 +19,7 @@ import msgspec
 from kvwal.codecs import registry
 from kvwal.entry import Entry
 from kvwal.errors import Kind, KvwalError
+from kvwal.structures.changes import ABSENT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,16 +43,10 @@ class LedgerMap(Protocol):
         """The value of a key."""
         ...
 
-    def put_if_absent(self, key: str, value: Any, /) -> bool:
-        """Put a value if the key is absent. Returns whether it was put."""
-        ...
-
-    def replace(self, key: str, expected: Any, value: Any, /) -> bool:
-        """Put a value if the key has the expected one. Returns whether it was put."""
-        ...
-
-    def remove(self, key: str, expected: Any, /) -> bool:
-        """Delete the key if it has the expected value. Returns whether it was deleted."""
+    def commit_if(
+        self, conditions: Mapping[Any, Any], items: Mapping[Any, Any], deletes: Iterable[Any] = (), /
+    ) -> bool:
+        """See `kvwal.Map.commit_if`."""
         ...
 
 
@@ -59,7 +55,9 @@ class Mark(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", ta
 
     `run` is the process that writes it; its parts wait as the write `staged` in the staging place `place` (empty: that of the
     store). `former` are runs that `run` took the job over from.
-    `beat` changes when a writer shows that it lives, without a part.
+
+    A writer puts its next mark, with a part or without, on the condition that the job has the mark that it knows. `beat` grows
+    from claim to claim, so no mark of a job comes twice, and a transaction that arrives late is refused.
     """
 
     run: str
@@ -125,30 +123,42 @@ class Ledger:
         value = self._map.get(PREFIX + job)
         return None if value is None else msgspec.convert(value, Mark)
 
-    def claim(self, job: str, expected: Mark | None, mark: Mark) -> bool:
+    def claim(self, job: str, expected: Mark, mark: Mark) -> bool:
         """Put a mark if the job still has the expected one. Returns whether it was put."""
-        value = msgspec.to_builtins(mark)
-        if expected is None:
-            return self._map.put_if_absent(PREFIX + job, value)
-        return self._map.replace(PREFIX + job, msgspec.to_builtins(expected), value)
+        return self._map.commit_if(condition(job, expected), {PREFIX + job: msgspec.to_builtins(mark)})
+
+    def begin(self, job: str, mark: Mark) -> bool:
+        """Put the first mark of a batch write, and add the write to the unfinished ones. False if the job has a mark."""
+        while True:
+            now = self._map.get(_UNFINISHED)
+            conditions = {**condition(job, None), _UNFINISHED: ABSENT if now is None else now}
+            if self._map.commit_if(
+                conditions, {PREFIX + job: msgspec.to_builtins(mark), _UNFINISHED: [*(now or ()), job]}
+            ):
+                return True
+            if self._map.get(PREFIX + job) is not None:
+                return False
+
+    def give_up(self, job: str, mark: Mark) -> bool:
+        """Delete the mark of a batch write if it is still this one. Returns whether it was deleted."""
+        return self._map.commit_if(condition(job, mark), {}, [PREFIX + job])
 
     def unfinished(self) -> list[str]:
         """The batch writes that were begun and are not finished, oldest first."""
         return list(self._map.get(_UNFINISHED) or ())
 
-    def note(self, job: str, *, begun: bool) -> None:
-        """Add a batch write to the unfinished ones, or remove it."""
-        while True:
-            now = self._map.get(_UNFINISHED)
-            others = [name for name in now or () if name != job]
-            wanted = [*others, job] if begun else others
-            if wanted == (now or []) or self._exchange(now, wanted):
+    def end(self, job: str) -> None:
+        """Remove a batch write from the unfinished ones. It has no mark any more."""
+        while (now := self._map.get(_UNFINISHED)) is not None:
+            others = [name for name in now if name != job]
+            puts, deletes = ({_UNFINISHED: others}, []) if others else ({}, [_UNFINISHED])
+            if others == now or self._map.commit_if({_UNFINISHED: now}, puts, deletes):
                 return
 
-    def _exchange(self, now: list[str] | None, wanted: list[str]) -> bool:
-        if now is None:
-            return self._map.put_if_absent(_UNFINISHED, wanted)
-        return self._map.replace(_UNFINISHED, now, wanted) if wanted else self._map.remove(_UNFINISHED, now)
+
+def condition(job: str, mark: Mark | None) -> dict[str, Any]:
+    """The condition that a job's mark is this one. None: that it has none."""
+    return {PREFIX + job: ABSENT if mark is None else msgspec.to_builtins(mark)}
 
 
 def mark_entry(job: str, mark: Mark) -> Entry:

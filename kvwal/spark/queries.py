@@ -14,7 +14,7 @@ from kvwal.errors import ConfigError
 from kvwal.spark import index
 from kvwal.spark.index import Failure
 from kvwal.spark.record_reader import MappingReader, RecordReader, StoredRecord, everything, under
-from kvwal.spark.records import Application, Batch, Error, Job, Sql, Stage
+from kvwal.spark.records import Application, Batch, Error, Job, Position, Sql, Stage
 
 LAST_RUNS = 30
 Records = RecordReader | Mapping[str, object]
@@ -54,7 +54,8 @@ class RecordedRun(NamedTuple):
 class ApplicationDetail(NamedTuple):
     """The records of one application that `kvwal jobs` shows. `left_out` counts the earlier ones of each kind, by its name.
 
-    `may_have_failed` is false if nothing of the application failed.
+    `may_have_failed` is false if nothing of the application failed. Reading of its event log stopped before `missing_roll`,
+    which is not there; 0 if none is missing.
     """
 
     application: RecordedApplication
@@ -65,6 +66,7 @@ class ApplicationDetail(NamedTuple):
     damaged: int
     left_out: dict[str, int]
     may_have_failed: bool
+    missing_roll: int = 0
 
 
 def indexed(records: Records) -> RecordReader:
@@ -106,13 +108,18 @@ def one_application(records: Records, wanted: str) -> RecordedApplication:
     raise ConfigError(problem, hint=f"The latest: {names}.")
 
 
+def attempts(records: Records, application: RecordedApplication) -> list[RecordedApplication]:
+    """The attempts of an application that its cluster manager ran again, this one among them, oldest first."""
+    return [each for each in applications(records) if each.app.id == application.app.id] if application.app.id else []
+
+
 def detail(records: Records, application: RecordedApplication, limit: int | None = None) -> ApplicationDetail:
     """The records of an application, by kind: of each kind the last `limit`. The earlier ones are counted, and not decoded."""
     folder = f"{application.prefix}/"
     last: dict[str, deque[StoredRecord]] = {
         kind: deque(maxlen=limit) for kind in ("job", "stage", "sql", "batch", "damage")
     }
-    counts, app = dict.fromkeys(last, 0), application.app
+    counts, app, missing_roll = dict.fromkeys(last, 0), application.app, 0
     may_have_failed = index.failed(app.status, app.error) or app.jobs_failed + app.sql_failed > 0
     for stored in under(indexed(records), folder):
         kind, *rest = stored.key[len(folder) :].split("/")
@@ -120,6 +127,8 @@ def detail(records: Records, application: RecordedApplication, limit: int | None
         if name in last:
             last[name].append(stored)
             counts[name] += 1
+        elif stored.key == f"{folder}log":
+            missing_roll = stored.of(Position).missing_roll
         may_have_failed |= name == "stream"
     damaged = counts.pop("damage")
     return ApplicationDetail(
@@ -131,6 +140,7 @@ def detail(records: Records, application: RecordedApplication, limit: int | None
         damaged,
         {name: count - len(last[name]) for name, count in counts.items()},
         may_have_failed,
+        missing_roll,
     )
 
 

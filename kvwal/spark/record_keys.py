@@ -10,6 +10,11 @@ def app_prefix(app: str, attempt: str = "") -> str:
     return "/".join(quote(part, safe="@+:") for part in (app, attempt) if part)
 
 
+def is_key_of_run(prefix: str, key: str) -> bool:
+    """Whether a key that begins with `prefix` and a slash is not that of an attempt at an application without attempts."""
+    return not key[len(prefix) + 1 :].partition("/")[0].isdecimal()
+
+
 def job_part(job: int) -> str:
     """A job in a key."""
     return f"{job:010d}"
@@ -23,6 +28,11 @@ def stage_part(stage: int) -> str:
 def attempt_part(attempt: int) -> str:
     """The attempt of a stage in a key."""
     return f"{attempt:04d}"
+
+
+def rdd_part(rdd: int) -> str:
+    """An RDD in a key."""
+    return f"{rdd:010d}"
 
 
 def sql_part(execution: int) -> str:
@@ -53,6 +63,11 @@ def job_key(prefix: str, job: int) -> str:
 def stage_key(prefix: str, stage: int, attempt: int) -> str:
     """The key of one attempt of a stage."""
     return f"{prefix}/stage/{stage_part(stage)}/{attempt_part(attempt)}"
+
+
+def rdd_key(prefix: str, rdd: int) -> str:
+    """The key of an RDD."""
+    return f"{prefix}/rdd/{rdd_part(rdd)}"
 
 
 def sql_key(prefix: str, execution: int) -> str:

@@ -69,9 +69,9 @@ class Redaction:
                 text = form.sub(rf"\1{REDACTED}", text)
         return text
 
-    def settings(self, settings: Mapping[str, str]) -> dict[str, str]:
-        """`settings` without their secrets. The rules are redacted too, since a rule may name a secret."""
-        return {name[:MAX_NAME]: self._setting(name, value) for name, value in sorted(settings.items())[:MAX_SETTINGS]}
+    def settings(self, settings: Mapping[str, str], limit: int | None = MAX_SETTINGS) -> dict[str, str]:
+        """The first `limit` settings without their secrets. The rules are redacted too, since a rule may name a secret."""
+        return {name[:MAX_NAME]: self._setting(name, value) for name, value in sorted(settings.items())[:limit]}
 
     def _setting(self, name: str, value: str) -> str:
         if _SECRET_NAME.search(name) or name == NAMES_RULE or name in TEXT_RULES:

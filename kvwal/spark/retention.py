@@ -6,14 +6,17 @@ application once more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 from kvwal.entry import DataEntry
 from kvwal.spark import index, queries
 from kvwal.spark.queries import RecordedApplication
+from kvwal.spark.record_keys import is_key_of_run
 from kvwal.spark.record_reader import RecordReader
+from kvwal.spark.records import Application, from_value
+from kvwal.structures.changes import ABSENT
 
 MOST_DELETES = 2_000
 """Keys that are deleted in one transaction: other writes wait for it."""
@@ -26,8 +29,12 @@ class DeletingMap(Protocol):
         """The entries whose keys begin with `prefix`, in the order of the keys."""
         ...
 
-    def submit_many(self, items: dict[str, Any], deletes: list[str], /) -> Any:
-        """Put all items and delete all keys in one transaction. Returns a future."""
+    def get(self, key: str, default: Any = None, /) -> Any:
+        """The value of a key."""
+        ...
+
+    def commit_if(self, conditions: Mapping[Any, Any], items: Any, deletes: Iterable[Any] = (), /) -> bool:
+        """See `kvwal.Map.commit_if`."""
         ...
 
 
@@ -39,13 +46,19 @@ def old_applications(records: RecordReader, before: int, name: str | None = None
     return [
         recorded
         for recorded in queries.applications(records)
-        if max(recorded.app.last_event, recorded.app.ended) < before
-        and (name is None or fnmatchcase(recorded.app.name, name))
+        if _is_old(recorded.app, before) and (name is None or fnmatchcase(recorded.app.name, name))
     ]
 
 
-def delete_applications(records: DeletingMap, prefixes: Iterable[str]) -> int:
+def _is_old(app: Application, before: int) -> bool:
+    return max(app.last_event, app.ended) < before
+
+
+def delete_applications(records: DeletingMap, prefixes: Iterable[str], before: int) -> int:
     """Delete the records of these applications and their index in a map: of one node, or of a cluster.
+
+    An application whose last event is not before that time stays. So does one to which a reader writes meanwhile, however long
+    this call stands still: each transaction has the condition that the record of the application is what was read.
 
     The record of an application and its summary go last. So a call that is interrupted leaves an application that is still
     listed, and that the next call deletes. Returns the number of deleted keys.
@@ -56,13 +69,18 @@ def delete_applications(records: DeletingMap, prefixes: Iterable[str]) -> int:
         if (prefix := index.application_of_failure(key)) in doomed:
             failures[prefix].append(key)
     for prefix in sorted(doomed):
+        stored = records.get(f"{prefix}/app")
+        found = None if stored is None else from_value(stored)
+        if isinstance(found, Application) and not _is_old(found, before):
+            continue
         last = [f"{prefix}/app", index.summary_key(prefix)]
         first = [key for key in _keys(records, f"{prefix}/") if _is_deleted(prefix, key) and key not in last]
         first += failures[prefix]
-        for start in range(0, len(first), MOST_DELETES):
-            records.submit_many({}, first[start : start + MOST_DELETES]).result()
-        records.submit_many({}, last).result()
-        deleted += len(first) + len(last)
+        parts = [first[start : start + MOST_DELETES] for start in range(0, len(first), MOST_DELETES)]
+        for part in [*parts, last]:
+            if not records.commit_if({last[0]: ABSENT if stored is None else stored}, {}, part):
+                break
+            deleted += len(part)
     return deleted
 
 
@@ -72,5 +90,4 @@ def _keys(records: DeletingMap, prefix: str) -> Iterator[str]:
 
 def _is_deleted(prefix: str, key: str) -> bool:
     """False for the position in the event log, and for the records of the attempts at an application without attempts."""
-    part = key[len(prefix) + 1 :].partition("/")[0]
-    return part != "log" and not part.isdecimal()
+    return key != f"{prefix}/log" and is_key_of_run(prefix, key)

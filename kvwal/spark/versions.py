@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
+
+from kvwal.hlc import from_text
 
 _TEXT_MOMENTS = {"stream": "started", "batch": "at"}
 """The moments that earlier versions stored as text, by kind."""
@@ -20,7 +21,7 @@ def current(value: Any) -> Any:
 def unix_ms(text: str) -> int:
     """A time as Spark's streams write it (ISO 8601) in Unix milliseconds; 0 for text that is no time."""
     try:
-        moment = datetime.fromisoformat(text)
+        moment = from_text(text)
     except ValueError:
         return 0
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
+    return round(moment.timestamp() * 1_000)

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from archive.layout import Place
-from archive.merge import all_rows
-from archive.objects import Objects
-from archive.reader import listed_again, read_rows
-from archive.view import parts
-from kvwal.entry import TIME_MARK
+from kvwal.history.entry_rows import to_table
+from kvwal.history.feed.lost_tails import warn_of
+from kvwal.history.map_rows import rows_of_map
 from kvwal.history.tail_reader import read_local
-from kvwal.history.timeline import to_table
 from kvwal.ports.disk import Disk
+from kvwal_archive.layout import Place
+from kvwal_archive.lost_tails import lost_tails
+from kvwal_archive.merge import all_rows
+from kvwal_archive.objects import Objects
+from kvwal_archive.reader import listed_again, read_rows
+from kvwal_archive.view import parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,11 +36,15 @@ def archived_changes(objects: Objects, places: Sequence[Place]) -> pa.Table:
     return _merged(_archived(objects, places))
 
 
-def _merged(sources: list[tuple[str, pa.Table]]) -> pa.Table:
-    import pyarrow.compute as pc
+def warn_of_lost_tails(objects: Objects | None, places: Sequence[Place]) -> None:
+    """Log a warning of each interval of which a lost disk may have taken changes of these logs along."""
+    if objects is not None and places:
+        first, nodes = places[0], {place.node for place in places}
+        warn_of(lost_tails(objects, first.namespace, first.cluster, first.business, nodes))
 
-    rows = all_rows(sources)
-    return rows.filter(pc.not_equal(rows.column("key_class"), TIME_MARK))
+
+def _merged(sources: list[tuple[str, pa.Table]]) -> pa.Table:
+    return rows_of_map(all_rows(sources))
 
 
 def _archived(objects: Objects, places: Sequence[Place]) -> list[tuple[str, pa.Table]]:

@@ -2,18 +2,21 @@
 
 A business is the table of its name, and `<business>_history` has every change that log and archive hold. The records of Spark
 have typed tables beside them. Only tables that the statement names are loaded, and of typed tables only the columns that it
-needs.
+needs. `kvwal.sql.names` says which names there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvwal.errors import ConfigError
 from kvwal.ports.disk import scratch_folder
+from kvwal.ports.tasks import interruptible
+from kvwal.sql.statements import check_reads, only_reads
 from kvwal.sql.tables import Sources, listed, load_tables
 
 if TYPE_CHECKING:
@@ -22,6 +25,13 @@ if TYPE_CHECKING:
 
 MEMORY_LIMIT = "512MiB"
 """DuckDB's memory for tables and answers. What does not fit goes to temporary files."""
+_QUOTES = "Text stands in single quotes; a name with other characters than letters, digits and _ in double quotes."
+_FIELDS = (
+    "Text stands in single quotes, and a field of a value is value->>'field'. `DESCRIBE` lists the columns of a table."
+)
+_CASTS = "A field of a value is text; (value->>'field')::BIGINT is a number."
+_NO_ROWS = ["Success"]
+"""Columns of DuckDB's answer to a statement that has no rows."""
 
 
 class Answer:
@@ -34,47 +44,66 @@ class Answer:
         self._connection = connection
         self._statement = statement
         self._is_select = parsed.type == duckdb.StatementType.SELECT
-        self._relation: Any = connection.sql(
-            statement
-        )  # only a SELECT waits until its rows are read; all others run here
+        # A SELECT waits until its rows are read; all others run here.
+        self._relation: Any = self._run(partial(connection.sql, statement))
+        if getattr(self._relation, "columns", _NO_ROWS) == _NO_ROWS:  # CREATE TABLE … AS PIVOT …
+            raise only_reads("CREATE")
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns; none if the statement has no answer."""
-        return [] if self._relation is None else list(self._relation.columns)
+        """Names of the columns."""
+        return list(self._relation.columns)
 
     def rows(self, at_once: int) -> Iterator[tuple[Any, ...]]:
         """The rows, fetched `at_once` at a time, so that a long answer needs little memory."""
-        if self._relation is not None and not self._is_select:
-            yield from self._relation.fetchall()
-        elif self._relation is not None:
-            answer = self._connection.execute(self._statement)
-            while batch := answer.fetchmany(at_once):
-                yield from batch
+        if not self._is_select:
+            yield from self._run(self._relation.fetchall)
+            return
+        answer = self._run(partial(self._connection.execute, self._statement))
+        while batch := self._run(partial(answer.fetchmany, at_once)):
+            yield from batch
 
     def table(self) -> pa.Table:
         """The rows as a table of Arrow. Sums of longs are longs, as far as all of a column's fit."""
-        import pyarrow as pa
+        return _with_longs(self._run(self._relation.to_arrow_table))
 
-        return pa.table({}) if self._relation is None else _with_longs(self._relation.to_arrow_table())
+    def _run(self, call: Callable[[], Any]) -> Any:
+        """The result of a call of DuckDB, which Ctrl-C ends. DuckDB waits for its own threads without looking at signals."""
+        return interruptible(call, self._connection.interrupt)
 
 
 @contextmanager
 def answered(sources: Sources, statement: str) -> Iterator[Answer]:
     """Run one statement, and yield its answer.
 
-    Raises `ConfigError` for a statement that DuckDB refuses, and for several statements, of which none is run.
+    Raises `ConfigError` for a statement that DuckDB refuses, for one that does not read, and for several, of which none is run.
     """
     import duckdb
 
     try:
         with scratch_folder() as scratch, ExitStack() as opened, duckdb.connect(config=_config(scratch)) as connection:
             connection.execute("SET TimeZone = 'UTC'")
-            _check_one(connection, statement)
+            check_reads(connection, statement)
             load_tables(connection, sources, statement, opened)
             yield Answer(connection, statement)
     except duckdb.Error as error:
-        raise ConfigError(str(error).splitlines()[0], hint=listed(sources)) from error
+        raise _refused(error, sources) from error
+
+
+def _refused(error: duckdb.Error, sources: Sources) -> ConfigError:
+    """The error for a statement that DuckDB refuses: the first line of DuckDB's, and the next step for this kind of error."""
+    import duckdb
+
+    first, *others = str(error).splitlines()
+    what = f"{first.rstrip(':')}': {others[0]}" if first.endswith(":") and others else first
+    what = what if what.endswith((".", "!", "?")) else f"{what}."
+    if isinstance(error, duckdb.ParserException):
+        return ConfigError(what, hint=_QUOTES)
+    if isinstance(error, duckdb.BinderException) and "Referenced column" in what:
+        return ConfigError(what, hint=_FIELDS)
+    if isinstance(error, duckdb.BinderException) and "explicit" in what:
+        return ConfigError(what, hint=_CASTS)
+    return ConfigError(what, hint=listed(sources) if isinstance(error, duckdb.CatalogException) else "")
 
 
 def _config(scratch: Path) -> dict[str, Any]:
@@ -84,12 +113,6 @@ def _config(scratch: Path) -> dict[str, Any]:
         "temp_directory": str(scratch),
         "memory_limit": MEMORY_LIMIT,
     }
-
-
-def _check_one(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
-    count = len(connection.extract_statements(statement))
-    if count != 1:
-        raise ConfigError(f"the SQL has {count} statements.", hint="Give one; nothing was run.")
 
 
 def _with_longs(table: pa.Table) -> pa.Table:

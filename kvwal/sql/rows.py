@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kvwal.entry import DataEntry, Entry
-from kvwal.sql.text import json_text, label
+from kvwal.sql.text import json_text, key_label
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,8 +17,8 @@ PIECE_BYTES = 16 << 20
 ENTRY_BYTES = 100
 """About the bytes of an entry beside its key and value."""
 _COLUMNS = """
-    key, value::JSON AS value, key_class, value_class, timestamp, make_timestamp((timestamp >> 16) * 1000) AS time,
-    CASE WHEN expires > 0 THEN make_timestamp(expires * 1000) END AS expires, raw"""
+    key, value::JSON AS value, key_class, value_class, timestamp, make_timestamptz((timestamp >> 16) * 1000) AS time,
+    CASE WHEN expires > 0 THEN make_timestamptz(expires * 1000) END AS expires, raw"""
 LATEST = _COLUMNS + ' FROM "{rows}"'
 # A snapshot and the archive may both hold an entry; only the archive knows its sequence.
 CHANGES = (
@@ -53,6 +53,11 @@ def rows_of_changes(changes: pa.Table) -> pa.Table:
     return _readable({name: changes.column(name).to_pylist() for name in changes.column_names})
 
 
+def no_changes() -> pa.Table:
+    """No row for `CHANGES`."""
+    return _readable({name: [] for name in (*_ENTRY, "deleted", "node", "sequence")})
+
+
 def _readable(lists: dict[str, list[Any]]) -> pa.Table:
     """A table of entries with the key as text, the value as JSON text, and the value's bytes as `raw`."""
     import pyarrow as pa
@@ -60,7 +65,7 @@ def _readable(lists: dict[str, list[Any]]) -> pa.Table:
     lists = dict(lists)
     lists["raw"] = lists["value"]
     lists["value"] = [json_text(*pair) for pair in zip(lists["value"], lists["value_class"], strict=True)]
-    lists["key"] = [label(*pair) for pair in zip(lists["key"], lists["key_class"], strict=True)]
+    lists["key"] = [key_label(*pair) for pair in zip(lists["key"], lists["key_class"], strict=True)]
     kinds = {
         "raw": pa.binary(),
         "timestamp": pa.int64(),

@@ -8,15 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from archive.layout import Place
-from archive.objects import Objects
 from kvwal.entry import DataEntry, Entry
 from kvwal.history.merged import live_in_order
 from kvwal.history.moving import read_settled
 from kvwal.history.wanted import Pieces, ReadPieces, Wanted, open_wanted
 from kvwal.ports.disk import Disk
-from kvwal.sql.changes import all_changes
+from kvwal.sql.changes import all_changes, warn_of_lost_tails
 from kvwal.structures.reads import MapReads
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import Objects
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +26,11 @@ Entries = Iterable[Entry | DataEntry]
 
 class Source(Protocol):
     """The businesses of one namespace."""
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether `changes` gives them, and does not raise `ConfigError`."""
+        ...
 
     def businesses(self) -> list[str]:
         """Names of the businesses, sorted."""
@@ -40,53 +45,63 @@ class Source(Protocol):
         ...
 
     def changes(self, business: str) -> pa.Table:
-        """Every change of a business that logs and archive hold, newest first: rows of the archive with their node."""
+        """Every change of a business that logs and archive hold, newest first: rows of the archive with their node.
+
+        A warning is logged of each interval of which a lost disk may have taken changes along.
+        """
         ...
 
 
 class FileSource:
     """The logs of a root as their files are now, merged over the nodes. Other processes may write to them meanwhile."""
 
+    has_changes = True
+
     def __init__(
         self,
         disk: Disk,
         root: Path,
-        find: Callable[[], list[Place]],
+        names: Callable[[], list[str]],
+        find: Callable[[str], list[Place]],
         archive: Callable[[], Objects | None],
         now_ms: int,
     ) -> None:
-        """`find` lists the logs to read, of one namespace and cluster. `archive` opens the archive, if there is one."""
+        """`names` lists the businesses of one namespace and cluster, `find` the logs of one of them. `archive` opens the archive,
+        if there is one.
+        """
         self._disk = disk
         self._root = root
+        self._names = names
         self._find = find
         self._archive = archive
         self._now_ms = now_ms
 
     def businesses(self) -> list[str]:
         """See `Source.businesses`."""
-        return sorted({place.business for place in self._find()})
+        return self._names()
 
     def entries(self, business: str) -> Entries:
         """See `Source.entries`. They are read with bounded memory and temporary files."""
-        return live_in_order(self._disk, self._root, partial(self._of, business), self._now_ms)
+        return live_in_order(self._disk, self._root, partial(self._find, business), self._now_ms)
 
     def open_wanted(self, business: str, wanted: Wanted) -> AbstractContextManager[Pieces]:
         """See `Source.open_wanted`. Those of one log are read with bounded memory."""
-        return open_wanted(self._disk, self._root, partial(self._of, business), wanted, self._now_ms)
+        return open_wanted(self._disk, self._root, partial(self._find, business), wanted, self._now_ms)
 
     def changes(self, business: str) -> pa.Table:
         """See `Source.changes`."""
-        return read_settled(self._disk, self._root, partial(self._of, business), self._changes)
+        found = read_settled(self._disk, self._root, partial(self._find, business), self._changes)
+        warn_of_lost_tails(self._archive(), self._find(business))
+        return found
 
     def _changes(self, places: Sequence[Place]) -> pa.Table:
         return all_changes(self._disk, self._root, places, self._archive())
 
-    def _of(self, business: str) -> list[Place]:
-        return [place for place in self._find() if place.business == business]
-
 
 class MemorySource:
     """The maps of a store that is open here. Their changes are read from the files."""
+
+    has_changes = True
 
     def __init__(self, names: Callable[[], list[str]], map_of: Callable[[str], MapReads], files: Source) -> None:
         """`names` lists the businesses; `map_of` gives the map of one of them, and opens it if need be."""

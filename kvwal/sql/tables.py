@@ -1,21 +1,24 @@
-"""The tables of a statement: those that it names are made, and no other."""
+"""The tables of a statement: those that it names are made, and no other; for a list of tables all of them, without rows."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from kvwal.sql.rows import CHANGES, HISTORY, LATEST, pieces, rows_of, rows_of_changes
+from kvwal.ports.logger import get_logger
+from kvwal.sql.names import MAIN, Kind, TableName, hidden_by, placed, table_names, wanted
+from kvwal.sql.rows import CHANGES, LATEST, no_changes, pieces, rows_of, rows_of_changes
 from kvwal.sql.source import Source
-from kvwal.sql.typed import TypedTable, dataset, open_records, typed_tables
+from kvwal.sql.statements import names_no_table, written_names
+from kvwal.sql.typed import TypedTable, dataset, open_records
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
 _PART = "part of a table"
+_COLUMNS = {Kind.LATEST: LATEST, Kind.CHANGES: CHANGES}
 Sources = Mapping[str, Source]
 """Sources by namespace. The name is empty if there is only one, whose tables then have no column `namespace`."""
 
@@ -23,77 +26,134 @@ Sources = Mapping[str, Source]
 def listed(sources: Sources) -> str:
     """A sentence that lists the tables."""
     businesses = _businesses(sources)
-    typed = [name for business in businesses for name in _typed(business, businesses)]
-    said = f"The businesses here: {', '.join(businesses) or 'none'}."
+    typed = [table.name for table in _names(sources) if table.kind is Kind.TYPED and table.schema == MAIN]
+    said = f"The maps here: {', '.join(businesses) or 'none'}."
     return f"{said} Typed tables: {', '.join(typed)}." if typed else said
 
 
 def load_tables(connection: duckdb.DuckDBPyConnection, sources: Sources, statement: str, opened: ExitStack) -> None:
-    """Make the tables that the statement names. A business hides a history, or a typed table, of the same name.
+    """Make the tables that the statement names; if it names none, make all of them without rows, for SHOW TABLES and the like.
 
-    Typed tables read what `opened` holds open.
+    Typed tables read what `opened` holds open. Raises `ConfigError` where a name may be that of two tables. A warning is logged
+    for a business that hides another table.
     """
-    businesses = _businesses(sources)
-    for business in businesses:
-        having = {name: source for name, source in sources.items() if business in source.businesses()}
-        if mentions(statement, business):
-            _make_table(connection, business, LATEST, _latest(having, business))
-        history = business + HISTORY
-        if history not in businesses and mentions(statement, history):
-            rows = ((name, rows_of_changes(source.changes(business))) for name, source in having.items())
-            _make_table(connection, history, CHANGES, rows)
-        typed = [table for name, table in _typed(business, businesses).items() if mentions(statement, name)]
-        records = {
-            name: opened.enter_context(open_records(source, business, typed))
-            for name, source in having.items()
-            if typed
-        }
-        for table in typed:
-            parts = ((name, dataset(table, entries[table.name])) for name, entries in records.items())
-            _make_view(connection, table.name, parts)
+    names = _names(sources)
+    is_list = names_no_table(connection, statement)
+    tables = wanted(names, statement, written_names(connection, statement))
+    for table in tables:
+        for sentence in hidden_by(table, names):
+            get_logger(__name__).warning(sentence)
+        if table.typed is None:
+            _make_table(connection, table, _parts(_having(sources, table.business), table))
+    for business in sorted({table.business for table in tables if table.typed is not None}):
+        of_business = [table for table in tables if table.typed is not None and table.business == business]
+        _make_views(connection, _having(sources, business), business, of_business, opened)
+    if is_list:
+        with_changes = all(source.has_changes for source in sources.values())
+        others = [table for table in names if table not in tables and (with_changes or table.kind is not Kind.CHANGES)]
+        _list_tables(connection, others, next(iter(sources), ""))
 
 
-def mentions(statement: str, name: str) -> bool:
-    """Whether the statement has this name as a whole word, in any case: DuckDB ignores the case of names."""
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement, re.IGNORECASE) is not None
+def _names(sources: Sources) -> list[TableName]:
+    return table_names(_businesses(sources))
 
 
 def _businesses(sources: Sources) -> list[str]:
     return sorted({business for source in sources.values() for business in source.businesses()})
 
 
-def _typed(business: str, businesses: Sequence[str]) -> dict[str, TypedTable]:
-    """The typed tables of a business that no business hides."""
-    return {name: table for name, table in typed_tables(business).items() if name not in businesses}
+def _having(sources: Sources, business: str) -> dict[str, Source]:
+    return {name: source for name, source in sources.items() if business in source.businesses()}
 
 
-def _latest(sources: Mapping[str, Source], business: str) -> Iterator[tuple[str, pa.Table]]:
-    """The live entries of a business, in pieces, each with its namespace."""
+def _parts(sources: Mapping[str, Source], table: TableName) -> Iterator[tuple[str, pa.Table]]:
+    """The rows of a table in pieces, each with its namespace."""
     for name, source in sources.items():
-        for entries in pieces(source.entries(business)):
-            yield name, rows_of(entries)
+        if table.kind is Kind.CHANGES:
+            yield name, rows_of_changes(source.changes(table.business))
+        else:
+            for entries in pieces(source.entries(table.business)):
+                yield name, rows_of(entries)
 
 
-def _make_table(
-    connection: duckdb.DuckDBPyConnection, name: str, columns: str, parts: Iterable[tuple[str, pa.Table]]
-) -> None:
+def _make_table(connection: duckdb.DuckDBPyConnection, table: TableName, parts: Iterable[tuple[str, pa.Table]]) -> None:
     """Make one table of DuckDB from its parts, each with its namespace. There is at least one part."""
-    create = f'CREATE TABLE "{name}" AS'
+    where = _place(connection, table.schema, table.name)
+    create = f"CREATE TABLE {where} AS"
     for namespace, rows in parts:
         connection.register(_PART, rows)
-        connection.execute(f"{create} SELECT {_first_column(namespace)}{columns.format(rows=_PART)}")
+        connection.execute(f"{create} SELECT {_first_column(namespace)}{_COLUMNS[table.kind].format(rows=_PART)}")
         connection.unregister(_PART)
-        create = f'INSERT INTO "{name}"'
+        create = f"INSERT INTO {where}"
 
 
-def _make_view(connection: duckdb.DuckDBPyConnection, name: str, parts: Iterable[tuple[str, Any]]) -> None:
+def _make_views(
+    connection: duckdb.DuckDBPyConnection,
+    sources: Mapping[str, Source],
+    business: str,
+    tables: Sequence[TableName],
+    opened: ExitStack,
+) -> None:
+    """Make the views of typed tables of one business, which show one moment."""
+    typed: list[TypedTable] = [table.typed for table in tables if table.typed is not None]
+    records = {name: opened.enter_context(open_records(source, business, typed)) for name, source in sources.items()}
+    for table, shape in zip(tables, typed, strict=True):
+        parts = ((name, dataset(shape, entries[shape.name])) for name, entries in records.items())
+        _make_view(connection, table, parts)
+
+
+def _make_view(connection: duckdb.DuckDBPyConnection, table: TableName, parts: Iterable[tuple[str, Any]]) -> None:
     """Make one view of DuckDB over its parts, each with its namespace. There is at least one part."""
     selects = []
     for number, (namespace, rows) in enumerate(parts):
-        part = f"part {number} of {name}"
+        part = f"part {number} of {table.schema} {table.name}"
         connection.register(part, rows)
         selects.append(f'SELECT {_first_column(namespace)}* FROM "{part}"')
-    connection.execute(f'CREATE VIEW "{name}" AS {" UNION ALL ".join(selects)}')
+    where = _place(connection, table.schema, table.name)
+    connection.execute(f"CREATE VIEW {where} AS {' UNION ALL '.join(selects)}")
+
+
+def _list_tables(connection: duckdb.DuckDBPyConnection, names: Sequence[TableName], namespace: str) -> None:
+    """Make tables without rows, with the columns of the tables of these names. Nothing is read.
+
+    SHOW TABLES lists the schemas of the search path.
+    """
+    places = placed(names)
+    columns = {kind: _columns(connection, rows, namespace, _COLUMNS[kind]) for kind, rows in _without_rows().items()}
+    for schema in dict.fromkeys(schema for schema, _ in places):
+        _make_schema(connection, schema)
+    connection.begin()
+    for schema, table in places:
+        shape = table.typed
+        of_it = columns[table.kind] if shape is None else _columns(connection, shape.schema.empty_table(), namespace)
+        connection.execute(f'CREATE TABLE {schema}."{table.name}" ({of_it})')
+    connection.commit()
+    path = dict.fromkeys([MAIN, *(schema for schema, table in places if table.schema == MAIN)])
+    connection.execute(f"SET search_path = '{','.join(path)}'")
+
+
+def _without_rows() -> dict[Kind, pa.Table]:
+    return {Kind.LATEST: rows_of([]), Kind.CHANGES: no_changes()}
+
+
+def _columns(connection: duckdb.DuckDBPyConnection, rows: pa.Table, namespace: str, of: str = '* FROM "{rows}"') -> str:
+    """The columns of a table of such rows, as CREATE TABLE takes them."""
+    connection.register(_PART, rows)
+    made = connection.sql(f"SELECT {_first_column(namespace)}{of.format(rows=_PART)}")
+    columns = ", ".join(f'"{name}" {kind}' for name, kind in zip(made.columns, made.types, strict=True))
+    connection.unregister(_PART)
+    return columns
+
+
+def _place(connection: duckdb.DuckDBPyConnection, schema: str, name: str) -> str:
+    """The name of a table to be made, in a schema that is there."""
+    _make_schema(connection, schema)
+    return f'{schema}."{name}"'
+
+
+def _make_schema(connection: duckdb.DuckDBPyConnection, schema: str) -> None:
+    if schema != MAIN:
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
 
 
 def _first_column(namespace: str) -> str:

@@ -36,7 +36,8 @@ class ArchiveProgress:
 
     `archived` is the last sequence that the archive confirmed. `seen`: the archive was asked, or the log is new. `error` is
     the reason why the last try did not reach the archive, None if it did. `timestamp` is the greatest one archived. `nodes`
-    are the nodes of this business that the archive knows. `objects` were put since the last compaction.
+    are the nodes of this business that the archive knows. `objects` were put since the last compaction. `requests` were made by
+    jobs that succeeded. `lost_tails` are on record for this business, None until a job has looked.
     """
 
     def __init__(self, *, is_new: bool) -> None:
@@ -46,6 +47,8 @@ class ArchiveProgress:
         self.timestamp = 0
         self.nodes: list[str] = []
         self.objects = 0
+        self.requests = 0
+        self.lost_tails: int | None = None
         self._lag = ArchiveLag()
 
     def confirm(self, done: Archived) -> None:
@@ -56,6 +59,8 @@ class ArchiveProgress:
         self.seen = True
         self.timestamp = done.timestamp
         self.nodes = done.nodes
+        self.requests += done.requests
+        self.lost_tails = done.lost_tails
 
     def note(self, last: int, now: float) -> None:
         """The log's last sequence is `last` at the moment `now`. To be called about every second."""

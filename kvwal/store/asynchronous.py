@@ -7,7 +7,7 @@ interface.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -23,8 +23,9 @@ from kvwal.log.submission import Decide, Submission
 from kvwal.store.engine import Engine
 from kvwal.store.options import Default, Options
 from kvwal.structures.business import Business
-from kvwal.structures.changes import Changes
-from kvwal.structures.reads import MapReads
+from kvwal.structures.changes import Changes, TimeToLive
+from kvwal.structures.handle import Handle
+from kvwal.structures.reads import MapReads, seconds_left
 from kvwal.structures.transaction import CollectedChanges
 from kvwal.structures.watch import AsyncWatch, Feed, parse_start
 
@@ -33,7 +34,7 @@ _MISSING = object()
 _AT_ONCE = 1000
 
 
-class Map:
+class Map(Handle):
     """A map from keys to values, with the promises of the synchronous `Map`. Any number of tasks of the loop may use it.
 
     A task that is cancelled (or timed out) while it waits for a write does not know the outcome. The write is not done if the
@@ -52,15 +53,24 @@ class Map:
         self._changes: Changes | None = None
         self._loop = asyncio.get_running_loop()
 
-    async def put(self, key: Any, value: Any, ttl: float | None = None, *, sync: bool = False) -> int:
-        """Put, and return the timestamp. After `ttl` seconds the key counts as absent."""
+    def __repr__(self) -> str:
+        return f"<Map {self._name!r} of {self._store!r}>"
+
+    async def put(self, key: Any, value: Any, ttl: TimeToLive | None = None, *, sync: bool = False) -> int:
+        """Put, and return the timestamp. The key counts as absent after `ttl`, seconds or a `timedelta`."""
         changes = self._changes or await self._open()
         return await self._commit(changes, changes.put(key, value, ttl), sync)
 
-    async def put_many(self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]], *, sync: bool = False) -> int:
-        """Put all items in one transaction, and return its timestamp. `TooLarge` above 5 MiB."""
+    async def put_many(
+        self,
+        items: Mapping[Any, Any] | Iterable[tuple[Any, Any]],
+        ttl: TimeToLive | None = None,
+        *,
+        sync: bool = False,
+    ) -> int:
+        """Put all items in one transaction, and return its timestamp. `ttl` is that of `put`. `TooLarge` above 5 MiB."""
         changes = self._changes or await self._open()
-        return await self._commit(changes, changes.put_all(items), sync)
+        return await self._commit(changes, changes.put_all(items, ttl), sync)
 
     def transaction(self) -> Transaction:
         """A transaction: `async with jobs.transaction() as t: t["a"] = 1; del t["b"]` commits both at the end, or neither."""
@@ -71,10 +81,26 @@ class Map:
         changes = self._changes or await self._open()
         return await self._commit(changes, changes.delete(key), sync)
 
-    async def put_if_absent(self, key: Any, value: Any, ttl: float | None = None) -> bool:
+    async def put_if_absent(self, key: Any, value: Any, ttl: TimeToLive | None = None) -> bool:
         """Put only if the key is absent, which is decided in log order. Returns whether the value was put."""
         changes = self._changes or await self._open()
         return await self._decide(changes, *changes.put_if_absent(key, value, ttl))
+
+    async def ttl(self, key: Any) -> float | None:
+        """The seconds until the key counts as absent, None if it never will. `KeyError` if it is absent."""
+        identity = (await self._reading()).identity(key)
+        business = self._opened()
+        expires = None if identity is None else await self._expires(business, *identity)
+        return seconds_left(key, expires, business.now_ms())
+
+    async def touch(self, key: Any, ttl: TimeToLive | None) -> bool:
+        """Let the key count as absent `ttl` from now (None: never), with the value that it has: see `kvwal.Map.touch`."""
+        changes = self._changes or await self._open()
+        while (entry := await self._find(key)) is not None:
+            future: asyncio.Future[bool] = self._checked_loop().create_future()
+            if await self._submit(changes.expire_in(entry, ttl, future), future):
+                return True
+        return False
 
     async def replace(self, key: Any, expected: Any, value: Any) -> bool:
         """Put only if the key's value equals `expected` and has its type. Returns whether the value was put."""
@@ -129,10 +155,23 @@ class Map:
         """The latest entry of `key` with its raw bytes, None if it is absent."""
         return (await self._reading()).entry(key)
 
-    async def scan(self, prefix: str | bytes | None = None) -> AsyncIterator[tuple[Any, Any]]:
-        """Keys and values in key order: all of them, or those whose str (or bytes) key begins with `prefix`."""
+    async def scan(self, prefix: str | bytes | tuple[Any, ...] | None = None) -> AsyncIterator[tuple[Any, Any]]:
+        """Keys and values in key order: all of them, or those whose key begins with `prefix`: see `kvwal.Map.scan`."""
         reads = await self._reading()
-        items = await self._on_thread(lambda: reads.scan(prefix))
+        async for item in self._in_batches(lambda: reads.scan(prefix)):
+            yield item
+
+    async def range(
+        self, start: Any = None, end: Any = None, *, reverse: bool = False, limit: int | None = None
+    ) -> AsyncIterator[tuple[Any, Any]]:
+        """Keys and values from the key `start` to before the key `end`, in key order: see `kvwal.Map.range`."""
+        reads = await self._reading()
+        async for item in self._in_batches(lambda: reads.range(start, end, reverse=reverse, limit=limit)):
+            yield item
+
+    async def _in_batches(self, begin: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
+        """What the iterator of `begin` gives. It is read on a thread, many items at a time."""
+        items = await self._on_thread(begin)
         while batch := await self._on_thread(lambda: list(islice(items, _AT_ONCE))):
             for item in batch:
                 yield item
@@ -161,6 +200,13 @@ class Map:
             return await self._on_thread(lambda: business.feed(start))
 
         return AsyncWatch(begin, self._on_thread)
+
+    async def _find(self, key: Any) -> Entry | None:
+        """The latest stored entry of the key, None if it is absent."""
+        return (await self._reading())._find(key)
+
+    async def _expires(self, business: Business, key_class: str, key: bytes) -> int | None:
+        return business.state.expires(key_class, key)
 
     async def _on_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(None, call)
@@ -208,7 +254,7 @@ class Map:
 class Transaction(CollectedChanges):
     """Changes of one map that are logged as one: all or none of them is present after any crash.
 
-    Used by one task, for one `async with` block.
+    Used by one task, for one `async with` block. A read in the block is that of the synchronous `Transaction`.
     """
 
     def __init__(self, changed: Map) -> None:
@@ -228,16 +274,24 @@ class Transaction(CollectedChanges):
         if entries:
             self.timestamp = await self._map._commit(self._changes(), entries, False)
 
+    async def get(self, key: Any, default: Any = None) -> Any:
+        """The value of `key`, or `default`, with the changes of this block."""
+        change = self._pending(key)
+        return await self._map.get(key, default) if change is None else self._value(change, default)
+
     def _changes(self) -> Changes:
         return self._map._changes or Changes(self._map._opened())
 
 
-class Store:
+class Store(Handle):
     """An open store on this event loop; `async with` closes it. The methods are those of the synchronous `Store`."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._engine: Engine | None = None
+
+    def __repr__(self) -> str:
+        return f"<Store {str(self._options.root)!r}>"
 
     def map(self, name: str, flush: Flush | None = None) -> Map:
         """The map of the business `name`; its first call opens it, and may raise what the synchronous `map` raises."""
@@ -250,6 +304,10 @@ class Store:
     async def archive(self) -> None:
         """Archive all entries up to now, and return when they are confirmed. Raises `ArchiveError` if that fails."""
         await self._engine_now().archive()
+
+    async def backup(self, folder: str | Path) -> None:
+        """Copy all logs under the root into `folder`: see `kvwal.Store.backup`."""
+        await self._engine_now().backup(folder)
 
     def stats(self) -> dict[str, Any]:
         """Numbers about the store and each open business. JSON can hold them."""

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.layout import Place
 from kvwal.archiver.remote import Archiver
 from kvwal.config import Settings
 from kvwal.hlc import HybridClock
 from kvwal.log.log import Ports
 from kvwal.log.reader import Progress
 from kvwal.structures.state import Now, State
+from kvwal_archive.layout import Place
 
 if TYPE_CHECKING:
     from kvwal.ports.logger import Logger
@@ -24,7 +24,7 @@ def embedded_memory(place: Place, now: Now) -> State:
 
 
 def one_interval() -> int:
-    """The patience of a node without others: each segment is archived at the next interval."""
+    """The factor of a node without others: each segment is archived at the next interval."""
     return 1
 
 
@@ -44,5 +44,5 @@ class StoreContext(NamedTuple):
     """Makes the memory of a business. In a node the entries live in Hazelcast, and this memory passes them on."""
     hybrid: Callable[[], HybridClock] = HybridClock
     """Makes the hybrid clock of a log."""
-    patience: Callable[[], int] = one_interval
+    archive_interval_factor: Callable[[], int] = one_interval
     """The number of archive intervals that a small segment may wait: more than 1 where other nodes hold its entries too."""

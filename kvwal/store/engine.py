@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
-from archive.layout import Place, check_name
 from kvwal.archiver.remote import Archiver
 from kvwal.config import Flush, check_flush
-from kvwal.errors import ConfigError, StoreClosed, WrongLoop
+from kvwal.errors import ConfigError, KvwalError, StoreClosed, WrongLoop
+from kvwal.history.backup import backup
 from kvwal.hlc import HybridClock
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import find_places, log_folder
@@ -31,6 +33,8 @@ from kvwal.store.open_business import OpenBusiness, open_business
 from kvwal.store.options import Options
 from kvwal.store.retirement import Forgetting, Retirement, always
 from kvwal.structures.state import Now, State
+from kvwal_archive.faults import NotTaken
+from kvwal_archive.layout import Place, check_name
 
 T = TypeVar("T")
 TICK_SECONDS = 1.0
@@ -52,11 +56,12 @@ class Engine:
         memory: Callable[[Place, Now], State] = embedded_memory,
         hybrid: Callable[[], HybridClock] = HybridClock,
         flush_of: Callable[[str], Flush] | None = None,
-        patience: Callable[[], int] = one_interval,
+        archive_interval_factor: Callable[[], int] = one_interval,
         may_forget: Callable[[], Awaitable[bool]] = always,
     ) -> None:
-        """`own_loop`: only kvwal runs on this event loop. `memory`, `hybrid` and `patience` are those of `StoreContext`.
+        """`own_loop`: only kvwal runs on this event loop.
 
+        `memory`, `hybrid` and `archive_interval_factor` are those of `StoreContext`.
         `flush_of` gives the flush policy of a business that is opened without one; its default is the store's policy.
         `may_forget` is that of `Forgetting`.
         """
@@ -78,7 +83,7 @@ class Engine:
             logger=self._logger,
             memory=memory,
             hybrid=hybrid,
-            patience=patience,
+            archive_interval_factor=archive_interval_factor,
         )
         self._flush_of = flush_of or (lambda name: options.flush)
         self._opening: dict[str, asyncio.Task[OpenBusiness]] = {}
@@ -88,6 +93,7 @@ class Engine:
         self._closed = False
         self._closing: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
+        self._ending = asyncio.Event()
         self._ticker = start_task(self._tick(), self._ticked)
         tell_if_forked(self)
 
@@ -102,9 +108,7 @@ class Engine:
             business = await asyncio.shield(self._opening.get(name) or self._begin_opening(name, policy))
             self._check_open()
         if flush is not None and flush != business.flush:
-            raise ConfigError(
-                f"{name} is open with flush={business.flush!r}.", hint="A business has one policy at a time."
-            )
+            raise ConfigError(f"{name} is open with flush={business.flush!r}.", hint="A map has one policy at a time.")
         return business
 
     def _begin_opening(self, name: str, policy: Flush) -> asyncio.Task[OpenBusiness]:
@@ -114,7 +118,7 @@ class Engine:
 
     async def _open(self, name: str, policy: Flush) -> OpenBusiness:
         try:
-            place = self.place(check_name("business", name))
+            place = self.place(check_name("map", name))
             async with self._at_once:
                 await self._workers.run(partial(check_descriptors, place, self._context.ports.descriptors))
                 business = self.businesses[name] = await open_business(place, policy, self._context)
@@ -131,12 +135,21 @@ class Engine:
         sweep(options.disk, options.root, options.namespace, options.cluster, self.node)
 
     async def archive(self) -> None:
-        """Archive every business of this node, and return when the archive has confirmed all of them."""
+        """Archive every business of this node, and return when the archive has confirmed all of them.
+
+        `NotTaken` if the archive takes nothing. Each log was compared with what the archive holds of it all the same.
+        """
         self.check_loop()
         if self.options.archive_url is None:
             raise ConfigError("the store was opened with archive=None.", hint="Open it with an archive.")
+        not_taken: NotTaken | None = None
         async for business in self._existing():
-            await business.maintenance.archive()
+            try:
+                await business.maintenance.archive()
+            except NotTaken as error:
+                not_taken = not_taken or error
+        if not_taken is not None:
+            raise not_taken
 
     async def checkpoint(self) -> None:
         """Checkpoint every business of this node."""
@@ -144,18 +157,41 @@ class Engine:
         async for business in self._existing():
             await business.maintenance.checkpoint()
 
+    async def backup(self, folder: str | Path) -> None:
+        """Copy all logs under the root into `folder`."""
+        self.check_loop()
+        self._check_open()
+        reserve = self.options.settings.reserve_bytes
+        await self._workers.run(partial(backup, self.options.disk, self.options.root, folder, reserve=reserve))
+
     async def _existing(self) -> AsyncIterator[OpenBusiness]:
-        """Every business of this node, opened; a business whose log was retired meanwhile is left out."""
+        """Every business of this node, opened; a business whose log was retired meanwhile is left out.
+
+        A log that cannot be opened (damaged, or not readable) does not keep the others: its error is raised at the end.
+        """
+        refused: KvwalError | None = None
         for name in self.names():
             await self._retirement.wait(name)
-            if self.has_log(name):
-                yield await self.business(name)
+            if not self.has_log(name):
+                continue
+            try:
+                business = await self.business(name)
+            except KvwalError as error:
+                self._check_open()
+                refused = refused or error
+                continue
+            yield business
+        if refused is not None:
+            raise refused
 
     def has_log(self, name: str) -> bool:
-        """Whether this node has a log of the business `name`, open or not."""
+        """Whether this node has a log of the business `name`, open or not. A log that may not be looked at is one."""
         if name in self.businesses or name in self._opening:
             return True
-        return self.options.disk.exists(log_folder(self.options.root, self.place(name)))
+        try:
+            return self.options.disk.exists(log_folder(self.options.root, self.place(name)))
+        except PermissionError:
+            return True
 
     def retired(self) -> list[str]:
         """Businesses whose log on this node was retired: only the end of the log is left, or is gone too. See `end_of`."""
@@ -168,13 +204,14 @@ class Engine:
         return None if self.has_log(name) else end_of(self.options.disk, self.options.root, self.place(name))
 
     def names(self) -> list[str]:
-        """Businesses of this node, open or not, sorted."""
+        """Businesses of this node, open or not, sorted; with those whose folder this user may not read."""
         options = self.options
+        closed: set[str] = set()
         try:
-            places = find_places(options.disk, options.root, options.namespace, options.cluster)
+            places = find_places(options.disk, options.root, options.namespace, options.cluster, closed=closed)
         except OSError as error:
             raise not_opened(options.root, error) from error
-        return sorted({place.business for place in places if place.node == self.node} | set(self.businesses))
+        return sorted({place.business for place in places if place.node == self.node} | set(self.businesses) | closed)
 
     def descriptors(self) -> Budget:
         """The file descriptors of this process."""
@@ -212,7 +249,7 @@ class Engine:
         await self._retirement.close()
         await self._forgetting.close()
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
-        self._ticker.cancel()
+        self._ending.set()  # a tick under way ends by itself: a call on a thread goes on when its task is cancelled
         await asyncio.gather(self._ticker, return_exceptions=True)
         closing = {name: business.close(archive=archive, until=until) for name, business in self.businesses.items()}
         outcomes = await asyncio.gather(*closing.values(), return_exceptions=True)
@@ -222,13 +259,19 @@ class Engine:
         raise_together({what: error for what, error in failures.items() if error is not None})
 
     async def _tick(self) -> None:
-        """Every second, begin the maintenance that is due."""
+        """Every second, begin the maintenance that is due, until the store is closed."""
         for count in itertools.count(1):
-            await asyncio.sleep(TICK_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._ending.wait()
+                return
             if count % _REST_TICKS == 0:
                 self._context.ports.descriptors.rest()
+            await self._workers.run(partial(_check_places, list(self.businesses.values())))
             for business in list(self.businesses.values()):
                 await business.maintenance.tick()
+            if self._closed:
+                return
             self._retirement.tick()
             self._forgetting.tick()
 
@@ -275,3 +318,9 @@ class Engine:
     def _check_open(self) -> None:
         if self._closed or self._loop.is_closed():
             raise StoreClosed("the store is closed, or was opened in another process.", hint="Open it again.")
+
+
+def _check_places(businesses: list[OpenBusiness]) -> None:
+    """Fail the logs whose folder was renamed, replaced or deleted: later writes would go to another log, or be lost."""
+    for business in businesses:
+        business.log.check_place()

@@ -7,28 +7,40 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager
 from typing import Any
 
-from archive.layout import MAX_NUMBER, Place
-from kvwal.archiver.jobs import Archive, Archived, ArchiveTarget, Checkpoint, Checkpointed, Compact, Kept, SegmentRef
+from kvwal.archiver.jobs import (
+    Archive,
+    Archived,
+    ArchiveTarget,
+    Checkpoint,
+    Checkpointed,
+    Compact,
+    Kept,
+    SegmentRef,
+    up_to_bytes,
+)
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import KvwalError, StoreClosed
-from kvwal.log.files.failures import JobFailure, failure_of, read_failures, write_failures
 from kvwal.log.files.names import find_places
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.log import Log
-from kvwal.ports.boundary import contain_awaiting, raised_to_awaiter, start_task, trace_of_bug
+from kvwal.ports.boundary import raised_to_awaiter, start_task
 from kvwal.store.archive_progress import ArchiveProgress
 from kvwal.store.context import StoreContext
 from kvwal.store.expiry import ExpirySweep
-from kvwal.store.schedule import MAINTENANCE_SECONDS, MaintenanceJob, Schedule
+from kvwal.store.scheduling.failing_jobs import FailingJobs
+from kvwal.store.scheduling.schedule import JOB_BYTES, MAINTENANCE_SECONDS, MaintenanceJob, Schedule
+from kvwal.store.scheduling.slowdown import Slowdown
 from kvwal.structures.state import State
+from kvwal_archive.layout import MAX_NUMBER, Place
 
 _SETTLED_MS = 3_600_000
 """No transaction of a cluster is under way for so long: its intent counts as older entries of its keys."""
 _QUIET_MS = 86_400_000
+_KEEPS_UP = {job.value for job in (MaintenanceJob.RELIEVE, MaintenanceJob.ARCHIVE, MaintenanceJob.CHECKPOINT)}
+"""While one of these jobs fails, writers are not slowed: a slower writer does not mend it."""
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 
@@ -36,9 +48,9 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 class Maintenance:
     """Maintenance of one open log, on the store's event loop.
 
-    `progress` is that of the log's archive. `failures` are the jobs that failed at their last try: archive, checkpoint, compact,
-    relieve, rotate, sweep or tick; a note beside the log has them for other processes. `retires`: the log may be removed once it
-    holds nothing (see `Retirement`). `held` counts the callers that still use the log.
+    `progress` is that of the log's archive. `failing` are the jobs that failed at their last try: archive, checkpoint, compact,
+    relieve, rotate, sweep or tick. `retires`: the log may be removed once it holds nothing (see `Retirement`). `held` counts the
+    callers that still use the log.
     """
 
     def __init__(self, place: Place, log: Log, state: State, context: StoreContext) -> None:
@@ -47,10 +59,6 @@ class Maintenance:
         self.state = state
         is_archived = context.archive_url is not None
         self.progress = ArchiveProgress(is_new=is_archived and log.recovered.next_sequence == 1)
-        self.failures: dict[str, JobFailure] = {}
-        self._noted: dict[str, JobFailure] = {}
-        self._earlier: dict[str, JobFailure] = {}
-        self._note_turn = asyncio.Lock()
         self.held = 0
         self.retires = False
         self._context = context
@@ -61,15 +69,17 @@ class Maintenance:
         now = context.ports.clock.elapsed()
         self._checkpointed = now
         self._expiry = ExpirySweep(log, state)
-        self._schedule = Schedule(log, context.settings, self.progress if is_archived else None, context.patience, now)
-        self._work: dict[MaintenanceJob, tuple[str, Work]] = {
-            MaintenanceJob.RELIEVE: ("relieve", self._relieve),
-            MaintenanceJob.ARCHIVE: ("archive", self.archive),
-            MaintenanceJob.ARCHIVE_SEALED: ("archive", self._archive_sealed),
-            MaintenanceJob.CHECKPOINT: ("checkpoint", self.checkpoint),
-            MaintenanceJob.COMPACT: ("compact", self._compact),
+        self._schedule = Schedule(
+            log, context.settings, self.progress if is_archived else None, context.archive_interval_factor, now
+        )
+        self.failing = FailingJobs(place, log.folder, context.ports, context.logger, self._schedule.timetable)
+        self._slowdown = Slowdown(log, context.settings.checkpoint_bytes)
+        self._work: dict[MaintenanceJob, Work] = {
+            MaintenanceJob.RELIEVE: self._relieve,
+            MaintenanceJob.ARCHIVE: self._archive_next,
+            MaintenanceJob.CHECKPOINT: self._checkpoint_next,
+            MaintenanceJob.COMPACT: self._compact,
         }
-        """The name of each job, in log messages and in `stats`, and the method that does it."""
 
     @property
     def archived(self) -> int:
@@ -84,8 +94,7 @@ class Maintenance:
     async def archive(self) -> None:
         """Seal the active segment, archive all sealed ones, and return when the archive has confirmed them."""
         with self._used():
-            await self.log.rotate()
-            await self._archive_sealed()
+            await self.failing.raised(MaintenanceJob.ARCHIVE.value, self._archive_all)
 
     async def copy_to(self, url: str) -> int:
         """Put all entries of the log into another archive, at `url`.
@@ -102,15 +111,12 @@ class Maintenance:
     async def checkpoint(self) -> None:
         """Seal the active segment, and return when a snapshot holds all entries."""
         with self._used():
-            await self.log.rotate()
-            async with self._turn:
-                self._check_open()
-                await self._checkpoint()
+            await self.failing.raised(MaintenanceJob.CHECKPOINT.value, self._checkpoint_all)
 
     @property
     def is_idle(self) -> bool:
         """Whether no caller uses the log, and no job is under way."""
-        return not self.held and (self._running is None or self._running.done())
+        return not self.held and self._running is None
 
     @contextmanager
     def _used(self) -> Iterator[None]:
@@ -125,6 +131,7 @@ class Maintenance:
 
         The tail stays unarchived if the archive cannot be reached, or when the monotonic clock comes to `until`.
         """
+        await self._slowdown.end()
         if self._running is not None:
             await self._running
         if archive and self.log.writer.failed is None:
@@ -136,7 +143,7 @@ class Maintenance:
         left = None if until is None else max(0.0, until - self._context.ports.clock.elapsed())
         try:
             async with asyncio.timeout(left):
-                await self._in_background("archive", self.archive)
+                await self.failing.contain("archive", self._archive_all)
         except TimeoutError:
             self._context.logger.warning(
                 "there was no time left to archive a log", business=self.place.business, node=self.place.node
@@ -146,82 +153,91 @@ class Maintenance:
         """The wait of the oldest entry that the archive does not hold, to about a second."""
         return self.progress.lag_seconds(self._context.ports.clock.elapsed())
 
+    @property
+    def slowed(self) -> float:
+        """The share of the time that writers wait, because maintenance does not keep up with them: see `Backpressure`."""
+        return self._slowdown.share
+
+    @property
+    def slowed_seconds(self) -> float:
+        """How long the log's writer has waited for this reason since the log was opened."""
+        return self._slowdown.seconds
+
     def checkpoint_age_seconds(self) -> float:
         """The time since the last checkpoint; since the log was opened, if none was made."""
         return self._context.ports.clock.elapsed() - self._checkpointed
 
     async def tick(self) -> None:
         """Begin the job that is due. To be called about every second. Raises nothing, so no log delays another."""
-        await self._in_background("tick", self._tick)
+        await self.failing.contain("tick", self._tick)
 
     async def _tick(self) -> None:
         if self.log.writer.full is None:
-            self._succeeded("relieve")
-            self._succeeded("rotate")
+            self.failing.succeeded("relieve")
+            self.failing.succeeded("rotate")
         if self._context.archive_url is not None:
             self.progress.note(self.log.appender.next_sequence - 1, self._context.ports.clock.elapsed())
-        await self._in_background("sweep", self._expiry.run)
-        if self._running is not None and not self._running.done():
-            return
-        may_retire = self.retires and self.state.holds_nothing()
-        job = self._schedule.next_job(self._context.ports.clock.elapsed(), may_retire=may_retire)
-        if job is not None:
-            self._running = start_task(self._in_background(*self._work[job]), raised_to_awaiter)
+        await self.failing.contain("sweep", self._expiry.run)
+        now = self._context.ports.clock.elapsed()
+        self._schedule.note(now, may_retire=self.retires and self.state.holds_nothing())
+        works = not self.failing.failures.keys() & _KEEPS_UP and self.log.writer.failed is None
+        self._slowdown.note(self._schedule.behind(), works=works)
+        if self._running is None and (job := self._schedule.next_job(now)) is not None:
+            self._running = start_task(self._run(job), raised_to_awaiter)
 
-    async def _in_background(self, job: str, work: Work) -> None:
-        """Do a job. A failure is logged and kept for `stats`; writes go on, and a later tick tries the job again."""
-
-        async def done() -> None:
-            await work()
-            self._succeeded(job)
-
-        await contain_awaiting(done, partial(self._failed, job))
-        if self.failures != self._noted:
-            await self._note()
-
-    def _succeeded(self, job: str) -> None:
-        self.failures.pop(job, None)
-        self._earlier.pop(job, None)
-
-    def _failed(self, job: str, error: BaseException) -> None:
-        known = self.failures.get(job)
-        first = known or self._earlier.get(job)
-        failure = failure_of(error, self._context.ports.clock.wall_ms() if first is None else first.since_ms)
-        self.failures[job] = failure
-        self._context.logger.warning(
-            "maintenance failed", business=self.place.business, node=self.place.node, job=job, error=failure.reason,
-            exc_info=None if known == failure else trace_of_bug(error),
-        )  # fmt: skip
-
-    async def take_note(self) -> None:
-        """Read and remove the note of the process that had the log before: no job has failed yet in this one. A job that fails
-        again before it succeeds has failed since then.
-        """
-        disk, folder = self._context.ports.disk, self.log.folder
-        self._earlier = await self._context.ports.workers.run(partial(read_failures, disk, folder))
-        if self._earlier:
-            await self._note()
-
-    async def _note(self) -> None:
-        """Note the failures for other processes. A disk that refuses the note is told by the next write to the log."""
-        async with self._note_turn:
-            self._noted = dict(self.failures)
-            write = partial(write_failures, self._context.ports.disk, self.log.folder, self._noted)
-            with suppress(OSError):
-                await self._context.ports.workers.run(write)
+    async def _run(self, job: MaintenanceJob) -> None:
+        await self.failing.contain(job.value, self._work[job])
+        self._schedule.timetable.ended()
+        self._running = None
 
     async def _relieve(self) -> None:
         """Archive and checkpoint at once, because the disk is full: then segments can go. Both may take from the reserve."""
-        await self._in_background("rotate", self.log.rotate)
+        await self.failing.contain("rotate", self.log.rotate)
         if self._context.archive_url is not None:
-            await self._in_background("archive", self._archive_sealed)
-        async with self._turn:
-            await self._checkpoint()
+            await self.failing.contain("archive", self._archive_sealed)
+        await self._checkpoint_sealed()
+
+    async def _archive_all(self) -> None:
+        await self.log.rotate()
+        await self._archive_sealed()
 
     async def _archive_sealed(self) -> None:
+        """Archive all segments that are sealed now, a part at a time."""
+        last, before = self.log.appender.header.first_sequence - 1, -1
+        while before < self.archived < last or before < 0:
+            before = self.archived
+            await self._archive_part()
+
+    async def _archive_next(self) -> None:
+        """Archive the next part of the log. The active segment is sealed if its wait is over."""
+        if self._schedule.active_segment_is_old(self._context.ports.clock.elapsed()):
+            await self.log.rotate()
+        await self._archive_part()
+
+    async def _archive_part(self) -> None:
         async with self._turn:
             self._check_open()
             await self._archive()
+
+    async def _checkpoint_all(self) -> None:
+        await self.log.rotate()
+        await self._checkpoint_sealed()
+
+    async def _checkpoint_sealed(self) -> None:
+        """Bring the snapshot up to the end of all segments that are sealed now, a part at a time."""
+        last, before = self.log.appender.header.first_sequence - 1, -1
+        while before < self.log.covered < last or before < 0:
+            before = self.log.covered
+            await self._checkpoint_part()
+
+    async def _checkpoint_next(self) -> None:
+        await self.log.rotate()
+        await self._checkpoint_part()
+
+    async def _checkpoint_part(self) -> None:
+        async with self._turn:
+            self._check_open()
+            await self._checkpoint()
 
     def _check_open(self) -> None:
         if self._finished:
@@ -230,27 +246,32 @@ class Maintenance:
     async def _archive(self) -> None:
         target = self._target()
         if target is None or self.archived >= self.log.appender.next_sequence - 1:
-            self._succeeded("archive")
+            self.failing.succeeded("archive")
             return
-        job = self._archive_job(target, [segment for segment in self.log.sealed if segment.last > self.archived])
+        segments = [segment for segment in self.log.sealed if segment.last > self.archived]
+        job = self._archive_job(target, segments, JOB_BYTES)
         try:
             done = await self._context.archiver.do(job, Archived)
         except KvwalError as error:
             self.progress.error = error
             raise
         self.progress.confirm(done)
-        self._succeeded("archive")
+        self.failing.succeeded("archive")
         await self._drop()
 
-    def _archive_job(self, target: ArchiveTarget, segments: Sequence[SealedSegment]) -> Archive:
+    def _archive_job(self, target: ArchiveTarget, segments: Sequence[SealedSegment], most: int = MAX_NUMBER) -> Archive:
         header = self.log.appender.header
         refs = [SegmentRef.of(segment) for segment in segments]
-        return Archive(target, str(self.log.folder), refs, header.first_sequence - 1, header.previous_crc)
+        return Archive(
+            target, str(self.log.folder), refs, header.first_sequence - 1, header.previous_crc, most,
+            self._context.settings.reserve_bytes,
+        )  # fmt: skip
 
     async def _checkpoint(self) -> None:
         segments = [segment for segment in self.log.sealed if segment.last > self.log.covered]
+        segments = up_to_bytes(segments, max(JOB_BYTES, self._context.settings.checkpoint_bytes))
         if not segments:
-            self._succeeded("checkpoint")
+            self.failing.succeeded("checkpoint")
             return
         before, shared = await self._context.ports.workers.run(self._removable_deletes)
         job = Checkpoint(str(self.log.folder), [SegmentRef.of(segment) for segment in segments], before, shared)
@@ -258,7 +279,7 @@ class Maintenance:
         if done.last_sequence:
             self.log.covered, self.log.snapshot_bytes = done.last_sequence, done.size
             self._checkpointed = self._context.ports.clock.elapsed()
-        self._succeeded("checkpoint")
+        self.failing.succeeded("checkpoint")
         if shared is not None and done.is_delta:
             self._shared_due = 0.0  # no delete was looked at: the next checkpoint may be the one that reaches the base
         await self._drop()
@@ -268,8 +289,13 @@ class Maintenance:
         settings = self._context.settings
         self.progress.objects = 0
         if target is not None and self.archived:
-            job = Compact(target, int(settings.history_seconds * 1000), int(settings.gc_grace_seconds * 1000))
-            await self._context.archiver.do(job, Kept)
+            job = Compact(
+                target, str(self.log.folder), int(settings.history_seconds * 1000),
+                int(settings.gc_grace_seconds * 1000), settings.reserve_bytes,
+            )  # fmt: skip
+            done = await self._context.archiver.do(job, Kept)
+            self.progress.requests += done.requests
+            self.progress.lost_tails = done.lost_tails
             await self._mark_if_quiet()
 
     def _removable_deletes(self) -> tuple[int, ArchiveTarget | None]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from archive.layout import Place
-from archive.objects import Objects, open_objects
 from kvwal.codecs import registry
 from kvwal.config import Flush
 from kvwal.entry import DataEntry
 from kvwal.errors import StoreClosed
 from kvwal.history.feed.feeds import OpenFeed
+from kvwal.history.feed.lost_tails import warn_of
 from kvwal.history.tail_reader import Identity
 from kvwal.history.timeline import Timeline
 from kvwal.hlc import HybridClock
@@ -24,6 +23,8 @@ from kvwal.store.context import StoreContext
 from kvwal.store.maintenance import Maintenance
 from kvwal.structures.state import State
 from kvwal.structures.watch import Start
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import Objects, open_objects
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,7 +82,10 @@ class OpenBusiness:
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """See `structures.business.Business.history`."""
-        return self._timeline().history(key_class, key)
+        timeline = self._timeline()
+        entries = timeline.history(key_class, key)
+        warn_of(timeline.lost_tails())
+        return entries
 
     def as_of(self, timestamp: int) -> State:
         """See `structures.business.Business.as_of`."""
@@ -123,9 +127,15 @@ class OpenBusiness:
             "archived_sequence": self.maintenance.archived if seen else None,
             "archive_lag_entries": last - self.maintenance.archived if seen else None,
             "archive_lag_seconds": self.maintenance.archive_lag_seconds() if seen else None,
+            "archive_requests": self.maintenance.progress.requests,
+            "lost_tails": self.maintenance.progress.lost_tails,
             "checkpoint_age_seconds": self.maintenance.checkpoint_age_seconds(),
-            "maintenance": {job: failure.reason for job, failure in self.maintenance.failures.items()},
+            "maintenance": {job: failure.reason for job, failure in self.maintenance.failing.failures.items()},
+            "damage": self.maintenance.failing.damage,
+            "slowed": self.maintenance.slowed,
+            "slowed_seconds": self.maintenance.slowed_seconds,
             "archive_error": str(self.maintenance.progress.error) if self.maintenance.progress.error else None,
+            "archive_error_kind": self.maintenance.progress.error.kind.value if self.maintenance.progress.error else None,
             "flush": self.flush if isinstance(self.flush, str) else f"interval({self.flush.ms} ms, {self.flush.bytes} bytes)",
             "groups": log.writer.groups,
             "ring_slots": log.ring.slots,
@@ -169,6 +179,7 @@ class OpenBusiness:
         try:
             await self.maintenance.finish(archive=archive, until=until)
         finally:
+            await self.maintenance.failing.settled()
             await self.log.close()
 
     def forked(self) -> None:
@@ -194,8 +205,9 @@ async def open_business(place: Place, flush: Flush, context: StoreContext) -> Op
         lookup=state.lookup, hybrid=hybrid,
         accept_clock=context.accept_clock, progress=context.progress,
     )  # fmt: skip
+    state.drop_destroyed()
     maintenance = Maintenance(place, log, state, context)
-    await maintenance.take_note()
+    await maintenance.failing.take_note()
     business = OpenBusiness(place, flush, context, hybrid, state, log, maintenance)
     take_before_fork(state.building)
     take_before_fork(state.lock)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from archive.layout import Place, check_name
 from kvwal.archiver.remote import start_child
 from kvwal.config import Flush, Settings, archive_location, check_flush, check_folder
 from kvwal.errors import ConfigError
-from kvwal.log.files.names import choose_node, find_places
+from kvwal.log.files.names import check_not_inside, choose_node, find_places
 from kvwal.log.reader import Progress
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.descriptors import OWN_DESCRIPTORS, Descriptors
 from kvwal.ports.disk import OS_DISK, Disk
 from kvwal.ports.metrics import NO_METRICS, LogMetrics
 from kvwal.ports.processes import Child
+from kvwal_archive.layout import Place, check_name
 
 T = TypeVar("T")
 ARCHIVE_FOLDER = "_archive"
@@ -83,13 +84,24 @@ class Options:
             raise ConfigError(f"{self.root} is a file, and a root is a folder.", hint="Choose another root.")
 
     def node(self) -> str:
-        """The node whose log is written. Raises `ConfigError` if the root has several and none was named."""
+        """The node whose log is written. Raises `ConfigError` if the root has several and none was named, and for a root that is
+        inside of another store.
+        """
+        self.reach(lambda: check_not_inside(self.disk, self.root))
         return self.reach(lambda: choose_node(self.disk, self.root, self.namespace, self.cluster, self.named_node))
 
-    def places(self) -> list[Place]:
-        """The places under the root that are read: those of the named node, or of all nodes if none was named."""
-        places = self.reach(lambda: find_places(self.disk, self.root, self.namespace, self.cluster))
-        return [place for place in places if self.named_node in (None, place.node)]
+    def places(self, business: str | None = None, closed: set[str] | None = None) -> list[Place]:
+        """The places under the root that are read: of one business or of all, of the named node, or of all nodes if none was.
+
+        See `find_places` for `closed`. Without it, a business whose folder may not be read is a `ConfigError`.
+        """
+        find = partial(find_places, self.disk, self.root, self.namespace, self.cluster, business, closed)
+        return [place for place in self.reach(find) if self.named_node in (None, place.node)]
+
+    def businesses(self) -> list[str]:
+        """Businesses under the root that are read, sorted; with those whose folder this user may not read."""
+        closed: set[str] = set()
+        return sorted({place.business for place in self.places(closed=closed)} | closed)
 
     def reach(self, read: Callable[[], T]) -> T:
         """The result of `read`. Raises `ConfigError` if this process may not read under the root."""
@@ -98,7 +110,7 @@ class Options:
         except PermissionError as error:
             raise ConfigError(
                 f"{self.root}: not allowed to look here ({error.strerror}: {error.filename}).",
-                hint="Choose another root, or mend its owner and mode.",
+                hint="Mend its owner and mode: `kvwal doctor` names the files. Or choose another root.",
             ) from error
 
     def _archive_url(self, archive: str | Path | Default | None) -> str | None:
@@ -106,7 +118,14 @@ class Options:
             return None
         if isinstance(archive, Default):
             return str(self.root / ARCHIVE_FOLDER)
-        return archive_location(archive)
+        url = archive_location(archive)
+        folder = Path(url.removeprefix("file://"))
+        if folder == self.root or folder.is_relative_to(self.root / self.namespace):
+            raise ConfigError(
+                f"the archive {folder} is among the logs of the root {self.root}.",
+                hint=f"Choose another folder, {self.root / ARCHIVE_FOLDER} for example.",
+            )
+        return url
 
 
 def _check_settings(settings: Settings | None) -> Settings:

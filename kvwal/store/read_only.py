@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
-from archive.layout import Place
-from archive.objects import Objects, open_objects
 from kvwal.codecs import registry
 from kvwal.config import Settings
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
 from kvwal.history.feed.feeds import FilesFeed
-from kvwal.history.merged import live_in_order
+from kvwal.history.feed.lost_tails import warn_of
+from kvwal.history.merged import live_in_order, log_size
 from kvwal.history.moving import read_settled
 from kvwal.history.range_reader import live_entries
 from kvwal.history.tail_reader import Identity, Uncounted, latest_of, merged_entries, read_log
 from kvwal.history.timeline import Timeline
-from kvwal.log.files.names import find_places
 from kvwal.log.files.retired import retired_places
 from kvwal.log.submission import Submission
 from kvwal.ports.space import space_stats
 from kvwal.sql.source import FileSource
+from kvwal.store.absent import no_such_log
 from kvwal.store.options import Options
 from kvwal.structures.lazy_memory import LazyMemory
 from kvwal.structures.state import State, after_prefix, to_state
 from kvwal.structures.watch import Start
+from kvwal_archive.layout import LostTail, Place
+from kvwal_archive.objects import Objects, open_objects
 
 T = TypeVar("T")
 
@@ -62,8 +64,8 @@ class ReadOnlyBusiness:
     def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
         """The latest entries with identities from `low` to before `high`, sorted. Of a snapshot only that range is read.
 
-        See `kvwal.history.range_reader.live_entries`. The range of a single log is read while it is iterated. That of several
-        logs is in memory, because one of them may be merged into another one meanwhile.
+        They are of one moment: see `kvwal.history.range_reader.live_entries`. The range of a single log is read while it is
+        iterated. That of several logs is in memory, because one of them may be merged into another one meanwhile.
         """
         options = self._options
         disk, root, now_ms = options.disk, options.root, self.now_ms()
@@ -103,7 +105,9 @@ class ReadOnlyBusiness:
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """See `structures.business.Business.history`."""
-        return self._read(lambda places: self._timeline(places).history(key_class, key))
+        entries, tails = self._read(lambda places: _history(self._timeline(places), key_class, key))
+        warn_of(tails)
+        return entries
 
     def as_of(self, timestamp: int) -> State:
         """See `structures.business.Business.as_of`."""
@@ -126,13 +130,17 @@ class ReadOnlyBusiness:
     def _find(self) -> list[Place]:
         """The logs to read, those of destroyed maps if there is no other."""
         name, options = self.name, self._options
-        places = [place for place in options.places() if place.business == name] or _retired_places(name, options)
+        places = options.places(name) or _retired_places(name, options)
         if not places:
             raise _not_there(name, options)
         return places
 
     def _read(self, read: Callable[[Sequence[Place]], T]) -> T:
         return read_settled(self._options.disk, self._options.root, self._find, read)
+
+
+def _history(timeline: Timeline, key_class: str, key: bytes) -> tuple[list[DataEntry], list[LostTail]]:
+    return timeline.history(key_class, key), timeline.lost_tails()
 
 
 def _open_archive(options: Options) -> Objects | None:
@@ -143,10 +151,15 @@ def _open_archive(options: Options) -> Objects | None:
 def source_of_files(options: Options, node: str | None) -> FileSource:
     """The logs of one node, or of all, as SQL reads them."""
 
-    def find() -> list[Place]:
-        return [place for place in options.places() if node in (None, place.node)]
+    def find(business: str) -> list[Place]:
+        return [place for place in options.places(business) if node in (None, place.node)]
 
-    return FileSource(options.disk, options.root, find, lambda: _open_archive(options), options.clock.wall_ms())
+    def names() -> list[str]:
+        closed: set[str] = set()
+        places = options.places(closed=closed)
+        return sorted({place.business for place in places if node in (None, place.node)} | closed)
+
+    return FileSource(options.disk, options.root, names, find, lambda: _open_archive(options), options.clock.wall_ms())
 
 
 def _refusal() -> ConfigError:
@@ -160,25 +173,35 @@ def _retired_places(name: str, options: Options) -> list[Place]:
 
 
 def _not_there(name: str, options: Options) -> ConfigError:
-    places = options.reach(lambda: find_places(options.disk, options.root, options.namespace, options.cluster))
-    nodes = sorted(place.node for place in places if place.business == name)
-    if nodes:
-        return ConfigError(
-            f"{options.root}: {name} has no node {options.named_node!r} (there are: {', '.join(nodes)}).",
-            hint="Name one of them with node=… (--node), or none, to read all of them merged.",
+    return options.reach(
+        lambda: no_such_log(
+            options.disk, options.root, namespace=options.namespace, cluster=options.cluster, business=name,
+            node=options.named_node,
         )
-    there = ", ".join(sorted({place.business for place in places})) or "none"
-    return ConfigError(
-        f"{options.root}: {options.namespace}/{options.cluster} has no business {name!r} (there are: {there}).",
-        hint="Check the name, --namespace and --cluster.",
-    )
+    )  # fmt: skip
+
+
+def sizes_of_files(options: Options) -> dict[str, int | None]:
+    """The bytes of the files of each business, by its name; None for a business whose folder this user may not read."""
+    closed: set[str] = set()
+    sizes: dict[str, int] = {}
+    for place in options.places(closed=closed):
+        of_node = options.reach(partial(log_size, options.disk, options.root, place))
+        sizes[place.business] = sizes.get(place.business, 0) + of_node
+    return dict(sorted({**sizes, **dict.fromkeys(closed)}.items()))
 
 
 def read_only_stats(options: Options) -> dict[str, Any]:
-    """Numbers about a store that can be read without its locks."""
+    """Numbers about a store that can be read without its locks. `unreadable` are the logs that this user may not read."""
     businesses: dict[str, dict[str, Any]] = {}
-    for place in options.places():
-        tail = read_log(options.disk, options.root, place, Uncounted)
+    closed: set[str] = set()
+    unreadable: dict[str, str] = {}
+    for place in options.places(closed=closed):
+        try:
+            tail = read_log(options.disk, options.root, place, Uncounted)
+        except PermissionError as error:
+            unreadable[place.business] = f"{error.filename}: {error.strerror}"
+            continue
         businesses.setdefault(place.business, {})[place.node] = {
             "last_sequence": tail.following - 1,
             "snapshot_sequence": tail.snapshot.last_sequence if tail.snapshot else 0,
@@ -192,4 +215,5 @@ def read_only_stats(options: Options) -> dict[str, Any]:
         "archive": options.archive_url,
         "disk": space_stats(options.disk, options.root, options.settings.reserve_bytes),
         "businesses": businesses,
+        "unreadable": unreadable | dict.fromkeys(closed, "its folder may not be read"),
     }

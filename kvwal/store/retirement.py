@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from archive.layout import Place
 from kvwal.archiver.jobs import ArchiveTarget, Forget, Forgotten
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.log.files.format import SnapshotHeader
@@ -20,7 +19,8 @@ from kvwal.ports.boundary import contain_awaiting, raised_to_awaiter, start_task
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.context import StoreContext
 from kvwal.store.open_business import OpenBusiness
-from kvwal.store.schedule import MAINTENANCE_SECONDS
+from kvwal.store.scheduling.schedule import MAINTENANCE_SECONDS
+from kvwal_archive.layout import Place
 
 if TYPE_CHECKING:
     from kvwal.ports.logger import Logger

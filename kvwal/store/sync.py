@@ -13,15 +13,19 @@ from weakref import WeakMethod
 from kvwal.config import Flush, Settings
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError, StoreClosed
+from kvwal.history.backup import backup
 from kvwal.log.reader import Progress
+from kvwal.log.waiter import program_ends
 from kvwal.ports.boundary import OnError
+from kvwal.ports.locks import interpreter_ends
 from kvwal.ports.processes import tell_if_forked
 from kvwal.ports.tasks import LoopEnded, LoopThread
 from kvwal.sql.engine import answered
 from kvwal.sql.source import MemorySource, Source
 from kvwal.store.engine import Engine
 from kvwal.store.options import Default, Options
-from kvwal.store.read_only import ReadOnlyBusiness, read_only_stats, source_of_files
+from kvwal.store.read_only import ReadOnlyBusiness, read_only_stats, sizes_of_files, source_of_files
+from kvwal.structures.handle import Handle
 from kvwal.structures.map import Map
 
 if TYPE_CHECKING:
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Store:
+class Store(Handle):
     """An open store. Any number of threads may use it; leaving the `with` block closes it."""
 
     def __init__(self, options: Options) -> None:
@@ -39,27 +43,31 @@ class Store:
         self.namespace = options.namespace
         self.cluster = options.cluster
 
+    def __repr__(self) -> str:
+        return f"<Store {str(self.root)!r}>"
+
     @property
     def node(self) -> str | None:
         """The node whose log is used; None if the logs of all nodes are read."""
         return self._options.named_node
 
     def map(self, name: str, flush: Flush | None = None) -> Map:
-        """The map of the business `name`, which is opened at first use: locked and recovered.
+        """The map `name`, which is opened at first use: locked and recovered.
 
         `flush` overrides the store's flush policy for it. Raises `InvalidName`, `StoreLocked`, `CorruptLog`, `ClockSkew`.
         """
         raise NotImplementedError
 
     def businesses(self) -> list[str]:
-        """Names of the existing businesses, sorted."""
+        """Names of the existing maps, sorted. The log of a map is its business."""
         raise NotImplementedError
 
     def sql(self, statement: str) -> pa.Table:
         """The answer to one statement of DuckDB's SQL, as a table of Arrow (`.to_pandas()`, `polars.from_arrow`).
 
-        Tables are those of `kvwal query`: each business, `<business>_history`, and the typed tables of Spark's records. Moments
-        have the zone UTC. Each table shows one moment. Raises `ConfigError` if DuckDB refuses the statement.
+        Tables are those of `kvwal query`: each map, `<map>_history`, and the typed tables of Spark's records. Moments
+        have the zone UTC. Each table shows one moment. Raises `ConfigError` if DuckDB refuses the statement, and for a statement
+        that does not read (INSERT, CREATE, COPY …).
         """
         with answered({"": self.source()}, statement) as answer:
             return answer.table()
@@ -69,15 +77,25 @@ class Store:
         raise NotImplementedError
 
     def checkpoint(self) -> None:
-        """Make a snapshot of every business that holds all entries up to now. Writes go on meanwhile."""
+        """Make a snapshot of every map that holds all entries up to now. Writes go on meanwhile."""
         raise NotImplementedError
 
     def archive(self) -> None:
         """Archive all entries up to now, and return when they are confirmed. Raises `ArchiveError` if that fails."""
         raise NotImplementedError
 
+    def backup(self, folder: str | Path) -> None:
+        """Copy all logs under the root into `folder`, which becomes a root of its own. Writes, checkpoints and archiving go on.
+
+        Each log is copied whole, as of one moment during the call: with every write that was acknowledged before the call. Logs
+        are copied one after the other. Files that never change are hard links where that is possible, else copies. `folder` must
+        be new or empty, and outside of the root; it appears when it is complete and durable. Raises `ConfigError`,
+        `StorageFull`, `CorruptLog`, `Overloaded`.
+        """
+        raise NotImplementedError
+
     def stats(self) -> dict[str, Any]:
-        """Numbers about the store and each open business. JSON can hold them."""
+        """Numbers about the store and each open map. JSON can hold them."""
         raise NotImplementedError
 
     def close(self, *, archive: bool | None = None) -> None:
@@ -147,6 +165,10 @@ class WritableStore(Store):
         """See `Store.archive`."""
         self._run(self._engine.archive)
 
+    def backup(self, folder: str | Path) -> None:
+        """See `Store.backup`."""
+        self._run(lambda: self._engine.backup(folder))
+
     def stats(self) -> dict[str, Any]:
         """See `Store.stats`."""
         return self._engine.stats()
@@ -205,11 +227,16 @@ def _abandon_if_held(abandon: WeakMethod[OnError]) -> OnError:
 
 
 def _closed() -> StoreClosed:
+    if interpreter_ends():
+        return program_ends()
     return StoreClosed("the store is closed, or was opened in another process.", hint="Open it again.")
 
 
 class ReadOnlyStore(Store):
     """A store that only reads the files under its root. Each `map` shows the files at the moment of its first read."""
+
+    def __repr__(self) -> str:
+        return f"<Store {str(self.root)!r}, read only>"
 
     def map(self, name: str, flush: Flush | None = None) -> Map:
         """The map as its files are at its first read, merged over all nodes unless one was named.
@@ -244,7 +271,11 @@ class ReadOnlyStore(Store):
 
     def businesses(self) -> list[str]:
         """See `Store.businesses`."""
-        return sorted({place.business for place in self._options.places()})
+        return self._options.businesses()
+
+    def sizes(self) -> dict[str, int | None]:
+        """The bytes of the files of each business, over the nodes that are read; None if this user may not read its folder."""
+        return sizes_of_files(self._options)
 
     def source(self) -> Source:
         """See `Store.source`. The files are read when a statement needs them."""
@@ -257,6 +288,10 @@ class ReadOnlyStore(Store):
     def archive(self) -> None:
         """Raise `ConfigError`: nothing is written here."""
         raise self._refusal()
+
+    def backup(self, folder: str | Path) -> None:
+        """See `Store.backup`."""
+        backup(self._options.disk, self.root, folder, reserve=self._options.settings.reserve_bytes)
 
     def stats(self) -> dict[str, Any]:
         """Numbers that can be read without the locks."""

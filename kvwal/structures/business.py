@@ -8,6 +8,7 @@ from typing import Protocol
 from kvwal.codecs import Codecs
 from kvwal.entry import DataEntry, Entry
 from kvwal.log.submission import Submission
+from kvwal.structures.view import KeyBounds
 from kvwal.structures.watch import Feed, Start
 
 
@@ -16,6 +17,10 @@ class Memory(Protocol):
 
     def lookup(self, key_class: str, key: bytes) -> Entry | None:
         """The latest entry of an identity, None if it is absent."""
+        ...
+
+    def expires(self, key_class: str, key: bytes) -> int | None:
+        """When an identity expires (unix ms), 0 for never, None if it is absent."""
         ...
 
     def count(self) -> int:
@@ -32,6 +37,10 @@ class Memory(Protocol):
 
     def all_ordered(self) -> Iterator[Entry]:
         """Live entries of all classes, in the order of identity (class, then key)."""
+        ...
+
+    def between(self, bounds: KeyBounds, *, reverse: bool = False) -> Iterator[Entry]:
+        """Live entries within these bounds, in the order of identity, or in reverse order."""
         ...
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kvwal.entry import Entry, make_entry
 from kvwal.errors import CodecError, ConfigError, TooLarge
@@ -17,6 +18,8 @@ _DELETES = 5_000
 _DELETES_BYTES = 1 << 20
 """Limits of one transaction when many keys are deleted. A transaction is one group commit, and other writes wait for it."""
 _MOST_TTL = 1000 * 365 * 86400.0
+TimeToLive: TypeAlias = float | timedelta
+"""A time to live: seconds, or a `timedelta`."""
 
 
 class Absence(Enum):
@@ -37,27 +40,33 @@ class Changes:
 
     def __init__(self, business: Business) -> None:
         self._business = business
-        self._codecs = business.codecs
+        self.codecs = business.codecs
 
-    def put(self, key: Any, value: Any, ttl: float | None = None) -> list[Entry]:
-        """A put, which expires after `ttl` seconds (None: never)."""
-        key_bytes, key_class = self._codecs.encode_key(key)
-        value_bytes, value_class = self._codecs.encode_value(value)
+    def put(self, key: Any, value: Any, ttl: TimeToLive | None = None) -> list[Entry]:
+        """A put, which expires after `ttl` (None: never)."""
+        key_bytes, key_class = self.codecs.encode_key(key)
+        value_bytes, value_class = self.codecs.encode_value(value)
         if ttl is None:
             return [Entry(key_bytes, key_class, value_bytes, value_class, False, 0)]
         return [make_entry(key_bytes, key_class, value_bytes, value_class, False, 0, self._end(ttl))]
 
-    def put_all(self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> list[Entry]:
-        """A put of each item."""
+    def put_all(
+        self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]], ttl: TimeToLive | None = None
+    ) -> list[Entry]:
+        """A put of each item. All expire after `ttl` (None: never)."""
         pairs = items.items() if isinstance(items, Mapping) else items
-        return self._codecs.encode_puts(pairs)
+        entries = self.codecs.encode_puts(pairs)
+        if ttl is None:
+            return entries
+        end = self._end(ttl)
+        return [make_entry(e.key, e.key_class, e.value, e.value_class, False, 0, end) for e in entries]
 
     def delete(self, key: Any) -> list[Entry]:
         """A delete, whether the key is there or not."""
-        key_bytes, key_class = self._codecs.encode_key(key)
+        key_bytes, key_class = self.codecs.encode_key(key)
         return [Entry(key_bytes, key_class, b"", "", True, 0)]
 
-    def put_if_absent(self, key: Any, value: Any, ttl: float | None = None) -> tuple[list[Entry], Decide]:
+    def put_if_absent(self, key: Any, value: Any, ttl: TimeToLive | None = None) -> tuple[list[Entry], Decide]:
         """A put that happens only if the key is absent."""
         entries = self.put(key, value, ttl)
         identity = (entries[0].key_class, entries[0].key)
@@ -92,11 +101,17 @@ class Changes:
     ) -> ConditionalSubmission:
         """Puts and deletes as one transaction, which happens only if each condition holds: see `Map.commit_if`."""
         entries = self.put_all(items) + [entry for key in deletes for entry in self.delete(key)]
+        return self.conditional_entries(conditions, entries, future)
+
+    def conditional_entries(
+        self, conditions: Mapping[Any, Any], entries: list[Entry], future: Answer
+    ) -> ConditionalSubmission:
+        """As `conditional`, of entries that are encoded already."""
         if not entries or not conditions:
             raise ConfigError(
                 f"{self._business.name}: a conditional transaction needs a condition and a change; nothing was written."
             )
-        encoded = [self._codecs.encode_key(key)[::-1] for key in conditions]
+        encoded = [self.codecs.encode_key(key)[::-1] for key in conditions]
         checks = [self._condition(*pair) for pair in zip(encoded, conditions.values(), strict=True)]
         plain = self.submission(entries, future)
         guards = set(
@@ -108,6 +123,22 @@ class Changes:
             return entries if all(check(lookup) for check in checks) else []
 
         return ConditionalSubmission(entries, plain.size, future, decide, encoded)
+
+    def expire_in(self, stored: Entry, ttl: TimeToLive | None, future: Answer) -> ConditionalSubmission:
+        """A put of the value that the key of `stored` has then, which expires after `ttl` (None: never).
+
+        Only if the key is there, and its value has no more bytes than `stored`: the ring and the block have room for that size.
+        """
+        identity = (stored.key_class, stored.key)
+        end = 0 if ttl is None else self._end(ttl)
+
+        def decide(lookup: Lookup) -> list[Entry]:
+            entry = lookup(*identity)
+            if entry is None or len(entry.value) > len(stored.value):
+                return []
+            return [make_entry(entry.key, entry.key_class, entry.value, entry.value_class, False, 0, end)]
+
+        return ConditionalSubmission([stored], size_of([stored]), future, decide, [identity])
 
     def submission(
         self,
@@ -132,9 +163,12 @@ class Changes:
         return Submission(entries, size, future, decide, sync)
 
     def _end(self, ttl: Any) -> int:
-        if not (isinstance(ttl, int | float) and type(ttl) is not bool and 0 < ttl <= _MOST_TTL):
-            raise CodecError(f"ttl={ttl!r} must be a number of seconds above 0 and below a thousand years.")
-        return self._business.now_ms() + max(1, round(ttl * 1000))
+        seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
+        if not (isinstance(seconds, int | float) and type(seconds) is not bool and 0 < seconds <= _MOST_TTL):
+            raise CodecError(
+                f"ttl={ttl!r} must be a number of seconds above 0 and below a thousand years, or a timedelta of that length."
+            )
+        return self._business.now_ms() + max(1, round(seconds * 1000))
 
     def _if_there(self, delete: Entry, on_delete: OnDelete) -> tuple[list[Entry], Decide]:
         def decide(lookup: Lookup) -> list[Entry]:
@@ -154,8 +188,8 @@ class Changes:
         """Whether a key's value equals `expected` and is of its type; or whether the key is `ABSENT`."""
         if expected is ABSENT:
             return lambda lookup: lookup(*identity) is None
-        wanted, wanted_class = self._codecs.encode_value(expected)
-        decode = self._codecs.decode
+        wanted, wanted_class = self.codecs.encode_value(expected)
+        decode = self.codecs.decode
 
         def holds(lookup: Lookup) -> bool:
             entry = lookup(*identity)

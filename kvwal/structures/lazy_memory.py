@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from kvwal.entry import Entry
 from kvwal.ports.locks import Lock
 from kvwal.structures.business import Memory
+from kvwal.structures.view import KeyBounds
 
 
 class LazyMemory:
@@ -24,6 +25,10 @@ class LazyMemory:
         """See `structures.business.Memory.lookup`."""
         return self._memory().lookup(key_class, key)
 
+    def expires(self, key_class: str, key: bytes) -> int | None:
+        """See `structures.business.Memory.expires`."""
+        return self._memory().expires(key_class, key)
+
     def count(self) -> int:
         """See `structures.business.Memory.count`."""
         return self._memory().count()
@@ -39,6 +44,10 @@ class LazyMemory:
     def all_ordered(self) -> Iterator[Entry]:
         """See `structures.business.Memory.all_ordered`."""
         return self._memory().all_ordered()
+
+    def between(self, bounds: KeyBounds, *, reverse: bool = False) -> Iterator[Entry]:
+        """See `structures.business.Memory.between`."""
+        return self._memory().between(bounds, reverse=reverse)
 
     def _memory(self) -> Memory:
         with self._loading:

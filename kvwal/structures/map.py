@@ -11,20 +11,21 @@ from typing import Any, Self
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CodecError
 from kvwal.hlc import to_timestamp
-from kvwal.log.submission import Decide
+from kvwal.log.submission import Decide, Submission
 from kvwal.log.waiter import Waiter
 from kvwal.ports.boundary import CommitFuture
 from kvwal.structures.business import Business
-from kvwal.structures.changes import Changes
-from kvwal.structures.reads import MapReads
+from kvwal.structures.changes import Changes, TimeToLive
+from kvwal.structures.handle import Handle
+from kvwal.structures.reads import MapReads, seconds_left
 from kvwal.structures.transaction import CollectedChanges
 from kvwal.structures.watch import Watch, parse_start
 
 _MISSING = object()
 
 
-class Map(MapReads, MutableMapping[Any, Any]):
-    """A mapping of keys to values in one business. Any number of threads may use it.
+class Map(Handle, MapReads, MutableMapping[Any, Any]):
+    """A mapping of keys to values, with a log of its own: its business. Any number of threads may use it.
 
     A change returns when it is visible and as durable as the flush policy says (with `sync=True` it is fdatasynced under every
     policy). Before that no reader sees it. If it raises, the change is not visible, now or after a restart; only after
@@ -39,6 +40,10 @@ class Map(MapReads, MutableMapping[Any, Any]):
         self._changes = Changes(business)
         self._store = store
 
+    def __repr__(self) -> str:
+        """The names of map and store. It reads no entry; a notebook shows the first ones as a table."""
+        return f"<Map {self._business.name!r}{f' of {self._store!r}' if self._store else ''}>"
+
     def __setitem__(self, key: Any, value: Any) -> None:
         """Put."""
         self.put(key, value)
@@ -52,11 +57,11 @@ class Map(MapReads, MutableMapping[Any, Any]):
         if not deleted:
             raise KeyError(key)
 
-    def put(self, key: Any, value: Any, ttl: float | None = None, *, sync: bool = False) -> int:
-        """Put, and return the timestamp. The key counts as absent `ttl` seconds later."""
+    def put(self, key: Any, value: Any, ttl: TimeToLive | None = None, *, sync: bool = False) -> int:
+        """Put, and return the timestamp. The key counts as absent after `ttl`, seconds or a `timedelta`."""
         return self._commit(self._changes.put(key, value, ttl), sync)
 
-    def submit(self, key: Any, value: Any, ttl: float | None = None) -> Future[int]:
+    def submit(self, key: Any, value: Any, ttl: TimeToLive | None = None) -> Future[int]:
         """Put without waiting, and return a future of the timestamp. Waits only while the ring is full.
 
         On the main thread it holds a lock for some steps: a signal handler that writes then waits for ever.
@@ -67,9 +72,15 @@ class Map(MapReads, MutableMapping[Any, Any]):
         """
         return self._submit(self._changes.put(key, value, ttl))
 
-    def put_many(self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]], *, sync: bool = False) -> int:
-        """Put all items in one transaction, and return its timestamp. `TooLarge` above 5 MiB."""
-        return self._commit(self._changes.put_all(items), sync)
+    def put_many(
+        self,
+        items: Mapping[Any, Any] | Iterable[tuple[Any, Any]],
+        ttl: TimeToLive | None = None,
+        *,
+        sync: bool = False,
+    ) -> int:
+        """Put all items in one transaction, and return its timestamp. `ttl` is that of `put`. `TooLarge` above 5 MiB."""
+        return self._commit(self._changes.put_all(items, ttl), sync)
 
     def submit_many(
         self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]], deletes: Iterable[Any] = ()
@@ -85,9 +96,25 @@ class Map(MapReads, MutableMapping[Any, Any]):
         """Delete, whether the key is there or not, and return the timestamp."""
         return self._commit(self._changes.delete(key), sync)
 
-    def put_if_absent(self, key: Any, value: Any, ttl: float | None = None) -> bool:
+    def put_if_absent(self, key: Any, value: Any, ttl: TimeToLive | None = None) -> bool:
         """Put only if the key is absent, decided in the order of the log. Returns whether it was put."""
         return self._decide(*self._changes.put_if_absent(key, value, ttl))
+
+    def ttl(self, key: Any) -> float | None:
+        """The seconds until the key counts as absent, None if it never will. `KeyError` if it is absent."""
+        identity = self.identity(key)
+        return seconds_left(key, None if identity is None else self._state.expires(*identity), self._business.now_ms())
+
+    def touch(self, key: Any, ttl: TimeToLive | None) -> bool:
+        """Let the key count as absent `ttl` from now (None: never), with the value that it has. Returns whether it was there.
+
+        Decided in the order of the log: a key that was deleted, or has expired, stays absent. The history has it as a put.
+        """
+        while (entry := self._find(key)) is not None:
+            waiter = Waiter()
+            if self._decided(self._changes.expire_in(entry, ttl, waiter), waiter):
+                return True
+        return False
 
     def replace(self, key: Any, expected: Any, value: Any) -> bool:
         """Put only if the key's value equals `expected` and is of its type. Returns whether it was put."""
@@ -107,12 +134,10 @@ class Map(MapReads, MutableMapping[Any, Any]):
 
         `conditions` has the value that each of some keys must have (equal, and of the same type), `kvwal.ABSENT` for a key that
         must be absent. They are decided in the order of the log: a transaction that a process sends late is refused.
-        In a cluster that is the order of the conditional transactions. There, change the keys of conditions by this method only.
         `ConfigError` without a condition or a change.
         """
         waiter = Waiter()
-        self._business.submit(self._changes.conditional(conditions, items, deletes, waiter), waits=True)
-        return bool(waiter.result())
+        return self._decided(self._changes.conditional(conditions, items, deletes, waiter), waiter)
 
     def pop(self, key: Any, default: Any = _MISSING) -> Any:
         """Delete, and return the value that this delete ended. If the key is absent, return `default`, or raise `KeyError`."""
@@ -137,7 +162,9 @@ class Map(MapReads, MutableMapping[Any, Any]):
         while (first := self._state.first()) is not None:
             ended: list[Entry] = []
             if self._decide(*self._changes.discard_stored(first, ended.append)):
-                return self._decode(first.key, first.key_class), self._decode(ended[0].value, ended[0].value_class)
+                return self._codecs.decode_key(first.key, first.key_class), self._decode(
+                    ended[0].value, ended[0].value_class
+                )
         raise KeyError("popitem(): the map is empty")
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
@@ -163,7 +190,8 @@ class Map(MapReads, MutableMapping[Any, Any]):
     def history(self, key: Any) -> list[DataEntry]:
         """All changes of the key that log and archive hold, newest first, deletes included.
 
-        They reach back as far as the setting `history_seconds` says; without an archive, to the last checkpoint.
+        They reach back as far as the setting `history_seconds` says; without an archive, to the last checkpoint. A warning is
+        logged of each interval of which a lost disk may have taken changes along.
         """
         identity = self.identity(key)
         return [] if identity is None else self._business.history(*identity)
@@ -181,7 +209,8 @@ class Map(MapReads, MutableMapping[Any, Any]):
 
         They come in the order in which they were made, each once, and only when they are acknowledged. `after` is a moment, as
         `at` takes it, or the `position` of an earlier watch, which goes on exactly behind its last change. `BeforeHistory` if
-        the changes after that moment are not kept any more. See `Watch` for how it ends.
+        the changes after that moment are not kept any more. See `Watch` for how it ends. A warning is logged of each interval, of
+        those asked for, of which a lost disk may have taken changes along.
         """
         return Watch(self._business.feed(parse_start(after)))
 
@@ -198,14 +227,22 @@ class Map(MapReads, MutableMapping[Any, Any]):
 
     def _decide(self, entries: list[Entry], decide: Decide) -> bool:
         waiter = Waiter()
-        self._business.submit(self._changes.submission(entries, waiter, decide), waits=True)
+        return self._decided(self._changes.submission(entries, waiter, decide), waiter)
+
+    def _commit_entries_if(self, conditions: Mapping[Any, Any], entries: list[Entry]) -> bool:
+        waiter = Waiter()
+        return self._decided(self._changes.conditional_entries(conditions, entries, waiter), waiter)
+
+    def _decided(self, submission: Submission, waiter: Waiter) -> bool:
+        self._business.submit(submission, waits=True)
         return bool(waiter.result())
 
 
 class Transaction(CollectedChanges):
     """A transaction of one map: after any crash all of its changes are there, or none.
 
-    Used by one thread, for one `with` block. If the block raises, nothing is written.
+    Used by one thread, for one `with` block. If the block raises, nothing is written. A read in the block shows what the block
+    has put, and else what the map has at that moment. It locks nothing: changes that depend on what was read need `commit_if`.
     """
 
     def __init__(self, target: Map) -> None:
@@ -224,6 +261,21 @@ class Transaction(CollectedChanges):
         if entries:
             self.timestamp = self._map._commit(entries, False)
 
+    def __getitem__(self, key: Any) -> Any:
+        """The value of `key`, with the changes of this block; `KeyError` if it is absent."""
+        value = self.get(key, _MISSING)
+        if value is _MISSING:
+            raise KeyError(key)
+        return value
+
+    def __contains__(self, key: object) -> bool:
+        return self.get(key, _MISSING) is not _MISSING
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value of `key`, or `default`, with the changes of this block."""
+        change = self._pending(key)
+        return self._map.get(key, default) if change is None else self._value(change, default)
+
     def _changes(self) -> Changes:
         return self._map._changes
 
@@ -234,3 +286,8 @@ def submit_entries(target: Map, entries: list[Entry]) -> Future[int]:
     Of several entries of one identity the last one counts. Raises the errors of `Map.submit_many`.
     """
     return target._submit(entries)
+
+
+def commit_entries_if(target: Map, conditions: Mapping[Any, Any], entries: list[Entry]) -> bool:
+    """As `Map.commit_if`, of entries that are encoded already. Of several entries of one identity the last one counts."""
+    return target._commit_entries_if(conditions, entries)

@@ -87,6 +87,21 @@ class KeyOrder:
             at += 1
         return keys
 
+    def preceding(self, start: bytes, stop: bytes | None, most: int) -> list[bytes]:
+        """Up to `most` keys from `start` to before `stop` (None: to the end), the greatest first."""
+        keys: list[bytes] = []
+        at = len(self._chunks) if stop is None else bisect_left(self._lasts, stop) + 1
+        at = min(at, len(self._chunks)) - 1
+        while at >= 0 and len(keys) < most:
+            chunk = self._chunks[at]
+            begin = bisect_left(chunk, start)
+            end = len(chunk) if stop is None else bisect_left(chunk, stop)
+            keys += reversed(chunk[max(begin, end - most + len(keys)) : end])
+            if begin:
+                break
+            at -= 1
+        return keys
+
 
 class Overlay(Table):
     """A table of changes in front of a base table whose keys are being listed, so that the base keeps its keys meanwhile.

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from html import escape
+from itertools import islice
 from typing import Any
 
 from kvwal.codecs import Codecs
 from kvwal.entry import DataEntry, Entry
-from kvwal.errors import CodecError
+from kvwal.errors import CodecError, ConfigError, KvwalError
+from kvwal.key_codecs import END_OF_TUPLES
 from kvwal.structures.business import Memory
+from kvwal.structures.view import KeyBounds
+
+_SHOWN, _SHOWN_TEXT = 10, 200
+"""Entries, and characters of each key and value, that a notebook shows."""
 
 
 class MapReads(Mapping[Any, Any]):
     """A mapping of keys to values. Each read decodes the value again, so that no caller can change the stored state.
 
-    A key that no codec can encode (for example, a tuple) is an absent key. Iteration is in the order of identity: by class of
+    A key that no codec can encode (for example, a set) is an absent key. Iteration is in the order of identity: by class of
     key, then by key. An iterator shows the moment at which it was created. It reads a few entries at a time, so writes go on
     beside it, and it keeps the old entries of keys that were changed ahead of it. The first iterator over many keys sorts the
     keys beside the writes; the longest write meanwhile takes some tens of milliseconds at a million keys.
@@ -55,7 +62,7 @@ class MapReads(Mapping[Any, Any]):
         return self._state.count()
 
     def __iter__(self) -> Iterator[Any]:
-        return (self._codecs.decode(entry.key, entry.key_class) for entry in self._state.all_ordered())
+        return (self._codecs.decode_key(entry.key, entry.key_class) for entry in self._state.all_ordered())
 
     def items(self) -> ItemsView[Any, Any]:
         """A view of keys and values. An iterator of it shows one moment."""
@@ -70,16 +77,49 @@ class MapReads(Mapping[Any, Any]):
         entry = self._find(key)
         return None if entry is None else entry.public()
 
-    def entries(self, prefix: str | bytes | None = None) -> Iterator[DataEntry]:
-        """Live entries in key order: all of them, or those whose str (or bytes) key begins with `prefix`."""
+    def entries(self, prefix: str | bytes | tuple[Any, ...] | None = None) -> Iterator[DataEntry]:
+        """Live entries in key order: all of them, or those whose str (or bytes) key begins with `prefix`.
+
+        A tuple as `prefix` selects the tuples that begin with its parts.
+        """
         return (entry.public() for entry in self._scan(prefix))
 
-    def scan(self, prefix: str | bytes | None = None) -> Iterator[tuple[Any, Any]]:
-        """Keys and values in key order: all of them, or those whose str (or bytes) key begins with `prefix`."""
-        decode = self._codecs.decode
+    def scan(self, prefix: str | bytes | tuple[Any, ...] | None = None) -> Iterator[tuple[Any, Any]]:
+        """Keys and values in key order: all of them, or those whose key begins with `prefix`, as `entries` selects them."""
+        decode_key, decode = self._codecs.decode_key, self._codecs.decode
         return (
-            (decode(entry.key, entry.key_class), decode(entry.value, entry.value_class)) for entry in self._scan(prefix)
+            (decode_key(entry.key, entry.key_class), decode(entry.value, entry.value_class))
+            for entry in self._scan(prefix)
         )
+
+    def _repr_html_(self) -> str | None:
+        """The first entries as a table, for notebooks; None if they cannot be read now."""
+        try:
+            first, count = list(islice(self.scan(), _SHOWN)), len(self)
+        except KvwalError:
+            return None
+        rows = "".join(f"<tr><th>{_cell(key)}</th><td>{_cell(value)}</td></tr>" for key, value in first)
+        left = f"<p>the first {len(first)} of {count:,} keys</p>" if count > len(first) else ""
+        return f"<table><thead><tr><th>key</th><th>value</th></tr></thead><tbody>{rows}</tbody></table>{left}"
+
+    def range(
+        self, start: Any = None, end: Any = None, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[tuple[Any, Any]]:
+        """Keys and values in key order, from the key `start` to before the key `end`; None leaves that side open.
+
+        With a bound only keys of its class count: `range(5)` has no text. `reverse` gives the greatest keys first, and
+        `limit` ends after that number of keys. `CodecError` for a bound that cannot be a key, and for bounds of two classes.
+        """
+        decode_key, decode = self._codecs.decode_key, self._codecs.decode
+        return (
+            (decode_key(entry.key, entry.key_class), decode(entry.value, entry.value_class))
+            for entry in self.within(key_bounds(self._codecs, start, end), reverse=reverse, limit=limit)
+        )
+
+    def within(self, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None) -> Iterator[DataEntry]:
+        """As `range`, the entries within bounds of stored keys, with their raw bytes."""
+        check_limit(limit)
+        return (entry.public() for entry in islice(self._state.between(bounds, reverse=reverse), limit))
 
     def _find(self, key: Any) -> Entry | None:
         identity = self.identity(key)
@@ -87,19 +127,62 @@ class MapReads(Mapping[Any, Any]):
 
     def identity(self, key: Any) -> tuple[str, bytes] | None:
         """Class and bytes of a key; None if no codec can encode the key, which is therefore absent."""
-        try:
-            data, key_class = self._codecs.encode_key(key)
-        except CodecError:
-            return None
-        return key_class, data
+        return self._codecs.identity(key)
 
-    def _scan(self, prefix: str | bytes | None) -> Iterator[Entry]:
+    def _scan(self, prefix: str | bytes | tuple[Any, ...] | None) -> Iterator[Entry]:
         if prefix is None:
             return self._state.all_ordered()
-        if not isinstance(prefix, str | bytes):
-            raise CodecError(f"a prefix is str or bytes, not {type(prefix).__name__}.")
+        if not isinstance(prefix, str | bytes | tuple):
+            raise CodecError(f"a prefix is str, bytes or a tuple, not {type(prefix).__name__}.")
         data, key_class = self._codecs.encode_key(prefix)
+        if isinstance(prefix, tuple):
+            if not self._codecs.is_own(key_class):
+                raise CodecError(
+                    f"the codec {key_class!r} of this program has no prefixes.", hint="Give text or bytes."
+                )
+            return self._state.between(KeyBounds(key_class, data, data + END_OF_TUPLES))
         return self._state.ordered(key_class, data)
+
+
+def key_bounds(codecs: Codecs, start: Any = None, end: Any = None) -> KeyBounds:
+    """The bounds of the keys from `start` to before `end`; None leaves that side open. Raises `CodecError`."""
+    if start is None and end is None:
+        return KeyBounds()
+    lowest, start_class = (b"", None) if start is None else codecs.encode_key(start)
+    highest, end_class = (None, start_class) if end is None else codecs.encode_key(end)
+    if start is not None and start_class != end_class:
+        raise CodecError(
+            f"a range from {start!r} to {end!r} has bounds of two classes, {start_class} and {end_class}.",
+            hint="Give bounds of one type: keys of different types are not compared.",
+        )
+    if isinstance(start, tuple) and isinstance(end, tuple):
+        _check_parts(start, end)
+    return KeyBounds(end_class, lowest, highest)
+
+
+def _check_parts(start: tuple[Any, ...], end: tuple[Any, ...]) -> None:
+    """Raise `CodecError` if two tuples differ first in parts of two classes: their order is that of the classes."""
+    for lower, upper in zip(start, end, strict=False):
+        if type(lower) is not type(upper):
+            raise CodecError(
+                f"a range from {start!r} to {end!r} has bounds with parts of two types, {lower!r} and {upper!r}.",
+                hint="Give parts of one type: those of different types are not compared.",
+            )
+        if lower != upper:
+            return
+
+
+def check_limit(limit: object) -> None:
+    """Raise `ConfigError` unless `limit` is None or an int that is not negative."""
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise ConfigError(f"limit={limit!r} must be a whole number, 0 or more, or None for all.")
+
+
+def seconds_left(key: Any, expires: int | None, now_ms: int) -> float | None:
+    """The seconds until `expires` (see `Memory.expires`), None for never. `KeyError` if the key is absent."""
+    if expires is None:
+        raise KeyError(key)
+    return max(0, expires - now_ms) / 1000 if expires else None
 
 
 class _Items(ItemsView[Any, Any]):
@@ -114,3 +197,9 @@ class _Values(ValuesView[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         return (value for _, value in self._mapping.scan())
+
+
+def _cell(value: Any) -> str:
+    """A key or value as text of HTML, cut where it is long."""
+    text = repr(value)
+    return escape(text if len(text) <= _SHOWN_TEXT else f"{text[: _SHOWN_TEXT - 1]}…")

@@ -13,9 +13,11 @@ from weakref import ref
 from sortedcontainers import SortedDict
 
 from kvwal.entry import Entry
+from kvwal.key_class import DROPPED, classes_of_map, is_ended_by_destroy, is_of_map
 from kvwal.ports.locks import Lock
+from kvwal.structures.destroyed import to_marks
 from kvwal.structures.order import CHUNK_KEYS, KeyOrder, Keys, Overlay, Table, build_order, listed
-from kvwal.structures.view import Range, View
+from kvwal.structures.view import KeyBounds, Range, View
 
 Now = Callable[[], int]
 """The current time of the hybrid clock in unix ms, by which expiry is judged."""
@@ -45,6 +47,14 @@ class State:
             self._orders.clear()
             self._views.clear()
             self._expiring.clear()
+
+    def drop_destroyed(self) -> None:
+        """After recovery, drop the entries of a map that was destroyed: logs of a cluster have marks of that."""
+        marks = to_marks(("", mark) for mark in self.tables.get(DROPPED, {}).values())
+        if marks.own:
+            tables = [table for name, table in self.tables.items() if is_ended_by_destroy(name)]
+            ended = [entry for table in tables for entry in table.values() if marks.ended("", entry.timestamp)]
+            self.apply([Entry(entry.key, entry.key_class, b"", "", True, entry.timestamp) for entry in ended])
 
     def apply(self, entries: list[Entry]) -> None:
         """Apply a group, in log order."""
@@ -110,10 +120,15 @@ class State:
             return None
         return entry
 
+    def expires(self, key_class: str, key: bytes) -> int | None:
+        """See `structures.business.Memory.expires`."""
+        entry = self.lookup(key_class, key)
+        return None if entry is None else entry.expires
+
     def count(self) -> int:
         """Number of live identities."""
         with self.lock:
-            return sum(map(len, self.tables.values())) - self._expired_count()
+            return sum(len(table) for name, table in self.tables.items() if is_of_map(name)) - self._expired_count()
 
     def holds_nothing(self) -> bool:
         """Whether the tables are empty. An expired entry counts until it is swept."""
@@ -125,15 +140,14 @@ class State:
     def drop_expired(self, most: int) -> int:
         """Free the memory of up to `most` expired entries. Returns when the last of them expired (unix ms), 0 if there was none.
 
-        No result of another method changes, because expired entries were absent before.
+        No result of another method changes, because expired entries were absent before. An iterator that was created before an
+        entry expired keeps it.
         """
         with self.lock:
             ended = list(self._expiring.islice(0, min(most, self._expired_count())))
-            for expires, key_class, key in ended:
-                del self._expiring[expires, key_class, key]
-                del self.tables[key_class][key]
-                if key_class in self._orders:
-                    self._orders[key_class].discard(key)
+            views = self._live_views() if ended else []
+            for _, key_class, key in ended:
+                self._apply_indexed(Entry(key, key_class, b"", "", True, 0), views)
         return ended[-1][0] if ended else 0
 
     def ordered(self, key_class: str, prefix: bytes = b"") -> Iterator[Entry]:
@@ -145,18 +159,27 @@ class State:
         return next(self.all_ordered(), None)
 
     def all_ordered(self) -> Iterator[Entry]:
-        """Live entries of all classes, in the order of identity (class, then key), as of now: one moment for all of them."""
+        """Live entries of all classes of a map, in the order of identity (class, then key): all as of now."""
         return self._view(None)
 
-    def _view(self, classes: Iterable[str] | None, start: bytes = b"", stop: bytes | None = None) -> View:
+    def between(self, bounds: KeyBounds, *, reverse: bool = False) -> Iterator[Entry]:
+        """See `structures.business.Memory.between`. All are as of now."""
+        classes = None if bounds.key_class is None else (bounds.key_class,)
+        return self._view(classes, bounds.start, bounds.stop, reverse=reverse)
+
+    def _view(
+        self, classes: Iterable[str] | None, start: bytes = b"", stop: bytes | None = None, *, reverse: bool = False
+    ) -> View:
         while True:
             with self.lock:
                 tables, orders = self.tables, self._orders
-                wanted = [name for name in (sorted(tables) if classes is None else classes) if name in tables]
+                wanted = [
+                    name for name in (sorted(classes_of_map(tables)) if classes is None else classes) if name in tables
+                ]
                 missing = [name for name in wanted if name not in orders]
                 if not missing:
                     ranges = [Range(name, start, stop, tables[name], orders[name]) for name in wanted]
-                    view = View(self.lock, ranges, self._now())
+                    view = View(self.lock, ranges, self._now(), reverse=reverse)
                     self._views.append(ref(view))
                     return view
             for name in missing:

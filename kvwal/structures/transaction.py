@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvwal.entry import Entry
+from kvwal.entry import Entry, entry_identity
 from kvwal.errors import TransactionClosed
-from kvwal.structures.changes import Changes
+from kvwal.structures.changes import Changes, TimeToLive
 
 _NEW, _OPEN, _OVER = "was not begun", "is open", "is over"
 
@@ -21,6 +21,7 @@ class CollectedChanges:
     def __init__(self) -> None:
         self.timestamp = 0
         self._entries: list[Entry] = []
+        self._latest: dict[tuple[str, bytes], Entry] = {}
         self._stage = _NEW
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -29,11 +30,24 @@ class CollectedChanges:
 
     def __delitem__(self, key: Any) -> None:
         """Delete, at the end of the block, whether the key is there or not."""
-        self._entries += self._changes_now().delete(key)
+        self._add(self._changes_now().delete(key))
 
-    def put(self, key: Any, value: Any, ttl: float | None = None) -> None:
-        """Put, at the end of the block."""
-        self._entries += self._changes_now().put(key, value, ttl)
+    def put(self, key: Any, value: Any, ttl: TimeToLive | None = None) -> None:
+        """Put, at the end of the block. The key counts as absent after `ttl`, seconds or a `timedelta`."""
+        self._add(self._changes_now().put(key, value, ttl))
+
+    def _add(self, entries: list[Entry]) -> None:
+        self._entries += entries
+        self._latest.update((entry_identity(entry), entry) for entry in entries)
+
+    def _pending(self, key: Any) -> Entry | None:
+        """The last change of `key` in this block, None if it has none."""
+        identity = self._changes_now().codecs.identity(key)
+        return None if identity is None else self._latest.get(identity)
+
+    def _value(self, change: Entry, default: Any) -> Any:
+        """The value that a change puts; `default` if it is a delete."""
+        return default if change.deleted else self._changes().codecs.decode(change.value, change.value_class)
 
     def _changes(self) -> Changes:
         raise NotImplementedError
@@ -56,5 +70,5 @@ class CollectedChanges:
 
     def _end(self, raised: bool) -> list[Entry]:
         """The entries to commit: none if the block raised."""
-        entries, self._entries, self._stage = self._entries, [], _OVER
+        entries, self._entries, self._latest, self._stage = self._entries, [], {}, _OVER
         return [] if raised else entries

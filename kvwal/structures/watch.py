@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 import msgspec
 
-from kvwal.entry import DataEntry, Entry, is_change
+from kvwal.entry import DataEntry, Entry
 from kvwal.errors import ConfigError
 from kvwal.hlc import to_timestamp
+from kvwal.key_class import is_of_map
 from kvwal.ports.boundary import raised_to_awaiter, start_task
 from kvwal.ports.locks import Signal
 
@@ -161,7 +162,7 @@ class _Pages:
         while self._page:
             change = self._page.popleft()
             self._positions[change.node] = change.sequence
-            if is_change(change.entry):
+            if is_of_map(change.entry.key_class):
                 return change.entry.public()
         return None
 

@@ -34,6 +34,11 @@ REASONS = [
     ),
     Reason("too large", "A value above `overflow_bytes` of the node's file, 5 MiB, is refused.", said=r"TooLarge"),
     Reason(
+        "idle time",
+        "An entry of a map with a log takes no idle time: reads do not reach the log.",
+        said=r"takes no idle time",
+    ),
+    Reason(
         "no class",
         "The test sends an object of a Java class of its own: an entry processor, a comparator. A node loads none.",
         said=r"com\.hazelcast\.client\.test|No DataSerializerFactory registered|Could not find PortableFactory|ClassNotFound",

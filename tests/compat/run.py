@@ -20,7 +20,7 @@ from compat import controller, jars, table
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOUND = ROOT / ".cache" / "compat" / "found"
 KINDS = ("plain", "node")
-PATIENCE_S = 120
+TIMEOUT_S = 120
 """For one test: a client waits for ever for members that listen elsewhere than its test had asked for in XML."""
 _COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 # Hazelcast sells what these need: their tests ask for a licence, and a plain member without one fails them as a node does.
@@ -56,7 +56,7 @@ def run(client: Path, kind: str, module: str) -> str | None:
     # Tracebacks are Python's own: pytest's form parses each source, which CPython 3.11 fails at in a deep stack of the client.
     ended = run_session(
         [sys.executable, "-m", "pytest", "-q", "-p", "compat.plugin", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir",
-         str(client), "--tb=native", f"--timeout={PATIENCE_S}", "--timeout-method=signal", module],
+         str(client), "--tb=native", f"--timeout={TIMEOUT_S}", "--timeout-method=signal", module],
         client, {"PYTHONPATH": path, "COMPAT_MEMBER": kind, "COMPAT_REPORT": str(begun)}, log,
     )  # fmt: skip
     if ended not in _COMPLETE:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import pytest
 
@@ -38,6 +41,7 @@ HOSTILE = [
 ]
 BINARY = os.fsdecode(b"\xff\x00")
 """The key whose value is no text, as it is typed."""
+RUN = UUID("123e4567-e89b-12d3-a456-426614174000")
 NAMES = ("--cluster", CLUSTER)
 LOCATIONS = ("cluster", "folder", "archive", "file URL")
 
@@ -70,6 +74,9 @@ def write(store: Any) -> None:
         jobs[text] = {"text": text}
     jobs.put_many(
         {7: "int", 2**70: "huge", 1.5: "float", True: "bool", None: "none", b"\xff\x00": b"\x00\xfe", b"a": 1}
+    )
+    jobs.put_many(
+        {datetime(2026, 1, 31, tzinfo=UTC): 1, date(2026, 1, 31): 2, Decimal("1.50"): 3, RUN: 4, ("job", 7): 5}
     )
     jobs.put("for an hour", "value", ttl=3600)
     jobs.put("soon", "gone", ttl=0.001)
@@ -105,6 +112,12 @@ def keys() -> Iterator[tuple[str, ...]]:
         ("true", "bool"),
         ("null", "none"),
         ("a", "bytes"),
+        ("2026-01-31T05:30:00+05:30", "datetime"),
+        ("2026-01-31", "date"),
+        ("1.5", "decimal"),
+        (str(RUN), "uuid"),
+        ('["job", 7]', "tuple"),
+        ('["job", 7.0]', "tuple"),
     ):
         yield text, "--key-class", kind
     yield BINARY, "--key-class", "bytes"
@@ -116,8 +129,19 @@ COMMANDS = [
     ("scan", "jobs", "--prefix", "b\\", "--json"),
     ("scan", "jobs", "--prefix", "%_", "--json"),
     ("scan", "words", "--prefix", "key-29", "--json"),
+    ("scan", "words", "--from", "key-0100", "--to", "key-0110", "--json"),
+    ("scan", "words", "--from", "key-0100", "--reverse", "--limit", "3", "--json"),
+    ("scan", "words", "--prefix", "key-29", "--to", "key-2950", "--reverse", "--limit", "3", "--json"),
+    ("scan", "jobs", "--reverse", "--json"),
+    ("scan", "jobs", "--limit", "4", "--json"),
+    ("scan", "jobs", "--from", "0", "--key-class", "int", "--json"),
+    ("scan", "jobs", "--from", "2026-01-01", "--key-class", "date", "--json"),
+    ("scan", "jobs", "--from", '["job"]', "--to", '["job", 8]', "--key-class", "tuple"),
+    ("export", "words", "--to", "key-0003"),
+    ("export", "jobs", "--from", "1", "--key-class", "float", "--reverse", "--limit", "2"),
     ("export", "jobs"),
     ("export", "words"),
+    ("ttl", "jobs", "changed", "--json"),
     ("query", "SELECT * FROM jobs ORDER BY key_class, key", "--json"),
     ("query", "SELECT * FROM jobs WHERE key = '7'", "--json"),
     ("query", "SELECT * FROM jobs WHERE key IN ('0xff00', 'changed', 'never')", "--json"),
@@ -151,6 +175,28 @@ def test_every_location_has_the_same_entry_and_the_same_past(written: Written, k
         assert [ask(written, kind, command) for kind in LOCATIONS] == [expected] * len(LOCATIONS)
 
 
+AT = [
+    ("get", "jobs", "changed", "--json"),
+    ("get", "jobs", "deleted"),
+    ("scan", "jobs", "--json"),
+    ("scan", "jobs", "--from", "c", "--to", "p", "--reverse", "--limit", "3", "--json"),
+    ("export", "jobs"),
+    ("query", "SELECT key, value, timestamp, expires FROM jobs ORDER BY key_class, key", "--json"),
+    ("jobs", "--json"),
+]
+
+
+@pytest.mark.parametrize("command", AT, ids=" ".join)
+def test_every_location_gives_the_same_answer_of_the_past(written: Written, command: tuple[str, ...]) -> None:
+    *_, deleted = run("history", written.locations["folder"], "jobs", "deleted", *NAMES, "--json").out.splitlines()
+    put_at = json.loads(deleted)["timestamp"]
+    expected = ask(written, "folder", (*command, "--at", put_at))
+    assert expected.code == 0
+    assert expected.out or command[0] == "jobs"
+    for kind in LOCATIONS:
+        assert ask(written, kind, (*command, "--at", put_at)) == expected, kind
+
+
 @pytest.mark.parametrize(
     "command", [("get", "jobz", "a"), ("history", "jobz", "a"), ("scan", "jobz"), ("export", "jobz"), ("delete", "jobz", "a")],
     ids=" ".join,
@@ -161,7 +207,7 @@ def test_a_mistyped_business_is_an_error_everywhere_and_makes_no_map(
     for kind in LOCATIONS:
         assert ask(written, kind, command).code == 2, kind
     ran = ask(written, "cluster", command)
-    assert "the cluster test has no business 'jobz' (there are: jobs, spark, words)" in ran.err
+    assert "the cluster test has no map 'jobz' (there are: jobs, spark, words)" in ran.err
 
 
 def test_what_is_written_through_the_cluster_is_exported_and_imported(written: Written, tmp_path: Path) -> None:
@@ -233,10 +279,21 @@ def test_the_figures_of_a_cluster_name_its_members(written: Written) -> None:
     assert figures["businesses"]["words"] == {"entries": 3000}
 
 
+def test_every_location_lists_the_same_maps_with_as_many_keys(written: Written) -> None:
+    """The maps of other tests may not be archived yet."""
+    names = ("jobs", "spark", "words")
+    scanned = {name: ask(written, "folder", ("scan", name, "--json")).out.count("\n") for name in names}
+    for kind in LOCATIONS:
+        rows = [json.loads(row) for row in ask(written, kind, ("maps", "--json")).out.splitlines()]
+        keys = {row["map"]: row["keys"] for row in rows}
+        assert {name: keys[name] for name in names} == scanned, kind
+        assert all((row["bytes"] is None) == (kind == "cluster") for row in rows)
+
+
 def test_errors_name_the_kind_that_was_meant(written: Written) -> None:
     cluster = written.locations["cluster"]
     for ran, sentence in (
-        (run("scan", cluster, "jobs"), "the server there is no member of it, wants another token, or refuses clients"),
+        (run("scan", cluster, "jobs"), "refuses this client: it is of another cluster than local"),
         (run("scan", cluster, "jobs", *NAMES, "--namespace", "other"), "is of the namespace 'default', not 'other'"),
         (run("scan", cluster, "jobs", *NAMES, "--namespace", "*"), "a cluster has one namespace"),
         (run("scan", cluster, "jobs", *NAMES, "--node", "node-1"), "a cluster answers for all its nodes"),
@@ -260,7 +317,7 @@ def test_doctor_says_which_members_answer_and_that_an_archive_is_not_its_own(wri
     told = [json.loads(line) for line in ran.out.splitlines()]
     assert (ran.code, {one["level"] for one in told}) == (0, {"ok"}), ran.out
     assert [one["found"] for one in told if one["about"] == written.node.address][1:] == ["it is the member node-1."]
-    assert "entries on 1 members" in told[-1]["found"]
+    assert "entries on 1 member;" in told[-1]["found"]
     nobody = run("doctor", f"kvwal://127.0.0.1:{free_port()}", *NAMES)
     assert (nobody.code, "it does not answer" in nobody.out) == (1, True)
     ran = ask(written, "file URL", ("doctor",))

@@ -6,7 +6,8 @@ import math
 from collections import ChainMap
 from collections.abc import Callable, MutableMapping
 from concurrent.futures import wait
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -69,7 +70,7 @@ def test_an_absent_key_is_a_key_error(jobs: Map, ask: Callable[[Map], Any]) -> N
         ask(jobs)
 
 
-ABSENT: list[Any] = [(1, 2), [1], {"a": 1}, math.nan, object(), 10**400, "\ud800"]
+ABSENT: list[Any] = [(1, [2]), [1], {"a": 1}, math.nan, object(), 10**400, "\ud800"]
 
 
 @pytest.mark.parametrize("key", ABSENT, ids=lambda key: type(key).__name__)
@@ -194,9 +195,15 @@ def test_an_entry_has_the_bytes_and_cannot_be_changed(jobs: Map) -> None:
     assert [found.key for found in jobs.entries("a")] == [b"a"]
 
 
-def test_a_change_says_a_timestamp_and_they_increase(jobs: Map) -> None:
-    stamps = [jobs.put("a", 1), jobs.put("b", 1, sync=True), jobs.delete("a"), jobs.delete("a")]
-    stamps.append(jobs.submit("d", 1).result())
+def test_a_change_says_the_timestamp_that_its_history_has(jobs: Map) -> None:
+    told = [jobs.put("a", 1), jobs.put("a", 2, ttl=3600), jobs.submit("a", 3).result(), jobs.delete("a")]
+    assert [entry.timestamp for entry in reversed(jobs.history("a"))] == told
+    assert [jobs.at(timestamp).get("a") for timestamp in told] == [1, 2, 3, None]
+
+
+def test_the_timestamps_of_a_key_increase(jobs: Map) -> None:
+    stamps = [jobs.put("a", 1), jobs.put("a", 1, sync=True), jobs.delete("a"), jobs.delete("a")]
+    stamps.append(jobs.submit("a", 1).result())
     assert stamps == sorted(set(stamps))
     assert all(type(stamp) is int for stamp in stamps)
 
@@ -258,7 +265,7 @@ def test_conditions_compare_value_and_type(jobs: Map) -> None:
 def test_what_cannot_come_back_is_refused_and_nothing_changes(jobs: Map) -> None:
     jobs["a"] = 1
     refused: list[tuple[Any, Any]] = [
-        ("a", {1: 2}), ("a", (1,)), ("a", {1}), (("a",), 1), (["a"], 1), (float("nan"), 1), ("a", object()), ("a", 1j),
+        ("a", {1: 2}), ("a", (1,)), ("a", {1}), (frozenset("a"), 1), (["a"], 1), (float("nan"), 1), ("a", object()), ("a", 1j),
         ("a", 2**1016), ("a", "\ud800"),
     ]  # fmt: skip
     for key, value in refused:
@@ -314,7 +321,7 @@ def test_a_scan_is_in_key_order(jobs: Map) -> None:
     assert list(jobs.scan(b"\xff")) == [(b"\xff", str(b"\xff")), (b"\xff\xff", str(b"\xff\xff"))]
     assert list(jobs.scan("x")) == []
     for prefix in (1, 1.5, True, []):
-        with pytest.raises(CodecError, match="a prefix is str or bytes"):
+        with pytest.raises(CodecError, match="a prefix is str, bytes or a tuple"):
             list(jobs.scan(prefix))  # type: ignore[arg-type]
 
 
@@ -329,3 +336,34 @@ def test_an_iterator_stays_as_it_was_made(jobs: Map) -> None:
     del jobs["ab"]
     assert list(scan) == [("ab", "before"), ("b", "before")]
     assert list(names) == ["a", "ab", "b"]
+
+
+@pytest.mark.parametrize("ttl", [3_600, 3_600.0, timedelta(hours=1)], ids=repr)
+def test_a_time_to_live_is_seconds_or_a_timedelta(jobs: Map, ttl: float | timedelta) -> None:
+    """In every write that takes one."""
+    jobs.put("put", 1, ttl)
+    jobs.submit("submit", 1, ttl).result()
+    jobs.put_if_absent("put_if_absent", 1, ttl)
+    jobs.put_many({"many": 1, "more": 2}, ttl=ttl)
+    jobs.put_many([("one", 1)], ttl)
+    with jobs.transaction() as t:
+        t.put("transaction", 1, ttl)
+        t.put("kept", 1)
+    lives = {key: lifetime(jobs, key) for key in jobs}
+    assert lives.pop("kept") is None
+    assert lives == pytest.approx(dict.fromkeys(lives, 3_600), abs=60)
+    assert lives.keys() == {"put", "submit", "put_if_absent", "many", "more", "one", "transaction"}
+
+
+def lifetime(jobs: Map, key: str) -> float | None:
+    """The seconds from the put of a key to its expiry; None if it does not expire."""
+    entry = jobs.history(key)[0]
+    return (entry.expires - (entry.timestamp >> 16)) / 1000 if entry.expires else None
+
+
+@pytest.mark.parametrize("ttl", [timedelta(0), timedelta(-1), timedelta.max, 0, True, "1h"], ids=repr)
+def test_a_time_to_live_is_above_0(jobs: Map, ttl: Any) -> None:
+    for write in (partial(jobs.put, "a", 1), partial(jobs.put_many, {"a": 1}), partial(jobs.put_if_absent, "a", 1)):
+        with pytest.raises(CodecError, match="must be a number of seconds above 0"):
+            write(ttl=ttl)
+    assert dict(jobs) == {}

@@ -18,20 +18,41 @@ ADDITIONS = 5
 def test_submitted_puts_of_one_caller_are_all_there(jobs: Map) -> None:
     futures = [jobs.submit(number, {"n": number}) for number in range(2000)]
     wait(futures)
-    assert len({future.result() for future in futures}) == len(futures)
+    told = [future.result() for future in futures]
+    for number in range(0, 2000, 500):
+        assert [entry.timestamp for entry in jobs.history(number)] == [told[number]]
     assert dict(jobs.items()) == {number: {"n": number} for number in range(2000)}
 
 
 def test_several_keys_are_put_as_one(jobs: Map) -> None:
-    before = jobs.put("old", 0)
-    stamp = jobs.put_many({key: {"n": index} for index, key in enumerate("abcdefghij")})
-    assert stamp > before
-    assert jobs.put_many([("a", 1), ("a", 2), (1, "int"), (None, None), (b"x", 1.5)]) > stamp
+    before = jobs.put("a", 0)
+    jobs.put("old", 0)
+    assert jobs.put_many({key: {"n": index} for index, key in enumerate("abcdefghij")}) > before
+    assert jobs.put_many([("a", 1), ("a", 2), (1, "int"), (None, None), (b"x", 1.5)]) > before
     jobs.update({"old": 1}, b=3)
     jobs.put_many({})
     expected: dict[Any, Any] = {key: {"n": index} for index, key in enumerate("abcdefghij")}
     expected |= {"a": 2, 1: "int", None: None, b"x": 1.5, "old": 1, "b": 3}
     assert dict(jobs.items()) == expected
+
+
+def test_the_timestamp_of_several_changes_is_that_of_the_last_of_them_in_the_history(jobs: Map) -> None:
+    """So `at` with it shows all of them, and a moment before it not all."""
+    keys = [f"key-{number}" for number in range(30)]
+    jobs.put_many(dict.fromkeys(keys, 0))
+    together = jobs.put_many(dict.fromkeys(keys, 1))
+    with jobs.transaction() as t:
+        for key in keys[::2]:
+            t[key] = 2
+        del t["key-1"]
+        del t["absent"]
+    changed = [*keys[::2], "key-1"]
+    expected = dict.fromkeys(keys[::2], 2) | dict.fromkeys(keys[3::2], 1)
+    for stamp, written, found in ((together, keys, dict.fromkeys(keys, 1)), (t.timestamp, changed, expected)):
+        stamps = [entry.timestamp for key in written for entry in jobs.history(key) if entry.timestamp <= stamp]
+        assert max(stamps) == stamp
+        assert dict(jobs.at(stamp).items()) == found
+        assert dict(jobs.at(stamp - 1).items()) != found
 
 
 def test_a_transaction_puts_and_deletes_at_its_end(jobs: Map) -> None:
@@ -84,6 +105,33 @@ def test_several_that_are_too_large_or_have_no_codec_are_refused(jobs: Map) -> N
     with pytest.raises(CodecError):
         jobs.put_many({"a": 1, "b": object()})
     assert not len(jobs)
+
+
+def test_a_transaction_shows_its_own_changes_and_else_the_map(jobs: Map) -> None:
+    jobs.put_many({"a": 1, "b": 2, "c": 3})
+    with jobs.transaction() as t:
+        t["a"] += 10
+        del t["b"]
+        t["new"] = None
+        assert (t["a"], t.get("b", "gone"), t["new"], t["c"]) == (11, "gone", None, 3)
+        assert [key in t for key in ("a", "b", "new", "c", "absent", object())] == [
+            True,
+            False,
+            True,
+            True,
+            False,
+            False,
+        ]
+        with pytest.raises(KeyError, match="b"):
+            t["b"]
+        t["b"] = 4
+        jobs["c"] = 5
+        assert (t["b"], t["c"], jobs["a"]) == (4, 5, 1)
+    assert dict(jobs) == {"a": 11, "b": 4, "c": 5, "new": None}
+    with pytest.raises(TransactionClosed, match="is over"):
+        t["a"]
+    with pytest.raises(TransactionClosed, match="was not begun"):
+        jobs.transaction().get("a")
 
 
 def test_a_transaction_is_used_once(jobs: Map) -> None:

@@ -176,7 +176,7 @@ def test_a_second_process_that_wants_the_lock_is_told_who_holds_it(tmp_path: Pat
 
 def test_an_archiver_whose_program_was_killed_ends_without_a_word(tmp_path: Path) -> None:
     job = encode(Checkpoint(str(tmp_path), [], 0)) + b"\n"
-    command = [sys.executable, "-m", "kvwal.archiver"]
+    command = [sys.executable, "-m", "kvwal.archiver", "1"]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, cwd=Path(__file__).parents[2], **pipes) as process:
         assert process.stdin is not None

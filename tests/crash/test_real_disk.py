@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from archive.objects import open_objects
-from archive.verify import verify
+from kvwal_archive.objects import open_objects
+from kvwal_archive.verify import verify
 from tests.support.disk.mounts import MIB, small_disk
 from tests.support.programs.fill import THREADS
 from tests.support.programs.filler import Filler, Known, check, counts, filling

@@ -12,17 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 import kvwal
-from archive.errors import ArchiveError, ArchiveGap
-from archive.maintenance import compaction as rewrite
-from archive.objects import Objects, open_objects
-from archive.verify import verify
-from archive.view import latest
+from kvwal_archive.errors import ArchiveError, ArchiveGap
+from kvwal_archive.maintenance import compaction as rewrite
+from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.verify import verify
+from kvwal_archive.view import latest
 from tests.support.archive import s3
-from tests.support.archive.archiver import PLACE, business
+from tests.support.archive.archiver import PLACE, archivers, business
 from tests.support.archive.proxy import Proxy, proxied
 
 SETTINGS = kvwal.Settings(segment_bytes=1 << 20, archive_seconds=1e9, checkpoint_seconds=1e9)
@@ -213,7 +212,7 @@ def compacted(objects: Objects) -> object:
 @pytest.mark.long
 def test_an_archiver_killed_in_the_middle_of_an_upload(server: s3.Server, proxy: Proxy, tmp_path: Path) -> None:
     url = f"{s3.bucket(server)}/kvwal"
-    of_other_stores = set(psutil.Process().children())
+    of_other_stores = set(archivers())
     with writing(tmp_path / "root", url, through(server, proxy)) as (store, writes):
         writes.some()
         store.archive()
@@ -223,8 +222,7 @@ def test_an_archiver_killed_in_the_middle_of_an_upload(server: s3.Server, proxy:
         job = threading.Thread(target=lambda: said.append(refused(store.archive, "died")))
         job.start()
         proxy.wait_for("waiting")
-        own = set(psutil.Process().children()) - of_other_stores
-        (child,) = [child for child in own if "kvwal.archiver" in child.cmdline()]
+        (child,) = set(archivers()) - of_other_stores
         child.kill()
         job.join()
         assert said

@@ -15,6 +15,16 @@ MUTANTS = [
         "        stamp = max(last + 1, self._floor, wall)\n", "        stamp = max(last + 1, wall)\n", LIMITS,
     ),
     Mutant(
+        "the latest timestamps of living members do not count where keys are taken over", 6, "kvwal/cluster/clock_bounds.py",
+        "    return max([*limits, *(timestamp + 1 for timestamp in latest.values())], default=0)\n",
+        "    return max(limits, default=0)\n", LIMITS,
+    ),
+    Mutant(
+        "the limit of a member that went does not count where its keys are taken over", 6, "kvwal/cluster/clock_bounds.py",
+        "    limits = (bound.limit for bound in bounds if bound.member not in latest)\n",
+        "    limits = (bound.limit for bound in bounds if bound.member in latest)\n", LIMITS,
+    ),
+    Mutant(
         "a member stamps what the others were not told", 6, "kvwal/cluster/clock_bounds.py",
         "        if self._limit is not None and stamp >= self._limit:\n",
         "        if self._limit is not None and stamp >= self._limit << 1:\n", LIMITS,

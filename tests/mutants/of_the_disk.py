@@ -10,6 +10,7 @@ RECOVERY = "tests/crash/power/test_kill.py::test_the_recovery_fails_anywhere_the
 RESTORE = "tests/crash/power/test_restore.py"
 FOLDER = "tests/crash/power/test_folder.py"
 MERGE = "tests/crash/power/test_merge.py"
+BACKUP = "tests/crash/power/test_backup.py"
 
 RETIRED = "tests/unit/store/test_retirement.py::test_every_cut_of_a_log_that_goes_and_comes_back"
 REST = "tests/unit/log/test_descriptors.py::test_an_fdatasync_that_fails_when_a_log_goes_to_rest_poisons_it"
@@ -109,8 +110,8 @@ MUTANTS = [
     ),
     Mutant(
         "a recycled segment keeps its old name on the disk", 1, "kvwal/log/files/preallocation.py",
-        "        self._disk.rename(path, prepared)\n        self._disk.sync_folder(self._folder)\n",
-        "        self._disk.rename(path, prepared)\n",
+        "        try:\n            self._disk.sync_folder(self._folder)\n        except OSError:\n",
+        "        try:\n            pass\n        except OSError:\n",
         CUTS,
     ),
     Mutant(
@@ -162,17 +163,17 @@ MUTANTS = [
         RESTORE,
     ),
     Mutant(
-        "an object gets its name before it is durable", 7, "archive/objects/local.py",
+        "an object gets its name before it is durable", 7, "archive/kvwal_archive/objects/local.py",
         "                os.fsync(file.fileno())\n", "",
         FOLDER,
     ),
     Mutant(
-        "an object's name is not durable when it counts as put", 8, "archive/objects/local.py",
+        "an object's name is not durable when it counts as put", 8, "archive/kvwal_archive/objects/local.py",
         "                os.fsync(descriptor)\n", "                pass\n",
         FOLDER,
     ),
     Mutant(
-        "an object that a killed process put is taken for durable", 8, "archive/objects/local.py",
+        "an object that a killed process put is taken for durable", 8, "archive/kvwal_archive/objects/local.py",
         "            self._sync_folders(path)\n", "            if fresh:\n                self._sync_folders(path)\n",
         FOLDER,
     ),
@@ -180,5 +181,22 @@ MUTANTS = [
         "a watch shows another process's group before it is durable", 2, "kvwal/history/feed/segment_cursor.py",
         "        try:\n            file.datasync()\n        finally:\n            file.close()\n", "        file.close()\n",
         "tests/unit/store/test_watch.py::test_a_reader_makes_a_group_durable_before_it_shows_it",
+    ),
+    Mutant(
+        "a backup's name is not durable when it returns", 1, "kvwal/history/backup.py",
+        "            disk.sync_folder(target.parent)\n", "", BACKUP,
+    ),
+    Mutant(
+        "the names of a backup's files are not durable", 1, "kvwal/history/backup.py",
+        "                self._disk.sync_folder(target)\n", "", BACKUP,
+    ),
+    Mutant(
+        "the ends of retired logs are not durable in a backup", 1, "kvwal/history/backup.py",
+        "                    self._end(source / name, target / name)\n        self._disk.sync_folder(target)\n",
+        "                    self._end(source / name, target / name)\n", BACKUP,
+    ),
+    Mutant(
+        "a copied file of a backup is not durable", 1, "kvwal/history/backup.py",
+        "            file.datasync()\n", "", BACKUP,
     ),
 ]  # fmt: skip

@@ -60,12 +60,12 @@ MUTANTS = [
     Mutant(
         "the crc of a block is not looked at", 4, "kvwal/log/files/format.py",
         "    if checksum(salt, base + offset, buffer[offset:start], payload) != crc:\n", "    if crc < 0:\n",
-        "tests/property/test_log_laws.py tests/unit/log/test_golden_log.py",
+        "tests/property/test_log_laws.py tests/unit/log_files/test_golden_log.py",
     ),
     Mutant(
         "a frame is believed without a look at the size it says", 4, "kvwal/log/files/compression.py",
         "        if not 0 < zstd.frame_content_size(frame) <= most:\n", "        if not zstd.frame_content_size(frame):\n",
-        "tests/unit/log/test_compression.py",
+        "tests/unit/log_files/test_compression.py",
     ),
     Mutant(
         "the crc of a block does not depend on its file", 4, "kvwal/log/files/format.py",
@@ -129,11 +129,11 @@ MUTANTS = [
     Mutant(
         "a part of a snapshot that is missing is not missed", 4, "kvwal/log/files/chain.py",
         "    if not parts or parts[-1].first == 1:\n", "    if True:\n",
-        f"{STATES} tests/unit/log/test_deltas.py",
+        f"{STATES} tests/unit/log_files/test_deltas.py",
     ),
     Mutant(
-        "unfinished files stay for good", 7, "kvwal/log/recovery.py",
-        "        if parse_name(name).kind is FileKind.PARTIAL:\n", "        if parse_name(name).kind is FileKind.LOCK:\n",
+        "unfinished files stay for good", 7, "kvwal/log/files/atomic_file.py",
+        "        if parse_name(name).kind is not FileKind.PARTIAL or", "        if parse_name(name).kind is not FileKind.LOCK or",
         STATES,
     ),
     Mutant(
@@ -150,7 +150,7 @@ MUTANTS = [
         "a seal need not fit what it seals", 4, "kvwal/log/reader.py",
         "        if (seal.entries, seal.bytes) != (self.count, block.offset) or seal.last_sequence != last:\n",
         "        if seal.last_sequence < 0:\n",
-        f"{STATES} tests/unit/log/test_golden_log.py tests/property/test_log_laws.py",
+        f"{STATES} tests/unit/log_files/test_golden_log.py tests/property/test_log_laws.py",
     ),
     Mutant(
         "an fsync that failed is tried again", 5, "kvwal/log/files/segment.py",

@@ -24,7 +24,7 @@ from tests.repository.source import ROOT, committed
 
 MUTANTS = [*of_the_disk.MUTANTS, *of_the_log.MUTANTS, *of_the_archive.MUTANTS, *of_the_cluster.MUTANTS]
 AT_ONCE = 2
-PATIENCE = 1_200.0
+TIMEOUT_S = 1_200.0
 """Seconds after which the tests of a mutant have no verdict. Some wait for what a mutant may keep from ever happening."""
 TESTS_FAILED = 1
 """What pytest answers when tests ran and some failed; anything else is no verdict on a mutant."""
@@ -63,9 +63,9 @@ def pytest(folder: Path, tests: list[str]) -> tuple[int, str]:
     options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=verdict", f"--basetemp={folder}/scratch"]
     command = [sys.executable, "-m", "pytest", *options, *tests]
     try:
-        ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        return -1, f"The tests did not end in {PATIENCE:g} s: name one that fails instead of waiting."
+        return -1, f"The tests did not end in {TIMEOUT_S:g} s: name one that fails instead of waiting."
     return ran.returncode, "\n".join((ran.stdout + ran.stderr).strip().splitlines()[-3:])
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from itertools import chain, pairwise
+from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archive import registry
-from archive.errors import InvalidName
-from archive.layout import (
+from kvwal_archive import registry
+from kvwal_archive.errors import InvalidName
+from kvwal_archive.layout import (
     MAX_NUMBER,
     Place,
     Span,
@@ -22,15 +24,16 @@ from archive.layout import (
     parse_registration_key,
     registration_key,
 )
-from archive.maintenance.compaction import gc, rewrite, thin_out
-from archive.merge import MergeSource, Row, latest_plain, latest_table
-from archive.objects import open_objects
-from archive.parquet.rows import schema, sorted_rows
-from archive.reader import live_objects, unsuperseded
-from archive.verify import verify
-from archive.view import history, latest
-from archive.writer import put_segment
+from kvwal_archive.maintenance.compaction import gc, rewrite, thin_out
+from kvwal_archive.merge import MergeSource, Row, all_batches, latest_plain, latest_table
+from kvwal_archive.objects import open_objects
+from kvwal_archive.parquet.rows import schema, sorted_rows
+from kvwal_archive.reader import live_objects, unsuperseded
+from kvwal_archive.verify import verify
+from kvwal_archive.view import history, latest
+from kvwal_archive.writer import put_segment
 from tests.support.archive.history import LOG, PLACE, from_table, merged, place, table
+from tests.support.log.shapes import Shaped, shapes
 
 NAME = st.from_regex(r"[A-Za-z0-9%@+][A-Za-z0-9._%@+-]{0,127}", fullmatch=True)
 PLACES = st.builds(Place, NAME, NAME, NAME, NAME)
@@ -39,9 +42,27 @@ SPANS = st.tuples(NUMBER, NUMBER, st.integers(0, MAX_NUMBER)).map(lambda n: Span
 NODES = ("a", "b", "c")
 
 
+def logs(node: str) -> st.SearchStrategy[list[Row]]:
+    """The log of one node: sequences from 1, transactions of one to three entries that share a timestamp, a greater one each. Its
+    data is random, or of a shape."""
+    of_a_shape = st.builds(shaped_log, st.just(node), shapes(12, huge=3000), st.integers(1, 3))
+    return st.one_of(random_logs(node), random_logs(node), of_a_shape)
+
+
+def shaped_log(node: str, shaped: Shaped, size: int) -> list[Row]:
+    """The changes of a shape as a log, in transactions of `size` entries."""
+    return [
+        Row(
+            "str", change.key.encode(), change.value or b"", "" if change.value is None else "bytes",
+            change.value is None, 1 + number // size, 7 if change.ttl_ms else 0, node, number + 1,
+        )
+        for number, change in enumerate(shaped.changes)
+    ]  # fmt: skip
+
+
 @st.composite
-def logs(draw: st.DrawFn, node: str) -> list[Row]:
-    """The log of one node: sequences from 1, transactions of one to three entries that share a timestamp, a greater one each."""
+def random_logs(draw: st.DrawFn, node: str) -> list[Row]:
+    """A log of few keys and short values."""
     found: list[Row] = []
     timestamp = draw(st.integers(1, 5))
     for size in draw(st.lists(st.integers(1, 3), max_size=8)):
@@ -97,6 +118,17 @@ def test_the_plain_and_the_vectorised_form_agree(found: tuple[list[Row], ...], a
     counted = [row for rows in found for row in rows if row.node != "b" or row.sequence <= up_to]
     assert from_table(latest_table(sources, at)) == latest_plain(counted, at)
     assert from_table(latest_table([*sources, *sources], at)) == latest_plain(counted, at)
+
+
+@settings(max_examples=60)
+@given(HISTORIES, st.integers(0, 12), st.sampled_from([1, 2, 3]))
+def test_all_rows_of_a_stream_are_in_the_order_of_the_merge(found: tuple[list[Row], ...], cut: int, rows: int) -> None:
+    parts = [(node, part) for node, log in zip(NODES, found, strict=True) for part in (log[:cut], log[cut // 2 :])]
+    with patch("kvwal_archive.merge.BATCH_ROWS", rows):
+        streamed = all_batches([MergeSource(node, table(part)) for node, part in parts if part])
+        given_rows = [row for batch in streamed for row in from_table(pa.Table.from_batches([batch]))]
+    newest_first = sorted(chain.from_iterable(found), key=lambda row: row.age, reverse=True)
+    assert given_rows == sorted(newest_first, key=lambda row: row.identity)
 
 
 @given(logs("a"), st.integers(0, 40), st.integers(0, 40))

@@ -9,12 +9,12 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archive import registry
-from archive.bases import build
-from archive.bases.check import verify_bases
-from archive.bases.collect import gc_bases
-from archive.bases.local import make_base
-from archive.layout import (
+from kvwal_archive import registry
+from kvwal_archive.bases import build
+from kvwal_archive.bases.check import verify_bases
+from kvwal_archive.bases.collect import gc_bases
+from kvwal_archive.bases.local import make_base
+from kvwal_archive.layout import (
     MAX_NUMBER,
     BaseName,
     PartNumber,
@@ -24,14 +24,14 @@ from archive.layout import (
     parse_object_key,
     parse_registration_key,
 )
-from archive.maintenance.compaction import gc, rewrite
-from archive.merge import Row, latest_plain
-from archive.objects import Objects, open_objects
-from archive.parquet.key_ranges import KeyRange
-from archive.restore import restore_batches
-from archive.spark import plan, scan
-from archive.view import history, latest, latest_of, latest_parts
-from archive.writer import put_segment
+from kvwal_archive.maintenance.compaction import gc, rewrite
+from kvwal_archive.merge import Row, latest_plain
+from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.parquet.key_ranges import KeyRange
+from kvwal_archive.restore import restore_batches
+from kvwal_archive.spark import plan, scan
+from kvwal_archive.view import history, latest, latest_of, latest_parts
+from kvwal_archive.writer import put_segment
 from tests.property.test_archive_laws import HISTORIES, NAME, NODES, live
 from tests.property.test_scan_laws import scanned
 from tests.support.archive.history import LOG, PLACE, from_table, place, table

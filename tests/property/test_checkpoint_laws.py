@@ -7,11 +7,11 @@ from __future__ import annotations
 from pathlib import Path
 from unittest.mock import patch
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvwal.config import Settings
-from kvwal.entry import Entry, encode_entries
+from kvwal.entry import Entry, encode_entries, make_entry
 from kvwal.log.appender import Appender
 from kvwal.log.checkpoint import Tombstones, checkpoint
 from kvwal.log.files.parts import open_snapshot
@@ -20,6 +20,7 @@ from kvwal.log.recovery import RecoveryTarget, recover
 from tests.support.disk.faults import FakeClock
 from tests.support.disk.power import MemoryDisk
 from tests.support.log.logs import header
+from tests.support.log.shapes import Shaped, shapes
 
 FOLDER = Path("/disk/log")
 CHANGE = st.tuples(st.integers(0, 5), st.booleans())
@@ -95,3 +96,31 @@ def test_a_snapshot_holds_the_latest_of_each_and_the_deletes_that_may_not_go(
     for segment in appender.sealed[:-1]:
         disk.unlink(segment.path)
     assert living(recovered(disk)) == living(model)
+
+
+@settings(max_examples=15, deadline=None)
+@given(shaped=shapes(400), segment=st.integers(1, 150), held=st.sampled_from([1, 50, 1 << 16]))
+def test_a_checkpoint_of_data_of_any_shape_holds_the_latest_of_each(shaped: Shaped, segment: int, held: int) -> None:
+    """A checkpoint behind every other segment of about `segment` changes."""
+    disk, clock = MemoryDisk(), FakeClock()
+    disk.make_folders(FOLDER)
+    appender = Appender(disk, clock, FOLDER, header(), Settings(), [])
+    model: Model = {}
+    changes = list(enumerate(shaped.changes, 1))
+    parts = [changes[begin : begin + segment] for begin in range(0, len(changes), segment)]
+    for number, part in enumerate(parts):
+        entries = []
+        for timestamp, (key, value, ttl_ms) in part:
+            stored = (b"", "") if value is None else (value, "bytes")
+            entries.append(make_entry(key.encode(), "str", *stored, value is None, timestamp, ttl_ms))
+            model["str", key.encode()] = (timestamp, value is None)
+        appender.append([encode_entries(entries)], len(entries), sync=True)
+        appender.rotate()
+        if number % 2 or number == len(parts) - 1:
+            with patch("kvwal.log.latest_entries.RUN_ENTRIES", held):
+                checkpoint(disk, clock, FOLDER, appender.sealed, entry_decoder(), tombstones=Tombstones(0))
+            assert snapshot_of(disk) == model
+    appender.close(seal=True)
+    for sealed in appender.sealed[:-1]:
+        disk.unlink(sealed.path)
+    assert recovered(disk) == model

@@ -8,6 +8,7 @@ import asyncio
 import tempfile
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -16,16 +17,16 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from archive.layout import Place
-from archive.maintenance import compaction as rewrite
-from archive.objects import open_objects
-from archive.restore import restore_batches
 from kvwal import aio
 from kvwal.codecs import registry
-from kvwal.history.timeline import entries_of
+from kvwal.history.entry_rows import entries_of
 from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.structures.map import Map
 from kvwal.structures.state import to_state
+from kvwal_archive.layout import Place
+from kvwal_archive.maintenance import compaction as rewrite
+from kvwal_archive.objects import open_objects
+from kvwal_archive.restore import restore_batches
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import FakeClock, make_options, open_aio
 
@@ -46,7 +47,7 @@ class Change(NamedTuple):
 
 
 STEPS = st.tuples(
-    st.sampled_from(["put", "put", "delete", "pass", "sweep", "archive", "checkpoint", "rewrite"]),
+    st.sampled_from(["put", "put", "touch", "delete", "pass", "sweep", "archive", "checkpoint", "rewrite"]),
     st.sampled_from(NODES),
     st.sampled_from(KEYS),
     st.sampled_from([0, 1, 20, 300]),
@@ -76,6 +77,8 @@ class Nodes:
             timestamp = await store.map("b").put(key, number, ttl)
             expires = self.clock.ms + milliseconds if milliseconds else 0
             self.changes.append(Change(timestamp, node, key, number, expires))
+        elif what == "touch":
+            await self.touch(store.map("b"), node, key, milliseconds)
         elif what == "delete":
             self.changes.append(Change(await store.map("b").delete(key), node, key, None, 0))
         elif what == "pass":
@@ -92,6 +95,17 @@ class Nodes:
             place = Place("default", "local", "b", node)
             rewrite.rewrite(open_objects(str(self.folder / "archive")), place, now_ms=self.clock.ms, force=True)
         self.moments.append((self.clock.ms << 16) | 0xFFFF)
+
+    async def touch(self, b: aio.Map, node: str, key: str, milliseconds: int) -> None:
+        """Change the end of a key; of one that is absent on this node that does nothing. What is left is what was asked for."""
+        before = self.wanted((self.clock.ms << 16) | 0xFFFF, (node,))
+        assert await b.touch(key, timedelta(milliseconds=milliseconds) if milliseconds else None) is (key in before)
+        if key in before:
+            assert await b.ttl(key) == (milliseconds / 1000 or None)
+            entry = await b.entry(key)
+            assert entry is not None
+            expires = self.clock.ms + milliseconds if milliseconds else 0
+            self.changes.append(Change(entry.timestamp, node, key, before[key], expires))
 
     def wanted(self, moment: int, nodes: tuple[str, ...] = NODES) -> dict[str, int]:
         """What is there at that timestamp, over these nodes."""
@@ -126,6 +140,9 @@ class Nodes:
 
 @settings(max_examples=10, deadline=None)
 @given(st.lists(STEPS, min_size=4, max_size=16))
+@example([("put", "a", "k", 20), ("touch", "a", "k", 300), ("pass", "a", "k", 20), ("sweep", "a", "k", 0),
+          ("archive", "a", "k", 0), ("touch", "a", "k", 0), ("pass", "a", "k", 300), ("touch", "b", "k", 300),
+          ("delete", "a", "k", 0), ("touch", "a", "k", 1)])  # fmt: skip
 @example([("put", "a", "k", 300), ("put", "b", "k", 0), ("pass", "a", "k", 300), ("sweep", "a", "k", 0)])
 @example([("put", "a", "k", 20), ("pass", "a", "k", 1), ("put", "b", "k", 300), ("pass", "a", "k", 20),
           ("sweep", "a", "k", 0), ("archive", "a", "k", 0), ("checkpoint", "a", "k", 0), ("rewrite", "a", "k", 0)])  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 from kvwal.entry import Entry, make_entry
 from kvwal.structures import order
 from kvwal.structures.state import State
+from kvwal.structures.view import KeyBounds
+from tests.support.log.shapes import Shaped, shapes
 
 CLASSES = ("bytes", "int", "str")
 NOW = 1000
@@ -58,6 +61,67 @@ def test_an_iterator_shows_its_moment_under_later_writes(seed: int, keys: int) -
     assert state.count() == len(live(model, None, b""))
 
 
+BOUNDS = st.builds(
+    KeyBounds,
+    st.sampled_from([None, *CLASSES]),
+    st.sampled_from([b"", b"1", b"27", b"9"]),
+    st.sampled_from([None, b"", b"2", b"28", b"99999"]),
+)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 1 << 32), st.sampled_from([5, 60, 3000]), st.lists(st.tuples(BOUNDS, st.booleans()), min_size=4))
+def test_a_range_shows_its_moment_in_both_directions(seed: int, keys: int, asked: list[tuple[KeyBounds, bool]]) -> None:
+    """A range is the slice of a sorted dict that has the keys of its moment, under any later writes."""
+    chance = random.Random(seed)
+    state, model = State(lambda: NOW), dict[tuple[str, bytes], Entry]()
+    going: list[tuple[Iterator[Entry], list[Entry], list[Entry]]] = []
+    for stamp, (bounds, reverse) in enumerate(asked):
+        group = [change(chance, keys, stamp) for _ in range(chance.choice([1, 3, keys]))]
+        state.apply(group)
+        for entry in group:
+            model.pop((entry.key_class, entry.key), None)
+            if not entry.deleted:
+                model[entry.key_class, entry.key] = entry
+        bounds = bounds if bounds.key_class else KeyBounds()
+        expected = [entry for entry in live(model, bounds.key_class, b"") if bounds.has(entry.key_class, entry.key)]
+        made = state.between(bounds, reverse=reverse)
+        going.append((made, expected[::-1] if reverse else expected, []))
+        for iterator, _, seen in going:
+            seen += islice(iterator, chance.randrange(40))
+    for iterator, expected, seen in going:
+        assert seen + list(iterator) == expected
+
+
+@settings(max_examples=30)
+@given(shapes(400, huge=3000), st.integers(1, 50), st.integers(1, 5))
+def test_an_iterator_shows_its_moment_under_data_of_any_shape(shaped: Shaped, size: int, every: int) -> None:
+    """Changes come in groups of `size`. After every few groups an iterator is made, and all iterators go on by some."""
+    state, model = State(lambda: NOW), dict[tuple[str, bytes], Entry]()
+    going: list[tuple[Iterator[Entry], list[Entry], list[Entry]]] = []
+    for start in range(0, len(shaped.changes), size):
+        group = [
+            make_entry(
+                key.encode(), "str", value or b"", "" if value is None else "bytes", value is None, start,
+                NOW + number % 2 if ttl_ms else 0,
+            )
+            for number, (key, value, ttl_ms) in enumerate(shaped.changes[start : start + size])
+        ]  # fmt: skip
+        state.apply(group)
+        for entry in group:
+            model.pop((entry.key_class, entry.key), None)
+            if not entry.deleted:
+                model[entry.key_class, entry.key] = entry
+        assert state.count() == len(live(model, None, b""))
+        if start // size % every == 0:
+            going.append((state.ordered("str", b"k"), live(model, "str", b"k"), []))
+        for iterator, _, seen in going:
+            seen += islice(iterator, every)
+    for iterator, expected, seen in going:
+        assert seen + list(iterator) == expected
+    assert list(state.all_ordered()) == live(model, None, b"")
+
+
 @settings(max_examples=10)
 @given(st.integers(0, 1 << 32))
 def test_an_order_is_that_of_its_keys(seed: int) -> None:
@@ -76,6 +140,10 @@ def test_an_order_is_that_of_its_keys(seed: int) -> None:
     some = [key for key in sorted(keys) if b"2" <= key < b"3"]
     assert built.following(b"2", b"3", 1 << 30) == some
     assert built.following(b"2", b"3", 7) == some[:7]
+    assert built.preceding(b"", None, 1 << 30) == sorted(keys, reverse=True)
+    assert built.preceding(b"2", b"3", 1 << 30) == some[::-1]
+    assert built.preceding(b"2", b"3", 7) == some[::-1][:7]
+    assert built.preceding(b"3", b"2", 7) == built.following(b"3", b"2", 7) == []
 
 
 def test_the_garbage_collector_leaves_out_the_keys_of_an_order() -> None:

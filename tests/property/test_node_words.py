@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kvwal.codecs import registry
 from tests.support.cluster.nodes import needs_hazelcast
-from tests.support.cluster.wire import Glue, glue
+from tests.support.java.wire import Glue, glue
 
 pytestmark = needs_hazelcast
 BOOLEAN, INTEGER, LONG, DOUBLE, STRING, BYTES, BIG_INTEGER, JSON, FOREIGN = -4, -7, -8, -10, -11, -12, -26, -130, 27510

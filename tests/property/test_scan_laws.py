@@ -10,13 +10,13 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archive import registry
-from archive.layout import Span
-from archive.merge import Row, latest_plain
-from archive.objects import Objects, open_objects
-from archive.parquet.key_ranges import KeyRange, class_range, intersect
-from archive.spark import plan, scan
-from archive.writer import put_segment
+from kvwal_archive import registry
+from kvwal_archive.layout import Span
+from kvwal_archive.merge import Row, latest_plain
+from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.parquet.key_ranges import KeyRange, class_range, intersect
+from kvwal_archive.spark import plan, scan
+from kvwal_archive.writer import put_segment
 from tests.property.test_archive_laws import HISTORIES, NODES
 from tests.support.archive.history import LOG, PLACE, from_table, place, table
 
@@ -42,7 +42,10 @@ def archives(draw: st.DrawFn, url: str = "") -> tuple[Objects, list[Row]]:
     """An archive of three nodes with row groups of two rows, and all rows; in memory, if no URL is given."""
     objects = open_objects(url or f"memory://{uuid.uuid4().hex}")
     logs = draw(HISTORIES)
-    with patch("archive.writer.ROW_GROUP_ROWS", 2), patch("archive.writer.WRITE_BATCH_ROWS", 2):
+    with (
+        patch("kvwal_archive.parquet.object_file.ROW_GROUP_ROWS", 2),
+        patch("kvwal_archive.parquet.object_file.WRITE_BATCH_ROWS", 2),
+    ):
         for node, rows in zip(NODES, logs, strict=True):
             registry.register(objects, place(node), LOG)
             for first, last in draw(spans(len(rows))):

@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import kvwal
-from archive.layout import Place
-from archive.maintenance import compaction as rewrite
-from archive.objects import open_objects
 from kvwal.ports.clock import SYSTEM
+from kvwal.store.sync import ReadOnlyStore
+from kvwal_archive.layout import Place
+from kvwal_archive.maintenance import compaction as rewrite
+from kvwal_archive.objects import open_objects
 from tests.support.archive.archiver import InProcess
+from tests.support.disk.faults import START_MS, FakeClock, make_options, open_store
+from tests.support.log.shapes import SHAPES, TTL_MS, shaped
 
 KEYS = st.sampled_from(["a", "ab", "b", "ß", 0, 1, -1, 2.5, b"a", None])
 VALUES = st.one_of(
@@ -163,3 +166,53 @@ class StoreModel(RuleBasedStateMachine):
 
 StoreModel.TestCase.settings = settings(max_examples=25, stateful_step_count=15, deadline=None)
 TestStoreModel = StoreModel.TestCase
+
+
+def every_reader(root: Path, archive: Path, clock: FakeClock) -> dict[str, dict[str, bytes]]:
+    """What each reader of a store shows."""
+    options = make_options(root, archive=archive, clock=clock)
+    store = ReadOnlyStore(options)
+    tables = store.sql("SELECT key, raw FROM b").to_pylist()
+    shown = {
+        "map": dict(store.map("b")),
+        "in order": {entry.key.decode(): entry.value for entry in store.in_order("b")},
+        "range": {e.key.decode(): e.value for e in store.business("b").between(("str", b""), ("str\0", b""))},
+        "sql": {row["key"]: row["raw"] for row in tables},
+        "at": dict(store.map("b").at(clock.ms << 16 | 0xFFFF)),
+    }
+    keys = ["absent", *shown["map"]][:20]
+    found = {key: entry for key in keys if (entry := store.find("b", key)) is not None}
+    assert {key: entry.value for key, entry in found.items()} == {key: shown["map"][key] for key in found}
+    assert len(found) == len(keys) - 1
+    return shown
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_data_of_any_shape_is_the_same_for_every_reader(name: str, tmp_path: Path) -> None:
+    """Behind checkpoints, an archive, a compaction and a restore, before and after entries expire."""
+    shape, group = shaped(name, 300, 1), 60
+    root, archive, clock = tmp_path / "root", tmp_path / "archive", FakeClock()
+    with open_store(
+        root, archive=archive, clock=clock, start_archiver=lambda: InProcess(""), settings=SETTINGS
+    ) as store:
+        b = store.map("b")
+        for begin in range(0, len(shape.changes), group):
+            for key, value, ttl_ms in shape.changes[begin : begin + group]:
+                b.submit_many({}, [key]) if value is None else b.submit(key, value, ttl_ms / 1000 or None)
+            store.checkpoint() if begin % (2 * group) else store.archive()
+        b["last"] = b"last"
+        store.archive()
+        assert dict(b) == shape.latest() | {"last": b"last"}
+        watched = b.watch(after=START_MS - 1 << 16)
+        given_changes = [entry for _ in range(5 + len(shape.changes) // 100) for entry in watched.poll()]
+        assert [entry.key.decode() for entry in given_changes] == [change.key for change in shape.changes] + ["last"]
+    for expired in (False, True):
+        clock.ms += 2 * TTL_MS if expired else 0
+        wanted = shape.latest(expired=expired) | {"last": b"last"}
+        assert all(shown == wanted for shown in every_reader(root, archive, clock).values())
+        place = Place("default", "local", "b", "local")
+        rewrite.rewrite(open_objects(str(archive)), place, now_ms=clock.ms, history_ms=0, force=True)
+        restored = tmp_path / f"restored-{expired}"
+        kvwal.restore(archive, restored, node="new")
+        with open_store(restored, clock=clock) as new:
+            assert dict(new.map("b")) == wanted

@@ -17,12 +17,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 import kvwal
-from archive.layout import Place
-from archive.maintenance import compaction
-from archive.objects import open_objects
 from kvwal.ports.clock import SYSTEM
 from kvwal.spark.datasource.source import SCHEMA, KvwalSource
 from kvwal.spark.datasource.stream_reader import ChangesReader
+from kvwal_archive.layout import Place
+from kvwal_archive.maintenance import compaction
+from kvwal_archive.objects import open_objects
 from tests.support.archive.archiver import InProcess
 
 Row = tuple[str, int, str, int]

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import kvwal
-from archive.layout import Place
-from archive.maintenance import compaction
-from archive.objects import open_objects
 from kvwal.ports.clock import SYSTEM
 from kvwal.structures.watch import Watch
+from kvwal_archive.layout import Place
+from kvwal_archive.maintenance import compaction
+from kvwal_archive.objects import open_objects
 from tests.support.archive.archiver import InProcess
+from tests.support.log.shapes import Shaped, shapes
 
 KEYS = st.sampled_from(["a", "b", "c", 1, b"d"])
 SETTINGS = kvwal.Settings(segment_bytes=64 << 10)
@@ -87,6 +88,15 @@ class WatchModel(RuleBasedStateMachine):
         self.number += 1
         timestamp = self.map.put_many(dict.fromkeys(keys, f"{self.number}{'x' * 9_000 * large}"))
         self.made += [(timestamp, key, False) for key in keys]
+
+    @rule(shaped=shapes(6))
+    def changes_of_a_shape(self, shaped: Shaped) -> None:
+        """What expires does so long after the test."""
+        for key, value, ttl_ms in shaped.changes:
+            if value is None:
+                self.delete(key)
+            else:
+                self.made.append((self.map.put(key, value, ttl=1e6 if ttl_ms else None), key, False))
 
     @rule()
     def checkpoint(self) -> None:

@@ -12,7 +12,11 @@ from types import ModuleType
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PACKAGES = ("kvwal", "archive")
+PACKAGES = ("kvwal", "kvwal_archive")
+"""What is imported."""
+
+SOURCES = ("kvwal/", "archive/kvwal_archive/")
+"""Where it stands."""
 
 
 class Module(NamedTuple):
@@ -41,7 +45,7 @@ def parse(path: str) -> Module:
 @cache
 def modules() -> tuple[Module, ...]:
     """Every committed module of the two packages."""
-    return tuple(parse(path) for path in committed(".py") if path.split("/")[0] in PACKAGES)
+    return tuple(parse(path) for path in committed(".py") if path.startswith(SOURCES))
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -1,12 +1,19 @@
-"""The import graph of the two packages has no circle; imports inside functions and under TYPE_CHECKING count."""
+"""The import graph of the two packages has no circle, and no module of a caller's folder is taken for one of ours.
+
+Imports inside functions and under TYPE_CHECKING count.
+"""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tomllib
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 import grimp
 
-from tests.repository.source import PACKAGES
+from tests.repository.source import PACKAGES, ROOT
 
 # Imports that do not count, as (importer, imported), each with its reason.
 ALLOWED: dict[tuple[str, str], str] = {}
@@ -49,3 +56,16 @@ def test_a_circle_is_found() -> None:
         ["c", "a", "b", "c"],
     )
     assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_a_module_archive_of_a_project_is_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "archive.py").write_text("raise SystemExit('the module of the project was run')\n")
+    program = "import kvwal; notes = kvwal.open('data').map('notes'); notes['a'] = 1; print(notes['a'])"
+    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.returncode) == ("1\n", 0), ran.stderr
+
+
+def test_the_wheel_installs_only_names_that_are_ours() -> None:
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert [Path(package).name for package in wheel["packages"]] == list(PACKAGES)
+    assert all(name.startswith("kvwal") for name in PACKAGES)

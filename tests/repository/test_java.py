@@ -105,7 +105,7 @@ def test_every_java_class_that_python_names_exists() -> None:
     named = {
         name
         for path in committed(".py")
-        for name in re.findall(r'java\(\s*"(kvwal\.[\w.]+)(?:\$\w+)?"', (ROOT / path).read_text())
+        for name in re.findall(r'(?:java\(\s*"|impl=)(kvwal\.[\w.]+)(?:\$\w+)?"', (ROOT / path).read_text())
     }
     assert named
     assert named <= classes

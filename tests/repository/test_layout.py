@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.repository.source import PACKAGES, ROOT, Module, committed, functions, imported, modules, parse
+from tests.repository.source import PACKAGES, ROOT, SOURCES, Module, committed, functions, imported, modules, parse
 
 MAX_FILE = 400
 MAX_FUNCTION = 60
@@ -45,9 +45,9 @@ LATE_IMPORTS = {
 # Modules outside the ports and the edges that may touch files directly, each with its reason.
 BEYOND_THE_PORTS: dict[str, str] = {}
 
-# `kvwal/ports/` is kvwal's side of the ports, `archive/objects/` that of the archive, which may not import kvwal. The command
-# line and Spark's event logs are edges: their files are the user's, not those of a store.
-PORTS = ("kvwal/ports/", "archive/objects/", "kvwal/cli/", "kvwal/spark/")
+# `kvwal/ports/` is kvwal's side of the ports, `archive/kvwal_archive/objects/` that of the archive, which may not import kvwal.
+# The command line and Spark's event logs are edges: their files are the user's, not those of a store.
+PORTS = ("kvwal/ports/", "archive/kvwal_archive/objects/", "kvwal/cli/", "kvwal/spark/")
 PATH_IO = {
     "read_text", "read_bytes", "write_text", "write_bytes", "touch", "rglob", "iterdir", "is_file", "is_dir", "is_symlink",
     "hardlink_to", "symlink_to",
@@ -76,7 +76,7 @@ def test_no_function_is_longer_than_60_lines() -> None:
 
 def test_folders_stay_small_and_flat() -> None:
     """Not counted are what Python and pytest prescribe, `__init__.py` and `conftest.py`."""
-    paths = [path for path in committed(".py") if path.split("/")[0] in (*PACKAGES, "tests", "benchmarks")]
+    paths = [path for path in committed(".py") if path.startswith((*SOURCES, "tests/", "benchmarks/"))]
     folders = Counter(path.rpartition("/")[0] for path in paths if not path.endswith(("__init__.py", "conftest.py")))
     full = {folder for folder, count in folders.items() if count > MAX_FOLDER}
     assert not full - FULLER_FOLDERS.keys()
@@ -206,7 +206,7 @@ def test_every_thread_task_and_callback_has_an_owner_for_its_errors() -> None:
 
 
 def test_the_log_and_the_store_can_be_typed_by_their_users() -> None:
-    assert all((ROOT / package / "py.typed").exists() for package in PACKAGES)
+    assert all((ROOT / folder / "py.typed").exists() for folder in SOURCES)
 
 
 DRAWS = {

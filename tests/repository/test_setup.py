@@ -68,8 +68,9 @@ def s3a(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The script that fetches the jars for s3a://, with two jars in its list."""
     monkeypatch.syspath_prepend(str(ROOT / "deploy"))
     fetcher = script("fetch_s3a")
-    pinned = [fetcher.Jar("org", name, "1", hashlib.sha256(name.encode()).hexdigest()) for name in ("one", "two")]
-    monkeypatch.setattr(fetcher, "pinned", lambda: pinned)
+    table = tmp_path / "jars.txt"
+    table.write_text("".join(f"org {name} 1 {hashlib.sha256(name.encode()).hexdigest()}\n" for name in ("one", "two")))
+    monkeypatch.setattr(fetcher, "TABLE", table)
     monkeypatch.setattr(fetcher, "FOLDER", tmp_path / "jars" / "s3a")
     return fetcher
 
@@ -84,7 +85,7 @@ def test_of_the_jars_for_s3a_only_the_missing_ones_are_fetched(
         for jar in jars:
             (folder / jar.name).write_text(jar.module)
 
-    monkeypatch.setattr(s3a, "fetch", bring)
+    monkeypatch.setattr(s3a.pinned_jars, "fetch", bring)
     assert s3a.main() == 0
     assert s3a.main() == 0
     (s3a.FOLDER / "two-1.jar").write_text("damaged")
@@ -97,12 +98,14 @@ def test_jars_for_s3a_that_are_not_the_pinned_ones_are_not_kept(
     s3a: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        s3a, "fetch", lambda folder, jars: [(folder / jar.name).write_text("something else") for jar in jars]
+        s3a.pinned_jars,
+        "fetch",
+        lambda folder, jars: [(folder / jar.name).write_text("something else") for jar in jars],
     )
     assert s3a.main() == 1
     assert not list(s3a.FOLDER.iterdir())
     assert "is pinned: no jar was kept" in capsys.readouterr().err
-    monkeypatch.setattr(s3a, "fetch", lambda folder, jars: None)
+    monkeypatch.setattr(s3a.pinned_jars, "fetch", lambda folder, jars: None)
     assert s3a.main() == 1, "Ivy ended, and brought nothing"
     assert "could not be fetched" in capsys.readouterr().err
 
@@ -110,9 +113,28 @@ def test_jars_for_s3a_that_are_not_the_pinned_ones_are_not_kept(
 def test_the_jars_for_s3a_are_of_the_hadoop_in_pyspark_and_of_one_aws_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "deploy"))
     fetcher = script("fetch_s3a")
-    versions = {jar.module: jar.version for jar in fetcher.pinned()}
-    (hadoop,) = fetcher.fetcher.ivy().parent.glob("hadoop-client-api-*.jar")
+    pinned = fetcher.pinned_jars.read(fetcher.TABLE)
+    versions = {jar.module: jar.version for jar in pinned}
+    (hadoop,) = fetcher.pinned_jars.fetcher.ivy().parent.glob("hadoop-client-api-*.jar")
     assert hadoop.stem == f"hadoop-client-api-{versions['hadoop-aws']}"
-    sdk = {jar.version for jar in fetcher.pinned() if jar.organisation == "software.amazon.awssdk"}
+    sdk = {jar.version for jar in pinned if jar.organisation == "software.amazon.awssdk"}
     assert len(sdk) == 1
     assert {"s3", "s3-transfer-manager"} <= set(versions)
+
+
+def test_event_logs_that_cannot_be_fetched_do_not_end_set_up_and_wrong_ones_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "deploy"))
+    fetcher = script("fetch_event_logs")
+    monkeypatch.setattr(fetcher, "FOLDER", tmp_path / "event-logs")
+    monkeypatch.setattr(fetcher.pinned_jars, "fetch", lambda folder, jars: None)
+    assert fetcher.main() == 0
+    assert "Only the tests of Spark's published event logs need them" in capsys.readouterr().err
+    names = [jar.name for jar in fetcher.pinned_jars.read(fetcher.TABLE)]
+    assert all(name.endswith("-tests.jar") for name in names)
+    monkeypatch.setattr(
+        fetcher.pinned_jars, "fetch", lambda folder, jars: [(folder / jar.name).write_text("another") for jar in jars]
+    )
+    assert fetcher.main() == 1
+    assert not list(fetcher.FOLDER.iterdir())

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from archive.layout import Place
 from kvwal.entry import Entry
 from kvwal.structures.state import Now, State
+from kvwal_archive.layout import Place
 from tests.simulation.checker import check_calls, check_recovery
 from tests.simulation.history import ABSENT, Op, Stamped, Txn, Version
 from tests.simulation.history import State as Found

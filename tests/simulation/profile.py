@@ -7,6 +7,8 @@ import random
 from kvwal.config import Flush, Interval, Settings
 
 KIB = 1 << 10
+SHAPES = ("mixed", "mixed", "mixed", "equal", "tiny", "huge", "one key", "deletes", "expiring")
+"""Shapes of data: values of one size, a thousand keys of nothing, a value near the limit, versions of one key, and so on."""
 
 
 class Profile:
@@ -38,6 +40,11 @@ class Profile:
         self.kills_child = yes() < 0.3
         self.settings = self._settings(chance)
         self._mix(chance, past=yes() < (0.7 if self.operators else 0.25))
+        self.stops = yes() < 0.25
+        self.most_at_once = 4
+        self.ttl_share = 0.4
+        self.shape = chance.choice(SHAPES)
+        self._shape()
 
     @property
     def history_ms(self) -> int:
@@ -56,6 +63,21 @@ class Profile:
             gc_grace_seconds=chance.choice([0.001, 1.0, 3600.0]),
             reserve_bytes=chance.choice([0, 64 * KIB, 256 * KIB]),
         )
+
+    def _shape(self) -> None:
+        if self.shape == "equal":
+            self.sizes = (50,)
+        elif self.shape == "tiny":
+            self.sizes, self.keys, self.most_at_once = (0,), 1000, 1000
+        elif self.shape == "huge":
+            self.sizes = (0, 0, 0, 0, 0, 0, 300_000)
+        elif self.shape == "one key":
+            self.keys = 1
+        elif self.shape == "deletes":
+            self.weights = [weight * (0.2 if "put" in kind else 5 if kind == "delete" else 1) for kind, weight in
+                            zip(self.kinds, self.weights, strict=True)]  # fmt: skip
+        elif self.shape == "expiring":
+            self.expiry, self.ttl_share = True, 1.0
 
     def _mix(self, chance: random.Random, *, past: bool) -> None:
         weights = {

@@ -32,6 +32,7 @@ class Scenario:
         self.world = world
         self.profile = Profile(world.chance("profile"))
         self.chance = world.chance("scenario")
+        world.met(f"shape: {self.profile.shape}")
         self.ledgers = {name: Ledger(world, name) for name in self.profile.businesses}
         world.ledgers = self.ledgers
         world.horizon = self._horizon
@@ -167,7 +168,10 @@ class Life:
         raise Violation(f"{self.process.name} could not be opened in {_TRIES} tries")
 
     async def _store(self, accept: bool) -> aio.Store:
-        store = aio.Store(options(self.process, self.profile, archive=self.profile.archive, accept_clock=accept))
+        given = options(
+            self.process, self.profile, archive=self.profile.archive, accept_clock=accept, is_quiet=self.quiet
+        )
+        store = aio.Store(given)
         store._engine = Engine(store._options, own_loop=self.profile.own_loop, memory=WatchedState)
         return store
 

@@ -109,6 +109,10 @@ class World:
 
     def give_way(self, *, always: bool = False) -> None:
         """Perhaps let others go on first; on the loop itself, and in a library's thread, never."""
+        process = PROCESS.get()
+        if process is not None and process.stands_until > self.loop.now and current_job() is not None:
+            pause(self.loop, process.stands_until - self.loop.now)
+            process.check_alive()
         if current_job() is not None and (always or self._pace.random() < self.giving_way):
             pause(self.loop, self._delay())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,27 +14,29 @@ import zstandard
 
 TASKS = 2
 """Tasks of each job."""
-CODECS = ("plain", "zstd", "lz4", "snappy")
-SUFFIXES = {"plain": "", "zstd": ".zstd", "lz4": ".lz4", "snappy": ".snappy"}
+CODECS = ("plain", "gzip", "zstd", "lz4", "snappy")
+SUFFIXES = {"plain": "", "gzip": ".gz", "zstd": ".zstd", "lz4": ".lz4", "snappy": ".snappy"}
 
 
-def event_log(app: str, jobs: int, *, ended: bool = True, first: int = 0, name: str = "a test") -> bytes:
+def event_log(
+    app: str, jobs: int, *, ended: bool = True, first: int = 0, name: str = "a test", started: int = 1_000
+) -> bytes:
     """The event log of an application with `jobs` jobs of one stage and `TASKS` tasks each, numbered from `first`."""
     events = [
         {"Event": "SparkListenerLogStart", "Spark Version": "4.3.0"},
-        {"Event": "SparkListenerApplicationStart", "App Name": name, "App ID": app, "Timestamp": 1_000, "User": "me"},
+        {"Event": "SparkListenerApplicationStart", "App Name": name, "App ID": app, "Timestamp": started, "User": "me"},
         {"Event": "SparkListenerEnvironmentUpdate", "JVM Information": {}, "Spark Properties": {"spark.app.id": app}},
     ]
     for job in range(first, first + jobs):
-        events += job_events(job)
+        events += job_events(job, started)
     if ended:
-        events.append({"Event": "SparkListenerApplicationEnd", "Timestamp": 2_000 + 100 * jobs})
+        events.append({"Event": "SparkListenerApplicationEnd", "Timestamp": started + 1_000 + 100 * jobs})
     return lines(*events)
 
 
-def job_events(job: int) -> Iterator[dict[str, Any]]:
-    """The events of one job that succeeds."""
-    at = 1_000 + 100 * job
+def job_events(job: int, started: int = 1_000) -> Iterator[dict[str, Any]]:
+    """The events of one job that succeeds, of an application that began at `started`."""
+    at = started + 100 * job
     stage = {"Stage ID": job, "Stage Attempt ID": 0, "Stage Name": "collect", "Number of Tasks": TASKS}
     yield {
         "Event": "SparkListenerJobStart", "Job ID": job, "Submission Time": at, "Stage IDs": [job], "Stage Infos": [stage],
@@ -60,10 +63,12 @@ def lines(*events: dict[str, Any]) -> bytes:
 
 
 def compressed(text: bytes, codec: str, block_bytes: int = 32 << 10) -> bytes:
-    """The bytes as Spark's codecs frame them; a prefix of `text` gives a prefix of the frames, but for the last one."""
+    """The bytes as Spark's codecs and gzip frame them; a prefix of `text` gives a prefix of the frames, but for the last one."""
     blocks = [text[at : at + block_bytes] for at in range(0, len(text), block_bytes)]
     if codec == "plain":
         return text
+    if codec == "gzip":
+        return b"".join(gzip.compress(block) for block in blocks)
     if codec == "zstd":
         return b"".join(zstandard.ZstdCompressor().compress(block) for block in blocks)
     if codec == "lz4":

@@ -33,7 +33,7 @@ UNSAID = _Unsaid()
 """Of this row the field says something else: Spark takes the garbage collection of a driver from its heartbeats."""
 TASK_ROWS = "of single tasks: not recorded"
 BLOCKS = "of blocks or caches at this moment: no event of an event log has it"
-HEARTBEATS = "from heartbeats: no event of an event log has it"
+HEARTBEATS = "from heartbeats: an event log has it only with a setting (tests/unit/recorded/test_executors.py)"
 NOT_RECORDED = "not recorded: nobody has asked for it yet"
 SPARKS_PAGES = "for Spark's own pages"
 
@@ -95,7 +95,7 @@ JOB: dict[str, Field] = {
     "numTasks": lambda told, job: job.planned,
     "numActiveTasks": lambda told, job: 0,
     "numCompletedTasks": lambda told, job: _succeeded(job),
-    "numSkippedTasks": "the tasks of stages that did not run: the stages are recorded (`skipped`)",
+    "numSkippedTasks": lambda told, job: job.skipped_tasks,
     "numFailedTasks": lambda told, job: job.failed,
     "numKilledTasks": lambda told, job: job.killed,
     "numCompletedIndices": "the completed tasks without those that ran again",
@@ -103,7 +103,7 @@ JOB: dict[str, Field] = {
     "numCompletedStages": _completed,
     "numSkippedStages": lambda told, job: len(job.skipped) + _ran_later(told, job),
     "numFailedStages": lambda told, job: len(_ran(told, job, "FAILED", "KILLED")),
-    "killedTasksSummary": "killed tasks by reason: their number is compared",
+    "killedTasksSummary": lambda told, job: job.kill_reasons,
 }
 
 STAGE: dict[str, Field] = {
@@ -155,11 +155,13 @@ STAGE: dict[str, Field] = {
     "details": SPARKS_PAGES,
     "schedulingPool": lambda told, stage: told_job(told, stage).pool or "default",
     "rddIds": SPARKS_PAGES,
-    "accumulatorUpdates": "accumulators of the program: those of SQL plans are compared with the execution",
-    "killedTasksSummary": "killed tasks by reason: their number is compared",
-    "resourceProfileId": "an executor's memory and cores are recorded",
+    "accumulatorUpdates": lambda told, stage: [
+        {"id": item.id, "name": item.name, "value": item.value} for item in stage.accumulators
+    ],
+    "killedTasksSummary": lambda told, stage: stage.kill_reasons,
+    "resourceProfileId": lambda told, stage: stage.profile,
     "peakExecutorMetrics": HEARTBEATS,
-    "taskMetricsDistributions": "its durations are compared by a test of their own",
+    "taskMetricsDistributions": "they are compared by a test of their own",
     "executorMetricsDistributions": HEARTBEATS,
     "isShufflePushEnabled": "of the push-based shuffle: not recorded",
     "shuffleMergersCount": "of the push-based shuffle: not recorded",
@@ -199,13 +201,16 @@ EXECUTOR: dict[str, Field] = {
     "addTime": lambda told, executor: executor.added,
     "removeTime": lambda told, executor: _gone(told, executor),
     "removeReason": lambda told, executor: executor.reason if _gone(told, executor) else None,
-    "executorLogs": SPARKS_PAGES,
+    "executorLogs": lambda told, executor: executor.logs,
     "memoryMetrics": BLOCKS,
     "peakMemoryMetrics": HEARTBEATS,
-    "attributes": SPARKS_PAGES,
-    "resources": NOT_RECORDED,
-    "resourceProfileId": "its memory is recorded",
-    **dict.fromkeys(("isBlacklisted", "blacklistedInStages", "isExcluded", "excludedInStages"), NOT_RECORDED),
+    "attributes": lambda told, executor: executor.attributes,
+    "resources": lambda told, executor: executor.resources,
+    "resourceProfileId": lambda told, executor: executor.profile,
+    **dict.fromkeys(("isBlacklisted", "isExcluded"), lambda told, executor: executor.excluded),
+    **dict.fromkeys(
+        ("blacklistedInStages", "excludedInStages"), "of running stages: those of ended ones are recorded, too"
+    ),
 }
 
 SQL: dict[str, Field] = {
@@ -219,11 +224,11 @@ SQL: dict[str, Field] = {
     "successJobIds": lambda told, sql: _jobs(told, sql, "SUCCEEDED"),
     "failedJobIds": lambda told, sql: _jobs(told, sql, "FAILED", "KILLED"),
     "nodes": lambda told, sql: plan_metrics(sql),
-    "edges": "the plan's text has its form",
+    "edges": "recorded with the plan's own nodes: Spark's page leaves some out (tests/unit/recorded/test_plan_tree.py)",
     "queryId": "an id of Spark's: the execution's number is recorded",
     "errorMessage": lambda told, sql: sql.error.message if sql.error else None,
     "rootExecutionId": lambda told, sql: sql.root,
-    "modifiedConfigs": NOT_RECORDED,
+    "modifiedConfigs": lambda told, sql: sql.settings,
 }
 
 APPLICATION: dict[str, Field] = {

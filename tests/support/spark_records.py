@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from kvwal.spark import records as rec
+from kvwal.spark.events.parser import parse_line
+from kvwal.spark.projection.projection import Projection
 
 NOON = 1_767_268_800_000
 """2026-01-01T12:00:00Z"""
@@ -21,6 +24,7 @@ def records() -> dict[str, Any]:
         "a/job/0000000003": rec.Job(id=3, name="collect at a.py:1", description="delays", started=NOON, duration_ms=5),
         "a/job/0000000004": rec.Job(id=4, name="save at a.py:2", status="FAILED", ended=NOON, error=error, stages=[8, 9]),
         "a/stage/0000000008/0000": rec.Stage(id=8, tasks=4, skew=2.5, slowest=rec.Slowest(ms=9, partition=3, host="h")),
+        "a/rdd/0000000002": rec.Rdd(id=2, name="delays", level="Memory Serialized 1x Replicated", partitions=4, stage=8),
         "a/sql/0000000001": rec.Sql(
             id=1, description="delays", jobs=[3, 4], reads=[rec.Access("csv", "in")], writes=[access]
         ),
@@ -35,6 +39,24 @@ def records() -> dict[str, Any]:
     return {key: rec.to_value(record) for key, record in found.items()}
 
 
+def recorded_lines(*events: dict[str, Any], times: int = 1, stored: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The records of the application `app` after these lines of an event log, which are read `times` times.
+
+    The records, `stored` ones among them, are stored after each line, and read again by a reader that goes on.
+    """
+    stored = {} if stored is None else stored
+    for told in events * times:
+        line = json.dumps(told, separators=(",", ":")).encode()
+        event = parse_line(line)
+        if event is not None:
+            projection = Projection("app", stored.get)
+            projection.apply(event, len(line))
+            stored |= projection.take()
+            for key in projection.take_dropped():
+                stored.pop(key, None)
+    return {key: rec.from_value(value) for key, value in stored.items()}
+
+
 class Killed(Exception):
     """The process is gone."""
 
@@ -46,11 +68,17 @@ class DyingMap:
         self._records = records
         self._tried = False
         self.kills = 0
-        self.get = records.get
+        self.get, self.scan = records.get, records.scan
+
+    def __len__(self) -> int:
+        return len(self._records)
 
     def put_many(self, entries: dict[str, Any]) -> None:
+        self.submit_many(entries, [])
+
+    def submit_many(self, entries: dict[str, Any], deletes: list[str]) -> None:
         self.kills += 1
         self._tried = not self._tried
         if not self._tried:
-            self._records.put_many(entries)
+            self._records.submit_many(entries, deletes).result()
         raise Killed

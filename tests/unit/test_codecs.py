@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import kvwal
 from kvwal.codecs import Codecs, registry
@@ -99,7 +96,7 @@ def test_a_value_that_would_not_come_back_is_refused(value: Any, says: str) -> N
     [
         ({}, "cannot be a key"),
         ([], "cannot be a key"),
-        ((1,), "cannot be a key"),
+        ({1}, "cannot be a key"),
         (math.nan, "NaN"),
         (Text("a"), "key"),
     ],
@@ -152,27 +149,6 @@ def test_many_puts_are_encoded_as_single_ones() -> None:
     pairs = [("a", 1), (1, "a"), (1, {"b": 2}), (2.5, None), (-0.0, True), (True, b"x")]
     found = [(e.key, e.key_class, e.value, e.value_class) for e in registry.encode_puts(pairs)]
     assert found == [(*registry.encode_key(key), *registry.encode_value(value)) for key, value in pairs]
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        st.lists(st.integers(-(1 << 80), 1 << 80), min_size=2),
-        st.lists(st.integers(-300, 300), min_size=2),
-        st.lists(st.floats(allow_nan=False), min_size=2),
-        st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=2),
-        st.lists(st.binary(), min_size=2),
-    ],
-)
-def test_bytes_of_keys_compare_as_the_keys_do(keys: Any) -> None:
-    @given(keys)
-    def check(found: list[Any]) -> None:
-        encode = registry.encode_key
-        for smaller, greater in pairwise(sorted(found)):
-            assert encode(smaller)[0] <= encode(greater)[0]
-            assert (encode(smaller) == encode(greater)) == (smaller == greater)
-
-    check()
 
 
 def test_records_are_stored_by_registering_them() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError, WrongType
 from kvwal.hlc import HybridClock, to_text, to_timestamp
 from tests.support.disk.faults import START_MS
@@ -133,3 +134,23 @@ def test_the_main_thread_tells_the_time_without_the_lock() -> None:
         assert other.submit(clock.now_ms, START_MS - 500, 1.0).result() == START_MS + 1000
         assert other.submit(clock.now_ms, START_MS + 9000, 2.0).result() == START_MS + 9000
         assert clock.now_ms(START_MS, 3.0) == START_MS + 10_000, "what one thread has shown, no other steps back behind"
+
+
+@given(
+    st.integers(2_150_000_000_000, (1 << 47) - 1) | st.integers(0, (1 << 47) - 1),
+    st.sampled_from([0, 999]),
+    st.sampled_from([UTC, timezone(timedelta(hours=-9, minutes=-30))]),
+)
+def test_a_datetime_is_the_timestamp_of_its_millisecond(ms: int, micros: int, zone: timezone) -> None:
+    """Also behind 2038, where seconds in a float have no exact milliseconds."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms, microseconds=micros)
+    assert to_timestamp(moment.astimezone(zone)) == ms << 16 | 0xFFFF
+    entry = DataEntry(b"k", "str", b"", "", True, ms << 16 | 7)
+    assert (entry.when.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1) == ms
+    assert to_text(entry.timestamp) == moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{moment.microsecond // 1000:03}Z+7"
+
+
+@given(st.datetimes(datetime(2038, 2, 1), datetime(2099, 12, 31)), st.integers(0, 999))
+def test_a_datetime_without_a_zone_is_exact_too(second: datetime, ms: int) -> None:
+    moment = second.replace(microsecond=1000 * ms)
+    assert to_timestamp(moment) == to_timestamp(second.replace(microsecond=0)) + (ms << 16)

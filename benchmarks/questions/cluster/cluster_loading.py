@@ -37,8 +37,8 @@ def fill(root: str, archive: str, keys: int) -> int:
 
 def read_archive(archive: str) -> dict[str, float]:
     """The baseline: read the latest entry of every key, and drop it."""
-    from archive.objects import open_objects
-    from archive.restore import restore_batches
+    from kvwal_archive.objects import open_objects
+    from kvwal_archive.restore import restore_batches
 
     objects = open_objects(archive)
     started = time.perf_counter()

@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 
 import kvwal
-from archive.layout import Place
-from archive.objects import open_objects
 from benchmarks.growth import BASELINE, Curve, rows
 from benchmarks.harness import Question, Row, Run, in_child
 from benchmarks.pipeline.random_archive import fill, first_key
 from kvwal.location.archived import ArchiveReader
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import open_objects
 
 QUESTION = Question(
     "growth_of_reads",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.harness import Question, Row, Run, in_child, ratio_row, unranked_row
 from benchmarks.pipeline import by_hand
 from benchmarks.pipeline.by_hand import CORES, MERGE, SOURCE, WAYS
-from benchmarks.questions.embedded import restore
+from benchmarks.questions.archive import restore
 
 QUESTION = Question(
     "archive_merge",
@@ -21,7 +21,7 @@ ROUNDS = 2
 
 def merge_once(archive: str, keys: int) -> dict[str, float]:
     """The seconds of a session's start, and of a merge on its two cores. Raises AssertionError if keys are missing."""
-    from archive.spark import merge
+    from kvwal_archive.spark import merge
 
     with by_hand.timed_session() as (spark, times):
         rows = merge(spark, archive, **by_hand.PLACE).count()

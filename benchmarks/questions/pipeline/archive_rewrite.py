@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 import time
 
-from archive.layout import Place
-from archive.maintenance.compaction import rewrite
-from archive.objects import open_objects
 from benchmarks.harness import Question, Row, Run, in_child, unranked_row
 from benchmarks.pipeline import by_hand, random_archive
 from benchmarks.pipeline.by_hand import CORES, PLACE
+from kvwal_archive.layout import Place
+from kvwal_archive.maintenance.compaction import rewrite
+from kvwal_archive.objects import open_objects
 
 QUESTION = Question(
     "archive_rewrite",
@@ -45,7 +45,7 @@ def by_one_process(archive: str) -> dict[str, float]:
 
 def by_spark(archive: str) -> dict[str, float]:
     """The seconds of a session's start, and of a compaction by its workers."""
-    from archive.spark import rewrite as rewrite_on_spark
+    from kvwal_archive.spark import rewrite as rewrite_on_spark
 
     with by_hand.timed_session() as (spark, times):
         made = rewrite_on_spark(spark, archive, **PLACE, history_ms=1 << 41, force=True)

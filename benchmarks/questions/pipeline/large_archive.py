@@ -60,7 +60,7 @@ def _memory() -> int:
 
 def make_base(archive: str) -> dict[str, float]:
     """The seconds of a base on Spark, those of the session's start, and the size of the base in MiB."""
-    from archive.spark import base
+    from kvwal_archive.spark import base
 
     with by_hand.timed_session() as (spark, times):
         made = base(spark, archive, **by_hand.PLACE)

@@ -6,12 +6,12 @@ import os
 import time
 from collections.abc import Iterable
 
-from archive.layout import Place
-from archive.objects import Objects, open_objects
 from benchmarks.harness import Question, Row, Run, absolute_row, in_child, ratio_row
 from benchmarks.pipeline import by_hand
 from benchmarks.pipeline.random_archive import KEYS, fill, first_key, key
 from benchmarks.pipeline.relay import relayed
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import Objects, open_objects
 from tests.support.archive import s3
 
 QUESTION = Question(
@@ -45,10 +45,10 @@ def query(url: str, keys: dict[str, int], pushdown: bool, environment: dict[str,
 
 def bytes_needed(objects: Objects, keys: Iterable[str]) -> int:
     """The bytes of all footers and filters, and of the objects that have the key, for each key."""
-    from archive.parquet.columns import find_rows
-    from archive.parquet.key_filter import filter_place
-    from archive.parquet.metadata import read_metadata
-    from archive.reader import live_objects
+    from kvwal_archive.parquet.columns import find_rows
+    from kvwal_archive.parquet.key_filter import filter_place
+    from kvwal_archive.parquet.metadata import read_metadata
+    from kvwal_archive.reader import live_objects
 
     total = 0
     for info in live_objects(objects, PLACE):

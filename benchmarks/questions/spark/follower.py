@@ -56,11 +56,11 @@ def follow(root: str, logs: int, log: str | None = None) -> dict[str, float]:
     import os
 
     import kvwal
-    from archive.objects.remote import RemoteObjects
     from kvwal.ports.clock import SYSTEM
     from kvwal.spark.eventlog.folders import open_folder
     from kvwal.spark.follower.follower import Follower
     from kvwal.spark.follower.status import FollowerStatus
+    from kvwal_archive.objects.remote import RemoteObjects
     from tests.support.archive import s3
 
     server = s3.server()

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import pyspark
 import zstandard
 
 from benchmarks.harness import Question, Row, Run, ratio_row
 from benchmarks.nodes import CLUSTER, nodes
 from benchmarks.questions.spark.follower import golden
+from tests.support.history_server.server import history_server, listed
 from tests.support.ports import free_port
 
 QUESTION = Question(
@@ -45,24 +38,6 @@ def write_logs(folder: Path, count: int) -> None:
         (folder / f"{name}.zstd").write_bytes(compressor.compress(text.replace(app, name.encode())))
 
 
-@contextmanager
-def history_server(logs: Path, port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Spark's History Server over a folder of logs. It is killed afterwards."""
-    settings = f"-Dspark.history.fs.logDirectory={logs.as_uri()} -Dspark.history.ui.port={port}"
-    environment = os.environ | {"SPARK_HISTORY_OPTS": settings, "SPARK_LOCAL_IP": "127.0.0.1"}
-    command = [
-        str(Path(pyspark.__file__).parent / "bin" / "spark-class"),
-        "org.apache.spark.deploy.history.HistoryServer",
-    ]
-    with log.open("wb") as output:
-        server = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
-        try:
-            yield server
-        finally:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
-
-
 def seconds_of_history_server(logs: Path, count: int, log: Path) -> float:
     """Seconds from its start until its list has so many applications."""
     port, started = free_port(), time.perf_counter()
@@ -72,15 +47,6 @@ def seconds_of_history_server(logs: Path, count: int, log: Path) -> float:
                 raise RuntimeError(log.read_text()[-2000:])
             time.sleep(LOOK_SECONDS)
     return time.perf_counter() - started
-
-
-def listed(port: int) -> int:
-    """Number of applications that the History Server lists by now."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/applications") as answer:
-            return len(json.load(answer))
-    except (urllib.error.URLError, json.JSONDecodeError):
-        return 0  # it does not listen yet, or answers with its page until its API is there
 
 
 def kvwal(*arguments: str) -> str:

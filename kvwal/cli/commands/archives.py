@@ -13,15 +13,6 @@ import typer
 
 import kvwal
 import kvwal.spark
-from archive import spark as archive_spark
-from archive.bases.check import verify_bases
-from archive.bases.collect import gc_bases
-from archive.bases.local import make_base
-from archive.layout import Place
-from archive.maintenance.compaction import gc, plan, rewrite
-from archive.objects import Objects, open_objects
-from archive.reader import live_objects
-from archive.verify import verify
 from kvwal.cli import show
 from kvwal.cli.nodes import answer_for_nodes, run_on_nodes
 from kvwal.cli.options import (
@@ -29,6 +20,7 @@ from kvwal.cli.options import (
     AcceptClock,
     AnyNamespace,
     Archive,
+    At,
     Cluster,
     Json,
     LogSelection,
@@ -36,16 +28,27 @@ from kvwal.cli.options import (
     Node,
     Resume,
     archive_of,
-    check_number,
+    duration_parser,
     scrub_notes,
 )
 from kvwal.cli.spark.session import SparkMaster, spark_session
 from kvwal.cli.tables import print_table
-from kvwal.cli.text import parse_time
+from kvwal.cli.text import parse_moment
 from kvwal.config import Settings
+from kvwal.counted import counted
 from kvwal.errors import ArchiveError, ConfigError
 from kvwal.hlc import to_text
-from kvwal.location.archived import places_under
+from kvwal.location.archived import check_archive_folder, not_archived, places_under
+from kvwal_archive import spark as archive_spark
+from kvwal_archive.bases.check import verify_bases
+from kvwal_archive.bases.collect import gc_bases
+from kvwal_archive.bases.local import make_base
+from kvwal_archive.layout import Place
+from kvwal_archive.lost_tails import lost_tails, sentence
+from kvwal_archive.maintenance.compaction import gc, plan, rewrite
+from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.reader import live_objects
+from kvwal_archive.verify import verify
 
 R = TypeVar("R")
 QUICKER_ON_SPARK = 1 << 30
@@ -75,7 +78,7 @@ class ArchiveSelection:
         return places_of(objects, self.namespace, self.cluster, self.node)
 
     def on_spark(self, master: str, objects: Objects, work: Callable[..., R]) -> list[R]:
-        """The results of work of `archive.spark` on each selected business. Raises `ConfigError` with a node selected."""
+        """The results of work of `kvwal_archive.spark` on each selected business. Raises `ConfigError` with a node selected."""
         if self.node is not None:
             raise _of_all_nodes("Work on Spark")
         businesses = businesses_of(self.places(objects))
@@ -92,22 +95,18 @@ def businesses_of(places: Iterable[Place]) -> list[tuple[str, str, str]]:
 
 
 def _of_all_nodes(what: str) -> ConfigError:
-    return ConfigError(f"{what} is of all nodes of a business, and --node names one.", hint="Leave --node out.")
+    return ConfigError(f"{what} is of all nodes of a map, and --node names one.", hint="Leave --node out.")
 
 
 def places_of(objects: Objects, namespace: str, cluster: str, node: str | None) -> list[Place]:
-    """The selected logs of an archive, sorted. Raises `ConfigError` with a list of the logs there if none is selected."""
+    """The selected logs of an archive, sorted. Raises `ConfigError` if none is selected: see `not_archived`."""
+    check_archive_folder(objects)
     listed = places_under(objects, "" if namespace == ALL else f"{namespace}/{cluster}/")
     selected = [
         p for p in listed if p.cluster == cluster and namespace in (ALL, p.namespace) and node in (None, p.node)
     ]
     if not selected:
-        there = ", ".join(sorted({"/".join((p.namespace, p.cluster, "*", p.node)) for p in places_under(objects, "")}))
-        of_node = f" on node {node}" if node else ""
-        raise ConfigError(
-            f"{objects.url} holds nothing of {namespace}/{cluster}{of_node}.",
-            hint=f"Check the URL, --namespace, --cluster and --node. There is: {there or 'nothing'}.",
-        )
+        raise not_archived(objects, namespace=None if namespace == ALL else namespace, cluster=cluster, node=node)
     return selected
 
 
@@ -126,7 +125,11 @@ def archive_list(selection: ArchiveSelection, json: Json = False) -> None:
     """List the live objects, each with the range that it covers."""
     objects = selection.objects()
     names = ["namespace", "business", "node", "first", "last", "horizon", "rows", "bytes", "newest"]
-    show.table_or_json(names, listed(objects, selection.places(objects)), json)
+    places = selection.places(objects)
+    show.table_or_json(names, listed(objects, places), json)
+    for where in businesses_of(places):
+        for tail in lost_tails(objects, *where, None if selection.node is None else [selection.node]):
+            show.note(sentence(tail))
 
 
 def listed(objects: Objects, places: list[Place]) -> Iterator[tuple[str | int, ...]]:
@@ -156,11 +159,13 @@ def archive_verify(
             if selection.node is None:
                 reports += [verify_bases(objects, *where, report, notes) for where in businesses_of(places)]
     findings = [finding for result in reports for finding in result.findings]
-    checked, counted = sum(result.objects_checked for result in reports), sum(result.rows for result in reports)
+    checked, rows = sum(result.objects_checked for result in reports), sum(result.rows for result in reports)
     if findings or json:
         show.table_or_json(["kind", "key", "finding"], findings, json)
     if not json:
-        show.say(f"{checked:,} objects with {counted:,} rows were read; {len(findings)} findings.")
+        show.say(
+            f"{counted(checked, 'object')} with {counted(rows, 'row')} were read; {counted(len(findings), 'finding')}."
+        )
     if findings:
         raise typer.Exit(show.DAMAGED)
 
@@ -168,15 +173,21 @@ def archive_verify(
 def archive_rewrite(
     selection: ArchiveSelection,
     history: Annotated[
-        float, typer.Option(help="Days of which every change is kept.", callback=check_number)
-    ] = Settings().history_seconds / 86400,
+        float,
+        typer.Option(
+            metavar="DURATION",
+            help="How long every change is kept: 7d, 12h, or days.",
+            show_default=f"{Settings().history_seconds / 86_400:g}d",
+            parser=duration_parser("--history", plain="d"),
+        ),
+    ] = Settings().history_seconds,
     force: Annotated[bool, typer.Option(help="Rewrite every object, even if it is not worth it.")] = False,
     spark: SparkMaster = None,
     json: Json = False,
 ) -> None:
     """Merge small objects and drop history that is old enough. The replaced objects stay until gc."""
     objects = selection.objects()
-    history_ms = int(history * 86_400_000)
+    history_ms = int(history * 1000)
     if spark is not None:
         compact = partial(archive_spark.rewrite, history_ms=history_ms, force=force)
         made = selection.on_spark(spark, objects, compact)
@@ -207,7 +218,7 @@ def _note_on_size(objects: Objects, places: list[Place], history_ms: int, force:
 
 
 def archive_base(selection: ArchiveSelection, spark: SparkMaster = None, json: Json = False) -> None:
-    """Make a base of each business: the latest entry of every key, over all nodes. Reads and restores begin with it."""
+    """Make a base of each map: the latest entry of every key, over all nodes. Reads and restores begin with it."""
     objects = selection.objects()
     if spark is not None:
         bases = selection.on_spark(spark, objects, archive_spark.base)
@@ -226,7 +237,13 @@ def archive_base(selection: ArchiveSelection, spark: SparkMaster = None, json: J
 def archive_gc(
     selection: ArchiveSelection,
     grace: Annotated[
-        float, typer.Option(help="Seconds that a superseded object is kept for readers.", callback=check_number)
+        float,
+        typer.Option(
+            metavar="DURATION",
+            help="How long a superseded object is kept for readers: 90s, 1h, or seconds.",
+            show_default=f"{Settings().gc_grace_seconds / 3_600:g}h",
+            parser=duration_parser("--grace"),
+        ),
     ] = Settings().gc_grace_seconds,
     spark: SparkMaster = None,
     json: Json = False,
@@ -257,12 +274,7 @@ def restore(
             show_default=False,
         ),
     ],
-    at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="As it was then: 2025-01-31T12:00 (local time without a zone) or a timestamp."
-        ),
-    ] = None,
+    at: At = None,
     take_over: Annotated[bool, typer.Option(help="Continue the node's log and fence the old one.")] = False,
     namespace: Namespace = "default",
     cluster: Cluster = "local",
@@ -271,7 +283,7 @@ def restore(
     json: Json = False,
 ) -> None:
     """Make a fresh store from the archive alone."""
-    moment = parse_time(at) if at is not None else None
+    moment = parse_moment(at) if at is not None else None
     if spark is None and root.startswith("kvwal://"):
         raise ConfigError(f"{root} is a cluster.", hint="Restore into it with --spark MASTER, or name a new folder.")
     try:

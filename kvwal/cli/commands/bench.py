@@ -13,23 +13,36 @@ import typer
 
 import kvwal
 from kvwal.cli import show
-from kvwal.cli.options import Json, check_time
+from kvwal.cli.options import LEAST_DURATION, Json, duration_parser, path_parser
 from kvwal.cli.survey import BENCH_PREFIX
 from kvwal.cli.tables import print_table
+from kvwal.ports.disk import OS_DISK
+from kvwal.store.absent import check_folder_there
 
 
 def bench(
     root: Annotated[
         Path,
         typer.Argument(
-            metavar="ROOT", help="A folder on the disk to measure; it is left as it was.", show_default=False
+            metavar="ROOT",
+            help="A folder on the disk to measure; it is left as it was.",
+            show_default=False,
+            parser=path_parser("root"),
         ),
     ],
-    seconds: Annotated[float, typer.Option(help="How long each measurement takes.", callback=check_time)] = 2.0,
+    seconds: Annotated[
+        float,
+        typer.Option(
+            metavar="DURATION",
+            help="How long each measurement takes: 2s, 1m, or seconds.",
+            show_default="2s",
+            parser=duration_parser("--seconds", least=LEAST_DURATION),
+        ),
+    ] = 2.0,
     json: Json = False,
 ) -> None:
     """Measure durable puts on a disk, beside a bare loop of write and fdatasync."""
-    root.mkdir(parents=True, exist_ok=True)
+    check_folder_there(OS_DISK, root)
     scratch = Path(tempfile.mkdtemp(prefix=BENCH_PREFIX, dir=root))
     try:
         bare = bare_rate(scratch / "bare", seconds)

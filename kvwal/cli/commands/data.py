@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,18 +14,25 @@ from kvwal.cli import show
 from kvwal.cli.locations import StoreSelection, WideStoreSelection
 from kvwal.cli.options import (
     ALL,
+    LEAST_DURATION,
     AcceptClock,
+    At,
     Business,
     EntryKey,
     Json,
     Key,
     KeyClass,
+    duration_parser,
+    path_parser,
 )
 from kvwal.cli.show import Format
 from kvwal.cli.tables import print_table
-from kvwal.cli.text import as_json, check_text, label, parse_key, parse_value, shown
+from kvwal.cli.text import as_json, check_text, key_label, label, moment_text, parse_key, parse_moment, shown
+from kvwal.cli.transfer.ranges import KeyRange
+from kvwal.cli.transfer.values import value_of
 from kvwal.entry import DataEntry
 from kvwal.hlc import to_text
+from kvwal.key_text import TEXT_CLASSES
 
 ABSENT = 1
 """Exit code of a `get` or `history` whose key is absent."""
@@ -34,16 +43,37 @@ def put(
     business: Business,
     key: Key,
     value: Annotated[
-        str, typer.Argument(metavar="VALUE", help="JSON where it is JSON, else text.", show_default=False)
-    ],
-    ttl: Annotated[float | None, typer.Option(help="Seconds after which the entry counts as absent.")] = None,
+        str | None,
+        typer.Argument(
+            metavar="VALUE", help="JSON where it is JSON, else text; - for standard input.", show_default=False
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Take the value from this file.",
+            show_default=False,
+            parser=path_parser("file of --file", "file"),
+        ),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse a value that is no JSON.")] = False,
+    ttl: Annotated[
+        float | None,
+        typer.Option(
+            metavar="DURATION",
+            help="The entry counts as absent after this time: 90s, 15m, 1h, 7d, or seconds.",
+            parser=duration_parser("--ttl", least=LEAST_DURATION),
+        ),
+    ] = None,
     key_class: KeyClass = "str",
     accept_clock: AcceptClock = False,
     json: Json = False,
 ) -> None:
     """Put a value, and print its timestamp once it is durable."""
-    with selection.writer(accept_clock=accept_clock) as store:
-        timestamp = store.map(business).put(parse_key(key, key_class), parse_value(value), ttl=ttl)
+    content = value_of(value, file, strict=strict)
+    with selection.writer(begins=business, accept_clock=accept_clock) as store:
+        timestamp = store.map(business).put(parse_key(key, key_class), content, ttl=ttl)
     show_timestamp(timestamp, json)
     selection.check_archived(store)
 
@@ -66,12 +96,13 @@ def show_timestamp(timestamp: int, json: bool) -> None:
     show.answer({"timestamp": str(timestamp), "time": to_text(timestamp)}, to_text(timestamp), json)
 
 
-def get(selection: StoreSelection, key: EntryKey, json: Json = False) -> None:
+def get(selection: StoreSelection, key: EntryKey, at: At = None, json: Json = False) -> None:
     """Print the value of a key: text as it is, anything else as JSON. Exit code 1 if the key is absent."""
-    with selection.reader() as store:
+    with selection.reader(at) as store:
         entry = (store.find if json else store.lookup)(key.business, key.decoded())
     if entry is None:
-        show.note(f"kvwal: {key.business} has no {key.key!r}.")
+        then = "" if at is None else f" at {moment_text(parse_moment(at))}"
+        show.note(f"kvwal: {key.business} {'had' if then else 'has'} no {key.key!r}{then}.")
         raise typer.Exit(ABSENT)
     if json:
         show.json_line(as_json(entry))
@@ -97,34 +128,42 @@ def history(selection: StoreSelection, key: EntryKey, json: Json = False) -> Non
 def scan(
     selection: WideStoreSelection,
     business: Business,
+    keys: KeyRange,
     prefix: Annotated[str, typer.Option(help="Only keys that begin with this text.")] = "",
+    at: At = None,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
     json: Json = False,
 ) -> None:
     """Print keys and values in the order of the keys."""
     form = Format.json if json else format
-    entries = scanned(selection, business, check_text("--prefix", prefix))
+    entries = islice(scanned(selection, business, keys, check_text("--prefix", prefix), at), keys.limit)
     every = selection.namespace == ALL
     if form is Format.json:
         show.json_lines(json_of(entry, namespace if every else None) for namespace, entry in entries)
         return
     names = ["namespace", "key", "value"] if every else ["key", "value"]
-    labels = ((namespace, label(e.key, e.key_class), label(e.value, e.value_class)) for namespace, e in entries)
+    labels = ((namespace, key_label(e.key, e.key_class), label(e.value, e.value_class)) for namespace, e in entries)
     show.rows(names, (row[-len(names) :] for row in labels), form)
 
 
-def scanned(selection: StoreSelection, business: str, prefix: str) -> Iterator[tuple[str, DataEntry]]:
+def scanned(
+    selection: StoreSelection, business: str, keys: KeyRange, prefix: str, at: str | None
+) -> Iterator[tuple[str, DataEntry]]:
     """Each entry with its namespace: keys of every class without a prefix, text keys only with a prefix."""
     for namespace in selection.namespaces(business):
-        with replace(selection, namespace=namespace).reader() as store:
-            for entry in store.scan(business, prefix or None):
+        with replace(selection, namespace=namespace).reader(at) as store:
+            for entry in keys.scan(store, business, prefix):
                 yield namespace, entry
 
 
 def json_of(entry: DataEntry, namespace: str | None) -> dict[str, Any]:
-    """Key and value of an entry for a program; `key_encoding` or `value_encoding` marks bytes as base64."""
+    """Key and value of an entry for a program; `key_encoding` or `value_encoding` marks bytes as base64, and `key_class` a key
+    that JSON has no form for.
+    """
     fields = as_json(entry)
-    names = ("key_encoding", "key", "value_encoding", "value")
+    names = ["key_encoding", "key", "value_encoding", "value"]
+    if entry.key_class in TEXT_CLASSES:
+        names.insert(2, "key_class")
     return ({} if namespace is None else {"namespace": namespace}) | {
         name: fields[name] for name in names if name in fields
     }

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import typer
 
-from archive.layout import Place
-from archive.objects import Objects, open_objects
 from kvwal.cli import show
 from kvwal.cli.locations import WholeStoreSelection
 from kvwal.cli.options import ALL, Json, LogSelection
-from kvwal.cli.survey import check_disk, check_owners, lock_holder, survey
+from kvwal.cli.survey import check_disk, check_folders, check_owners, lock_holder, survey
 from kvwal.errors import ArchiveError, ConfigError
 from kvwal.location.diagnose import diagnose_cluster
 from kvwal.location.parse import ClusterLocation
@@ -26,8 +23,12 @@ from kvwal.log.reader import Progress
 from kvwal.ports.disk import OS_DISK
 from kvwal.scrub.diagnose import NOTE, PROBLEM, Finding, Seen, check_archived, check_log
 from kvwal.scrub.inspect import examine
+from kvwal.scrub.next_steps import NextSteps
 from kvwal.scrub.units import size
+from kvwal.store.absent import check_folder_there, no_such_log
 from kvwal.store.options import ARCHIVE_FOLDER
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import Objects, open_objects
 
 FOUND = 1
 """Exit code when a finding is a problem."""
@@ -60,31 +61,23 @@ def doctor(selection: WholeStoreSelection, json: Json = False) -> None:
 
 def examined(logs: LogSelection) -> list[Finding]:
     """The findings about a folder, its logs and its archive."""
-    check_root(logs.root)
+    check_folder_there(OS_DISK, logs.root)
     seen, findings = look(logs)
     if not seen and (logs.namespace, logs.cluster, logs.node) != (ALL, ALL, None):
-        raise ConfigError(
-            f"{logs.root} holds no log of {logs.namespace}/{logs.cluster}.",
-            hint="Leave out --namespace and --cluster.",
+        raise no_such_log(
+            OS_DISK, logs.root, namespace=_name(logs.namespace), cluster=_name(logs.cluster), node=logs.node
         )
-    return [*check_disk(logs.root), *findings, *check_archive(logs, seen)]
+    return [*check_disk(logs.root), *check_folders(logs.root), *findings, *check_archive(logs, seen)]
 
 
-def check_root(root: Path) -> None:
-    """Raise `ConfigError` unless the root is a folder."""
-    try:
-        if root.is_dir():
-            return
-        what = "is a file, and a root is a folder" if root.exists() else "is not there"
-    except OSError as error:
-        what = f"cannot be reached ({error.strerror})"
-    raise ConfigError(f"{root} {what}.", hint="Name the folder that was given to kvwal.open or kvwal put.")
+def _name(selected: str) -> str | None:
+    return None if selected == ALL else selected
 
 
 def look(selection: LogSelection) -> tuple[list[Seen], list[Finding]]:
     """The selected logs, and the findings about them and about the folders on the way to them."""
     root, namespace, cluster, node = selection.root, selection.namespace, selection.cluster, selection.node
-    surveyed = survey(root)
+    surveyed, steps = survey(root), NextSteps(root, selection.archive)
     findings, seen = list(surveyed.findings), []
     if not surveyed.places and not findings:
         findings.append(Finding(NOTE, str(root), "it holds no log: nothing was ever written here."))
@@ -97,7 +90,7 @@ def look(selection: LogSelection) -> tuple[list[Seen], list[Finding]]:
         for place in wanted:
             folder = log_folder(root, place)
             try:
-                one = look_at(root, place, report)
+                one = look_at(steps, place, report)
                 seen.append(one)
                 findings += [*check_log(one), *check_owners(one.about, folder)]
             except OSError as error:
@@ -108,22 +101,24 @@ def look(selection: LogSelection) -> tuple[list[Seen], list[Finding]]:
     return seen, [*findings, *glanced(seen)]
 
 
-def look_at(root: Path, place: Place, report: Progress) -> Seen:
-    """The state of one log. Nothing is changed."""
-    folder = log_folder(root, place)
+def look_at(steps: NextSteps, place: Place, report: Progress) -> Seen:
+    """The state of one log of the folder of `steps`. Nothing is changed."""
+    folder = log_folder(steps.root, place)
     names = OS_DISK.names(folder)
-    files = examine(OS_DISK, root, place, report, glance_above=GLANCE_ABOVE)
+    files = examine(OS_DISK, steps.root, place, report, glance_above=GLANCE_ABOVE)
     failures = read_failures(OS_DISK, folder)
-    return Seen(place, files, names, lock_holder(root, folder), time.time_ns() // 1_000_000, failures)
+    return Seen(place, files, names, lock_holder(folder), time.time_ns() // 1_000_000, failures, steps)
 
 
 def glanced(seen: list[Seen]) -> Iterator[Finding]:
     """A note on the files of which only header and seal were read."""
-    files = [file for one in seen for file in one.files if file.glanced]
+    glanced_at = [one for one in seen if any(file.glanced for file in one.files)]
+    files = [file for one in glanced_at for file in one.files if file.glanced]
     if files:
         total = size(sum(file.bytes for file in files))
         text = f"of {len(files):,} large files, {total}, only header and seal were looked at."
-        yield Finding(NOTE, "files", text, "kvwal log verify reads them whole.")
+        lines = dict.fromkeys(one.typed("log verify") for one in glanced_at)
+        yield Finding(NOTE, "files", text, "; ".join(lines))
 
 
 def check_archive(selection: LogSelection, seen: list[Seen]) -> Iterator[Finding]:
@@ -135,23 +130,22 @@ def check_archive(selection: LogSelection, seen: list[Seen]) -> Iterator[Finding
     url = selection.archive or str(selection.root / ARCHIVE_FOLDER)
     if selection.archive is None:
         text = f"it is the folder {url}, and does not survive this disk."
-        yield Finding(
-            NOTE, "archive", text, "Give the store's own, if it has another: --archive URL. Or move it there."
-        )
+        line = NextSteps(selection.root).line("doctor", None, "--archive", "URL")
+        yield Finding(NOTE, "archive", text, f"If the store has another one: `{line}`. Else move it to another disk.")
     try:
         objects = open_objects(url)
         for one in seen:
-            yield from archived(selection.root, objects, one)
+            yield from archived(objects, one)
     except ArchiveError as error:
         yield Finding(PROBLEM, "archive", error.what, error.hint)
 
 
-def archived(root: Path, objects: Objects, seen: Seen) -> list[Finding]:
+def archived(objects: Objects, seen: Seen) -> list[Finding]:
     """Findings of a log's comparison with its archive. A problem is checked again while a running store changes its files."""
-    folder = log_folder(root, seen.place)
+    folder = log_folder(seen.steps.root, seen.place)
     for _ in range(MAX_CHECKS):
         findings = list(check_archived(OS_DISK, folder, objects, seen))
         if not any(finding.level == PROBLEM for finding in findings) or OS_DISK.names(folder) == seen.names:
             break
-        seen = look_at(root, seen.place, lambda done, total, what: None)
+        seen = look_at(seen.steps, seen.place, lambda done, total, what: None)
     return findings

@@ -8,9 +8,6 @@ from typing import Annotated
 
 import typer
 
-from archive.layout import Place
-from archive.objects import Objects
-from archive.reader import covered
 from kvwal.cli import show
 from kvwal.cli.options import (
     Json,
@@ -18,10 +15,11 @@ from kvwal.cli.options import (
     Resume,
     WideLogSelection,
     complete_business,
+    path_parser,
     scrub_notes,
 )
 from kvwal.cli.survey import lock_holder
-from kvwal.cli.text import as_json, label
+from kvwal.cli.text import as_json, key_label, label
 from kvwal.errors import ArchiveError, ConfigError, StoreLocked
 from kvwal.history.restore import RestorePorts
 from kvwal.hlc import to_text
@@ -32,11 +30,14 @@ from kvwal.ports.disk import OS_DISK
 from kvwal.scrub.compare_archive import verify_log
 from kvwal.scrub.inspect import Inspection, dump
 from kvwal.scrub.repair import DamagedLog, check_one_cluster, look, repair
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import Objects
+from kvwal_archive.reader import covered
 
 OneBusiness = Annotated[
     str | None,
     typer.Argument(
-        metavar="[BUSINESS]", help="Only this business.", show_default=False, autocompletion=complete_business
+        metavar="[MAP]", help="Only the log of this map.", show_default=False, autocompletion=complete_business
     ),
 ]
 
@@ -50,7 +51,7 @@ def log_dump(selection: WideLogSelection, business: OneBusiness = None, json: Js
                 show.json_line(position | as_json(entry.public()))
                 continue
             change = "delete" if entry.deleted else label(entry.value, entry.value_class)
-            key = label(entry.key, entry.key_class)
+            key = key_label(entry.key, entry.key_class)
             show.say(f"{place.business}/{place.node} {sequence} {to_text(entry.timestamp)} {key} {change}")
 
 
@@ -89,7 +90,12 @@ def described(file: Inspection) -> tuple[str, int, int, int, int, str, str]:
 def log_repair(
     selection: WideLogSelection,
     business: OneBusiness = None,
-    into: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A new root for the saved entries.")] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="A new root for the saved entries.", parser=path_parser("folder of --into")
+        ),
+    ] = None,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Go on in the archive, and fence the damaged log there.")
     ] = False,
@@ -135,7 +141,7 @@ def _check_repair(selection: LogSelection, places: list[Place], into: Path | Non
     if into is not None and find_places(OS_DISK, into):
         raise ConfigError(f"{into} holds a store already; nothing was written.", hint="Choose a new folder.")
     for place in places if into is not None else ():
-        if holder := lock_holder(selection.root, log_folder(selection.root, place)):
+        if holder := lock_holder(log_folder(selection.root, place)):
             raise StoreLocked(
                 f"{selection.root}: {place.business} is held by {holder}; nothing was written.",
                 hint="That process has everything in memory: let it copy the important entries before you stop it.",

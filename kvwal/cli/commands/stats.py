@@ -11,8 +11,8 @@ from kvwal.cli.tables import print_table
 
 
 def stats(selection: StoreSelection, json: Json = False) -> None:
-    """Print the figures of each log and the space on the disk; of a cluster, its members and its businesses."""
-    selection.businesses()
+    """Print the figures of each log and the space on the disk; of a cluster, its members and its maps."""
+    selection.check_there()
     with selection.reader() as store:
         figures = store.stats()
     if json:

@@ -1,96 +1,67 @@
-"""Commands that copy a business from one store to another: export, import.
-
-A line of an export is a JSON object with the stored bytes of key and value and their classes. UTF-8 bytes are text, other
-bytes are base64. Another store reads them back unchanged, even if their classes are those of a program's own codecs.
-"""
+"""Commands that copy entries out of a store and into one: export, import."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-import msgspec
 import typer
 
-import kvwal
 from kvwal.cli import show
 from kvwal.cli.locations import StoreSelection
-from kvwal.cli.options import AcceptClock, Business, Json
-from kvwal.cli.text import decoded, line
-from kvwal.entry import DataEntry, Entry, make_entry
-from kvwal.errors import CodecError, ConfigError
+from kvwal.cli.options import AcceptClock, At, Business, Json, path_parser
+from kvwal.cli.text import line
+from kvwal.cli.transfer.lines import exported
+from kvwal.cli.transfer.new_file import NewFile
+from kvwal.cli.transfer.puts import put_rows
+from kvwal.cli.transfer.ranges import KeyRange
+from kvwal.cli.transfer.rows import FileFormat, open_rows
+from kvwal.counted import counted
 from kvwal.ports.clock import SYSTEM
 
-BATCH_ENTRIES = 500
-BATCH_BYTES = 1 << 20
-
-Encoding = Literal["utf-8", "base64"]
-
-
-class Line(msgspec.Struct, kw_only=True):
-    """An entry of an export. `timestamp` is information only: an import gives the entry a new timestamp."""
-
-    key: str
-    key_class: str
-    value: str
-    value_class: str
-    key_encoding: Encoding = "utf-8"
-    value_encoding: Encoding = "utf-8"
-    expires_ms: int = 0
-    timestamp: str = ""
-
-
-_decode = msgspec.json.Decoder(Line).decode
+STANDARD_OUTPUT = "-"
+"""The FILE that is standard output."""
 
 
 def export(
     selection: StoreSelection,
     business: Business,
+    keys: KeyRange,
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="A new file; without it, standard output.", show_default=False)
+        Path | None,
+        typer.Argument(
+            metavar="FILE",
+            help="A new file; without it, or with -, standard output.",
+            show_default=False,
+            parser=path_parser("file", "file"),
+        ),
     ] = None,
+    at: At = None,
 ) -> None:
-    """Write every entry of a business as one JSON object a line, so that `import` brings it back byte for byte."""
+    """Write every entry of a map as one JSON object a line, so that `import` brings it back byte for byte.
+
+    FILE gets its name when it is whole: an error, or Ctrl-C, leaves no part of it.
+    """
     folder = selection.folder()
     if folder is not None:
         folder.logs(business)
-    with selection.reader() as store:
-        lines = (exported(entry) for entry in store.entries(business))
-        if file is None:
+    with selection.reader(at) as store:
+        lines = (exported(entry) for entry in keys.entries(store, business))
+        if file is None or str(file) == STANDARD_OUTPUT:
             show.json_lines(lines)
         else:
-            show.say(f"{file}: {write_file(file, lines):,} entries.")
+            show.say(f"{file}: {counted(write_file(file, lines), 'entry', 'entries')}.")
 
 
 def write_file(file: Path, lines: Iterable[dict[str, Any]]) -> int:
     """Write the lines to a new file, and return how many they were."""
     count = 0
-    try:
-        with open(file, "xb") as out:
-            for fields in lines:
-                out.write(line(fields) + b"\n")
-                count += 1
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be written ({error.strerror}).", hint="Name a new file.") from error
+    with NewFile(file) as out:
+        for fields in lines:
+            out.write(line(fields) + b"\n")
+            count += 1
     return count
-
-
-def exported(entry: DataEntry) -> dict[str, Any]:
-    """The fields of an entry's line."""
-    fields: dict[str, Any] = {}
-    for name, data, class_name in (("key", entry.key, entry.key_class), ("value", entry.value, entry.value_class)):
-        try:
-            fields[name] = data.decode()
-        except UnicodeDecodeError:
-            fields[name], fields[f"{name}_encoding"] = base64.b64encode(data).decode(), "base64"
-        fields[f"{name}_class"] = class_name
-    if entry.expires:
-        fields["expires_ms"] = entry.expires
-    return fields | {"timestamp": str(entry.timestamp)}
 
 
 def import_(
@@ -99,80 +70,33 @@ def import_(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="FILE", help="A file that `export` wrote; without it, standard input.", show_default=False
+            metavar="FILE",
+            help="JSON lines, CSV or Parquet; without it, or with -, standard input.",
+            show_default=False,
+            parser=path_parser("file", "file"),
         ),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column of the keys; the others become the fields of the values."),
+    ] = None,
+    format: Annotated[
+        FileFormat | None, typer.Option(help="What FILE is, if its name does not end in .csv or .parquet.")
     ] = None,
     accept_clock: AcceptClock = False,
     json: Json = False,
 ) -> None:
-    """Put every entry of an export, in transactions of some hundred. Expired entries are left out.
+    """Put every row of a file: of an export, of `scan --json`, of JSON lines, CSV or Parquet.
 
-    An entry that is there already is put again, so the command may be repeated after a failure.
+    Of several rows with one key the last one counts. The rows are put in transactions of some hundred, and an import that was
+    interrupted may be repeated: entries that are there already are put again. Expired entries of an export are left out.
     """
-    written = expired = 0
-    with lines_of(file) as lines, selection.writer(accept_clock=accept_clock) as store:
-        target = store.map(business)
-        for batch in batches(read(lines, SYSTEM.wall_ms())):
-            entries = [entry for entry in batch if entry is not None]
-            expired += len(batch) - len(entries)
-            if entries:
-                put_all(target, entries)
-            written += len(entries)
-    sentence = f"{written:,} entries were put" + (f", {expired:,} had expired." if expired else ".")
-    show.answer({"imported": written, "expired": expired}, sentence, json)
+    with (
+        open_rows(file, format, key) as (rows, source),
+        selection.writer(begins=business, accept_clock=accept_clock) as store,
+    ):
+        count = put_rows(store.map(business), rows, source, SYSTEM.wall_ms())
+    put = counted(count.written, "entry was put", "entries were put")
+    sentence = f"{put}, {count.expired:,} had expired." if count.expired else f"{put}."
+    show.answer({"imported": count.written, "expired": count.expired}, sentence, json)
     selection.check_archived(store)
-
-
-def lines_of(file: Path | None) -> Any:
-    """An open binary file with the lines of an export: `file`, or standard input."""
-    try:
-        return open(file, "rb") if file is not None else open(sys.stdin.fileno(), "rb", closefd=False)
-    except OSError as error:
-        raise ConfigError(
-            f"{file}: cannot be read ({error.strerror}).", hint="Name what `kvwal export` printed."
-        ) from error
-
-
-def read(lines: Iterable[bytes], now_ms: int) -> Iterator[Entry | None]:
-    """The entries of an export; None for an expired entry. Raises `ConfigError` with the number of a line that is no entry."""
-    for number, text in enumerate(lines, 1):
-        try:
-            parsed = _decode(text)
-            key, value = data_of(parsed.key, parsed.key_encoding), data_of(parsed.value, parsed.value_encoding)
-            decoded(key, parsed.key_class)
-            decoded(value, parsed.value_class)
-        except (msgspec.DecodeError, binascii.Error, CodecError, ValueError) as error:
-            raise ConfigError(
-                f"line {number} is no line of an export: {str(error).rstrip('.')}.",
-                hint="Whole transactions before this line were put. Mend the line, and run it again.",
-            ) from error
-        expired = 0 < parsed.expires_ms <= now_ms
-        yield (
-            None
-            if expired
-            else make_entry(key, parsed.key_class, value, parsed.value_class, False, 0, parsed.expires_ms)
-        )
-
-
-def data_of(text: str, encoding: Encoding) -> bytes:
-    """The stored bytes of a key or value."""
-    return base64.b64decode(text, validate=True) if encoding == "base64" else text.encode()
-
-
-def batches(entries: Iterable[Entry | None]) -> Iterator[list[Entry | None]]:
-    """Entries in batches of at most `BATCH_ENTRIES`, or about `BATCH_BYTES`: one transaction each."""
-    batch: list[Entry | None] = []
-    size = 0
-    for entry in entries:
-        batch.append(entry)
-        size += len(entry.key) + len(entry.value) if entry is not None else 0
-        if len(batch) >= BATCH_ENTRIES or size >= BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def put_all(target: kvwal.Map, entries: list[Entry]) -> None:
-    """Put entries with their stored bytes unchanged, in one transaction."""
-    target._commit(entries, True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 
 from rich.text import Text
 
 from kvwal.cli.tables import Cell, Sheet, columns
 from kvwal.cli.text import visible
+from kvwal.hlc import second_text
 from kvwal.scrub.units import size
 from kvwal.spark.queries import ApplicationDetail, RecordedApplication
 from kvwal.spark.records import Access, Application, Job, Stage, Totals
@@ -51,7 +51,7 @@ def status_cell(status: str) -> Text:
 
 def time_text(moment: int) -> str:
     """A time in unix milliseconds as text: UTC to the second; empty for 0."""
-    return datetime.fromtimestamp(moment / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ") if moment else ""
+    return second_text(moment) if moment else ""
 
 
 def duration_text(duration_ms: int) -> str:
@@ -237,8 +237,9 @@ def batches_sheet(detail: ApplicationDetail) -> Sheet:
     sheet = Sheet(_BATCHES, "Streaming batches")
     for batch in detail.batches:
         offsets = ", ".join(f"{source.start or '-'} → {source.end}" for source in batch.sources)
+        rate = "" if batch.processed_rows_per_second is None else f"{batch.processed_rows_per_second:,.0f}"
         sheet.add_row(
             batch.name or batch.query, str(batch.batch), time_text(batch.at), duration_text(batch.duration_ms),
-            f"{batch.input_rows:,}", f"{batch.processed_rows_per_second:,.0f}", f"{batch.state_rows:,}", batch.watermark, offsets,
+            f"{batch.input_rows:,}", rate, f"{batch.state_rows:,}", batch.watermark, offsets,
         )  # fmt: skip
     return sheet

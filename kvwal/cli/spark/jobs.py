@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from functools import partial
 from statistics import median
 from typing import Annotated, Any, TypeVar
@@ -12,7 +11,7 @@ import typer
 
 from kvwal.cli import show
 from kvwal.cli.locations import StoreSelection
-from kvwal.cli.options import Json
+from kvwal.cli.options import At, Json, count_parser
 from kvwal.cli.spark.job_tables import (
     APPLICATIONS,
     application_row,
@@ -28,11 +27,13 @@ from kvwal.cli.spark.job_tables import (
     time_text,
 )
 from kvwal.cli.tables import Sheet, columns, print_sheets
-from kvwal.cli.text import parse_duration, parse_time, visible
+from kvwal.cli.text import parse_time, visible
+from kvwal.config import parse_duration
 from kvwal.errors import ConfigError
 from kvwal.location.archived import ArchiveReader
 from kvwal.location.cluster import ClusterReader
 from kvwal.location.folder import FolderReader
+from kvwal.location.moments import MomentReader
 from kvwal.location.readers import Reader
 from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.units import size
@@ -42,6 +43,7 @@ from kvwal.spark.queries import RecordedApplication
 from kvwal.spark.record_reader import ClusterRecords, RecordReader, reader_of, reader_of_entries, under
 
 T = TypeVar("T")
+_DAY_MS = 86_400_000
 _PLURALS = {"job": "jobs", "stage": "stages", "sql": "SQL executions", "batch": "batches", "failure": "failures"}
 
 
@@ -50,37 +52,61 @@ def jobs(
     app: Annotated[str | None, typer.Argument(help="One application: its id, the beginning of one, or a name.")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only failures, each with its error.")] = False,
     since: Annotated[
-        str | None, typer.Option(help="Not before this time, or 90m, 24h, 7d ago, or 'yesterday'.")
+        str | None,
+        typer.Option(
+            help="Not before this time (UTC unless it has a zone), or 90m, 24h, 7d ago, or 'yesterday' (its 00:00 UTC)."
+        ),
     ] = None,
     runs: Annotated[
         str | None,
         typer.Option(help="The last 30 runs of the application, job or query with this name or description."),
     ] = None,
     limit: Annotated[
-        int, typer.Option(min=0, help="The latest N applications, or jobs of an application; 0 for all. JSON has all.")
+        int,
+        typer.Option(
+            metavar="N",
+            help="The latest N applications, or jobs of an application; 0 for all. JSON has all.",
+            parser=count_parser("--limit", 0),
+        ),
     ] = 50,
+    at: At = None,
     json: Json = False,
 ) -> None:
     """Print the recorded Spark applications, newest last; or one application with its jobs; or failures; or runs side by side."""
     after = parse_since(since)
     most = limit or None
-    with selection.reader() as store:
+    selection.check_there()
+    with selection.reader(at) as store:
         if BUSINESS not in store.businesses():
             raise ConfigError(
                 f"No Spark application was recorded under {selection.location}.",
                 hint="See `kvwal record --help` and kvwal.spark.JobRecorder.",
             )
         records = records_of(store)
-        if not isinstance(store, ArchiveReader) and not records.has_index:
+        if not isinstance(store, ArchiveReader | MomentReader) and not records.has_index:
             show.note("There is no whole index yet, so all records are read. `kvwal record` writes the index.")
         if runs is not None:
             show_runs(records, runs, json)
         elif failed:
-            show_failures(records, queries.one_application(records, app) if app else None, after, most, json)
+            show_failures(records, _application(records, app) if app else None, after, most, json)
         elif app is not None:
-            show_application(records, queries.one_application(records, app), most, json)
+            show_application(records, _application(records, app), most, json)
         else:
             show_all(records, after, most, json)
+
+
+def _application(records: RecordReader, wanted: str) -> RecordedApplication:
+    """The application that is asked for. Of one with several attempts, which only its whole key tells apart, name them all."""
+    found = queries.one_application(records, wanted)
+    if found.app.attempt and wanted == found.prefix:
+        return found
+    every = queries.attempts(records, found)
+    if len(every) > 1:
+        named = ", ".join(f"{each.prefix} ({each.app.status})" for each in every)
+        show.note(
+            f"{found.app.id} was tried {len(every)} times: {named}. This is {found.prefix}; name another one to see it."
+        )
+    return found
 
 
 def records_of(store: Reader) -> RecordReader:
@@ -93,14 +119,13 @@ def records_of(store: Reader) -> RecordReader:
 
 
 def parse_since(text: str | None) -> int:
-    """The time of `--since` in unix milliseconds; 0 without the option."""
+    """The time of `--since` in unix milliseconds; 0 without the option. A day begins at 00:00 UTC."""
     if text is None:
         return 0
     if (ago := parse_duration(text)) is not None:
-        return SYSTEM.wall_ms() - ago
+        return SYSTEM.wall_ms() - round(ago * 1000)
     if text == "yesterday":
-        today = datetime.fromtimestamp(SYSTEM.wall_ms() / 1_000).replace(hour=0, minute=0, second=0, microsecond=0)
-        return int(today.timestamp() * 1_000) - 86_400_000
+        return (SYSTEM.wall_ms() // _DAY_MS - 1) * _DAY_MS
     return parse_time(text) >> 16
 
 
@@ -156,6 +181,8 @@ def show_application(records: RecordReader, recorded: RecordedApplication, most:
         show.say(indent(failed.error.message))
     if detail.damaged:
         show.say(f"\n{detail.damaged} damaged lines of the event log were kept aside: keys {recorded.prefix}/damage/…")
+    if detail.missing_roll:
+        show.say(f"\nRoll {detail.missing_roll} of the event log is missing, so nothing after it was read.")
     left_out = {**detail.left_out, "failure": len(failures) - len(_last(failures, most))}
     if earlier := ", ".join(f"{count:,} {_PLURALS[kind]}" for kind, count in left_out.items() if count):
         show.note(f"Earlier ones are not shown: {earlier}. See --limit.")

@@ -9,9 +9,8 @@ import typer
 
 from kvwal.cli import show
 from kvwal.cli.locations import StoreSelection
-from kvwal.cli.options import AcceptClock, Json, LogSelection
+from kvwal.cli.options import AcceptClock, Json, LogSelection, duration_parser
 from kvwal.cli.spark.job_tables import time_text
-from kvwal.cli.text import parse_duration
 from kvwal.errors import ConfigError, StoreLocked
 from kvwal.ports.clock import SYSTEM
 from kvwal.spark import retention
@@ -22,10 +21,14 @@ from kvwal.spark.record_reader import ClusterRecords, reader_of
 from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.store.sync import ReadOnlyStore
 
+_keep_seconds = duration_parser("--keep", plain=None)
+
 
 def prune(
     selection: StoreSelection,
-    keep: Annotated[str, typer.Option(help="How long applications stay after their last event: 90d, 12h, 4w.")],
+    keep: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long applications stay after their last event: 90d, 12h, 4w.")
+    ],
     name: Annotated[
         str | None, typer.Option(help="Only applications with this name; * and ? stand for any letters.")
     ] = None,
@@ -39,10 +42,7 @@ def prune(
 
     A node of a folder that another process writes to is left out and named: run the command again later.
     """
-    age = parse_duration(keep)
-    if age is None:
-        raise ConfigError(f"--keep {keep!r} is no duration.", hint="Give a number with its unit: 90d, 12h, 4w.")
-    before = SYSTEM.wall_ms() - age
+    before = SYSTEM.wall_ms() - round(_keep_seconds(keep) * 1000)
     folder = selection.folder()
     if folder is None:
         old = _prune_cluster(selection, before, name, dry_run)
@@ -62,7 +62,7 @@ def _prune_cluster(
         old = retention.old_applications(reader_of(ClusterRecords(target.entries)), before, name)
         if not dry_run:
             complete_index(target, node_of_mark(store))
-            retention.delete_applications(target, {recorded.prefix for recorded in old})
+            retention.delete_applications(target, {recorded.prefix for recorded in old}, before)
     return old
 
 
@@ -70,16 +70,17 @@ def _prune_folder(
     folder: LogSelection, before: int, name: str | None, dry_run: bool, accept_clock: bool
 ) -> list[RecordedApplication]:
     """Delete the applications under a root that are older than a time. Returns them, also those of nodes in use."""
+    folder.logs(closed=set())
     business = _recorded(folder)
     old = retention.old_applications(reader_of(business), before, name)
     prefixes = {recorded.prefix for recorded in old}
     if not dry_run:
         for node in business.nodes:
-            _prune_node(replace(folder, node=node), prefixes, accept_clock)
+            _prune_node(replace(folder, node=node), prefixes, before, accept_clock)
     return old
 
 
-def _prune_node(selection: LogSelection, prefixes: set[str], accept_clock: bool) -> None:
+def _prune_node(selection: LogSelection, prefixes: set[str], before: int, accept_clock: bool) -> None:
     """Delete the applications in the log of one node. A node that has none of them, and has its index, is not opened."""
     records = reader_of(_recorded(selection))
     own = prefixes.intersection(prefix for prefix, _ in records.applications())
@@ -89,7 +90,7 @@ def _prune_node(selection: LogSelection, prefixes: set[str], accept_clock: bool)
         with selection.open(accept_clock=accept_clock) as writable:
             target = writable.map(log_reader.BUSINESS)
             complete_index(target, selection.node or "")
-            retention.delete_applications(target, own)
+            retention.delete_applications(target, own, before)
     except StoreLocked:
         show.note(f"{selection.node} is in use; its applications stay.")
 

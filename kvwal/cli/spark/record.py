@@ -10,14 +10,16 @@ import typer
 
 from kvwal.cli import show
 from kvwal.cli.locations import StoreSelection
-from kvwal.cli.options import AcceptClock, Json, check_time
+from kvwal.cli.options import LEAST_DURATION, AcceptClock, Json, duration_parser, path_parser
 from kvwal.cli.spark.follow import follow
 from kvwal.cli.tables import print_table
 from kvwal.errors import ConfigError, Kind, KvwalError, StorageFull, StoreLocked
+from kvwal.hlc import second_text
 from kvwal.location.opening import only_reads
 from kvwal.location.parse import ArchiveLocation
 from kvwal.location.readers import Writer
 from kvwal.spark.eventlog import log_reader
+from kvwal.spark.eventlog.leased import record_event_logs
 from kvwal.spark.follower.service import EVERY_SECONDS
 from kvwal.spark.index import complete_index
 from kvwal.spark.recording import spool as spools
@@ -39,7 +41,11 @@ Follow = Annotated[bool, typer.Option("--follow", help="Go on reading what is wr
 Every = Annotated[
     float,
     typer.Option(
-        "--every", metavar="SECONDS", help="With --follow: the pause between two rounds.", callback=check_time
+        "--every",
+        metavar="DURATION",
+        help="With --follow: the pause between two rounds, 5s or 1m, or seconds.",
+        show_default=f"{EVERY_SECONDS:g}s",
+        parser=duration_parser("--every", least=LEAST_DURATION),
     ),
 ]
 Http = Annotated[
@@ -54,6 +60,8 @@ class NotAllRead(KvwalError):
     kind = Kind.DAMAGE
 
 
+_SKIPPED_BY_NAME = 10
+"""A folder of other things would fill the terminal else."""
 MANY_EVENTS = 20_000
 """Events of one command whose records get a snapshot: about 15 MB of log, which each later command would read otherwise."""
 
@@ -64,14 +72,17 @@ def record(
     accept_clock: AcceptClock = False,
     spool: Annotated[
         Path | None,
-        typer.Option(help="The folder of the spools of recorders into a cluster, if it is not ~/.local/state/kvwal."),
+        typer.Option(
+            help="The folder of the spools of recorders into a cluster, if it is not ~/.local/state/kvwal.",
+            parser=path_parser("folder of --spool"),
+        ),
     ] = None,
     json: Json = False,
     following: Follow = False,
     every: Every = EVERY_SECONDS,
     http: Http = None,
 ) -> None:
-    """Read Spark event logs into a store: plain, zstd, lz4 or snappy, rolling or not, finished or still being written.
+    """Read Spark event logs into a store: plain, gzip, zstd, lz4 or snappy, rolling or not, finished or still being written.
 
     Run it again and it reads on: every event counts once. A damaged line is kept aside and counted. With --follow it is a
     service, which logs to standard error, one JSON object a line.
@@ -85,13 +96,15 @@ def record(
     with show.progress() as progress:
         if logs:
             _merge_finished(selection, progress)
-            with replace(selection, node=_node_for_logs(selection)).writer(accept_clock=accept_clock) as store:
-                reads = log_reader.record_event_logs(store, logs, progress)
+            into = replace(selection, node=_node_for_logs(selection))
+            with into.writer(begins=log_reader.BUSINESS, accept_clock=accept_clock) as store:
+                reads = record_event_logs(store, logs, progress)
                 _checkpoint_after(reads, store)
         else:
             root, left_spools = _left_spools(selection, spool)
             reads = _read_spools(selection, left_spools, accept_clock, progress)
             if not _merge_finished(selection, progress) and not left_spools:
+                selection.check_there()
                 raise ConfigError(  # a mistyped root must not look like one where all is done
                     f"No driver left anything under {root}.",
                     hint="Name event logs: kvwal record LOCATION EVENTLOG_OR_DIR…",
@@ -99,11 +112,14 @@ def record(
     _print_reads(reads, json)
     problems = [read for read in reads if read.problem]
     if problems:
-        raise NotAllRead(
+        error = NotAllRead(
             f"{problems[0].path.name}: {problems[0].problem}"
             + (f" (and {len(problems) - 1} more)" if problems[1:] else ""),
             hint="What could be read was recorded.",
         )
+        if not any(read.is_log for read in problems):
+            error.kind = Kind.CALLER
+        raise error
 
 
 def _checkpoint_after(reads: list[log_reader.LogResult], store: Writer) -> None:
@@ -196,6 +212,14 @@ def _print_reads(reads: list[log_reader.LogResult], json: bool) -> None:
          "stopped early" if read.problem else "complete" if read.complete else "still written")
         for read in reads if not read.skipped
     ])  # fmt: skip
+    skipped = [read for read in reads if read.skipped]
+    for read in skipped[:_SKIPPED_BY_NAME]:
+        show.note(f"Skipped {read.path.name}: {read.skipped}")
+    if (more := len(skipped) - _SKIPPED_BY_NAME) > 0:
+        show.note(f"{more:,} more were skipped. With --json each is named.")
     for read in reads:
-        if read.skipped:
-            show.note(f"Skipped {read.path.name}: {read.skipped}")
+        if read.replaced:
+            show.note(
+                f"{read.path}: a later run of {read.app}. Its records replace those of the run that started at"
+                f" {second_text(read.replaced)}, which stay in the history."
+            )

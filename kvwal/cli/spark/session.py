@@ -6,7 +6,6 @@ import importlib.util
 import os
 import re
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +14,7 @@ import typer
 
 from kvwal import errors
 from kvwal.errors import ArchiveError, ConfigError, KvwalError
+from kvwal.ports.children.interpreter import interpreter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,7 +105,7 @@ def _started(master: str) -> SparkSession:
 
     if master.startswith("local"):
         # The workers are of this machine: they need this Python.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_PYTHON", interpreter())
     builder = SparkSession.builder.appName("kvwal").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.log.level", "OFF")
     return (builder if master == SUBMITTED else builder.master(master)).getOrCreate()
@@ -123,6 +123,10 @@ def _told_by_task(master: str, error: BaseException) -> KvwalError:
         name, _, sentence = line.strip().partition(": ")
         module, _, kind = name.rpartition(".")
         found = getattr(errors, kind, None)
-        if module in ("archive.errors", "kvwal.errors") and isinstance(found, type) and issubclass(found, KvwalError):
+        if (
+            module in ("kvwal_archive.errors", "kvwal.errors")
+            and isinstance(found, type)
+            and issubclass(found, KvwalError)
+        ):
             return found(sentence)
     return ArchiveError(f"Spark on {master} failed: {_first_line(error)}.", hint="Run it again; Spark's log says more.")

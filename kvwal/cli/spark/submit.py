@@ -10,12 +10,16 @@ from typing import Annotated
 
 import typer
 
+from kvwal.cli import show
+from kvwal.cli.begun import begun_in_folder
 from kvwal.cli.locations import StoreLocation
 from kvwal.cli.options import Archive
 from kvwal.errors import ConfigError
 from kvwal.location.opening import only_reads
 from kvwal.location.parse import ArchiveLocation, FolderLocation, parse_location
+from kvwal.ports.children.interpreter import interpreter
 from kvwal.ports.disk import OS_DISK
+from kvwal.spark.eventlog.log_reader import BUSINESS
 
 WRAPPER = "kvwal-python"
 _FLAGS = {"--help", "-h", "--verbose", "-v", "--version", "--supervise", "--usage-error"}
@@ -48,8 +52,9 @@ def submit(
     Options of kvwal stand before LOCATION. The driver runs here, by the Python of this kvwal.
     """
     check_arguments(arguments)
+    note_begun(location, namespace, cluster)
     settings = {
-        "spark.pyspark.driver.python": str(beside_python(WRAPPER)),
+        "spark.pyspark.driver.python": str(wrapper()),
         "spark.kvwal.store": target_of(location),
         "spark.kvwal.namespace": namespace,
         "spark.kvwal.cluster": cluster,
@@ -59,6 +64,15 @@ def submit(
     options = [word for name, value in settings.items() if value is not None for word in ("--conf", f"{name}={value}")]
     sys.stdout.flush()
     os.execv(program, [str(program), *options, *arguments])
+
+
+def note_begun(typed: str, namespace: str | None, cluster: str | None) -> None:
+    """Say on standard error what the recorder will begin in a folder: its name may be mistyped."""
+    location = parse_location(OS_DISK, typed)
+    if isinstance(location, FolderLocation):
+        begun = begun_in_folder(OS_DISK, location.root, namespace or "default", cluster or "local", BUSINESS)
+        if begun:
+            show.note(f"kvwal: {begun}")
 
 
 def target_of(typed: str) -> str:
@@ -109,6 +123,19 @@ def spark_submit() -> Path:
     )
 
 
+def wrapper() -> Path:
+    """The Python that records: beside Python, beside this command, or on the PATH. Raises `ConfigError` if it is nowhere."""
+    found = shutil.which(WRAPPER)
+    places = [beside_python(WRAPPER), Path(sys.argv[0]).absolute().parent / WRAPPER, *([Path(found)] if found else [])]
+    for place in places:
+        if place.is_file():
+            return place
+    raise ConfigError(
+        f"{WRAPPER}, the Python that records, is not here: not at {places[0]}, not beside this command, not on the PATH.",
+        hint="Install kvwal with pip, which brings it, and put the folder of its programs on the PATH.",
+    )
+
+
 def beside_python(name: str) -> Path:
     """The program `name` of the environment that kvwal is installed in."""
-    return Path(sys.executable).parent / name
+    return Path(interpreter()).parent / name

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from archive.faults import ObjectMissing
-from archive.layout import Place
-from archive.objects import Objects
-from archive.parquet.columns import open_columns
-from archive.parquet.rows import COLUMNS, schema
-from archive.reader import LISTINGS, ObjectInfo, listed_again, live_objects, without_gaps
 from kvwal.entry import time_mark
 from kvwal.errors import ArchiveGap
+from kvwal.history.entry_rows import entries_of
 from kvwal.history.feed.segment_cursor import Rows
 from kvwal.history.time_order import TimeOrder
-from kvwal.history.timeline import entries_of
 from kvwal.ports.disk import Disk, scratch_folder
+from kvwal_archive.faults import ObjectMissing
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import Objects
+from kvwal_archive.parquet.columns import open_columns
+from kvwal_archive.parquet.rows import COLUMNS, schema
+from kvwal_archive.reader import LISTINGS, ObjectInfo, listed_again, live_objects, without_gaps
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +42,7 @@ def first_position(objects: Objects, place: Place, timestamp: int) -> int:
 
 
 def last_up_to(objects: Objects, place: Place, timestamp: int) -> int:
-    """The last archived sequence with a timestamp up to this one. Raises as `first_position`."""
+    """The sequence before the first archived entry behind this timestamp. Raises as `first_position`."""
     import pyarrow.compute as pc
 
     position = first_position(objects, place, timestamp)
@@ -50,11 +50,12 @@ def last_up_to(objects: Objects, place: Place, timestamp: int) -> int:
     if not following:
         return position
     with open_columns(objects, following[-1], ("timestamp", "sequence")) as opened:
-        earlier = [
-            batch.filter(pc.less_equal(batch.column("timestamp"), timestamp)) for batch in opened.batches(_BATCH_ROWS)
+        later = [
+            batch.filter(pc.greater(batch.column("timestamp"), timestamp)) for batch in opened.batches(_BATCH_ROWS)
         ]
         opened.check()
-    return max((pc.max(batch.column("sequence")).as_py() for batch in earlier if batch.num_rows), default=position)
+    firsts = [pc.min(batch.column("sequence")).as_py() - 1 for batch in later if batch.num_rows]
+    return min(firsts, default=following[-1].span.last)
 
 
 def thinned_up_to(infos: Iterable[ObjectInfo]) -> int:
@@ -67,9 +68,9 @@ def archived_rows(
 ) -> Iterator[Rows]:
     """The rows behind the sequence `position`, in pages, as far as the archive has them without a gap.
 
-    Rows up to the timestamp `since` are left out. Up to the sequence `thinned` rows may be missing; if an object lacks its last
-    ones, a time mark stands at its end, so that a reader comes past it. Raises ArchiveGap if compaction has removed other rows
-    behind `position` and `since`, ArchiveDamaged, ArchiveError.
+    Rows up to the timestamp `since` are left out. Up to the sequence `thinned` rows may be missing. If the last rows of an object
+    are left out or missing, a time mark stands at its end, so that a reader comes past it. Raises ArchiveGap if compaction has
+    removed other rows behind `position` and `since`, ArchiveDamaged, ArchiveError.
     """
     missed = 0
     while True:
@@ -82,7 +83,7 @@ def archived_rows(
                         last = batch.column("sequence")[-1].as_py()
                         yield from pages(batch)
                     position, missed = info.span.last, 0
-                    if last < position <= thinned:
+                    if last < position and (since or position <= thinned):
                         yield [(position, time_mark(info.footer.max_timestamp))]
         except ObjectMissing:  # compaction removed it; nothing of it was given
             missed += 1
@@ -116,8 +117,9 @@ def rows_in_order(
         order = TimeOrder(disk, scratch, "sequence")
         with open_columns(objects, info, COLUMNS) as opened:
             for batch in opened.batches(_BATCH_ROWS):
-                rows = _within(batch, position, end, since)
+                rows = _within(batch, position, end)
                 count += pc.sum(pc.greater(rows.column("sequence"), begin)).as_py() or 0
+                rows = rows.filter(pc.greater(rows.column("timestamp"), since))
                 if rows.num_rows:
                     order.add(rows)
             opened.check()
@@ -126,15 +128,14 @@ def rows_in_order(
         yield from order.in_order()
 
 
-def _within(batch: pa.RecordBatch, position: int, end: int, since: int) -> pa.RecordBatch:
+def _within(batch: pa.RecordBatch, position: int, end: int) -> pa.RecordBatch:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     columns = [batch.column(name).cast(schema().field(name).type) for name in COLUMNS]
     rows = pa.RecordBatch.from_arrays(columns, schema=schema())
     numbers = rows.column("sequence")
-    wanted = pc.and_(pc.greater(numbers, position), pc.less_equal(numbers, end))
-    return rows.filter(pc.and_(wanted, pc.greater(rows.column("timestamp"), since)))
+    return rows.filter(pc.and_(pc.greater(numbers, position), pc.less_equal(numbers, end)))
 
 
 def pages(batch: pa.RecordBatch) -> Iterator[Rows]:

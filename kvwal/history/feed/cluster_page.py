@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import merge
-from operator import attrgetter
+from itertools import accumulate
+from operator import itemgetter
 from typing import NamedTuple
 
-from kvwal.entry import is_change
+from kvwal.key_class import is_of_map
 from kvwal.structures.watch import Change, Positions
 
 
@@ -55,13 +56,21 @@ def to_raise(ends: Mapping[str, LogEnd], positions: Positions) -> tuple[int, lis
 def page_of(parts: Iterable[LogPart], positions: Positions, since: int) -> ClusterPage:
     """The changes of all parts in the order of (timestamp, node, sequence), those after the timestamp `since`.
 
-    A part with more rows ends the page at its last change: a later change of another part may come behind one of that part that
-    was not read yet. Of several such parts, the earliest end counts.
+    A change with a timestamp below that of an earlier change of its log, as a merge of nodes leaves it, counts as if it had that
+    one's: each log is read in its order, so that a position says what was given. A part with more rows ends the page at its last
+    change: a later change of another part may come behind one of that part that was not read yet. Of several such parts, the
+    earliest end counts.
     """
-    parts = list(parts)
-    ends = [part.changes[-1].order for part in parts if part.more]
+    ordered = [(_in_log_order(part.changes), part.more) for part in parts]
+    ends = [changes[-1][0] for changes, more in ordered if more]
     end = min(ends, default=None)
-    ordered = merge(*(part.changes for part in parts), key=attrgetter("order"))
-    taken = [change for change in ordered if end is None or change.order <= end]
+    merged = merge(*(changes for changes, _ in ordered), key=itemgetter(0))
+    taken = [change for order, change in merged if end is None or order <= end]
     after = positions | {change.node: change.sequence for change in taken}
-    return ClusterPage([c for c in taken if c.entry.timestamp > since and is_change(c.entry)], after)
+    return ClusterPage([c for c in taken if c.entry.timestamp > since and is_of_map(c.entry.key_class)], after)
+
+
+def _in_log_order(changes: Sequence[Change]) -> list[tuple[tuple[int, str, int], Change]]:
+    """The changes of one log, each with its place in the order of all logs, which ascends along the log."""
+    greatest = accumulate((change.entry.timestamp for change in changes), max)
+    return [((reached, *change.order[1:]), change) for reached, change in zip(greatest, changes, strict=True)]

@@ -6,15 +6,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from archive.layout import Place
-from archive.registry import registered
+from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import KvwalError, StoreClosed
 from kvwal.history.feed.log_feed import ArchivedLogFeed, LogFeed, OpenArchive
+from kvwal.history.feed.lost_tails import LostTailWarnings
 from kvwal.history.feed.merged_feed import MergedFeed, OneLog
 from kvwal.log.log import Log
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk
 from kvwal.structures.watch import Change, Positions, Start
+from kvwal_archive.layout import Place
+from kvwal_archive.lost_tails import lost_tails
+from kvwal_archive.registry import registered
 
 FILES_SECONDS = 0.02
 """How often files of other processes are looked at."""
@@ -81,7 +84,13 @@ class FilesFeed:
         self._disk = disk
         self._merged = MergedFeed([])
         self._only_archived: set[str] = set()
+        self._warnings = LostTailWarnings()
         self._begin = {feed.place.node: _begun(feed, start) for feed in self._add_new()}
+        if isinstance(start, dict):
+            self._since = 0
+        else:
+            self._since = clock.wall_ms() << TIMESTAMP_SHIFT if start is None else start
+        self._warn()
         self._listed = self._asked = clock.elapsed()
 
     def positions(self) -> Positions:
@@ -96,6 +105,8 @@ class FilesFeed:
             self._listed = now
             self._asked = now if asks else self._asked
             self._add_new(asks=asks)
+            if asks:
+                self._warn()
         return self._merged.read(() if asks else self._only_archived)
 
     def subscribe(self, wake: Callable[[], None]) -> None:
@@ -118,6 +129,14 @@ class FilesFeed:
         for feed in new:
             self._merged.add(feed)
         return new
+
+    def _warn(self) -> None:
+        """Log a warning of each lost tail of which this feed may lack changes, once. Each asks the archive."""
+        objects = self._archive() if self._all_nodes else None
+        if objects is not None:
+            place = self._find()[0]
+            tails = lost_tails(objects, place.namespace, place.cluster, place.business)
+            self._warnings.look(tails, self._begin, self._since)
 
     def _go_on_by_files(self, here: Sequence[Place]) -> None:
         """Read a log by its files that only the archive had before."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from archive.layout import Place
-from archive.objects import Objects
-from archive.reader import live_objects
 from kvwal.errors import BeforeHistory, ConfigError
 from kvwal.history.feed.archived_rows import archived_rows, first_position, last_up_to, not_kept
 from kvwal.history.feed.segment_cursor import NotInLog, Rows, SegmentCursor
 from kvwal.hlc import to_text
 from kvwal.ports.disk import Disk
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import Objects
+from kvwal_archive.reader import live_objects
 
 OpenArchive = Callable[[], Objects | None]
 
@@ -23,6 +23,11 @@ def not_in_log(place: Place, position: int, last: int) -> ConfigError:
         f"{'/'.join(place)}: the position is sequence {position}, and the log ends with {last}.",
         hint="Give a position that a watch of this map had, or a timestamp.",
     )
+
+
+def behind(since: int, rows: Rows) -> Rows:
+    """The rows behind a timestamp. In a log into which nodes were merged, older rows may come at any place."""
+    return [row for row in rows if row[1].timestamp > since] if since else rows
 
 
 class LogFeed:
@@ -51,7 +56,7 @@ class LogFeed:
         self._archive = archive
         self._since = since
         self._thinned = thinned
-        self._cursor = SegmentCursor(disk, root, place, position, durable_only=not own)
+        self._cursor = SegmentCursor(disk, root, place, position, acknowledged_only=not own)
         self._archived: Iterator[Rows] | None = None
 
     def begin_after(self, timestamp: int, *, exactly: bool = False) -> None:
@@ -90,13 +95,8 @@ class LogFeed:
             if not rows:
                 return []
             self.position = rows[-1][0]
-            wanted = rows if rows[0][1].timestamp > self._since else self._behind(rows)
-            if wanted:
-                self._since = 0  # from here on every sequence counts
+            if wanted := behind(self._since, rows):
                 return wanted
-
-    def _behind(self, rows: Rows) -> Rows:
-        return [(sequence, entry) for sequence, entry in rows if entry.timestamp > self._since]
 
     def _next(self, until: int | None) -> Rows:
         if self._archived is not None:
@@ -162,5 +162,5 @@ class ArchivedLogFeed:
             )
             rows = next(self._archived, [])
         if rows:
-            self.position, self.since = rows[-1][0], 0
+            self.position = rows[-1][0]
         return rows

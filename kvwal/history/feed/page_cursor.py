@@ -7,12 +7,13 @@ known by name: a cursor serves each reader whose position it has.
 from __future__ import annotations
 
 from collections import deque
+from itertools import takewhile
 from typing import Protocol
 
-from archive.layout import Place
 from kvwal.entry import Entry
 from kvwal.history.feed.merged_feed import PAGE_BYTES, PAGE_CHANGES
 from kvwal.history.feed.segment_cursor import Rows
+from kvwal_archive.layout import Place
 
 KEPT = 16
 """How many cursors are kept: each has one page in memory."""
@@ -47,19 +48,19 @@ class PageCursor:
         return self._begin <= position <= self._feed.position
 
     def page(self, position: int, last: int, limit: int) -> tuple[Rows, bool]:
-        """The rows behind `position` up to the sequence `last` and the timestamp `limit`, and whether there are more of these.
-
-        Raises the errors of the feed.
+        """The rows behind `position` up to the sequence `last`, as far as the first one behind the timestamp `limit`, and whether
+        there are more of these. Raises the errors of the feed.
         """
         self._forget(position)
-        found = True
-        while self._has_room() and self._feed.position < last and self._newest() <= limit and found:
+        found, ends = True, self._goes_beyond(limit)
+        while self._has_room() and self._feed.position < last and not ends and found:
             found = self._load(last)
-        rows = [row for row in self._rows if row[0] <= last and row[1].timestamp <= limit]
-        return rows, found and self._feed.position < last and self._newest() <= limit
+            ends = self._goes_beyond(limit)
+        rows = takewhile(lambda row: row[0] <= last and row[1].timestamp <= limit, self._rows)
+        return list(rows), found and self._feed.position < last and not ends
 
-    def _newest(self) -> int:
-        return self._rows[-1][1].timestamp if self._rows else 0
+    def _goes_beyond(self, limit: int) -> bool:
+        return any(entry.timestamp > limit for _, entry in self._rows)
 
     def _has_room(self) -> bool:
         return len(self._rows) < self._most and self._size < PAGE_BYTES

@@ -6,17 +6,16 @@ The log may belong to another process. Its files may be sealed, replaced by the 
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable
-from operator import attrgetter
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from archive.layout import Place
 from kvwal.entry import Entry, count_entries
 from kvwal.errors import CorruptLog
+from kvwal.history.feed.segment_order import LOOKED_AT, SegmentStart, stamped_before, start_of
 from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.format import (
     DURABLE,
@@ -36,6 +35,7 @@ from kvwal.log.files.parts import open_snapshot
 from kvwal.log.files.retired import end_of
 from kvwal.log.reader import SegmentReader, entry_decoder, log_files
 from kvwal.ports.disk import Disk
+from kvwal_archive.layout import Place
 
 _PART_BYTES = 1 << 20
 _HEADER_BYTES = 64 << 10
@@ -70,17 +70,18 @@ class _Open(NamedTuple):
 class SegmentCursor:
     """A cursor behind the sequence `position` of one log. Used by one thread at a time.
 
-    `durable_only` is for the log of another process: a block that this process has not seen to be durable is made durable before
-    it is given, or held back if this process may not do that.
+    `acknowledged_only` is for the log of another process: only what its writer has acknowledged is given. If that writer syncs
+    before it acknowledges, a block that this process has not seen to be durable is made durable before it is given, or held back
+    if this process may not do that. A writer that acknowledges before a sync (`Header.unsynced`) is made to sync nothing.
     """
 
-    def __init__(self, disk: Disk, root: Path, place: Place, position: int, *, durable_only: bool) -> None:
+    def __init__(self, disk: Disk, root: Path, place: Place, position: int, *, acknowledged_only: bool) -> None:
         self.position = position
         self._disk = disk
         self._root = root
         self._folder = log_folder(root, place)
         self._place = place
-        self._durable_only = durable_only
+        self._acknowledged_only = acknowledged_only
         self._decode = entry_decoder()
         self._segment: _Open | None = None
         self._part, self._part_start = b"", 0
@@ -109,30 +110,35 @@ class SegmentCursor:
         self._segment = None
 
     def at_or_before(self, timestamp: int) -> int | None:
-        """The last sequence up to `timestamp`, behind which to begin to read. None if the segments do not reach back so far."""
+        """The sequence before the first entry behind `timestamp`, in any log; older entries may follow it. None if the segments
+        do not reach back so far."""
         return self._looked_up(lambda: self._at_or_before(timestamp))
 
     def _at_or_before(self, timestamp: int) -> int | None:
         segments, snapshots = log_files(self._disk, self._folder)
-        for file in reversed(segments):
-            first = self._first_timestamp(file)
-            if first is not None and first <= timestamp:
-                return self._last_up_to(file, timestamp)
-        before = segments[0].number - 1 if segments else 0
+        number = stamped_before(map(self._start_of, reversed(segments)), timestamp)
+        if number is not None:
+            return self._before_first(segments[-1 - number :], timestamp)
+        if segments and segments[0].number == 1:
+            return self._before_first(segments, timestamp)
         snapshot = open_snapshot(self._disk, self._folder, snapshots)
         end = snapshot.header if snapshot is not None else None if segments or snapshots else self._retired()
         if end is None:
-            return before if before == 0 else None
-        return max(before, 0 if segments else end.last_sequence) if end.last_timestamp <= timestamp else None
+            return None if segments else 0
+        if end.last_timestamp > timestamp:
+            return None
+        return self._before_first(segments, timestamp) if segments else end.last_sequence
 
-    def _last_up_to(self, file: LogFile, timestamp: int) -> int:
-        """The last sequence in a segment with a timestamp up to this one."""
-        self._open(file)
-        while (block := self._next_block()) is not None and block.kind is BlockKind.ENTRIES:
-            entries = self._decoded(block)
-            if entries[-1].timestamp > timestamp:
-                return self._opened().following + bisect_right(entries, timestamp, key=attrgetter("timestamp")) - 1
-            self._pass(block, len(entries))
+    def _before_first(self, files: Sequence[LogFile], timestamp: int) -> int:
+        """The sequence before the first entry of these segments behind `timestamp`; the last sequence if there is none."""
+        for file in files:
+            self._open(file)
+            while (block := self._next_block()) is not None and block.kind is BlockKind.ENTRIES:
+                entries = self._decoded(block)
+                if max(entry.timestamp for entry in entries) > timestamp:
+                    older = takewhile(lambda entry: entry.timestamp <= timestamp, entries)
+                    return self._opened().following + sum(1 for _ in older) - 1
+                self._pass(block, len(entries))
         return self._opened().following - 1
 
     def last_sequence(self) -> int:
@@ -150,8 +156,8 @@ class SegmentCursor:
             self._pass(block, count_entries(block.payload))
         return 0 if self._segment is None else self._segment.following - 1
 
-    def durable_end(self) -> int:
-        """The last sequence of the log that is durable, as its files are now. Reads on where the last call ended.
+    def acknowledged_end(self) -> int:
+        """The last sequence that the log's writer acknowledged, as the files are now. Reads on where the last call ended.
 
         The position becomes that sequence. Raises `NotInLog`, `CorruptLog`.
         """
@@ -185,7 +191,7 @@ class SegmentCursor:
 
     def _taken(self, block: Block) -> Rows:
         segment = self._opened()
-        if self._durable_only and not self._is_durable(block):
+        if self._acknowledged_only and not self._is_acknowledged(block):
             return []
         entries = self._decoded(block)
         rows = [(n, entry) for n, entry in enumerate(entries, segment.following) if n > self.position]
@@ -266,10 +272,12 @@ class SegmentCursor:
             self._searches_always = True  # so that the next look tells it too
             raise self._corrupt("the block here does not verify, and a later block says that it was durable.")
 
-    def _is_durable(self, block: Block) -> bool:
-        """Whether the block survives a power cut, now that this process has asked the disk for it if need be."""
+    def _is_acknowledged(self, block: Block) -> bool:
+        """Whether the block is as durable as the log's writer acknowledges it, now that this process has asked the disk for it if
+        need be.
+        """
         segment = self._opened()
-        if block.end <= self._durable_to:
+        if segment.header.unsynced is True or block.end <= self._durable_to:
             return True
         later = self._block_at(block.end)
         if later is not None and later.flags & DURABLE:
@@ -287,17 +295,19 @@ class SegmentCursor:
         self._durable_to = known
         return True
 
-    def _first_timestamp(self, file: LogFile) -> int | None:
-        """The timestamp of the first entry of a segment, None if it has none."""
+    def _start_of(self, file: LogFile) -> SegmentStart | None:
+        """The beginning of a segment, None if it has no entry."""
+        blocks: list[list[Entry]] = []
         try:
             self._open(file)
-            block = self._next_block()
-            entries = self._decoded(block) if block is not None and block.kind is BlockKind.ENTRIES else []
+            while len(blocks) < LOOKED_AT and (block := self._next_block()) and block.kind is BlockKind.ENTRIES:
+                blocks.append(self._decoded(block))
+                self._pass(block, len(blocks[-1]))
+            return start_of(self._opened().header, blocks)
         except FileNotFoundError:
             return None
         finally:
             self._segment = None
-        return entries[0].timestamp if entries else None
 
     def _next_block(self) -> Block | None:
         return self._block_at(self._opened().offset)

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from archive.layout import Place
 from kvwal.errors import ConfigError
 from kvwal.log.files.format import Header, SnapshotHeader
 from kvwal.log.files.names import LogFile
+from kvwal_archive.layout import Place
 
 BROKEN = "the chain of seals is broken: this segment does not follow the one before it."
 BROKEN_DELTA = "the chain of seals is broken: this delta does not follow the part of the snapshot below it."

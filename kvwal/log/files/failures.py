@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from kvwal.errors import KvwalError
+from kvwal.errors import Kind, KvwalError
 from kvwal.log.files.atomic_file import write_file
 from kvwal.log.files.names import FAILURES
 from kvwal.ports.boundary import trace_of_bug
@@ -21,11 +21,15 @@ _BUG_HINT = "Report it, with the trace that the log of its process has under `ma
 
 
 class JobFailure(msgspec.Struct, frozen=True):
-    """The failure of a job: why its last try failed, what to do about it (or ""), and since when each try has failed."""
+    """The failure of a job: why its last try failed, what to do about it (or ""), and since when each try has failed.
+
+    `is_damage`: a file of the log or an object of the archive is damaged, so no later try succeeds by itself.
+    """
 
     what: str
     hint: str
     since_ms: int
+    is_damage: bool = False
 
     @property
     def reason(self) -> str:
@@ -38,7 +42,7 @@ def failure_of(error: BaseException, since_ms: int) -> JobFailure:
     if trace_of_bug(error) is not None:
         return JobFailure(f"a bug: {type(error).__name__}: {error}.", _BUG_HINT, since_ms)
     if isinstance(error, KvwalError):
-        return JobFailure(error.what, error.hint, since_ms)
+        return JobFailure(error.what, error.hint, since_ms, error.kind is Kind.DAMAGE)
     return JobFailure(str(error), "", since_ms)
 
 

@@ -72,6 +72,10 @@ class Header(msgspec.Struct, kw_only=True):
     previous_crc: int
     salt: int
     created_ms: int
+    merged: bool | msgspec.UnsetType = msgspec.UNSET
+    """A merge of nodes, or a repair, wrote the segment, with the timestamps that the entries had. Absent in all others."""
+    unsynced: bool | msgspec.UnsetType = msgspec.UNSET
+    """The segment's writer acknowledges an entry before it is durable: flush policy "os" or `Interval`. Absent in all others."""
 
 
 class SnapshotHeader(Header, kw_only=True):
@@ -152,7 +156,8 @@ def pack_block(kind: BlockKind, payload: bytes, *, salt: int, offset: int, flags
 
 def pack_header(header: Header) -> list[bytes]:
     """The first block of a file. Its own salt is 0, because it holds the salt of the other blocks."""
-    return pack_block(BlockKind.HEADER, _encode(header), salt=0, offset=0)[0]
+    fields = msgspec.to_builtins(header)  # without absent fields: of a struct the encoder would count them, too
+    return pack_block(BlockKind.HEADER, _encode(fields), salt=0, offset=0)[0]
 
 
 def pack_seal(seal: Seal, *, salt: int) -> tuple[list[bytes], int]:

@@ -3,27 +3,35 @@
 <root>/<namespace>/<cluster>/<business>/<node>/
     <first sequence, 20 digits>.wal  <last sequence>.snapshot  <first>-<last>.snapshot
     LOCK  FAILURES  *.partial  *.torn  overflow/
+
+Names that end with `.partial` are unfinished, and nobody reads them after a crash: a segment or snapshot under its name
+(`partial_name`), a preallocated segment, a lock file that replaces one, and the folders for files of the archiver's jobs
+(`scratch_name`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from archive.layout import Place, check_name
 from kvwal.errors import ConfigError
 from kvwal.ports.disk import Disk
+from kvwal_archive.layout import Place, check_name
 
 LOCK = "LOCK"
 FAILURES = "FAILURES"
 """Name of the note of failed maintenance (see `failures`)."""
-LOCKS = "_locks"
-"""Name, under the root, of the lock table: a file with one byte for each lock of a log."""
 RETIRED = "_retired"
 """Name, under a cluster, of the folder for retired logs of destroyed maps, with a folder for each node (see `retired`)."""
+RECORDS = "spark"
+"""The business of the records of Spark applications."""
 DIGITS = 20
+SCRATCH_MARK = "written"
+"""Name of the file in a folder of `scratch_name` that is open, and so `Disk.is_written`, while the job is under way."""
+_SCRATCH = "scratch."
 _SHOWN = 10
 """Names of nodes that an error lists."""
 
@@ -70,6 +78,16 @@ def partial_name(name: str) -> str:
     return f"{name}.partial"
 
 
+def scratch_name(number: int) -> str:
+    """Name of a folder for the files of one job of the archiver. The number is random: an orphaned archiver has another one."""
+    return partial_name(f"{_SCRATCH}{number:016x}")
+
+
+def is_scratch(name: str) -> bool:
+    """Whether a `scratch_name`."""
+    return name.startswith(_SCRATCH)
+
+
 def torn_name(name: str, epoch: int) -> str:
     """Name of the copy of a damaged file: the file's name, and the epoch of the recovery that found the damage."""
     return f"{name}.{epoch}.torn"
@@ -110,16 +128,30 @@ def log_folder(root: Path, place: Place) -> Path:
 
 
 def find_places(
-    disk: Disk, root: Path, namespace: str | None = None, cluster: str | None = None, business: str | None = None
+    disk: Disk,
+    root: Path,
+    namespace: str | None = None,
+    cluster: str | None = None,
+    business: str | None = None,
+    closed: set[str] | None = None,
 ) -> list[Place]:
     """Places of all logs under `root`, or of those of one namespace, cluster or business; sorted. Nothing is created.
 
-    Names that begin with `_` or `.` are skipped: they are the archive, or belong to other programs.
+    Names that begin with `_` or `.` are skipped: they are the archive, or belong to other programs. The names of businesses whose
+    folder this user may not read are added to `closed`; without it, such a business is a `PermissionError`.
     """
     paths: list[tuple[str, ...]] = [()]
-    for wanted in (namespace, cluster, business, None):
+    for wanted in (namespace, cluster, business):
         paths = [(*path, name) for path in paths for name in _folders(disk, root.joinpath(*path), wanted)]
-    return [Place(*path) for path in paths]
+    places: list[Place] = []
+    for path in paths:
+        try:
+            places += [Place(*(*path, node)) for node in _folders(disk, root.joinpath(*path), None)]
+        except PermissionError:
+            if closed is None:
+                raise
+            closed.add(path[-1])
+    return places
 
 
 def first_place(disk: Disk, root: Path, above: tuple[str, ...] = ()) -> Place | None:
@@ -137,6 +169,40 @@ def first_place(disk: Disk, root: Path, above: tuple[str, ...] = ()) -> Place | 
     return None
 
 
+def enclosing_root(disk: Disk, root: Path) -> Path | None:
+    """The root of the store that this folder is a part of: a log is nearer below it than four levels. None for other folders.
+
+    Of each folder the first one in it is looked at. What may not be read is said by others.
+    """
+    root = folder = root.absolute()
+    for level in range(len(Place._fields)):
+        try:
+            names = disk.names(folder)
+            if any(parse_name(name).kind in (FileKind.SEGMENT, FileKind.SNAPSHOT) for name in names):
+                return next(iter(root.parents[len(Place._fields) - level - 1 :]), None)
+            below = next((name for name in names if _may_be_one(name) and disk.is_folder(folder / name)), None)
+        except PermissionError:
+            return None
+        if below is None:
+            return None
+        folder /= below
+    return None
+
+
+def word_for(part: str) -> str:
+    """The word that sentences have for a part of a place."""
+    return "map" if part == "business" else part
+
+
+def check_not_inside(disk: Disk, root: Path) -> None:
+    """Raise `ConfigError` if `root` is the folder of a namespace, cluster, business or node of a store, and no root itself."""
+    outer = enclosing_root(disk, root)
+    if outer is not None:
+        what = word_for(Place._fields[len(root.relative_to(outer).parts) - 1])
+        hint = f"Name {outer}, or a folder outside of it."
+        raise ConfigError(f"{root} is the folder of a {what} of the store {outer}.", hint=hint)
+
+
 def _folders(disk: Disk, folder: Path, wanted: str | None) -> list[str]:
     """Names of the folders in `folder`, or only `wanted`: the others, which may be thousands, are not looked at then."""
     names = disk.names(folder) if wanted is None else [wanted]
@@ -148,20 +214,36 @@ def _may_be_one(name: str) -> bool:
 
 
 def choose_node(disk: Disk, root: Path, namespace: str, cluster: str, node: str | None) -> str:
-    """The node to open: the given one, the only one under the root, or `local`. Several nodes are a `ConfigError`."""
+    """The node to open: the given one, the only one under the root, or `local`. Several nodes are a `ConfigError`.
+
+    Of several nodes, those that have records of Spark and no other log do not count: recorders made them, one for each
+    application.
+    """
     if node is not None:
         return check_name("node", node)
     ends = root / check_name("namespace", namespace) / check_name("cluster", cluster) / RETIRED
     retired = {name for name in disk.names(ends) if disk.names(ends / name)}
-    nodes = sorted({place.node for place in find_places(disk, root, namespace, cluster)} | retired)
+    places = find_places(disk, root, namespace, cluster, closed=set())
+    nodes = sorted({place.node for place in places} | retired)
+    if len(nodes) > 1:
+        nodes = sorted({place.node for place in places if place.business != RECORDS} | retired)
     if len(nodes) > 1:
         raise ConfigError(
-            f"{root}: {namespace}/{cluster} has several nodes: {_some(nodes)}.",
+            f"{root}: {namespace}/{cluster} has several nodes: {some(nodes)}.",
             hint="Say which one with node=… (--node). Reading (kvwal get, read_only=True) needs none, and merges them.",
         )
     return nodes[0] if nodes else "local"
 
 
-def _some(names: list[str]) -> str:
-    """The names, or the first of very many."""
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN:,} more" if names[_SHOWN:] else "")
+def alike(name: str, names: Sequence[str]) -> list[str]:
+    """Those of the names that resemble `name`, the most similar one first."""
+    from difflib import get_close_matches  # late: only a sentence of an error needs it
+
+    return get_close_matches(name, names)
+
+
+def some(names: Sequence[str], like: str = "") -> str:
+    """The names for a sentence, those that resemble `like` first; the first of very many, and `none` without any."""
+    close = alike(like, names)
+    shown = [*close, *(name for name in names if name not in close)]
+    return (", ".join(shown[:_SHOWN]) or "none") + (f" and {len(names) - _SHOWN:,} more" if names[_SHOWN:] else "")

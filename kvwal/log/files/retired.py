@@ -16,14 +16,14 @@ from pathlib import Path
 
 import msgspec
 
-from archive.layout import Place, check_name
-from kvwal.log.files.atomic_file import write_file
+from kvwal.log.files.atomic_file import delete_abandoned, write_file
 from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.format import Seal, SnapshotHeader, pack_header, pack_seal
 from kvwal.log.files.names import RETIRED, check_place, log_folder, snapshot_name
 from kvwal.log.reader import SnapshotReader, entry_decoder, log_files
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk
+from kvwal_archive.layout import Place, check_name
 
 _END = ".snapshot"
 _GONE = ".gone"
@@ -35,7 +35,7 @@ def retire(
     """Remove the folder of a log without live entries. The caller holds the log's lock, and nothing writes to the log any more.
 
     `end` is kept as the log's end. It is None if the archive and other nodes never had anything of this log. `unlock` is called
-    before the lock file is deleted: the file of another log may get the number of its inode, by which the lock is known.
+    before the lock file is deleted: a held lock keeps the file open, and on NFS a deleted file that is open keeps its folder.
     """
     folder, gone = log_folder(root, place), _folder(root, place) / f"{place.business}{_GONE}"
     disk.make_folders(gone.parent)
@@ -50,19 +50,19 @@ def retire(
     disk.remove_folder(folder.parent)
 
 
-def bring_back(disk: Disk, root: Path, place: Place) -> None:
+def bring_back(disk: Disk, root: Path, place: Place, check: Callable[[SnapshotHeader, int], None]) -> None:
     """Give a retired log its end back as its first snapshot, if the log has no files. The caller holds the log's lock.
 
-    `CorruptLog` if the end is damaged.
+    The end stays until `forget`, to be called when the log was recovered. `CorruptLog` if the end is damaged. `check` is given
+    its header and last timestamp before anything is written, and raises an error to refuse it.
     """
     path = _path(root, place)
-    if not disk.exists(path):
-        return
     folder = log_folder(root, place)
-    if not any(log_files(disk, folder)):
+    if disk.exists(path) and not any(log_files(disk, folder)):
         data = disk.read(path)
-        write_file(disk, folder / snapshot_name(_checked(path, place, data).last_sequence), [data])
-    disk.unlink(path)
+        end = _checked(path, place, data)
+        check(end, end.last_timestamp)
+        write_file(disk, folder / snapshot_name(end.last_sequence), [data])
 
 
 def end_of(disk: Disk, root: Path, place: Place) -> SnapshotHeader | None:
@@ -83,13 +83,14 @@ def retired_places(disk: Disk, root: Path, namespace: str, cluster: str) -> list
 
 
 def forget(disk: Disk, root: Path, place: Place) -> None:
-    """Delete the end of this log."""
+    """Delete the end of this log: its history is over, or it has files again."""
     disk.unlink(_path(root, place))
 
 
 def sweep(disk: Disk, root: Path, namespace: str, cluster: str, node: str) -> None:
-    """Remove the folders whose removal was interrupted when a program was killed."""
+    """Remove the folders whose removal was interrupted when a program was killed, and unfinished ends of logs."""
     folder = _folder(root, Place(namespace, cluster, "any", node))
+    delete_abandoned(disk, folder)
     for name in disk.names(folder):
         if name.endswith(_GONE):
             disk.remove_tree(folder / name)

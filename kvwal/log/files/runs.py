@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from kvwal.entry import encode_entries
+from kvwal.log.files.atomic_file import created
 from kvwal.log.files.names import partial_name
 from kvwal.ports.disk import Disk
 
@@ -47,11 +48,13 @@ class Runs:
             self._write()
 
     def in_order(self) -> Iterator[Row]:
-        """All rows in order. The files are deleted after the last row."""
+        """All rows in order. The files are deleted after the last row, and when the iteration ends before it."""
         self._held.sort(key=self._key)
-        yield from heapq.merge(*(self._read(*run) for run in self._runs), self._held, key=self._key)
-        for path, _ in self._runs:
-            self._disk.unlink(path)
+        try:
+            yield from heapq.merge(*(self._read(*run) for run in self._runs), self._held, key=self._key)
+        finally:
+            for path, _ in self._runs:
+                self._disk.unlink(path)
 
     def _write(self) -> None:
         self._held.sort(key=self._key)
@@ -65,17 +68,17 @@ class Runs:
 
 
 def write_pieces(disk: Disk, path: Path, pieces: Iterable[Any]) -> list[tuple[int, int]]:
-    """Write a file of pieces (bytes, or buffers), one behind the other. Returns the position and the size of each."""
+    """Write a file of pieces (bytes, or buffers), one behind the other. Returns the position and the size of each.
+
+    After an error the file is deleted.
+    """
     written: list[tuple[int, int]] = []
-    file = disk.create(path)
-    try:
+    with created(disk, path) as file:
         position = 0
         for data in pieces:
             file.write_at(position, [data])
             written.append((position, len(data)))
             position += len(data)
-    finally:
-        file.close()
     return written
 
 

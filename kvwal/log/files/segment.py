@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kvwal.log.files.atomic_file import write_file
 from kvwal.log.files.format import DURABLE, BlockKind, Header, Seal, block_size, pack_block, pack_header, pack_seal
 from kvwal.log.files.names import partial_name, segment_name
 from kvwal.ports.disk import Disk, File, Folder
@@ -161,5 +162,8 @@ class Segment:
         if self._ended:
             raise OSError(errno.EBADF, "the segment is closed", str(self.path))
         if self._file is None:
+            if self._disk.links(self.path) > 1:  # a copy of the log has the file, too
+                with self._disk.view(self.path) as buffer:
+                    write_file(self._disk, self.path, [bytes(buffer)])
             self._file = self._disk.open(self.path)
         return self._file

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
 
-from archive.objects import Objects, open_objects
 from kvwal.cluster.bootstrap import Status
 from kvwal.errors import ArchiveError, ConfigError, KvwalError
 from kvwal.ports.boundary import contain_awaiting, start_task
 from kvwal.ports.logger import get_logger
 from kvwal.store.engine import Engine
+from kvwal_archive.objects import Objects, open_objects
 
 
 class ArchiveRequests:
@@ -35,6 +35,11 @@ class ArchiveRequests:
         """The `living` members that have not archived since `ask` returned `number`, sorted. A member without a status is one."""
         done = {status.name for status in statuses if status.answered.get(self._name, 0) >= number}
         return sorted(set(living) - done)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether this member archives for another one now."""
+        return self._task is not None and not self._task.done()
 
     def answer(self, statuses: Collection[Status]) -> None:
         """Archive for the members that asked and have no answer yet."""

@@ -9,9 +9,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import jpype
 
-from archive.objects import Objects
-from archive.registry import registered
-from kvwal.cluster.bootstrap import FilledMemory, Status, archive_is_unreachable, missing, unknown_names, unknown_to
+from kvwal.cluster.bootstrap import (
+    FilledMemory,
+    Status,
+    archive_is_unreachable,
+    killed_without,
+    missing,
+    unknown_names,
+    unknown_to,
+)
 from kvwal.cluster.membership import LocalMembership
 from kvwal.errors import ArchiveError, ClusterUnreachable, ConfigError, Kind, KvwalError
 from kvwal.node.adapters.archive_requests import cluster_archive
@@ -21,17 +27,37 @@ from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.adapters.status_exchange import StatusExchange
 from kvwal.node.config import NodeOptions
 from kvwal.node.lifecycle import Lifecycle, Phase
-from kvwal.node.local_logs import check_own, load_own
+from kvwal.node.local_logs import (
+    check_own,
+    find_lost_log,
+    has_new_root,
+    load_own,
+    note_lost_tails,
+    open_logs,
+    take_over_logs,
+)
 from kvwal.node.member import check_whole
 from kvwal.node.retries import poll_until, retry_on
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
+from kvwal_archive.faults import AccessRefused, NotTaken
+from kvwal_archive.objects import Objects
+from kvwal_archive.registry import registered
 
 T = TypeVar("T")
 
 _POLL_SECONDS = 0.1
 _AGAIN_SECONDS = 2.0
+
+
+def _ends_start(error: Exception) -> bool:
+    """Whether the start ends by this error. Other errors may pass while the member waits.
+
+    Refused credentials end every start, at each step, so that a member never waits or serves with them. The kind of the error
+    says whether a supervisor starts the member again.
+    """
+    return isinstance(error, AccessRefused) or (isinstance(error, KvwalError) and error.kind is not Kind.RETRY)
 
 
 class BootstrapResult(NamedTuple):
@@ -61,8 +87,10 @@ class Bootstrap:
         gate: Any,
         lifecycle: Lifecycle,
         workers: Workers,
+        archived_of: Callable[[str], int],
     ) -> None:
-        """`make_loader` makes a MemoryLoader.java; `gate` is ReadyGate.java."""
+        """`make_loader` makes a MemoryLoader.java; `gate` is ReadyGate.java; `archived_of`: see `ClockBoundsExchange`."""
+        self._archived_of = archived_of
         self._options = options
         self._engine = engine
         self._membership = membership
@@ -87,6 +115,10 @@ class Bootstrap:
         self._lifecycle.to(Phase.WAITING)
         await self._patiently(self._check_without)
         recovered = await self._patiently(self._recovered)
+        if not self._record.alone and not self._statuses.archived:
+            await self._patiently(self._take_over_lost_logs)
+        if not self._record.alone and self._membership.own.member not in recovered.living:
+            await self._patiently(self._note_left_out)
         was_away = await self._settle(recovered)
         return BootstrapResult(self._loaded, recovered.newest, was_away)
 
@@ -138,12 +170,55 @@ class Bootstrap:
 
     async def _load_alone(self) -> int:
         """Load this member's own logs: no other node ever had a log of this cluster."""
+        await self._check_disk()
         self._lifecycle.to(Phase.LOADING)
         loaded = await load_own(self._engine, self._make_loader(), self._workers)
         await self._run(partial(self._quorum_membership.begin, [self._options.node]))
         recovered = FilledMemory(by=self._options.node, living=[self._membership.own.member])
         await self._run(partial(self._membership.tell_recovered, recovered))
         return loaded
+
+    async def _take_over_lost_logs(self) -> None:
+        """If this member's disk was lost while others served, its logs go on behind what the archive has of them.
+
+        The others have every entry in memory, and adopt what the archive does not have.
+        """
+        if not has_new_root(self._engine, self._record):
+            await self._check_disk()
+            return
+        objects = await self._run(partial(cluster_archive, self._engine))
+        if await self._run(partial(find_lost_log, objects, self._engine)) is None:
+            return
+        self._show("taking over the logs of the lost disk", Phase.WAITING, taking_over=self._engine.options.archive_url)
+        archived = self._archived_of(self._engine.node)
+        entries = await self._run(partial(take_over_logs, objects, self._engine, archived))
+        await open_logs(self._engine)
+        self._logger.info("took over the logs of the lost disk", entries=sum(entries.values()), businesses=len(entries))
+
+    async def _note_left_out(self) -> None:
+        """Put on record that the disks of the killed members are lost that --without leaves out, while others serve."""
+        if not self._options.without or self._engine.options.archive_url is None:
+            return
+        objects = await self._run(partial(cluster_archive, self._engine))
+        context = self._engine.options
+        for node in killed_without([self._statuses.own(), *await self._statuses.all()]):
+            archived = self._archived_of(node)
+            await self._run(
+                partial(note_lost_tails, objects, context.namespace, context.cluster, node, archived=archived)
+            )
+
+    async def _check_disk(self) -> None:
+        """`ConfigError` if the archive has a log of this member that is not on its disk. The disk is not new, so it may go
+        on if the archive cannot be read."""
+        if self._engine.options.archive_url is None:
+            return
+        objects = await self._run(partial(cluster_archive, self._engine))
+        try:
+            await self._run(partial(check_own, objects, self._engine))
+        except ArchiveError as error:
+            if _ends_start(error):
+                raise
+            self._logger.warning("this member's disk was not compared with the archive", error=str(error))
 
     def _follow(self, statuses: list[Status]) -> None:
         """Show the progress of the member that fills memory."""
@@ -152,10 +227,10 @@ class Bootstrap:
                 self._lifecycle.to(Phase.LOADING, loading=status.name, **load_progress(status))
 
     async def _try_to_archive(self) -> None:
-        """Archive this member's tails. If the archive cannot be read, note that and try again later.
+        """Archive this member's tails. If the archive cannot be read, or takes no object, note that and try again later.
 
-        An archive that can be read and does not take the tails has a reason, for example an older copy of a log here: that error
-        is raised.
+        An archive that can be read, and refuses the tails for another reason than its space, objects: to an older copy of a log
+        here, for example. That error is raised.
         """
         elapsed = self._engine.options.clock.elapsed
         if elapsed() < self._archive_due:
@@ -165,24 +240,31 @@ class Bootstrap:
         try:
             await self._run(partial(check_own, objects, self._engine))
         except ArchiveError as error:
-            if error.kind is not Kind.RETRY:
+            if _ends_start(error):
                 raise
+            self._note_archive(str(error))
+            self._archive_due = elapsed() + _AGAIN_SECONDS
+            return
+        try:
+            await self._archive_tails(objects)
+        except NotTaken as error:
             self._note_archive(str(error))
             self._archive_due = elapsed() + _AGAIN_SECONDS
         else:
             self._note_archive("")
-            await self._archive_tails(objects)
 
     def _note_archive(self, error: str) -> None:
         self._archive_error = error
         self._statuses.away = bool(error)
 
     async def _archive_tails(self, objects: Objects) -> None:
-        """Afterwards the archive holds all of this node's logs, and every archived log of this node is on this disk."""
-        await self._engine.archive()
+        """Afterwards the archive holds all of this node's logs, and every archived log of this node is on this disk.
+
+        `NotTaken` if the archive takes no object. The nodes that have logs there are on record all the same."""
         context = self._engine.options
         places = await self._run(partial(registered, objects, context.namespace, context.cluster))
         await self._record.note_registered(sorted({place.node for place in places}))
+        await self._engine.archive()
         self._statuses.archived = True
 
     async def _settle(self, recovered: FilledMemory) -> bool:
@@ -243,6 +325,6 @@ class Bootstrap:
         reason = str(error)
         if isinstance(error, jpype.JException):
             reason = f"memory could not be filled: {error}"
-        elif isinstance(error, KvwalError) and error.kind is not Kind.RETRY:
+        elif _ends_start(error):
             raise error
         self._show("still recovering", self._lifecycle.phase, waiting_for=[reason])

@@ -16,14 +16,13 @@ from functools import partial
 import jpype
 import msgspec
 
-from archive.layout import Place
-from archive.objects import Objects
-from kvwal.cluster.archive_load import marks_of
 from kvwal.cluster.map_names import to_map
 from kvwal.cluster.recovery_buffer import as_recovery_buffer, is_dropped
-from kvwal.entry import DROPPED, Ended, Entry, timestamps_within
+from kvwal.entry import Ended, Entry, timestamps_within
 from kvwal.errors import KvwalError
+from kvwal.history.map_rows import marks_of
 from kvwal.history.timeline import Timeline
+from kvwal.key_class import DROPPED
 from kvwal.log.submission import Lookup, Submission, size_of
 from kvwal.node.retries import retry_on
 from kvwal.ports.logger import get_logger
@@ -31,6 +30,8 @@ from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
 from kvwal.store.open_business import OpenBusiness
 from kvwal.structures.changes import in_transactions
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import Objects
 
 _AGAIN_SECONDS = 10.0
 _MARK = Entry(b"", DROPPED, b"", "", True, 0)
@@ -44,8 +45,8 @@ async def drop(
     `written` are the identities that clients have put since, into a new map of this name: those stay.
     """
     past = Timeline(engine.options.disk, engine.options.root, [business.place], None, all_nodes=False)
-    state = await workers.run(lambda: past.as_of(timestamp))
-    held = (entry for table in state.tables.values() for entry in table.values() if is_dropped(entry, timestamp))
+    logged = await workers.run(lambda: past.logged_as_of(timestamp))
+    held = (entry for entry in logged if is_dropped(entry, timestamp))
     return await delete(business, held, lambda entry: (entry.key_class, entry.key) not in written)
 
 

@@ -10,17 +10,19 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from archive.objects import Objects
-from archive.restore import businesses, restore_batches
-from kvwal.cluster.archive_load import Marks, columns_of, dropped_rows, marks_of
+from kvwal.cluster.archive_load import columns_of
 from kvwal.cluster.map_names import to_map
 from kvwal.cluster.quorum import Quorum
-from kvwal.cluster.recovery_buffer import is_of_map
-from kvwal.cluster.transactions import INTENT, INTENTS
+from kvwal.cluster.transactions import INTENTS
+from kvwal.history.map_rows import dropped_rows, marks_of
+from kvwal.key_class import INTENT, is_of_map
 from kvwal.node.adapters.membership import Membership, Orphan
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
+from kvwal.structures.destroyed import Marks
+from kvwal_archive.objects import Objects
+from kvwal_archive.restore import businesses, restore_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa

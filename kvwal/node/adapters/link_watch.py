@@ -63,7 +63,7 @@ class LinkWatch:
 
     def _reports(self, living: list[Peer]) -> list[LinkReport]:
         names = {peer.member: peer.name for peer in living}
-        fields = [str(field) for field in self._link_monitor.reports()]
+        fields = str(self._link_monitor.reports()).split()
         return [
             LinkReport(names[by], names[of], int(silent) / 1000, int(age) / 1000)
             for by, of, silent, age in zip(fields[::4], fields[1::4], fields[2::4], fields[3::4], strict=True)

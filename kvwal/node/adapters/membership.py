@@ -6,7 +6,7 @@ running cluster learns that memory is whole.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import jpype
@@ -16,6 +16,7 @@ from kvwal.cluster.bootstrap import FilledMemory, Status
 from kvwal.cluster.clock_bounds import PublishedBound
 from kvwal.cluster.quorum import Quorum
 from kvwal.errors import ClusterUnreachable, ConfigError
+from kvwal.node.jvm import java
 
 AGREED = "__kvwal"
 """The map of agreements. A write to it returns when every member has it."""
@@ -44,6 +45,22 @@ class Peer(NamedTuple):
     """Empty for a member of a version without this attribute."""
 
 
+class KnownBound(NamedTuple):
+    """A bound that this member knows: which one it is, its member's name, and how long ago it came here."""
+
+    which: str
+    name: str
+    age_ms: int
+    bound: PublishedBound
+
+
+class _Members(NamedTuple):
+    ids: str
+    """As `HazelcastInternals.java` gives them."""
+    own: Peer
+    living: list[Peer]
+
+
 class Orphan(msgspec.Struct, frozen=True, kw_only=True):
     """The partitions of a killed member that are still to be adopted: bits of a number, as hexadecimal digits."""
 
@@ -59,24 +76,34 @@ class Orphan(msgspec.Struct, frozen=True, kw_only=True):
 class Membership:
     """The living members as one of them sees them. Every call may wait for other members: call it on a worker."""
 
-    def __init__(self, instance: Any, bounds: Any, leases: Any) -> None:
-        """`instance` is Hazelcast's, `bounds` ClockBounds.java, `leases` Leases.java."""
+    def __init__(self, instance: Any, bounds: Any, latest: Callable[[], Any], leases: Any) -> None:
+        """`instance` is Hazelcast's, `bounds` ClockBounds.java, `latest` that of LatestTimestamps.java, `leases` Leases.java."""
         self._bounds = bounds
+        self._latest = latest
         self._leases = leases
         self._cluster = instance.getCluster()
         self._map = instance.getMap(AGREED)
         self._statuses = instance.getMap(STATUSES)
-        self._own = _peer(self._cluster.getLocalMember())
+        self._instance = instance
+        self._ids = java("kvwal.node.HazelcastInternals").memberIds
+        self._known = _Members("", _peer(self._cluster.getLocalMember()), [])
 
     @property
     def own(self) -> Peer:
         """This member. Hazelcast gives it another UUID after a merge of two halves of the cluster."""
-        self._own = _peer(self._cluster.getLocalMember())
-        return self._own
+        return self._members().own
 
     def living(self) -> list[Peer]:
         """All members, the oldest first."""
-        return [_peer(member) for member in self._cluster.getMembers()]
+        return list(self._members().living)
+
+    def _members(self) -> _Members:
+        """The members now. Hazelcast is asked for their attributes only when others are there: each is a call into Java."""
+        known, ids = self._known, str(self._ids(self._instance))
+        if ids != known.ids:
+            living = [_peer(member) for member in self._cluster.getMembers()]
+            known = self._known = _Members(ids, _peer(self._cluster.getLocalMember()), living)
+        return known
 
     def names(self) -> set[str]:
         """The names of all members, those included that have published nothing yet."""
@@ -137,21 +164,28 @@ class Membership:
         """Publish a bound of this member's clock; a member may have several, by `which`. The bound stays when the member goes.
         Returns when every member knows."""
         with _Asking():
-            self._bounds.publish(f"{which}:{self._own.name}", bound.limit, msgspec.json.encode(bound).decode())
+            self._bounds.publish(f"{which}:{self._known.own.name}", bound.limit, msgspec.json.encode(bound).decode())
 
     def refresh_bounds(self) -> None:
         """Ask all other members for the bounds that they know: a member that joins has missed the earlier ones."""
         with _Asking():
             self._bounds.refresh()
 
-    def published_bounds(self) -> list[tuple[str, str, PublishedBound]]:
-        """The bounds that this member knows, those of members that went included: each with its `which` and its member's name."""
-        texts = [str(text) for text in self._bounds.published()]
-        keys = [key.split(":", 1) for key in texts[::2]]
+    def published_bounds(self) -> list[KnownBound]:
+        """The bounds that this member knows, those of members that went included."""
+        lines = str(self._bounds.published()).splitlines()
+        keys = [key.split(":", 1) for key in lines[::3]]
         return [
-            (which, name, msgspec.json.decode(text, type=PublishedBound))
-            for (which, name), text in zip(keys, texts[1::2], strict=True)
+            KnownBound(which, name, int(age), msgspec.json.decode(text, type=PublishedBound))
+            for (which, name), age, text in zip(keys, lines[1::3], lines[2::3], strict=True)
         ]
+
+    def latest_timestamps(self) -> dict[str, int]:
+        """The latest timestamp of each other member, by the UUID that Hazelcast gave it: above it the member has given none to a
+        partition that it does not own any more. A member is left out that cannot say that now, or has just gone."""
+        with _Asking():
+            found = [str(text) for text in self._latest()]
+        return dict(zip(found[::2], map(int, found[1::2]), strict=True))
 
     def lease_seconds(self) -> float:
         """Seconds until the leases of all members that are gone have ended; 0 if they have."""
@@ -162,7 +196,7 @@ class Membership:
         """Note the partitions that each killed member among `expected` may have logged changes of. They are to be adopted."""
         living = {peer.member for peer in self.living()}
         gone: dict[tuple[str, str], int] = {}
-        for _, name, bound in self.published_bounds():
+        for _, name, _, bound in self.published_bounds():
             if bound.member not in living and name in expected:
                 gone[name, bound.member] = gone.get((name, bound.member), 0) | int(bound.owned, 16)
         with _Asking():
@@ -179,7 +213,7 @@ class Membership:
     def unadopted(self, expected: Collection[str]) -> list[str]:
         """The `expected` members that were killed, are not back, and may have logged changes that no other log has."""
         gone = set(expected) - self.names()
-        last = {name: bound.member for _, name, bound in self.published_bounds()}
+        last = {known.name: known.bound.member for known in self.published_bounds()}
         orphans = self.orphans() if gone else {}
         done = {name for name in gone if name in last and last[name] in orphans and not orphans[last[name]].count}
         return sorted(gone - done)

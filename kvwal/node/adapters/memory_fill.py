@@ -7,21 +7,29 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from archive.objects import Objects
 from kvwal.cluster.archive_load import ArchiveLoad, LoadProgress
-from kvwal.cluster.bootstrap import FilledMemory, Status, excluded_members, why_disks_may_lack_writes
+from kvwal.cluster.bootstrap import (
+    FilledMemory,
+    Status,
+    excluded_members,
+    killed_without,
+    why_disks_may_lack_writes,
+)
 from kvwal.cluster.transactions import finish
+from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ArchiveError, ClusterUnreachable
 from kvwal.node.adapters.archive_requests import cluster_archive
 from kvwal.node.adapters.membership import Membership, Peer
 from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.adapters.status_exchange import StatusExchange
 from kvwal.node.lifecycle import Lifecycle, Phase
+from kvwal.node.local_logs import note_lost_tails
 from kvwal.node.requests.log_copies import Copies
 from kvwal.ports.boundary import raised_to_awaiter, start_task
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
+from kvwal_archive.objects import Objects
 
 _PUBLISH_SECONDS = 0.5
 _LOG_SECONDS = 5.0
@@ -88,8 +96,10 @@ class MemoryFill:
         without = sorted(excluded_members(statuses))
         self._logger.info("filling memory", members=[peer.name for peer in living], without=without)
         loaded = await self._run_load(load, progress)
+        newest = load.newest
         for name, intent, changes in load.unfinished:
-            await finish(await self._engine.business(name), intent, changes)
+            newest = max(newest, await finish(await self._engine.business(name), intent, changes))
+        await self._note_lost_tails(objects, killed_without(statuses), newest)
         self._gate.arm(False)
         members = [peer.member for peer in living]
         if not set(members) <= {peer.member for peer in await self._workers.run(self._membership.living)}:
@@ -97,9 +107,18 @@ class MemoryFill:
             self._logger.warning("a member went while memory was filled; once more")
             return 0
         await self._workers.run(partial(self._quorum_membership.begin, [peer.name for peer in living]))
-        recovered = FilledMemory(by=self._engine.node, without=without, living=members, newest=load.newest)
+        recovered = FilledMemory(by=self._engine.node, without=without, living=members, newest=newest)
         await self._workers.run(partial(self._membership.tell_recovered, recovered))
         return loaded
+
+    async def _note_lost_tails(self, objects: Objects, lost: list[str], newest: int) -> None:
+        """Put on record what the members may have had on their disks only that --without leaves out. Memory has it not."""
+        context = self._engine.options
+        before = max(newest + 1, context.clock.wall_ms() << TIMESTAMP_SHIFT)
+        for node in lost:
+            await self._workers.run(
+                partial(note_lost_tails, objects, context.namespace, context.cluster, node, before=before)
+            )
 
     async def _run_load(self, load: ArchiveLoad, progress: LoadProgress) -> int:
         """Run `load` on a worker, and publish its progress meanwhile."""

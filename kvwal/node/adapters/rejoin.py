@@ -11,10 +11,9 @@ from typing import Any
 import jpype
 
 from kvwal.cluster.map_names import to_map
-from kvwal.cluster.recovery_buffer import is_of_map
 from kvwal.cluster.rejoin import Identity, RejoinComparison, Suspect, Value
-from kvwal.entry import DROPPED
 from kvwal.errors import ClusterUnreachable, KvwalError
+from kvwal.key_class import DROPPED, is_of_map
 from kvwal.node.adapters.archive_requests import cluster_archive
 from kvwal.node.adapters.membership import Membership
 from kvwal.node.adapters.quorum_membership import QuorumMembership

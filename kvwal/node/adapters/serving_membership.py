@@ -71,6 +71,11 @@ class ServingMembership:
         """Note that this member's log was compared with the memory of the others: see `Rejoin`."""
         self._apart_since = 0
 
+    @property
+    def is_archiving(self) -> bool:
+        """Whether this member archives for another one that waits for it."""
+        return self._archiving.is_busy
+
     async def all_archive(self, *, within: float = math.inf) -> None:
         """Returns when the archive has everything that the logs of all living members held when this was called.
 

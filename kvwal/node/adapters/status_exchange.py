@@ -19,8 +19,8 @@ from kvwal.ports.tasks import Workers
 class StatusExchange:
     """The statuses as one member sees them. Used on the node's event loop.
 
-    `archived`, `away` and `failing` are fields of the own status (see `Status`), set when they change; the next `publish` shows
-    them to the others.
+    `archived`, `away`, `failing`, `data_bytes` and `room_bytes` are fields of the own status (see `Status`), set when they
+    change; the next `publish` shows them to the others. `last` is what `all` returned last.
     """
 
     def __init__(
@@ -35,6 +35,9 @@ class StatusExchange:
         self.archived = False
         self.away = False
         self.failing = False
+        self.data_bytes = 0
+        self.room_bytes = 0
+        self.last: list[Status] = []
         self._options = options
         self._membership = membership
         self._quorum_membership = quorum_membership
@@ -51,6 +54,7 @@ class StatusExchange:
             looked=self._record.looked, was_there=self._record.was_there, away=self.away,
             listed=[str(address) for address in self._options.members], without=list(self._options.without),
             archived=self.archived, alone=self._record.alone, votes=self._quorum_membership.version, failing=self.failing,
+            data_bytes=self.data_bytes, room_bytes=self.room_bytes,
             asks=self._archiving.asks, answered=self._archiving.answered,
         )  # fmt: skip
         if load is None:
@@ -64,7 +68,7 @@ class StatusExchange:
 
         If this member's status is not among them, it was lost with other members: the next `publish` publishes it again.
         """
-        statuses = await self._workers.run(self._membership.statuses)
+        statuses = self.last = await self._workers.run(self._membership.statuses)
         if self._published not in statuses:
             self._published = None
         return statuses

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hmac
 import socket
 from collections.abc import Callable, Iterator
+from email.utils import formatdate
 from ipaddress import ip_address
 
 import uvicorn
@@ -13,11 +15,13 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kvwal.cluster.token import Token
-from kvwal.errors import ConfigError
+from kvwal.cluster.token import TokenSource
+from kvwal.errors import StartFailed
 from kvwal.node.config import Address
 from kvwal.ports.boundary import logged, start_task
+from kvwal.ports.clock import SYSTEM
 from kvwal.ports.tasks import Workers
 
 _UNAUTHORIZED = (
@@ -30,9 +34,9 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 class HttpAccess:
     """Access to the details of /readyz and to /metrics: for callers on this machine, and for callers that show the token."""
 
-    def __init__(self, token: Token | None, *, closed: bool) -> None:
-        """`closed`: callers on other machines need the token. Otherwise every caller has access."""
-        self._token = None if token is None else f"Bearer {token.reveal()}".encode()
+    def __init__(self, tokens: TokenSource | None, *, closed: bool) -> None:
+        """`closed`: callers on other machines need one of the tokens. Otherwise every caller has access."""
+        self._tokens = tokens
         self._closed = closed
 
     def allows(self, request: Request) -> bool:
@@ -40,8 +44,9 @@ class HttpAccess:
         if not self._closed:
             return True
         shown = request.headers.get("authorization", "").encode()
-        known = self._token is not None and hmac.compare_digest(shown, self._token)
-        return known or (request.client is not None and ip_address(request.client.host).is_loopback)
+        tokens = () if self._tokens is None else self._tokens.tokens
+        known = [hmac.compare_digest(shown, f"Bearer {token.reveal()}".encode()) for token in tokens]
+        return any(known) or (request.client is not None and ip_address(request.client.host).is_loopback)
 
 
 OPEN = HttpAccess(None, closed=False)
@@ -74,29 +79,61 @@ def application(
     return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics_page)])
 
 
+def _dated(application: ASGIApp) -> ASGIApp:
+    """The application with the time in the header of each answer, as HTTP wants it."""
+
+    async def dated(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_dated(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                now = formatdate(SYSTEM.wall_ms() / 1000, usegmt=True)
+                message = {**message, "headers": [(b"date", now.encode()), *message["headers"]]}
+            await send(message)
+
+        await application(scope, receive, send_dated)
+
+    return dated
+
+
 class _Server(uvicorn.Server):
-    """A uvicorn server without signal handlers: the node has its own."""
+    """A uvicorn server without signal handlers and ticks: the node has its own handlers, and an idle node does nothing."""
+
+    def __init__(self, application: ASGIApp) -> None:
+        # uvicorn's date is that of its last tick.
+        super().__init__(
+            uvicorn.Config(_dated(application), log_config=None, access_log=False, lifespan="off", date_header=False)
+        )
+        self._closing = asyncio.Event()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    async def main_loop(self) -> None:
+        await self.on_tick(0)  # the headers of every answer
+        await self._closing.wait()
+
+    def close(self) -> None:
+        """Have `serve` end."""
+        self.should_exit = True
+        self._closing.set()
+
 
 class HttpServer:
-    """The HTTP server, on the running loop until `close`. `ConfigError` if it cannot listen at the address."""
+    """The HTTP server, on the running loop until `close`. `StartFailed` if it cannot listen at the address."""
 
     def __init__(self, application: Starlette, address: Address) -> None:
         try:
             self._socket = socket.create_server(address)
         except OSError as error:
-            raise ConfigError(
-                f"--http {address}: cannot listen there ({error.strerror}).", hint="Choose another address."
+            raise StartFailed(
+                f"--http {address}: cannot listen there ({error.strerror}).",
+                hint="Stop the process that listens there, or choose another address; then start the node again.",
             ) from error
-        self._server = _Server(uvicorn.Config(application, log_config=None, access_log=False, lifespan="off"))
+        self._server = _Server(application)
         self._task = start_task(self._server.serve([self._socket]), logged("the HTTP server of this node has stopped"))
 
     async def close(self) -> None:
         """Answer the pending requests, and stop listening."""
-        self._server.should_exit = True
+        self._server.close()
         await self._task
         self._socket.close()

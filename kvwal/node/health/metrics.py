@@ -18,15 +18,19 @@ _PER_BUSINESS = {
     "checkpoint_age_seconds": "How long ago the last checkpoint was made; since the log was opened, if none was.",
     "archive_lag_entries": "Entries that the archive does not hold yet.",
     "archive_lag_seconds": "How long the oldest entry that the archive does not hold has waited for it.",
+    "lost_tails": "Intervals on record in the archive of which a lost disk may have taken changes along, of all members.",
+    "archive_requests": "Requests to the archive of jobs that succeeded since the log was opened.",
     "ring_slots": "Batches that wait for the log writer.",
     "ring_bytes": "Bytes that wait for the log writer.",
+    "slowed": "The share of the time that writers wait, because archive and checkpoints do not keep up with them.",
+    "slowed_seconds": "How long the log writer has waited for this reason since the log was opened.",
 }
 MOST = 50
 """Maps that have lines of their own: the largest. What a page costs, here and in Prometheus, must not grow with the maps."""
 REST = "_rest"
 """The label of all other maps together. No business is called so."""
-_SICK = ("failed", "archive_error", "maintenance")
-_OLDEST = ("checkpoint_age_seconds", "archive_lag_seconds")
+_SICK = ("failed", "archive_error", "maintenance", "damage")
+_OLDEST = ("checkpoint_age_seconds", "archive_lag_seconds", "slowed")
 """Metrics whose greatest value stands for the rest of the maps. Of all other metrics it is the sum."""
 
 
@@ -41,6 +45,15 @@ class Metrics:
         )
         for service in volatile:
             services.labels(service).set(1)
+        self._certificate = self._gauge(
+            "kvwal_certificate_days_left", "Days until the certificate of this node ends.", "file"
+        )
+        self._tokens = self._gauge(
+            "kvwal_accepted_tokens", "Tokens of the file that count now: two while the token is changed.", "file"
+        )
+        self._token_failures = self._gauge(
+            "kvwal_token_file_failing", "1 if the file cannot be used, and its earlier tokens count.", "file"
+        )
         ProcessCollector(registry=self._registry)
         self._entries = Counter("kvwal_entries", "Entries that were written to the log.", registry=self._registry)
         self._refused = Counter(
@@ -51,6 +64,15 @@ class Metrics:
         self._queued = self._histogram("kvwal_queue_seconds", "How long the first of a group waited.", _SECONDS)
         self._seconds = self._histogram("kvwal_group_seconds", "How long writing a group took.", _SECONDS)
         self._sync = self._histogram("kvwal_fsync_seconds", "How long an fdatasync took.", _SECONDS)
+
+    def certificate(self, file: str, days_left: float) -> None:
+        """Note how many days are left to the certificate of this node."""
+        self._certificate.labels(file).set(days_left)
+
+    def token_file(self, file: str, accepted: int, *, failing: bool) -> None:
+        """Note how many tokens of a file count, and whether the file cannot be used at this moment."""
+        self._tokens.labels(file).set(accepted)
+        self._token_failures.labels(file).set(failing)
 
     def group(self, entries: int, size: int, queued: float, seconds: float) -> None:
         """See `LogMetrics.group`."""
@@ -88,6 +110,9 @@ class Metrics:
                 if stats[name] is not None:
                     family.labels(business).set(stats[name])
         failed = Gauge("kvwal_failed", "1 if the log takes no more writes.", ["business"], registry=now)
+        damaged = Gauge(
+            "kvwal_damaged", "1 if a job of the maintenance meets a damaged file or object.", ["business"], registry=now
+        )
         reached = Gauge("kvwal_archive_up", "1 unless the last try to archive failed.", ["business"], registry=now)
         failing = Gauge(
             "kvwal_maintenance_failing",
@@ -98,6 +123,7 @@ class Metrics:
         for business, stats in businesses.items():
             failing.labels(business).set(len(stats["maintenance"]))
             failed.labels(business).set(stats["failed"] is not None)
+            damaged.labels(business).set(stats["damage"] is not None)
             reached.labels(business).set(stats["archive_error"] is None)
         now_open = Gauge("kvwal_maps", "Maps that have a log here.", registry=now)
         now_open.set(count)

@@ -8,17 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 
-from archive import view
-from archive.objects import Objects
-from archive.reader import listed_again
-from archive.registry import registered
-from archive.view import Tails
 from kvwal.cluster import requests as questions
-from kvwal.cluster.archive_load import map_rows
 from kvwal.cluster.map_names import to_business
-from kvwal.cluster.recovery_buffer import is_of_map
 from kvwal.cluster.requests import (
     NOW,
     PAGE_BYTES,
@@ -26,15 +19,17 @@ from kvwal.cluster.requests import (
     BusinessFailure,
     Failures,
     FailuresQuestion,
+    LostTailsQuestion,
     Page,
     Question,
     TailQuestion,
     WatchRead,
     WatchStart,
 )
-from kvwal.entry import DataEntry, Entry, encode_entries, timestamps_within
+from kvwal.entry import DataEntry, Entry, encode_entries, entry_identity, timestamps_within
 from kvwal.errors import CorruptLog
-from kvwal.history.timeline import each_once, entries_of
+from kvwal.history.entry_rows import each_once, entries_of
+from kvwal.history.map_rows import map_rows
 from kvwal.log.files.failures import failure_of
 from kvwal.node.requests.own_changes import unreadable_log
 from kvwal.node.requests.peers import Peers
@@ -42,12 +37,20 @@ from kvwal.node.requests.watch_service import WatchService
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
 from kvwal.store.open_business import OpenBusiness
+from kvwal.structures.destroyed import merged_latest
+from kvwal_archive import view
+from kvwal_archive.layout import LostTail
+from kvwal_archive.lost_tails import lost_tails
+from kvwal_archive.objects import Objects
+from kvwal_archive.reader import listed_again
+from kvwal_archive.registry import registered
+from kvwal_archive.view import Tails
 
 _WITHIN_SECONDS = 30.0
 _WATCH_SECONDS = 10.0
 """For the members to tell their changes: a client that watches asks again."""
 _MOST_FAILURES = 50
-"""Failures that an answer lists: if the archive is away, each map has one."""
+"""Failures that an answer lists, and maps with lost tails: if the archive is away, each map has one."""
 
 
 class HistoryService:
@@ -76,6 +79,8 @@ class HistoryService:
         question = questions.decode(text)
         if isinstance(question, FailuresQuestion):
             return questions.encode(self._failures())
+        if isinstance(question, LostTailsQuestion):
+            return questions.encode(await self._readers.run(partial(self._lost_tails, to_business(question.map))))
         if isinstance(question, WatchStart):
             return questions.encode(await self._watches.start(question))
         if isinstance(question, WatchRead):
@@ -83,13 +88,21 @@ class HistoryService:
         return encode_entries(await self._find(question))
 
     def _failures(self) -> Failures:
-        found = []
+        found, lost = [], {}
         for name, business in sorted(self._engine.businesses.items()):
             error = business.log.writer.failed
             jobs = {} if error is None else {WRITES: failure_of(error, 0)}
-            jobs |= business.maintenance.failures
+            jobs |= business.maintenance.failing.failures
             found += [BusinessFailure(name, job, failure) for job, failure in jobs.items()]
-        return Failures(len(found), found[:_MOST_FAILURES])
+            if tails := business.maintenance.progress.lost_tails:
+                lost[name] = tails
+        return Failures(len(found), found[:_MOST_FAILURES], dict(islice(lost.items(), _MOST_FAILURES)))
+
+    def _lost_tails(self, business: str) -> list[LostTail]:
+        options = self._engine.options
+        if options.archive_url is None:
+            return []
+        return lost_tails(self._objects(), options.namespace, options.cluster, business)
 
     async def _find(self, question: Question) -> Sequence[Entry | DataEntry]:
         business = to_business(question.map)
@@ -129,11 +142,12 @@ def _own(business: OpenBusiness, question: Question) -> Sequence[Entry | DataEnt
     if question.key_class:
         return business.history(question.key_class, question.key)
     if question.timestamp == NOW:  # the state as of then would leave out every entry that expires
-        latest = [entry for entry in entries_of(business.unarchived_rows(None, NOW)) if not entry.deleted]
-        entries: Iterable[Entry] = sorted(latest, key=lambda entry: (entry.key_class, entry.key))
+        rows = entries_of(business.unarchived_rows(None, NOW))
+        latest = merged_latest([("", {entry_identity(entry): entry for entry in rows})])
+        entries: Iterable[Entry] = (latest[key] for key in sorted(latest) if not latest[key].deleted)
     else:
         entries = business.as_of(question.timestamp).all_ordered()
-    return _page((entry for entry in entries if is_of_map(entry.key_class)), question.page)
+    return _page(entries, question.page)
 
 
 def _page(entries: Iterable[Entry], page: Page) -> list[Entry | DataEntry]:

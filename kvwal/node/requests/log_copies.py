@@ -10,21 +10,21 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
-from archive.layout import parse_object_key, parse_registration_key
-from archive.maintenance.forget import has_puts
-from archive.objects import Objects, open_objects
-from archive.reader import live_objects
-from archive.registry import registered
 from kvwal.cluster import requests as questions
-from kvwal.cluster.archive_load import marks_of
 from kvwal.cluster.map_names import to_map
 from kvwal.cluster.requests import Copied, CopyQuestion, PartQuestion
 from kvwal.errors import ArchiveError
+from kvwal.history.map_rows import marks_of
 from kvwal.hlc import to_text
 from kvwal.node.adapters.membership import Peer
 from kvwal.ports.boundary import raised_to_awaiter, start_task
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
+from kvwal_archive.layout import parse_object_key, parse_registration_key
+from kvwal_archive.maintenance.forget import has_puts
+from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.reader import live_objects
+from kvwal_archive.registry import registered
 
 FOLDER = "_copy"
 _PART_BYTES = 4 << 20

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from archive.layout import Place
-from archive.objects import Objects
 from kvwal.cluster.clock_bounds import ClockBounds
 from kvwal.cluster.requests import (
     Begin,
@@ -19,14 +17,17 @@ from kvwal.cluster.requests import (
     WatchAnswer,
     WatchQuestion,
 )
-from kvwal.entry import DataEntry, Entry, is_change, time_mark
+from kvwal.entry import DataEntry, Entry, time_mark
 from kvwal.errors import ClusterUnreachable, CorruptLog, KvwalError, LogFailed
 from kvwal.history.feed.log_feed import LogFeed
 from kvwal.history.feed.merged_feed import OneLog
 from kvwal.history.feed.page_cursor import PageCursor, PageCursors
 from kvwal.history.feed.segment_cursor import Rows
+from kvwal.key_class import is_of_map
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import Objects
 
 
 class OwnChanges:
@@ -107,7 +108,7 @@ class OwnChanges:
 
 
 def _told(entry: Entry) -> DataEntry:
-    return (entry if is_change(entry) else time_mark(entry.timestamp)).public()
+    return (entry if is_of_map(entry.key_class) else time_mark(entry.timestamp)).public()
 
 
 def unreadable_log(node: str, business: str, error: Exception) -> LogFailed:

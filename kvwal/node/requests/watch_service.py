@@ -13,10 +13,6 @@ from typing import NamedTuple
 
 from msgspec.structs import astuple
 
-from archive.layout import Place
-from archive.objects import Objects
-from archive.reader import live_objects
-from archive.registry import registered
 from kvwal.cluster.map_names import to_business
 from kvwal.cluster.requests import (
     Begin,
@@ -41,14 +37,20 @@ from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
 from kvwal.structures.watch import Change, Positions
+from kvwal_archive.layout import LostTail, Place
+from kvwal_archive.lost_tails import lost_tails
+from kvwal_archive.objects import Objects
+from kvwal_archive.reader import live_objects
+from kvwal_archive.registry import registered
 
 
 class _Archived(NamedTuple):
-    """The logs of nodes that are no members, as the archive had them: the last sequence of each, by node."""
+    """What the archive had of a business: of the logs of nodes that are no members the last sequence, by node, and lost tails."""
 
     looked: float
     members: frozenset[str]
     last: dict[str, int]
+    lost: list[LostTail]
 
 
 class WatchService:
@@ -73,7 +75,7 @@ class WatchService:
         if question.positions is not None:
             self._check(business, ends, question.positions)
             return WatchStarted(question.positions, 0)
-        archived = await self._archived_logs(business, {peer.name for peer in living})
+        archived = (await self._seen(business, {peer.name for peer in living})).last
         if question.timestamp is None and question.beginning:
             thinned = await self._readers.run(partial(self._thinned, business))
             return WatchStarted(dict.fromkeys([*archived, *ends], 0), 0, thinned)
@@ -98,10 +100,11 @@ class WatchService:
         limit = limit_of(ends)
         at = WatchStarted(positions, question.since, question.thinned)
         parts = await self._rows(business, living, ends, at, limit)
-        parts += await self._archived_rows(business, ends, at, limit)
+        archived = await self._seen(business, ends)
+        parts += await self._archived_rows(business, archived.last, at, limit)
         page = page_of(parts, positions, question.since)
         changes = [(change.node, change.sequence, change.entry.public()) for change in page.changes]
-        return WatchPage(changes, page.positions)
+        return WatchPage(changes, page.positions, archived.lost)
 
     async def _ends(self, business: str, peers: Iterable[Peer], least: int = 0) -> dict[str, LogEnd]:
         asked = FloorQuestion(business, least)
@@ -129,11 +132,11 @@ class WatchService:
         ]
 
     async def _archived_rows(
-        self, business: str, members: Collection[str], at: WatchStarted, limit: int
+        self, business: str, archived: Mapping[str, int], at: WatchStarted, limit: int
     ) -> list[LogPart]:
         """The rows that the archive has of nodes that are no members."""
         parts = []
-        for node, last in (await self._archived_logs(business, members)).items():
+        for node, last in archived.items():
             position, place = at.positions.get(node, 0), self._engine.place(business, node)
             if last > position:
                 thinned = _thinned_behind(at, node)
@@ -143,29 +146,29 @@ class WatchService:
                 parts.append(LogPart([Change(node, *row) for row in rows], more))
         return parts
 
-    async def _archived_logs(self, business: str, members: Collection[str]) -> dict[str, int]:
-        """The last archived sequence of each node that is no member. The archive is asked again after some seconds, and at once
-        when a member came or went."""
-        if self._engine.options.archive_url is None:
-            return {}
+    async def _seen(self, business: str, members: Collection[str]) -> _Archived:
+        """What the archive has of the business. It is asked again after some seconds, and at once when a member came or went."""
         now, names = self._engine.options.clock.elapsed(), frozenset(members)
+        if self._engine.options.archive_url is None:
+            return _Archived(now, names, {}, [])
         known = self._archived.get(business)
         if known is None or known.members != names or now - known.looked >= ARCHIVE_SECONDS:
-            last = await self._readers.run(partial(self._look, business, names))
-            known = _Archived(now, names, last)
+            known = _Archived(now, names, *await self._readers.run(partial(self._look, business, names)))
             # Maps that nobody watches any more are forgotten.
             fresh = {name: each for name, each in self._archived.items() if now - each.looked < ARCHIVE_SECONDS}
             self._archived = {**fresh, business: known}
-        return known.last
+        return known
 
-    def _look(self, business: str, members: frozenset[str]) -> dict[str, int]:
+    def _look(self, business: str, members: frozenset[str]) -> tuple[dict[str, int], list[LostTail]]:
+        """The last archived sequence of each node that is no member, and the lost tails."""
         options, objects = self._engine.options, self._objects()
-        places = registered(objects, options.namespace, options.cluster, business)
-        return {
+        where = (options.namespace, options.cluster, business)
+        last = {
             place.node: max((info.span.last for info in live_objects(objects, place)), default=0)
-            for place in places
+            for place in registered(objects, *where)
             if place.node not in members
         }
+        return last, lost_tails(objects, *where)
 
     def _thinned(self, business: str) -> Positions:
         """For each log the last sequence of the objects from which compaction has removed changes."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.parquet.key_ranges import ABOVE_ALL, LEAST, KeyRange, class_range, intersect
+from kvwal_archive.parquet.key_ranges import ABOVE_ALL, LEAST, KeyRange, class_range, intersect
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from archive.objects import check_url
+from kvwal.config import archive_location
 from kvwal.errors import ConfigError
 from kvwal.location.parse import ArchiveLocation, FolderLocation, parse_location
 from kvwal.ports.disk import OS_DISK
@@ -53,7 +53,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     if store is not None:
         archive, store = _location(store)
     if archive is not None:
-        check_url(archive)
+        archive = archive_location(archive)
     elif view == HISTORY:
         raise ConfigError(
             f"{store}: the changes of all keys are read from an archive only.",

@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
-from archive.objects import open_objects
-from archive.parquet.key_ranges import KeyRange
-from archive.spark.plan import Partition, plan
-from archive.spark.scan import all_rows, latest_rows
-from kvwal.cluster.archive_load import Marks, dropped_rows, expired_rows, marks_of
-from kvwal.cluster.recovery_buffer import is_of_map
 from kvwal.config import Settings
-from kvwal.entry import TIME_MARK, timestamps_within
+from kvwal.entry import timestamps_within
+from kvwal.history.map_rows import dropped_rows, expired_rows, marks_of, rows_of_map
 from kvwal.ports.clock import SYSTEM
 from kvwal.spark.datasource.cluster_stream import ClusterChangesReader
 from kvwal.spark.datasource.filters import Wanted, wanted
@@ -25,9 +20,15 @@ from kvwal.spark.datasource.stores import stored_rows
 from kvwal.spark.datasource.stream_options import check_options, stream_options
 from kvwal.spark.datasource.stream_reader import ChangesReader, StreamReader
 from kvwal.spark.datasource.values import ValueColumns, ValueReader, value_columns
+from kvwal.spark.datasource.worker_python import check_workers
 from kvwal.spark.ledger import without_marks
 from kvwal.spark.sink.writers import BatchWriter, StreamWriter, batch_writer, stream_writer
-from kvwal.sql.text import json_text, label
+from kvwal.sql.text import json_text, key_label
+from kvwal.structures.destroyed import Marks
+from kvwal_archive.objects import open_objects
+from kvwal_archive.parquet.key_ranges import KeyRange
+from kvwal_archive.spark.plan import Partition, plan
+from kvwal_archive.spark.scan import all_rows, latest_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +53,10 @@ def register(spark: SparkSession) -> None:
     If the session does not set `spark.sql.python.filterPushdown.enabled`, this sets it to true: then a query for some keys
     reads only the parts of the archive that can hold them. If it is false, it stays so, and queries read all parts. Register
     again after you change it: Spark refuses a source that takes filters while it is false.
+
+    Raises `ConfigError` if the session's workers run on this machine with a Python that cannot import kvwal.
     """
+    check_workers(spark)
     if spark.conf.get(PUSHDOWN, None) is None:
         spark.conf.set(PUSHDOWN, "true")
     spark.dataSource.register(PushdownSource if spark.conf.get(PUSHDOWN) == "true" else KvwalSource)
@@ -162,7 +166,9 @@ class KvwalReader(DataSourceReader):
             raise TypeError(f"no partition of this reader: {partition!r}")
         objects = open_objects(options.archive)
         for batch in (all_rows if options.history else latest_rows)(objects, partition.partition):
-            yield _of_map(batch) if options.history else _live(_of_map(batch), partition.now_ms, partition.marks)
+            yield (
+                rows_of_map(batch) if options.history else _live(rows_of_map(batch), partition.now_ms, partition.marks)
+            )
 
 
 class PushdownReader(KvwalReader):
@@ -174,19 +180,9 @@ class PushdownReader(KvwalReader):
         return filters
 
 
-def _of_map(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of the map: none of those that kvwal keeps for itself."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    classes = pc.unique(batch.column("key_class")).to_pylist()
-    names = [name for name in classes if is_of_map(name) and name != TIME_MARK]
-    return batch.filter(pc.is_in(batch.column("key_class"), value_set=pa.array(names, pa.string())))
-
-
 def _changes(rows: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of the map, without the marks of its Spark writers."""
-    return without_marks(_of_map(rows))
+    return without_marks(rows_of_map(rows))
 
 
 def _live(rows: pa.RecordBatch, now_ms: int, marks: Marks) -> pa.RecordBatch:
@@ -205,7 +201,7 @@ def _shown(rows: pa.RecordBatch) -> pa.RecordBatch:
 
     columns = {name: rows.column(name) for name in ("timestamp", "deleted", "node", "sequence")}
     texts = {
-        "key": _text(rows, "key", "str", label),
+        "key": _text(rows, "key", "str", key_label),
         "value": _text(rows, "value", "json", json_text),
         "key_class": rows.column("key_class"),
         "value_class": rows.column("value_class"),

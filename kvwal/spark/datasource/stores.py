@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from archive.parquet.key_ranges import KeyRange
 from kvwal.entry import DataEntry, Entry
 from kvwal.location.opening import Names, open_reader
 from kvwal.location.parse import parse_location
 from kvwal.ports.disk import OS_DISK
 from kvwal.sql.rows import pieces
+from kvwal_archive.parquet.key_ranges import KeyRange
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,10 +6,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from archive.layout import Place
-from archive.objects import Objects, open_objects
-from archive.reader import ObjectInfo, covered, live_objects
-from archive.registry import registered
 from kvwal.errors import BeforeHistory, ConfigError
 from kvwal.history.feed.archived_rows import last_up_to, not_kept, thinned_up_to
 from kvwal.history.feed.segment_cursor import NotInLog, SegmentCursor
@@ -17,6 +13,10 @@ from kvwal.log.files.names import find_places, log_folder
 from kvwal.log.reader import log_files
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.datasource.stream_options import StreamOptions
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.reader import ObjectInfo, covered, live_objects
+from kvwal_archive.registry import registered
 
 TASK_BYTES = 32 << 20
 """Compressed bytes of objects that one task reads, if there are several."""
@@ -25,7 +25,7 @@ TASK_BYTES = 32 << 20
 class NodeOffset(NamedTuple):
     """How far a node's log was read. Up to the sequence `thinned` compaction had removed rows when the stream began.
 
-    A stream of a cluster that began at a timestamp leaves out what a node brings later from up to it: that timestamp is `since`.
+    A stream that began at a timestamp leaves out what a log brings later from up to it: that timestamp is `since`.
     """
 
     sequence: int
@@ -48,6 +48,7 @@ class LogRange(NamedTuple):
     position: int
     last: int
     thinned: int
+    since: int
     objects: tuple[ObjectRange, ...] = ()
 
 
@@ -71,8 +72,8 @@ class StreamLogs:
         if not found:
             looked = self._root if self._objects is None else self._objects.url
             raise ConfigError(
-                f"{looked}: there is no business {self._where[2]!r} in {'/'.join(self._where[:2])}.",
-                hint="Check the location and the names of the namespace, the cluster and the business.",
+                f"{looked}: there is no map {self._where[2]!r} in {'/'.join(self._where[:2])}.",
+                hint="Check the location and the names of the namespace, the cluster and the map.",
             )
         return sorted(found)
 
@@ -80,7 +81,7 @@ class StreamLogs:
         """The offset before all that is kept of a log. Raises BeforeHistory if its first changes are only in a snapshot."""
         infos = self._live(place)
         if not infos and self._root is not None:
-            cursor = SegmentCursor(OS_DISK, self._root, place, 0, durable_only=True)
+            cursor = SegmentCursor(OS_DISK, self._root, place, 0, acknowledged_only=True)
             try:
                 cursor.read()
             except NotInLog as error:
@@ -93,15 +94,15 @@ class StreamLogs:
     def after(self, place: Place, timestamp: int) -> NodeOffset:
         """The offset of the last change up to a timestamp. Raises BeforeHistory if later changes are not kept."""
         if self._root is not None:
-            cursor = SegmentCursor(OS_DISK, self._root, place, 0, durable_only=True)
+            cursor = SegmentCursor(OS_DISK, self._root, place, 0, acknowledged_only=True)
             if (sequence := cursor.at_or_before(timestamp)) is not None and place in self._here():
-                return NodeOffset(sequence)
+                return NodeOffset(sequence, since=timestamp)
         if self._objects is None:
             raise BeforeHistory(
                 f"{'/'.join(place)}: without an archive the past ends at the last checkpoint.",
                 hint="Give a later time, or the 'archive' of the store.",
             )
-        return NodeOffset(last_up_to(self._objects, place, timestamp))
+        return NodeOffset(last_up_to(self._objects, place, timestamp), since=timestamp)
 
     def check_position(self, place: Place, position: int) -> None:
         """Raise ConfigError if the log ends before the position where a stream goes on. Looks once at each log that is here."""
@@ -117,7 +118,7 @@ class StreamLogs:
                 )
 
     def end(self, place: Place, position: int) -> int:
-        """The last sequence up to which every change of a log is at hand, and durable."""
+        """The last sequence up to which every change of a log is at hand, and acknowledged by its writer."""
         archived = covered(self._live(place)).last
         if place not in self._here():
             return max(archived, position)
@@ -127,7 +128,7 @@ class StreamLogs:
             cursor = self._cursors[place.node] = self._cursor(place, start)
         while True:
             try:
-                return max(archived, cursor.durable_end())
+                return max(archived, cursor.acknowledged_end())
             except NotInLog as error:  # `ranges` looks at what is in between
                 cursor.position = error.first - 1
                 cursor.reset()
@@ -149,14 +150,15 @@ class StreamLogs:
         if position < last:
             if place not in self._here():
                 raise not_kept(place, position + 1, last)
-            found += self._of_segments(place, position, last, start.thinned)
+            found += self._of_segments(place, position, last, start)
         return found
 
-    def _of_segments(self, place: Place, position: int, last: int, thinned: int) -> list[LogRange]:
+    def _of_segments(self, place: Place, position: int, last: int, start: NodeOffset) -> list[LogRange]:
         """A range for each segment that the log has now. If the segments are gone, the tasks find their rows in the archive."""
         segments, _ = log_files(OS_DISK, log_folder(Path(str(self._root)), place))
         ends = [file.number - 1 for file in segments if position < file.number - 1 < last]
-        return [LogRange(place, first, end, thinned) for first, end in pairwise([position, *ends, last])]
+        parts = pairwise([position, *ends, last])
+        return [LogRange(place, first, end, start.thinned, start.since) for first, end in parts]
 
     def bytes_of_change(self, place: Place, position: int) -> int:
         """About how many bytes a change of a log has behind this position, in its key and value."""
@@ -164,13 +166,13 @@ class StreamLogs:
             if info.span.last > position:
                 return max(1, info.footer.data_bytes // info.footer.rows)
         try:
-            rows = self._cursor(place, position, durable_only=False).read()
+            rows = self._cursor(place, position, acknowledged_only=False).read()
         except NotInLog as gone:
             raise not_kept(place, position + 1, gone.first - 1) from gone
         return max(1, sum(len(entry.key) + len(entry.value) for _, entry in rows) // max(1, len(rows)))
 
-    def _cursor(self, place: Place, position: int, *, durable_only: bool = True) -> SegmentCursor:
-        return SegmentCursor(OS_DISK, Path(str(self._root)), place, position, durable_only=durable_only)
+    def _cursor(self, place: Place, position: int, *, acknowledged_only: bool = True) -> SegmentCursor:
+        return SegmentCursor(OS_DISK, Path(str(self._root)), place, position, acknowledged_only=acknowledged_only)
 
     def _live(self, place: Place) -> list[ObjectInfo]:
         return [] if self._objects is None else live_objects(self._objects, place, self._known)
@@ -180,7 +182,7 @@ class StreamLogs:
 
 
 def _of_objects(place: Place, start: NodeOffset, held: list[ObjectRange]) -> LogRange:
-    return LogRange(place, held[0].position, held[-1].last, start.thinned, tuple(held))
+    return LogRange(place, held[0].position, held[-1].last, start.thinned, start.since, tuple(held))
 
 
 def _archive_of(options: StreamOptions) -> str | None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import NamedTuple
 
 from kvwal.errors import ConfigError
-from kvwal.hlc import to_timestamp
+from kvwal.hlc import from_text, to_timestamp
 from kvwal.location.parse import ClusterLocation, FolderLocation, parse_location
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.datasource.options import HISTORY, ReadOptions, read_options
@@ -51,7 +50,7 @@ def stream_options(options: Mapping[str, str]) -> StreamOptions:
     read = read_options({name: value for name, value in given.items() if name != "store" or archive is None})
     root = _root(store, archive) if store is not None else None
     return StreamOptions(
-        read, archive or read.archive, root, _after(own[AFTER]), _count(ROWS, own[ROWS]), _count(BYTES, own[BYTES])
+        read, read.archive, root, _after(own[AFTER]), _count(ROWS, own[ROWS]), _count(BYTES, own[BYTES])
     )
 
 
@@ -66,7 +65,7 @@ def _root(store: str, archive: str | None) -> str | None:
 
 
 def _after(typed: str) -> int | Positions | None:
-    """A timestamp, a position of a watch, or a date and time of ISO 8601."""
+    """A timestamp, a position of a watch, or a date and time of ISO 8601, which is UTC unless it has a zone."""
     if not typed:
         return None
     if typed.isdigit():
@@ -74,11 +73,12 @@ def _after(typed: str) -> int | Positions | None:
     if typed.startswith("{"):
         return parse_position(typed)
     try:
-        return to_timestamp(datetime.fromisoformat(typed))
+        return to_timestamp(from_text(typed))
     except ValueError as error:
         raise ConfigError(
             f"the option '{AFTER}' is {typed!r}.",
-            hint="It is a timestamp of kvwal, a date and time like 2026-01-31T12:00:00+00:00, or a position of a watch.",
+            hint="It is a timestamp of kvwal, a date and time (2026-01-31T12:00:00, UTC unless it has a zone), or a position of a"
+            " watch.",
         ) from error
 
 

@@ -19,18 +19,18 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from archive.faults import ObjectMissing
-from archive.layout import Place
-from archive.objects import Objects, open_objects
-from archive.parquet.rows import with_node
-from archive.reader import LISTINGS, live_objects
+from kvwal.history.entry_rows import to_table
 from kvwal.history.feed.archived_rows import not_kept, rows_in_order
 from kvwal.history.feed.log_feed import LogFeed
-from kvwal.history.timeline import to_table
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.datasource.stream_logs import LogRange, NodeOffset, StreamLogs
 from kvwal.spark.datasource.stream_options import StreamOptions
 from kvwal.spark.datasource.values import ValueColumns, ValueReader
+from kvwal_archive.faults import ObjectMissing
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.parquet.rows import with_node
+from kvwal_archive.reader import LISTINGS, live_objects
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -143,7 +143,9 @@ class ChangesReader(StreamReader):
         objects = open_objects(str(self._archive()))
         for item in changes.objects:
             try:
-                yield from rows_in_order(OS_DISK, objects, item.info, item.position, item.last, thinned=changes.thinned)
+                yield from rows_in_order(
+                    OS_DISK, objects, item.info, item.position, item.last, since=changes.since, thinned=changes.thinned
+                )
             except ObjectMissing:  # compaction removed it since the plan was made; nothing of it was given
                 part = changes._replace(position=item.position, last=item.last)
                 yield from _compacted(objects, part)
@@ -153,11 +155,11 @@ class ChangesReader(StreamReader):
         archive = self._archive()
         feed = LogFeed(
             OS_DISK, Path(str(self._options.root)), changes.place,
-            lambda: None if archive is None else open_objects(archive), changes.position, own=True,
+            lambda: None if archive is None else open_objects(archive), changes.position, since=changes.since, own=True,
         )  # fmt: skip
         while feed.position < changes.last:
             rows = feed.read(changes.last)
-            if not rows:
+            if not rows and feed.position < changes.last:
                 raise not_kept(changes.place, feed.position + 1, changes.last)
             yield from to_table([row for row in rows if row[0] <= changes.last]).combine_chunks().to_batches()
 
@@ -210,7 +212,9 @@ def _compacted(objects: Objects, changes: LogRange) -> Iterator[pa.RecordBatch]:
         if not infos:
             raise not_kept(changes.place, position + 1, changes.last)
         try:
-            yield from rows_in_order(OS_DISK, objects, infos[0], position, changes.last, thinned=changes.thinned)
+            yield from rows_in_order(
+                OS_DISK, objects, infos[0], position, changes.last, since=changes.since, thinned=changes.thinned
+            )
         except ObjectMissing:
             missed += 1
             if missed == LISTINGS:

@@ -130,7 +130,7 @@ class ValueReader:
         if self._wanted.mode == FAIL:
             key = shown.column("key")[number].as_py()
             raise CodecError(
-                f"business {self._business!r}, key {key!r}: the value does not fit the schema of the query: {problem}.",
+                f"map {self._business!r}, key {key!r}: the value does not fit the schema of the query: {problem}.",
                 hint='The option "mode" can leave such rows out ("drop") or show them with null ("null").',
             )
 

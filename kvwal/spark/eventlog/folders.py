@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
-from archive.errors import ArchiveError
-from archive.faults import ObjectMissing, may_pass
-from archive.objects.locations import check_url
-from archive.objects.ranges import RangeFile
-from archive.objects.remote import RemoteObjects
 from kvwal.errors import ConfigError, Kind, KvwalError
-from kvwal.spark.eventlog.listing import ROLLING_PREFIX, ListedFile, ListedLog, LogFolder, logs_in
+from kvwal.spark.eventlog.listing import ROLLING_PREFIX, ListedFile, ListedLog, LogFolder, is_of_databricks, logs_in
+from kvwal_archive.errors import ArchiveError
+from kvwal_archive.faults import ObjectMissing, may_pass
+from kvwal_archive.objects.locations import check_url
+from kvwal_archive.objects.ranges import RangeFile
+from kvwal_archive.objects.remote import RemoteObjects
+from kvwal_archive.objects.typed import typed_path
 
 READ_AHEAD = 4 << 20
 """Bytes of one request for a part of a remote file."""
@@ -51,8 +52,8 @@ class LocalFolder:
                 found = list(_files(self._path, f"{name}/"))
             else:
                 found = list(_files(self._path, ""))
-                for folder in sorted(self._path.glob(f"{ROLLING_PREFIX}*/")):
-                    found += _files(folder, f"{folder.name}/")
+                for folder in sorted(self._path.glob("*/")):
+                    found += _in_nested(folder)
         except FileNotFoundError as error:
             raise ConfigError(f"There is no event log at {self.url}.", hint=HERE) from error
         except OSError as error:
@@ -70,6 +71,23 @@ def _files(folder: Path, prefix: str) -> Iterator[ListedFile]:
                     yield _listed(folder / entry.name, entry.stat(), prefix + entry.name)
             except FileNotFoundError:  # renamed or deleted since the folder was listed
                 continue
+
+
+def _in_nested(folder: Path) -> Iterator[ListedFile]:
+    """The files of a folder in the listed one, if they are rolls of a log; else the folder itself, unless it is empty."""
+    if folder.name.startswith(ROLLING_PREFIX):
+        yield from _files(folder, f"{folder.name}/")
+        return
+    try:
+        names = os.listdir(folder)
+    except PermissionError:  # the lost+found of a disk
+        names = [""]
+    except FileNotFoundError:
+        return
+    if any(is_of_databricks(name) and (folder / name).is_file() for name in names):
+        yield from _files(folder, f"{folder.name}/")
+    elif names:
+        yield ListedFile(f"{folder.name}/", 0, "", folder)
 
 
 def _listed(path: Path, stat: os.stat_result, key: str) -> ListedFile:
@@ -166,7 +184,9 @@ def open_folder(given: str) -> LogFolder:
     if is_remote(given):
         return RemoteFolder(given)
     check_url(given)
-    return LocalFolder(Path(given.removeprefix("file://")))
+    if given.startswith("file://"):
+        return LocalFolder(Path(given.removeprefix("file://")))
+    return LocalFolder(typed_path("name of the event logs", given))
 
 
 def logs_at(folder: LogFolder) -> list[ListedLog]:

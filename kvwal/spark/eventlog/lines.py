@@ -7,12 +7,14 @@ verified: a damaged block gives damaged lines, and the parser finds those.
 
 from __future__ import annotations
 
+import zlib
 from typing import Any, Protocol
 
 import lz4.block
 import zstandard
 
 from kvwal.errors import ConfigError, Kind, KvwalError
+from kvwal.spark.eventlog.file_kinds import READ, told_kind
 from kvwal.spark.eventlog.listing import LogFile
 
 CHUNK = 256 << 10
@@ -21,10 +23,12 @@ MAX_BLOCK = 64 << 20
 _KEPT_OF_LONG_LINE = 2_000
 _KEPT_OF_THE_END = 256
 """Bytes before the point that was read to. They tell whether a file is still the one that was read."""
+_GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _LZ4 = b"LZ4Block"
 _SNAPPY = b"\x82SNAPPY\x00"
 _LZF = b"ZV"
+_MAGICS = (_ZSTD, _LZ4, _SNAPPY, _LZF)
 
 
 class DamagedFile(KvwalError):
@@ -46,6 +50,28 @@ class _Plain:
         return data
 
 
+class _Gzip:
+    """Members of gzip, one behind the other, with zeros behind the last one."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+    def feed(self, data: bytes) -> bytes:
+        parts = []
+        try:
+            while data:
+                if self._member.eof:
+                    data = data.lstrip(b"\0")
+                    if not data:
+                        break
+                    self._member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+                parts.append(self._member.decompress(data))
+                data = self._member.unused_data
+        except zlib.error as error:
+            raise DamagedFile(f"the gzip stream is damaged: {error}") from error
+        return b"".join(parts)
+
+
 class _Zstd:
     def __init__(self) -> None:
         self._stream = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
@@ -63,21 +89,23 @@ class _Blocks:
     header_size = 0
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()
 
     def feed(self, data: bytes) -> bytes:
-        data, at, parts = self._rest + data, 0, []
-        while len(data) - at >= self.header_size:
-            header = data[at : at + self.header_size]
+        self._rest += data
+        rest, at, parts = self._rest, 0, []
+        while len(rest) - at >= self.header_size:
+            header = bytes(rest[at : at + self.header_size])
             size, original_size = self._sizes(header)
             if not 0 <= size <= MAX_BLOCK or not 0 <= original_size <= MAX_BLOCK:
                 raise DamagedFile(f"Spark writes no block of {size} bytes for {original_size} bytes of log")
             at_block = at + self.header_size
-            if len(data) - at_block < size:
+            if len(rest) - at_block < size:
                 break
-            parts.append(self._decompress(data[at_block : at_block + size], header, original_size) if size else b"")
+            block = bytes(rest[at_block : at_block + size])
+            parts.append(self._decompress(block, header, original_size) if size else b"")
             at = at_block + size
-        self._rest = data[at:]
+        del rest[:at]
         return b"".join(parts)
 
     def _sizes(self, header: bytes) -> tuple[int, int]:
@@ -121,14 +149,12 @@ class _Snappy(_Blocks):
         self._codec: Any = pa.Codec("snappy")
 
     def feed(self, data: bytes) -> bytes:
-        data = self._rest + data
-        if data.startswith(_SNAPPY):
-            if len(data) < 16:
-                self._rest = data
+        self._rest += data
+        if self._rest.startswith(_SNAPPY):
+            if len(self._rest) < 16:
                 return b""
-            data = data[16:]
-        self._rest = b""
-        return super().feed(data)
+            del self._rest[:16]
+        return super().feed(b"")
 
     def _sizes(self, header: bytes) -> tuple[int, int]:
         size = int.from_bytes(header, "big")
@@ -151,6 +177,8 @@ class _Snappy(_Blocks):
 
 
 def _decompressor(path: LogFile, start: bytes) -> Decompressor:
+    if start.startswith(_GZIP):
+        return _Gzip()
     if start.startswith(_ZSTD):
         return _Zstd()
     if start.startswith(_LZ4):
@@ -158,12 +186,16 @@ def _decompressor(path: LogFile, start: bytes) -> Decompressor:
     if start.startswith(_SNAPPY):
         return _Snappy()
     if start.startswith(_LZF):
-        raise ConfigError(f"{path} is compressed with lzf.", hint="kvwal reads plain, zstd, lz4 and snappy event logs.")
+        raise ConfigError(f"{path} {told_kind(start)}.", hint=READ)
     return _Plain()
 
 
 class Lines:
-    """A reader of lines from a file that may still grow, and that may be renamed meanwhile. Memory: one chunk and one line."""
+    """A reader of lines from a file that may still grow, and that may be renamed meanwhile.
+
+    Memory: one chunk, and twice one line, of which at most `MAX_LINE` bytes are kept. Of a longer line only the beginning is
+    returned: no event of Spark is so long. The time is linear in the bytes, for lines of any length.
+    """
 
     def __init__(self, path: LogFile, start: int = 0) -> None:
         """`start` is the byte at which a line begins; only in a file without compression may it be other than 0."""
@@ -175,8 +207,8 @@ class Lines:
         self._position = start
         self._end = b""
         self._decompressor: Decompressor | None = _Plain() if start else None
-        self._rest = b""
-        self._forgotten = 0
+        self._rest = bytearray()
+        self._forgotten = 0  # bytes of the line in `_rest` that are not kept
         self._start = b""
 
     def more(self) -> list[bytes] | None:
@@ -192,29 +224,42 @@ class Lines:
                 self._start = data
                 return []
             self._decompressor = _decompressor(self.path, data)
-        lines = (self._rest + self._decompressor.feed(data)).split(b"\n")
-        self._rest = lines.pop()
+        lines = self._decompressor.feed(data).split(b"\n")
+        rest = lines.pop()
         if lines:
-            self._note_last_line(lines)
-        if len(self._rest) > MAX_LINE:  # too long for an event: keep enough to recognise it
-            self._forgotten += len(self._rest) - _KEPT_OF_LONG_LINE
-            self._rest = self._rest[:_KEPT_OF_LONG_LINE]
+            self._extend_rest(lines[0])
+            lines[0] = bytes(self._rest)
+            self._note_last_line(lines, len(rest))
+            self._rest, self._forgotten = bytearray(), 0
+        self._extend_rest(rest)
         return lines
 
-    def _note_last_line(self, lines: list[bytes]) -> None:
+    def _extend_rest(self, data: bytes) -> None:
+        """Add bytes to the line that has no end yet. Nothing is added to a line that is too long."""
+        if self._forgotten or len(self._rest) + len(data) > MAX_LINE:
+            kept = len(self._rest) + len(data)
+            self._rest += data[: max(0, _KEPT_OF_LONG_LINE - len(self._rest))]
+            del self._rest[_KEPT_OF_LONG_LINE:]
+            self._forgotten += kept - len(self._rest)
+        else:
+            self._rest += data
+
+    def _note_last_line(self, lines: list[bytes], after: int) -> None:
+        """Note where the last of these lines begins; `after` bytes were read after its end."""
         if isinstance(self._decompressor, _Plain):
             forgotten = self._forgotten if len(lines) == 1 else 0
-            self.last_line = self._position - len(self._rest) - 1 - len(lines[-1]) - forgotten
-        self._forgotten = 0
+            self.last_line = self._position - after - 1 - len(lines[-1]) - forgotten
 
     @property
     def rest(self) -> bytes:
         """The bytes after the last line end."""
-        return self._rest
+        return bytes(self._rest)
 
     def unfinished(self) -> bytes:
-        """The bytes after the last line end, returned once."""
-        rest, self._rest = self._rest, b""
+        """The bytes after the last line end, returned once. The first bytes of a compressed file are no line."""
+        if self._decompressor is None and not any(magic.startswith(self._start) for magic in _MAGICS):
+            self._rest, self._start = bytearray(self._start), b""
+        rest, self._rest, self._forgotten = bytes(self._rest), bytearray(), 0
         return rest
 
     def tell(self) -> int:

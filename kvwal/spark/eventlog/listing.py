@@ -1,7 +1,8 @@
 """A listing of a folder of event logs, and the logs in it. One listing tells of all logs, so no log is asked for by itself.
 
 A log is one file (`<app>[_<attempt>][.<codec>][.inprogress]`), or a folder `eventlog_v2_<app>…` of rolled files
-`events_<n>_<app>…`. The history server may merge the first k of them into `events_<k>_<app>….compact`.
+`events_<n>_<app>…`. The history server may merge the first k of them into `events_<k>_<app>….compact`. Databricks writes rolls
+`eventlog-<date>--<time>[.gz]` beside the open file `eventlog`, in a folder for each driver, without a mark of the end.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ from collections.abc import Iterable
 from typing import BinaryIO, Literal, NamedTuple, Protocol
 
 _ROLLED_FILE = re.compile(r"events_([0-9]+)_.*?(\.compact)?")
+_DATABRICKS = re.compile(r"eventlog(-[0-9]{4}-[0-9]{2}-[0-9]{2}--[0-9]{2}-[0-9]{2}(\.gz)?)?")
+OPEN_ROLL = "eventlog"
+"""The name of the file that Databricks writes to. A later one has it when this one is a roll."""
 ROLLING_PREFIX = "eventlog_v2_"
 IN_PROGRESS = ".inprogress"
 _STATUS = "appstatus_"
-_NO_LOGS = (".", "_", _STATUS)
+NO_LOGS = (".", "_", _STATUS)
+"""What the names of files and folders begin with that are no logs."""
 
 
 class LogFile(Protocol):
@@ -70,12 +75,19 @@ class Log(Protocol):
         ...
 
     def size(self) -> int:
-        """Bytes of its files."""
+        """Bytes of `files`."""
+        ...
+
+    def is_nested(self) -> bool:
+        """Whether this is no log, but a folder within the folder of logs. Its files are not looked at."""
         ...
 
 
 class ListedFile(NamedTuple):
-    """One file of a listing. `key` is its path from the folder. `version` changes whenever the bytes of the file do."""
+    """One file of a listing. `key` is its path from the folder. `version` changes whenever the bytes of the file do.
+
+    A key that ends with a slash is that of a folder whose files the listing leaves out.
+    """
 
     key: str
     size: int
@@ -111,7 +123,11 @@ class ListedPath(NamedTuple):
 
 
 class ListedLog(NamedTuple):
-    """An event log as one listing of its folder shows it. It asks for nothing again. `key` does not change with its end."""
+    """An event log as one listing of its folder shows it. It asks for nothing again. `key` does not change with its end.
+
+    Only that of a log with `.inprogress` beside the finished one of the same name has the suffix: an application is tried again,
+    and Spark replaces the finished log when the new one ends.
+    """
 
     key: str
     path: ListedPath
@@ -120,29 +136,42 @@ class ListedLog(NamedTuple):
 
     def files(self) -> list[EventLogFile]:
         """See `Log.files`."""
+        files = [file.file for file in self.found]
         if self.key.startswith(ROLLING_PREFIX):
-            return in_order(file.file for file in self.found)
-        return [EventLogFile(0, self.found[0].file, 0)]
+            return in_order(files)
+        return databricks_rolls(files) if self._is_of_databricks else [EventLogFile(0, files[0], 0)]
 
     def in_progress(self) -> bool:
         """See `Log.in_progress`."""
         if self.key.startswith(ROLLING_PREFIX):
             return is_in_progress(file.file.name for file in self.found)
+        if self._is_of_databricks:
+            return any(file.file.name == OPEN_ROLL for file in self.found)
         return self.path.name.endswith(IN_PROGRESS)
 
     def size(self) -> int:
         """See `Log.size`."""
-        return sum(file.size for file in self.found)
+        sizes = {file.file.name: file.size for file in self.found}
+        return sum(sizes[file.path.name] for file in self.files())
+
+    def is_nested(self) -> bool:
+        """See `Log.is_nested`."""
+        return not self.found
+
+    @property
+    def _is_of_databricks(self) -> bool:
+        """Whether the files are those of a folder of Databricks: it is the listed folder, or one in it."""
+        return self.key == OPEN_ROLL or self.key.endswith("/")
 
     @property
     def place(self) -> str:
         """Where the log is: its path or URL, which does not change when the application ends."""
-        return str(self.path).removesuffix(IN_PROGRESS)
+        return str(self.path) if self.key.endswith(IN_PROGRESS) else str(self.path).removesuffix(IN_PROGRESS)
 
     def version(self) -> str:
         """A text that changes whenever the log does: its names, its sizes, its bytes."""
         told = "\n".join(f"{file.key} {file.size} {file.version}" for file in self.found)
-        return f"{self.size()}-{zlib.crc32(told.encode()):08x}"
+        return f"{sum(file.size for file in self.found)}-{zlib.crc32(told.encode()):08x}"
 
 
 def in_order(files: Iterable[LogFile]) -> list[EventLogFile]:
@@ -157,6 +186,33 @@ def in_order(files: Iterable[LogFile]) -> list[EventLogFile]:
     return sorted(kept, key=lambda file: file.roll)
 
 
+def is_of_databricks(name: str) -> bool:
+    """Whether a file of this name is one that Databricks writes."""
+    return _DATABRICKS.fullmatch(name) is not None
+
+
+def databricks_rolls(files: Iterable[LogFile]) -> list[EventLogFile]:
+    """The files among these that Databricks wrote, in order, numbered from 0: so the open file keeps its number as a roll."""
+    named = [file for file in files if is_of_databricks(file.name)]
+    named.sort(key=lambda file: (file.name == OPEN_ROLL, file.name))
+    return [EventLogFile(roll, file, roll) for roll, file in enumerate(named)]
+
+
+def before_gap(files: Iterable[EventLogFile], read: int) -> tuple[list[EventLogFile], int]:
+    """The files of a log, in order, up to the first roll that is missing, and its number; 0 if none is missing.
+
+    `read` is the roll that was read last, 0 before the first. Rolls before it may have been deleted since.
+    """
+    kept: list[EventLogFile] = []
+    following = read + 1
+    for file in files:
+        if file.covers > following:
+            return kept, following
+        kept.append(file)
+        following = max(following, file.roll + 1)
+    return kept, 0
+
+
 def is_in_progress(names: Iterable[str]) -> bool:
     """Whether a rolling log with files of these names is still being written."""
     return any(name.startswith(_STATUS) and name.endswith(IN_PROGRESS) for name in names)
@@ -165,21 +221,36 @@ def is_in_progress(names: Iterable[str]) -> bool:
 def logs_in(url: str, files: Iterable[ListedFile]) -> list[ListedLog]:
     """The logs that a listing of the folder `url` shows, by name. `url` may also be that of the only log.
 
-    Of a log that stands there both with `.inprogress` and without, the finished one counts.
+    A log that stands there both with `.inprogress` and without is two: the finished one, and the one beside it. A folder in the
+    folder is a log if Databricks wrote it, and else is there as one that is not read.
     """
     grouped: dict[str, list[ListedFile]] = {}
     for file in sorted(files, key=lambda file: file.key):
-        top, _, inner = file.key.partition("/")
-        if inner:
-            if top.startswith(ROLLING_PREFIX) and "/" not in inner:
+        top, within, inner = file.key.partition("/")
+        if top.startswith(ROLLING_PREFIX) and within:
+            if "/" not in inner:
                 grouped.setdefault(top, []).append(file)
-        elif not top.startswith(_NO_LOGS):
-            grouped.setdefault(top.removesuffix(IN_PROGRESS), [file])
+        elif top.startswith(NO_LOGS):
+            continue
+        elif within:
+            rolls = grouped.setdefault(f"{top}/", [])
+            if is_of_databricks(inner):
+                rolls.append(file)
+        elif is_of_databricks(top):
+            grouped.setdefault(OPEN_ROLL, []).append(file)
+        else:
+            key = top.removesuffix(IN_PROGRESS)
+            grouped[top if key in grouped else key] = [file]
     return [_listed_log(url, key, tuple(found)) for key, found in grouped.items()]
 
 
 def _listed_log(url: str, key: str, found: tuple[ListedFile, ...]) -> ListedLog:
-    file = found[0].file
-    rolling = key.startswith(ROLLING_PREFIX)
-    where = str(file).rpartition("/")[0] if rolling else str(file)
-    return ListedLog(key, ListedPath(key if rolling else file.name, where), found, listed=where != url)
+    if key.startswith(ROLLING_PREFIX):
+        path = ListedPath(key, str(found[0].file).rpartition("/")[0])
+    elif key.endswith("/"):
+        path = ListedPath(key[:-1], f"{url}/{key[:-1]}")
+    elif key == OPEN_ROLL and str(found[0].file) != url:
+        path = ListedPath(key, f"{url}/{key}")
+    else:
+        path = ListedPath(found[0].file.name, str(found[0].file))
+    return ListedLog(key, path, found, listed=path.where != url)

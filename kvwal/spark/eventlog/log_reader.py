@@ -8,47 +8,29 @@ transaction.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from kvwal.errors import ConfigError
+from kvwal.log.files.names import RECORDS
 from kvwal.spark.eventlog.lines import DamagedFile, Lines
-from kvwal.spark.eventlog.listing import IN_PROGRESS, EventLogFile, Log, LogPath
-from kvwal.spark.eventlog.logs import ApplicationIdentity, NotAnEventLog, find_logs, identify, settings_of
+from kvwal.spark.eventlog.listing import IN_PROGRESS, EventLogFile, Log, LogPath, before_gap
+from kvwal.spark.eventlog.logs import ApplicationIdentity, identify, missing_roll, settings_of
+from kvwal.spark.eventlog.runs import RecordMap, RunRecords
 from kvwal.spark.events.parser import DamagedLine, parse_line
-from kvwal.spark.index import complete_index, index_entries, node_of_mark, withdrawn_failures
+from kvwal.spark.index import index_entries, withdrawn_failures
 from kvwal.spark.projection.projection import Projection
 from kvwal.spark.record_keys import app_prefix
 from kvwal.spark.records import Damage, cut
 from kvwal.spark.redaction import Redaction
 
-BUSINESS = "spark"
+BUSINESS = RECORDS
+EVENT_LOG = "log"
+"""The last part of the key of the position in an application's event log."""
 MAX_PENDING = 1 << 20
 MAX_BYTES = 16 << 20
 
 ReportProgress = Callable[[int, int, str], None]
 """Called with the bytes read, the bytes in total, and the name of the log being read."""
-
-
-class RecordMap(Protocol):
-    """The methods of a map that a reader needs."""
-
-    def get(self, key: str, default: Any = None, /) -> Any:
-        """The value of a key."""
-        ...
-
-    def __len__(self) -> int:
-        """The number of keys."""
-        ...
-
-    def put_many(self, entries: dict[str, Any], /) -> Any:
-        """Put all entries in one transaction. Returns when the transaction is durable."""
-        ...
-
-    def submit_many(self, entries: dict[str, Any], deletes: list[str], /) -> Any:
-        """Put all entries and delete all keys in one transaction. Returns a future."""
-        ...
 
 
 class WrittenAnew(Exception):
@@ -66,8 +48,9 @@ class MapStore(Protocol):
 class LogResult(NamedTuple):
     """The result of reading one log. `events` and `damaged` count the lines of this run.
 
-    `problem` says why it stopped early. `skipped` says why nothing was read although nothing is wrong: the log has just begun,
-    or a folder holds a file that is no event log.
+    `problem` says why it stopped early. `skipped` says why nothing was read although nothing is wrong: the log has just begun, it
+    is of an earlier run than the recorded one, or a folder holds a file that is no event log. `is_log` is False for a file that
+    is none. `replaced` is when the earlier run of the application started whose records this log replaced (0: none was).
     """
 
     path: LogPath
@@ -78,20 +61,33 @@ class LogResult(NamedTuple):
     complete: bool
     problem: str = ""
     skipped: str = ""
+    is_log: bool = True
+    replaced: int = 0
 
 
 class LogReader:
     """A reader of one log into a map. Each `advance` reads the log as far as it is written."""
 
-    def __init__(self, records: RecordMap, log: Log, identity: ApplicationIdentity, *, position: str = "log") -> None:
-        self.projection = Projection(app_prefix(identity.app, identity.attempt), records.get, log=position)
+    def __init__(
+        self, records: RecordMap, log: Log, identity: ApplicationIdentity, *, position: str = EVENT_LOG
+    ) -> None:
+        """`EarlierRun` if a later run of the application is recorded. The records of an earlier one are replaced."""
+        self._records = RunRecords(records, identity, log.path)
+        self.projection = Projection(app_prefix(identity.app, identity.attempt), self._records.get, log=position)
+        known = self.projection.position
+        known.started = identity.started or known.started
+        self.replaced = self._records.replaced
+        """When the earlier run started whose records this log replaces; 0 if there is none."""
         self.events = 0
         self.damaged = 0
-        self.problem = ""
         self.bytes = 0
         """Bytes of lines, decompressed, that were read so far."""
-        self._records = records
-        self._log = log
+        self.puts_metrics = True
+        """Whether `advance` puts the metrics of stages that run. Else they wait in the position (see `Projection.take`)."""
+        self._log, self._started = log, identity.started
+        self._has_every_roll = position == EVENT_LOG  # a recorder deletes the rolls of its spool that were read
+        self._missing_roll = 0
+        self._damage = ""
         self._file: EventLogFile | None = None
         self._lines: Lines | None = None
         self._line_number = 0
@@ -102,6 +98,13 @@ class LogReader:
         self._unsaved_bytes = 0
         self._unsaved_lines = 0
 
+    @property
+    def problem(self) -> str:
+        """Why the log was not read to its end: a sentence. Empty if it was, and as long as it grows."""
+        if self._missing_roll:
+            return missing_roll(self._log, self._missing_roll)
+        return self._damage
+
     def advance(self, progress: Callable[[int], None] = lambda done: None, log: Log | None = None) -> int:
         """Read and store the lines written since the last call. Returns their number.
 
@@ -111,10 +114,10 @@ class LogReader:
         """
         if log is not None:
             self._move_to(log)
-        before, done, in_progress = self.events, 0, True
+        before, done, in_progress, size = self.events, 0, True, 0
         while True:
-            # Both are asked before the lines are read, so a log or file that is finished by now is read to its end.
-            in_progress_now, files = self._log.in_progress(), self._log.files()
+            # All are asked before the lines are read, so a log or file that is finished by now is read to its end.
+            in_progress_now, size, files = self._log.in_progress(), self._log.size(), self._files()
             if self._file is None and not self._begin(files):
                 break
             self._read_file(lambda read, before=done: progress(before + read))  # type: ignore[misc]
@@ -127,7 +130,7 @@ class LogReader:
                 break
             self.close()
             self._open(later, 0)
-        self._save(complete=not in_progress and not self.problem)
+        self._save(size=0 if in_progress or self.problem else size, metrics=self.puts_metrics)
         return self.events - before
 
     def close(self) -> None:
@@ -140,15 +143,26 @@ class LogReader:
         self._log = log
         if self._file is None or self._lines is None:
             return
-        before = self._file
-        now = next((file for file in log.files() if (file.roll, file.covers) == (before.roll, before.covers)), None)
-        if now is None:  # compacted, or deleted
+        before, files = self._file, log.files()
+        now = next((file for file in files if (file.roll, file.covers) == (before.roll, before.covers)), None)
+        if now is None and any(file.covers <= before.roll <= file.roll for file in files):  # compacted
+            found = identify(log)
+            if found is not None and found.started != self._started:
+                raise WrittenAnew
             self.close()
             self._file = self._lines = None
+        elif now is None or not self._lines.move_to(now.path):
+            raise WrittenAnew
         else:
             self._file = now
-            if not self._lines.move_to(now.path):
-                raise WrittenAnew
+
+    def _files(self) -> list[EventLogFile]:
+        """The files of the log up to the first roll that is missing."""
+        files = self._log.files()
+        if self._has_every_roll:
+            read = self._file.roll if self._file is not None else self.projection.position.roll
+            files, self._missing_roll = before_gap(files, read)
+        return files
 
     def _begin(self, files: list[EventLogFile]) -> bool:
         """Open the file of the position. False if there is nothing to read yet."""
@@ -204,7 +218,7 @@ class LogReader:
                 progress(self._lines.tell())
         except DamagedFile as error:  # later files can still be read
             self._damaged_file = True
-            self.problem = f"{self._file.path}, after line {self._line_number}: {error}"
+            self._damage = f"{self._file.path}, after line {self._line_number}: {error}"
             self._record_damage(self._line_number + 1, str(error), b"")
 
     def _take_lines(self, batch: list[bytes]) -> None:
@@ -258,23 +272,22 @@ class LogReader:
             Damage(path=path, roll=roll, event=number, problem=cut(problem), text=cut(line.decode("utf-8", "replace")))
         )
 
-    def _save(self, *, complete: bool = False) -> None:
-        """Put the changed records and the position in one transaction."""
+    def _save(self, size: int = 0, *, metrics: bool = False) -> None:
+        """Put the changed records and the position in one transaction. `size`: the bytes of a log that was read to its end."""
         position = self.projection.position
-        if self._file is None or not (self._unsaved_lines or self.projection.pending or complete > position.complete):
+        moved = bool(size and size != position.size) or self._missing_roll != position.missing_roll
+        moved |= metrics and self.projection.has_waiting_metrics
+        if self._file is None or not (self._unsaved_lines or self.projection.pending or moved):
             return
-        position.complete = complete
+        position.complete, position.size, position.missing_roll = bool(size), size, self._missing_roll
         if self._last_line is not None:
             position.event_crc = zlib.crc32(self._last_line)
         position.offset_event, position.offset = self._restart
         self.projection.moved(self._file.roll, self._line_number, self._unsaved_lines, str(self._file.path))
-        changed, dropped = self.projection.take(), self.projection.take_dropped()
+        changed, dropped = self.projection.take(metrics=metrics), self.projection.take_dropped()
         dropped += withdrawn_failures(changed)
         changed |= index_entries(changed)
-        if dropped:
-            self._records.submit_many(changed, dropped).result()
-        else:
-            self._records.put_many(changed)
+        self._records.put(changed, dropped)
         self._unsaved_bytes = self._unsaved_lines = 0
 
 
@@ -288,61 +301,25 @@ def _compacted_since(file: EventLogFile, path: str) -> bool:
     return file.path.name.endswith(".compact") and not path.endswith(".compact")
 
 
-def record_event_logs(
-    store: MapStore, paths: Iterable[str | Path], progress: ReportProgress | None = None
-) -> list[LogResult]:
-    """Read the event logs at `paths` (files, rolling folders, folders of either) into the business `spark` of the store.
+def has_more(reader: LogReader, log: Log) -> bool:
+    """Whether a log may have lines that the reader's position does not cover.
 
-    Logs of finished and running applications are read as far as they are written. A second run reads on; it does not open a
-    log again that was read to its end. A damaged line is recorded under the application's `damage` keys. A log that cannot be
-    read to its end has a `problem`, and the other logs are read all the same. A log that has just begun, and a file in a folder
-    that is no event log, are `skipped`.
+    It has none if the position was taken at the end of this log, and not in another log of the same application. A log that was
+    finished may grow: its copy arrives in pieces. A log with `.inprogress` that still stands beside the finished one of the same
+    run is older than that.
     """
-    logs = find_logs(paths)
-    records = store.map(BUSINESS)
-    complete_index(records, node_of_mark(store))
-    total, done, results = sum(log.size() for log in logs), 0, []
-    for log in logs:
-        size = log.size()
-
-        def report(read: int, before: int = done, name: str = log.path.name) -> None:
-            if progress is not None:
-                progress(before + read, total, name)
-
-        report(0)
-        results.append(_record_log(records, log, report))
-        done += size
-        report(0, done)
-    return results
-
-
-def _record_log(records: RecordMap, log: Log, report: Callable[[int], None]) -> LogResult:
-    try:
-        identity = identify(log)
-    except NotAnEventLog as error:
-        reason = str(error)
-        return LogResult(log.path, "", "", 0, 0, False, *(("", reason) if log.listed else (reason, "")))
-    except ConfigError as error:
-        return LogResult(log.path, "", "", 0, 0, False, str(error))
-    if identity is None:
-        return LogResult(log.path, "", "", 0, 0, False, skipped="the log does not name its application yet")
-    reader = LogReader(records, log, identity)
-    try:
-        if not reader.projection.position.complete or log.in_progress() or not was_read(reader, log):
-            reader.advance(report)
-        return result_of(reader, log, identity, complete=reader.projection.position.complete)
-    finally:
-        reader.close()
-
-
-def was_read(reader: LogReader, log: Log) -> bool:
-    """Whether the reader's position was taken in this log, and not in another log of the same application."""
-    path = reader.projection.position.path.removesuffix(IN_PROGRESS)
-    return any(path == str(file.path).removesuffix(IN_PROGRESS) for file in log.files())
+    position, files = reader.projection.position, [str(file.path) for file in log.files()]
+    if position.complete and f"{position.path}{IN_PROGRESS}" in files:
+        return False
+    if not position.complete or position.size not in (0, log.size()) or log.in_progress():
+        return True
+    path = position.path.removesuffix(IN_PROGRESS)
+    return not any(path == file.removesuffix(IN_PROGRESS) for file in files)
 
 
 def result_of(reader: LogReader, log: Log, identity: ApplicationIdentity, *, complete: bool) -> LogResult:
     """The result of a reader after its `advance`."""
     return LogResult(
-        log.path, reader.projection.prefix, identity.name, reader.events, reader.damaged, complete, reader.problem
-    )
+        log.path, reader.projection.prefix, identity.name, reader.events, reader.damaged, complete, reader.problem,
+        replaced=reader.replaced,
+    )  # fmt: skip

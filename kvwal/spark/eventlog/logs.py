@@ -8,16 +8,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kvwal.errors import ConfigError
+from kvwal.spark.eventlog.file_kinds import READ, told_kind
 from kvwal.spark.eventlog.folders import HERE, is_remote, logs_at, open_folder
 from kvwal.spark.eventlog.lines import DamagedFile, Lines
 from kvwal.spark.eventlog.listing import (
     IN_PROGRESS,
+    NO_LOGS,
+    OPEN_ROLL,
     ROLLING_PREFIX,
     EventLogFile,
     Log,
     LogFile,
+    databricks_rolls,
     in_order,
     is_in_progress,
+    is_of_databricks,
 )
 from kvwal.spark.events.application import ApplicationStart, EnvironmentUpdate, LogStart
 from kvwal.spark.events.parser import DamagedLine, parse_line
@@ -44,26 +49,42 @@ class EventLog(NamedTuple):
 
     def files(self) -> list[EventLogFile]:
         """See `Log.files`."""
-        if not self.rolling:
-            path = self._present_path()
-            return [EventLogFile(0, path, 0)] if path else []
-        return in_order(self._folder())
+        if self.rolling:
+            return in_order(self._names())
+        if self._is_of_databricks:
+            return databricks_rolls(path for path in self._names() if is_of_databricks(path.name) and path.is_file())
+        path = self._present_path()
+        return [EventLogFile(0, path, 0)] if path else []
 
     def in_progress(self) -> bool:
         """See `Log.in_progress`."""
         if self.rolling:
-            return is_in_progress(path.name for path in self._folder())
+            return is_in_progress(path.name for path in self._names())
+        if self._is_of_databricks:
+            return (self._folder / OPEN_ROLL).exists()
         return self.path.name.endswith(IN_PROGRESS) and self.path.exists()
 
     def size(self) -> int:
         """Bytes on the disk."""
-        folder = self.path if self.rolling else self.path.parent
-        return sum(_size(folder / file.path.name) for file in self.files())
+        return sum(_size(self._folder / file.path.name) for file in self.files())
 
-    def _folder(self) -> list[Path]:
+    def is_nested(self) -> bool:
+        """See `Log.is_nested`."""
+        return self.path.is_dir() and not self.rolling and not self.files()
+
+    @property
+    def _is_of_databricks(self) -> bool:
+        return self.path.name == OPEN_ROLL or self.path.is_dir()
+
+    @property
+    def _folder(self) -> Path:
+        """The folder of the files."""
+        return self.path if self.rolling or self.path.is_dir() else self.path.parent
+
+    def _names(self) -> list[Path]:
         try:
-            return sorted(self.path.iterdir())
-        except FileNotFoundError:
+            return sorted(self._folder.iterdir())
+        except (FileNotFoundError, PermissionError):
             return []
 
     def _present_path(self) -> Path | None:
@@ -73,25 +94,39 @@ class EventLog(NamedTuple):
 
 
 class ApplicationIdentity(NamedTuple):
-    """The id of an application, its attempt (empty if the cluster manager counts none) and its name."""
+    """The id of an application, its attempt (empty if the cluster manager counts none) and its name.
+
+    `started` is when this run of it started, in Unix milliseconds (0: not known).
+    """
 
     app: str
     attempt: str
     name: str
+    started: int = 0
 
 
 def find_logs(paths: Iterable[str | Path]) -> list[Log]:
-    """The logs at the given files, folders and URLs. Raises `ConfigError` for a place that is missing or holds no log."""
+    """The logs at the given files, folders and URLs. Raises `ConfigError` for a place that is missing or holds no log.
+
+    A folder in a folder is among them, so that it can be named, unless it is given itself.
+    """
     logs: dict[str, Log] = {}
-    for given in paths:
-        logs_at_path = list(_logs_at(str(given)))
+    given_paths = [str(given) for given in paths]
+    for given in given_paths:
+        logs_at_path = list(_logs_at(given))
         if not logs_at_path:
             raise ConfigError(
                 f"{given} holds no event log.",
                 hint="Spark writes event logs to spark.eventLog.dir if spark.eventLog.enabled is true.",
             )
+        if all(log.is_nested() for log in logs_at_path):
+            raise ConfigError(
+                f"{given} holds no event log, but folders: kvwal does not look into them.",
+                hint=f"Name one of them: kvwal record LOCATION {logs_at_path[0].path}",
+            )
         logs.update({str(log.path.absolute() if isinstance(log, EventLog) else log.path): log for log in logs_at_path})
-    return list(logs.values())
+    named = {given.rstrip("/") if is_remote(given) else str(Path(given).absolute()) for given in given_paths}
+    return [log for place, log in logs.items() if not (place in named and log.is_nested())]
 
 
 def _logs_at(given: str) -> Iterable[Log]:
@@ -106,17 +141,40 @@ def _logs_at(given: str) -> Iterable[Log]:
 
 
 def _in_folder(folder: Path) -> Iterator[EventLog]:
-    for path in sorted(folder.iterdir()):
-        hidden = path.name.startswith((".", "_", "appstatus_"))
-        if (path.is_dir() and path.name.startswith(ROLLING_PREFIX)) or (path.is_file() and not hidden):
+    paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(NO_LOGS)]
+    for path in paths:
+        if path.is_dir():
+            if not _is_empty(path):
+                yield EventLog(path, listed=True)
+        elif path.is_file() and not is_of_databricks(path.name):
             yield EventLog(path, listed=True)
+    if any(path.is_file() and is_of_databricks(path.name) for path in paths):
+        yield EventLog(folder / OPEN_ROLL, listed=True)
+
+
+def _is_empty(folder: Path) -> bool:
+    try:
+        return not any(folder.iterdir())
+    except PermissionError:  # the lost+found of a disk
+        return False
+    except FileNotFoundError:
+        return True
 
 
 def identify(log: Log) -> ApplicationIdentity | None:
     """The application of a log; None if the log does not say it yet.
 
-    `NotAnEventLog` for a file that is none, `ConfigError` for one that is damaged before it names its application.
+    `NotAnEventLog` for a file that is none, `ConfigError` for one that is damaged before it names its application, or that lacks
+    its first roll.
     """
+    if log.is_nested():
+        raise NotAnEventLog(
+            f"{log.path} is a folder in a folder of event logs, and is not read.",
+            hint=f"Read it by itself: kvwal record LOCATION {log.path}",
+        )
+    files = log.files()
+    if files and files[0].covers > 1:
+        raise ConfigError(missing_roll(log, 1), hint="The application has its name there.")
     read = 0
     for path, batch in _first_lines(log):
         read += len(batch)
@@ -127,6 +185,14 @@ def identify(log: Log) -> ApplicationIdentity | None:
             f"{log.path} names no application in its first {_FIRST_LINES} lines.", hint="Is it an event log of Spark?"
         )
     return None
+
+
+def missing_roll(log: Log, roll: int) -> str:
+    """What is said of a log that lacks a roll."""
+    return (
+        f"{log.path}: roll {roll} is missing (events_{roll}_…), so later rolls are not read."
+        " They are read when it is there."
+    )
 
 
 def settings_of(log: Log) -> dict[str, str]:
@@ -173,12 +239,14 @@ def _identity_in(path: LogFile, batch: list[bytes]) -> ApplicationIdentity | Non
         except DamagedLine:
             # A log that has just begun may have a part of its first line only.
             if not is_event_log and line[: len(_EVENT)] != _EVENT[: len(line)]:
+                if kind := told_kind(line):
+                    raise NotAnEventLog(f"{path} {kind}, and is not read.", hint=READ) from None
                 raise NotAnEventLog(f"{path} is no event log of Spark: it begins with {line[:60]!r}.") from None
             continue
         is_event_log = is_event_log or isinstance(event, LogStart)
         if isinstance(event, ApplicationStart):
             name = path.name.removesuffix(IN_PROGRESS)
-            return ApplicationIdentity(event.app_id or name, event.attempt or "", event.app_name)
+            return ApplicationIdentity(event.app_id or name, event.attempt or "", event.app_name, event.timestamp)
     return None
 
 

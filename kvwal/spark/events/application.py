@@ -8,19 +8,24 @@ from kvwal.spark.events.base import EventStruct, Int, spark_names
 
 
 class LogStart(EventStruct, rename=spark_names()):
-    """The first line of a log, and of each rolled file."""
+    """The first line of a log, and of each rolled file. Databricks gives it a name of its own."""
 
     spark_version: str = ""
 
 
 class ApplicationStart(EventStruct, rename=spark_names(app_id="App ID", attempt="App Attempt ID")):
-    """The start of an application. `attempt` is set by cluster managers that run an application again after a failure."""
+    """The start of an application. `attempt` is set by cluster managers that run an application again after a failure.
+
+    The logs and the attributes of the driver are there where the cluster manager runs it.
+    """
 
     app_name: str
     timestamp: Int
     user: str = ""
     app_id: str | None = None
     attempt: str | None = None
+    driver_logs: dict[str, str] | None = None
+    driver_attributes: dict[str, str] | None = None
 
 
 class ApplicationEnd(EventStruct, rename=spark_names(exit_code="ExitCode")):
@@ -52,10 +57,13 @@ class Detached(EventStruct, rename=spark_names()):
 
 
 class EnvironmentUpdate(EventStruct, rename=spark_names(jvm="JVM Information")):
-    """The settings of the application."""
+    """The settings of the application. `classpath_entries` are paths, each with who added it."""
 
     jvm: dict[str, str] = msgspec.field(default_factory=dict)
     spark_properties: dict[str, str] = msgspec.field(default_factory=dict)
+    system_properties: dict[str, str] = msgspec.field(default_factory=dict)
+    metrics_properties: dict[str, str] = msgspec.field(default_factory=dict)
+    classpath_entries: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class ResourceRequest(EventStruct, rename=spark_names()):
@@ -64,21 +72,40 @@ class ResourceRequest(EventStruct, rename=spark_names()):
     amount: Int = 0
 
 
+class TaskResourceRequest(EventStruct, rename=spark_names()):
+    """The amount of one resource that a task takes: half a GPU, say."""
+
+    amount: float = 0.0
+
+
 class ResourceProfileAdded(
-    EventStruct, rename=spark_names(profile="Resource Profile Id", executor="Executor Resource Requests")
+    EventStruct,
+    rename=spark_names(
+        profile="Resource Profile Id", executor="Executor Resource Requests", task="Task Resource Requests"
+    ),
 ):
-    """The resources that executors of a profile have, by name. Profile 0 is that of the settings."""
+    """What executors of a profile have, and what its tasks take, by name. Profile 0 is that of the settings."""
 
     profile: Int
     executor: dict[str, ResourceRequest] = msgspec.field(default_factory=dict)
+    task: dict[str, TaskResourceRequest] = msgspec.field(default_factory=dict)
+
+
+class ResourceInformation(EventStruct):
+    """The addresses of one kind of resource: the numbers of its GPUs, say."""
+
+    addresses: list[str] = msgspec.field(default_factory=list)
 
 
 class ExecutorInfo(EventStruct, rename=spark_names(profile="Resource Profile Id")):
-    """Host and cores of an executor, and its resource profile."""
+    """Host and cores of an executor, its resource profile, and what the cluster manager says about it."""
 
     host: str = ""
     total_cores: Int = 0
     profile: Int = 0
+    log_urls: dict[str, str] = msgspec.field(default_factory=dict)
+    attributes: dict[str, str] = msgspec.field(default_factory=dict)
+    resources: dict[str, ResourceInformation] = msgspec.field(default_factory=dict)
 
 
 class ExecutorAdded(EventStruct, rename=spark_names()):

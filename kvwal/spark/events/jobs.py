@@ -55,21 +55,38 @@ class JobException(EventStruct, rename=spark_names()):
 
 
 class Accumulable(EventStruct, rename=spark_names()):
-    """An accumulator of a stage. `value` is its total on the driver."""
+    """An accumulator of a stage. `value` is its total on the driver. Spark's own are `internal`."""
 
     id: Int = msgspec.field(name="ID", default=-1)
+    name: str | None = None
+    internal: bool = False
     value: Any = None
     metadata: str | None = None
 
 
 class StorageLevel(EventStruct, rename=spark_names()):
-    """Where an RDD is kept once it was computed: nowhere, if neither is set."""
+    """Where an RDD is kept once it was computed: nowhere, if neither is set. As text it is Spark's description."""
 
     use_disk: bool = False
     use_memory: bool = False
+    use_off_heap: bool = False
+    deserialized: bool = False
+    replication: Int = 1
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether an RDD of this level is kept at all."""
+        return self.use_memory or self.use_disk
+
+    def __str__(self) -> str:
+        memory = ("Memory (off heap) " if self.use_off_heap else "Memory ") if self.use_memory else ""
+        form = "Deserialized" if self.deserialized else "Serialized"
+        return f"{'Disk ' if self.use_disk else ''}{memory}{form} {self.replication}x Replicated"
 
 
-class RddInfo(EventStruct, rename=spark_names(rdd_id="RDD ID")):
+class RddInfo(
+    EventStruct, rename=spark_names(rdd_id="RDD ID", call_site="Callsite", partitions="Number of Partitions")
+):
     """An RDD that a stage computes, or has from a cache.
 
     `scope` is the operation of the program that made it, as JSON text: RDDs of one call have the same.
@@ -78,10 +95,12 @@ class RddInfo(EventStruct, rename=spark_names(rdd_id="RDD ID")):
     rdd_id: Int
     name: str | None = None
     scope: str | None = None
+    call_site: str = ""
+    partitions: Int = 0
     storage_level: StorageLevel = msgspec.field(default_factory=StorageLevel)
 
 
-class StageInfo(EventStruct, rename=spark_names(attempt="Stage Attempt ID", details="Details")):
+class StageInfo(EventStruct, rename=spark_names(attempt="Stage Attempt ID", profile="Resource Profile Id")):
     """One attempt of a stage. After the stage has ended it holds the result too."""
 
     stage_id: Int
@@ -92,6 +111,7 @@ class StageInfo(EventStruct, rename=spark_names(attempt="Stage Attempt ID", deta
     submission_time: Int | None = None
     completion_time: Int | None = None
     failure_reason: str | None = None
+    profile: Int = 0
     accumulables: list[Accumulable] = msgspec.field(default_factory=list)
     rdds: list[RddInfo] = msgspec.field(name="RDD Info", default_factory=list)
 
@@ -131,6 +151,12 @@ class JobEnd(EventStruct, rename=spark_names()):
     job_id: Int
     job_result: JobResult
     completion_time: Int = 0
+
+
+class UnpersistRdd(EventStruct, rename=spark_names(rdd_id="RDD ID")):
+    """An RDD is not kept any more."""
+
+    rdd_id: Int
 
 
 class StageSubmitted(EventStruct, rename=spark_names()):

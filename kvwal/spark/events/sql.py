@@ -35,6 +35,7 @@ class SqlStart(EventStruct, rename="camel"):
     spark_plan_info: PlanNode = msgspec.field(default_factory=PlanNode)
     time: Int = 0
     root_execution_id: Int | None = None
+    modified_configs: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class SqlPlanUpdate(EventStruct, rename="camel"):
@@ -60,7 +61,7 @@ class SqlDriverMetrics(EventStruct, rename="camel"):
 
 
 class SqlEnd(EventStruct, rename="camel"):
-    """An SQL execution ends. `error_message` is empty where it succeeded."""
+    """An SQL execution ends. `error_message` is empty where it succeeded, and missing before Spark 3.4."""
 
     execution_id: Int
     time: Int = 0

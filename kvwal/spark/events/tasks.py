@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
+from kvwal.spark.events import lenient
 from kvwal.spark.events.base import EventStruct, Int, spark_names
 
 
@@ -20,6 +23,16 @@ class TaskEndReason(EventStruct, rename=spark_names()):
     executor_id: str = ""
 
 
+class AccumulatorUpdate(EventStruct, rename=spark_names()):
+    """What a task added to an accumulator: `value`."""
+
+    id: Int = msgspec.field(name="ID", default=-1)
+    value: Any = msgspec.field(name="Update", default=None)
+
+
+_decode_updates = msgspec.json.Decoder(list[AccumulatorUpdate]).decode
+
+
 class TaskInfo(EventStruct, rename=spark_names()):
     """One attempt of one task."""
 
@@ -32,8 +45,11 @@ class TaskInfo(EventStruct, rename=spark_names()):
     getting_result_time: Int = 0
     executor_id: str = ""
     host: str = ""
+    speculative: bool = False
     failed: bool = False
     killed: bool = False
+    accumulables: msgspec.Raw = msgspec.Raw()
+    """Not decoded: only tasks of SQL executions are asked for it. `updates_of` decodes it."""
 
 
 class ShuffleReadMetrics(EventStruct, rename=spark_names()):
@@ -94,3 +110,15 @@ class TaskEnd(EventStruct, rename=spark_names(attempt="Stage Attempt ID", reason
     task_info: TaskInfo
     attempt: Int = 0
     task_metrics: TaskMetrics | None = None
+
+
+def updates_of(task: TaskInfo) -> list[AccumulatorUpdate]:
+    """What a task added to accumulators. An update that cannot be read is left out."""
+    text = bytes(task.accumulables)
+    if not text:
+        return []
+    try:
+        return _decode_updates(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        updates = lenient.load(text)
+        return lenient.convert(updates if isinstance(updates, list) else [], list[AccumulatorUpdate])

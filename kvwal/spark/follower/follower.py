@@ -16,8 +16,9 @@ from kvwal.errors import ConfigError
 from kvwal.ports.clock import Clock
 from kvwal.spark.eventlog.folders import EventLogsRefused, EventLogsUnreachable, logs_at
 from kvwal.spark.eventlog.listing import ListedLog, LogFolder
-from kvwal.spark.eventlog.log_reader import LogReader, WrittenAnew, was_read
+from kvwal.spark.eventlog.log_reader import LogReader, WrittenAnew, has_more
 from kvwal.spark.eventlog.logs import NotAnEventLog, identify
+from kvwal.spark.eventlog.runs import EarlierRun
 from kvwal.spark.follower.marks import LogMark, LogMarks
 from kvwal.spark.follower.status import FollowerStatus
 from kvwal.spark.leases import LeasedMap, LeasedRecords, Leases
@@ -42,10 +43,11 @@ class Follower:
         is_stopped: Callable[[], bool],
     ) -> None:
         self._folders = folders
+        self._places = {folder.url for folder in folders}
         self._status = status
         self._is_stopped = is_stopped
         self._leases = Leases(records, clock)
-        self._records = LeasedRecords(records, self._leases, self._stop_here)
+        self._records = records
         self._marks = LogMarks(records)
         self._readers: OrderedDict[str, LogReader] = OrderedDict()
 
@@ -57,12 +59,14 @@ class Follower:
         self._hand_over()
         for folder in self._folders:
             try:
-                logs = logs_at(folder)
+                logs = [log for log in logs_at(folder) if not (log.is_nested() and log.place in self._places)]
                 counts.logs += len(logs)
                 listed.update(log.place for log in logs)
                 for log in logs:
                     self._stop_here()
                     self._visit(log)
+                self._marks.save()
+                self._marks.delete_others(logs)
             except (EventLogsUnreachable, ConfigError) as error:
                 self._status.trouble(folder.url, error)
         self._marks.save()
@@ -115,6 +119,8 @@ class Follower:
             self._status.vanished(str(log.path))
         except (EventLogsUnreachable, EventLogsRefused):
             raise
+        except EarlierRun as error:
+            self._skip(log, error.what, is_log=False)
         except ConfigError as error:
             self._skip(log, error.what, is_log=True)
         except OSError as error:
@@ -137,14 +143,22 @@ class Follower:
             self._status.elsewhere(prefix)
             return
         self._forget(prefix)  # two readers of one application would not see each other's records
-        self._read(log, LogReader(self._records, log, identity), None)
+        records = LeasedRecords(self._records, self._leases, prefix, self._stop_here)
+        try:
+            reader = LogReader(records, log, identity)
+        except EarlierRun:
+            self._leases.release(prefix)
+            raise
+        if reader.replaced:
+            self._status.replaced(prefix, str(log.path), reader.replaced)
+        self._read(log, reader, None)
 
     def _read(self, log: ListedLog, reader: LogReader, newer: ListedLog | None) -> None:
         """Let a reader read up to the end of the log; keep it if the log may grow. After an error it is not kept."""
         position = reader.projection.position
         events, counted = reader.events, [reader.bytes]
         try:
-            if newer is not None or not position.complete or log.in_progress() or not was_read(reader, log):
+            if newer is not None or has_more(reader, log):
                 reader.advance(partial(self._count, reader, counted), newer)
             self._count(reader, counted, 0)
         finally:

@@ -7,15 +7,17 @@ No application's id begins with an exclamation mark in a key, because `record_ke
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from kvwal.spark.eventlog.listing import ListedLog
-from kvwal.spark.eventlog.log_reader import RecordMap
+from kvwal.spark.leases import LeasedMap
 
 MOST_PENDING = 200
+_MARKS = "!log/"
 
 
 class LogMark(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="eventlog"):
@@ -34,13 +36,14 @@ class LogMark(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
 class LogMarks:
     """The marks of all logs, in memory as far as they were used. `save` writes several in one transaction.
 
-    A mark that is lost with its follower costs one more look at its log, which finds nothing new.
+    A mark that is lost costs one more look at its log, which finds nothing new.
     """
 
-    def __init__(self, records: RecordMap) -> None:
+    def __init__(self, records: LeasedMap) -> None:
         self._records = records
         self._known: dict[str, LogMark] = {}
         self._pending: dict[str, Any] = {}
+        self._scanned: set[str] = set()
 
     def of(self, log: ListedLog) -> LogMark | None:
         """The mark of a log. It is asked from the store if the one in memory is of another version."""
@@ -66,6 +69,23 @@ class LogMarks:
             self._records.put_many(self._pending)
             self._pending = {}
 
+    def delete_others(self, listed: Collection[ListedLog]) -> None:
+        """Delete the marks of logs that were deleted: those beside the logs of a folder's listing that are not in it.
+
+        The store is asked once for the marks of a folder, because earlier followers may have left some. A listing without a log
+        says nothing: its disk may not be mounted.
+        """
+        keys = {_key(log) for log in listed if log.listed}
+        folders = {key[: key.rindex("/") + 1] for key in keys}
+        for folder in folders - self._scanned:
+            self._known.update((key, msgspec.convert(mark, LogMark)) for key, mark in self._records.scan(folder))
+        self._scanned |= folders
+        gone = [key for key in self._known.keys() - keys if key[: key.rindex("/") + 1] in folders]
+        for start in range(0, len(gone), MOST_PENDING):
+            self._records.submit_many({}, gone[start : start + MOST_PENDING]).result()
+        for key in gone:
+            del self._known[key]
+
 
 def _key(log: ListedLog) -> str:
-    return f"!log/{quote(log.place, safe='@+:/')}"
+    return f"{_MARKS}{quote(log.place, safe='@+:/')}"

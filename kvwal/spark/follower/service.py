@@ -10,7 +10,6 @@ from functools import partial
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_when_event_set, wait_fixed
 from tenacity.nap import sleep_using_event
 
-from kvwal.errors import CommitUnknown
 from kvwal.ports.boundary import contain, logged, start_thread
 from kvwal.ports.clock import Clock
 from kvwal.spark.eventlog.folders import EventLogsUnreachable
@@ -19,12 +18,13 @@ from kvwal.spark.eventlog.log_reader import BUSINESS, MapStore
 from kvwal.spark.follower.follower import Follower, Stopped
 from kvwal.spark.follower.status import FollowerStatus
 from kvwal.spark.index import complete_index, node_of_mark
-from kvwal.spark.leases import BEAT_SECONDS, LeaseLost
-from kvwal.spark.outages import PASSING, SETTLE_SECONDS
+from kvwal.spark.leases import BEAT_SECONDS
+from kvwal.spark.outages import PASSING
+from kvwal.spark.state.fence import LeaseLost
 
 EVERY_SECONDS = 5.0
 WAITED_FOR = (*PASSING, LeaseLost)
-"""Errors after which the follower begins anew. After an unknown commit the position in the store tells, once it has settled."""
+"""Errors after which the follower begins anew. After an unknown commit the position in the store tells."""
 _not_left = logged("the leases of the follower stay until they run out")
 _not_beating = logged("the leases of the follower cannot be kept: its next transaction is refused, and it begins anew")
 
@@ -50,7 +50,6 @@ class FollowerService:
         self._clock = clock
         self._stop = stop
         self._every = every
-        self._is_unknown = False
 
     def run(self) -> None:
         """Follow until `stop`. `ConfigError` at once for a folder that is not there, or that may not be read.
@@ -75,16 +74,12 @@ class FollowerService:
     def _note(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome is not None else None
         if error is not None:
-            self._is_unknown = self._is_unknown or isinstance(error, CommitUnknown)
             self._status.wait_for_store(error)
 
     def _follow(self) -> None:
         with self._open_store() as store:
             records = store.map(BUSINESS)
             complete_index(records, node_of_mark(store))
-            if self._is_unknown:
-                self._stop.wait(SETTLE_SECONDS)
-                self._is_unknown = False
             follower = Follower(records, self._folders, self._status, self._clock, self._stop.is_set)
             ended = threading.Event()
             beating = start_thread("kvwal-follower-beat", partial(_beat, follower, ended), _not_beating)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvwal.errors import KvwalError
+from kvwal.hlc import second_text
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
 from kvwal.spark.follower.marks import LogMark
@@ -106,6 +107,13 @@ class FollowerStatus:
         self._now.add(mark)
         note = _log.warning if is_log else _log.info
         note("a file is skipped", log=log, problem=mark.problem)
+
+    def replaced(self, app: str, log: str, started: int) -> None:
+        """The log of a later run of an application is read: its records replace those of the run that started then."""
+        _log.info(
+            "a later run of an application replaces the earlier one; its history keeps that one",
+            application=app, log=log, earlier=second_text(started),
+        )  # fmt: skip
 
     def elsewhere(self, app: str) -> None:
         """A recorder, or another follower, reads the application of a log. It is said once, until that is over."""

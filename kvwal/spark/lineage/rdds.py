@@ -25,7 +25,7 @@ def add_accesses(job: Job, stage: Stage, info: StageInfo) -> None:
     stage's input is of all of them.
     """
     calls = _calls(info.rdds)
-    cached = any(rdd.storage_level.use_memory or rdd.storage_level.use_disk for rdd in info.rdds)
+    cached = any(rdd.storage_level.is_kept for rdd in info.rdds)
     counts = (stage.input_rows, stage.input_bytes) if len(calls) == 1 and not cached else (-1, -1)
     for rdds in calls.values():
         place = next(filter(None, map(_place, rdds)), "")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import count
+from collections.abc import Mapping
+from itertools import accumulate, count
 
 from kvwal.spark import records as rec
 from kvwal.spark.events import application as events
@@ -10,7 +11,12 @@ from kvwal.spark.projection import executors
 from kvwal.spark.projection.state import Handler, ProjectionState, set_end
 from kvwal.spark.record_keys import sql_key, stage_key
 from kvwal.spark.records import cut
-from kvwal.spark.redaction import Redaction
+from kvwal.spark.redaction import MAX_SETTINGS, Redaction
+
+SYSTEM_CLASSPATH = "System Classpath"
+"""Spark's word for an entry that the application did not add."""
+MAX_SECTION = 20_000
+"""Characters of the JVM's properties, of the settings of metrics, and of the classpath."""
 
 
 def _log_start(state: ProjectionState, event: events.LogStart) -> None:
@@ -21,6 +27,7 @@ def _application_start(state: ProjectionState, event: events.ApplicationStart) -
     app = state.app_seen_at(event.timestamp)
     app.id, app.attempt, app.name = event.app_id or "", event.attempt or "", event.app_name
     app.user, app.started = event.user, event.timestamp
+    executors.set_driver_facts(state, event)
     if app.status == "DETACHED":
         _run_again(app)
 
@@ -92,11 +99,44 @@ def _kill_stage(state: ProjectionState, number: int) -> None:
 def _environment(state: ProjectionState, event: events.EnvironmentUpdate) -> None:
     environment = state.cache.edit(f"{state.prefix}/env", rec.Environment)
     state.redaction = Redaction(event.spark_properties)
-    environment.jvm, environment.spark = (
-        {name: cut(value) for name, value in state.redaction.settings(settings).items()}
-        for settings in (event.jvm, event.spark_properties)
-    )
+    environment.jvm = _told(state, event.jvm)
+    environment.spark = _told(state, event.spark_properties)
+    environment.system = _bounded(_told(state, event.system_properties))
+    environment.metrics = _bounded(_told(state, event.metrics_properties))
+    environment.classpath = _classpath(event.classpath_entries)
+    sizes = {
+        "jvm": len(event.jvm) - len(environment.jvm),
+        "spark": len(event.spark_properties) - len(environment.spark),
+        "system": len(event.system_properties) - len(environment.system),
+        "metrics": len(event.metrics_properties) - len(environment.metrics),
+        "classpath": len(event.classpath_entries) - sum(len(folder.entries) for folder in environment.classpath),
+    }
+    environment.left_out = {name: left for name, left in sizes.items() if left > 0}
     executors.set_driver_memory(state, environment)
+
+
+def _told(state: ProjectionState, settings: Mapping[str, str]) -> dict[str, str]:
+    return {name: cut(value) for name, value in state.redaction.settings(settings).items()}
+
+
+def _classpath(entries: Mapping[str, str]) -> list[rec.ClasspathFolder]:
+    """The entries by folder, those that the application added first: the others are Spark's own jars, some hundreds."""
+    found: dict[tuple[str, str], rec.ClasspathFolder] = {}
+    size = 0
+    for entry, source in sorted(entries.items(), key=lambda item: (item[1] == SYSTEM_CLASSPATH, item))[:MAX_SETTINGS]:
+        folder, slash, name = cut(entry).rpartition("/")
+        size += len(name) + 3 if (source, folder) in found else len(folder) + len(name)
+        if size > MAX_SECTION:
+            break
+        where = found.setdefault((source, folder), rec.ClasspathFolder(cut(source), folder + slash, []))
+        where.entries.append(name)
+    return list(found.values())
+
+
+def _bounded(settings: dict[str, str]) -> dict[str, str]:
+    """The first settings, up to `MAX_SECTION` characters."""
+    sizes = accumulate(len(name) + len(value) for name, value in settings.items())
+    return {name: settings[name] for name, size in zip(settings, sizes, strict=True) if size <= MAX_SECTION}
 
 
 HANDLERS: dict[type, Handler] = {

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 from kvwal.spark import records as rec
 from kvwal.spark.events import jobs as events
 from kvwal.spark.events.tasks import TaskEnd
 from kvwal.spark.lineage import rdds
-from kvwal.spark.projection import sql, stopped, task_statistics
+from kvwal.spark.projection import sql, stopped, storage, task_statistics
 from kvwal.spark.projection.state import Handler, ProjectionState, set_end
 from kvwal.spark.record_keys import job_key
 from kvwal.spark.records import cut
 
 MAX_FRAMES = 60
+MAX_ACCUMULATORS = 100
+MAX_VALUE = 200
 
 
 def _job_start(state: ProjectionState, event: events.JobStart) -> None:
@@ -61,11 +64,15 @@ def _job_end(state: ProjectionState, event: events.JobEnd) -> None:
     job.error = _job_error(event.job_result) if event.job_result.result != "JobSucceeded" else None
     job.status = _end_status([job], job.error)
     job.skipped = [stage for stage in job.stages if stage not in job.ran]
+    tasks = _tasks_of_stages(job)
+    job.skipped_tasks += sum(tasks.get(stage, 0) for stage in job.skipped)
     set_end(job, event.completion_time)
     app = state.app_seen_at(job.ended)
     app.jobs += not job.started  # the job began before the recorder listened
     app.jobs_failed += job.status == "FAILED"
     _note_ended(state, job.id)
+    if job.sql is not None:
+        sql.job_ended(state, job.sql)
 
 
 def _begun_stage(state: ProjectionState, info: events.StageInfo) -> rec.Stage:
@@ -75,7 +82,11 @@ def _begun_stage(state: ProjectionState, info: events.StageInfo) -> rec.Stage:
         return stage
     stage.id, stage.attempt, stage.name = info.stage_id, info.attempt, cut(info.stage_name)
     stage.started, stage.planned, stage.parents = info.submission_time or 0, info.number_of_tasks, info.parent_ids
+    stage.profile = info.profile
+    storage.note_rdds(state, stage, info.rdds)
     _add_jobs(state, stage)
+    if stage.attempt:
+        sql.replace_stage(state, stage.id, stage.attempt - 1)
     state.app_seen_at(stage.started).stages += 1
     return stage
 
@@ -88,7 +99,14 @@ def _add_jobs(state: ProjectionState, stage: rec.Stage) -> None:
             job = state.edit_job(number)
             if stage.id not in job.ran:
                 job.ran.append(stage.id)
+                # Its result was there when the job began, and was lost: Spark counts the attempt that it skipped, too.
+                job.skipped_tasks += _tasks_of_stages(job).get(stage.id, 0) if stage.attempt else 0
     stage.job = stage.jobs[0] if stage.jobs else stage.job
+
+
+def _tasks_of_stages(job: rec.Job) -> dict[int, int]:
+    """The planned tasks of each stage of a job; empty if an earlier version recorded its start, or none did."""
+    return dict(zip(job.stages, job.stage_tasks, strict=False))
 
 
 def _stage_submitted(state: ProjectionState, event: events.StageSubmitted) -> None:
@@ -106,14 +124,28 @@ def _stage_completed(state: ProjectionState, event: events.StageCompleted) -> No
     _add_jobs(state, stage)
     stage.error = None if info.failure_reason is None else rec.Error(cut(info.failure_reason, rec.MAX_MESSAGE))
     stage.status = _end_status(map(state.job, stage.jobs), stage.error)
+    if stage.status == "SUCCEEDED":
+        task_statistics.close_histograms(stage)
     set_end(stage, info.completion_time or 0)
     state.app_seen_at(stage.ended).stages_failed += stage.status == "FAILED"
-    totals = {item.id: int(item.value) for item in info.accumulables if _is_plan_metric(item)}
+    _set_accumulators(stage, info.accumulables)
     for number in stage.jobs:
-        job = state.edit_job(number)
-        rdds.add_accesses(job, stage, info)
-        if job.sql is not None:
-            sql.set_metrics(state, job.sql, totals)
+        rdds.add_accesses(state.edit_job(number), stage, info)
+    sql.end_stage(state, stage, info)
+
+
+def _set_accumulators(stage: rec.Stage, items: list[events.Accumulable]) -> None:
+    """Set the accumulators of the program: neither Spark's own nor those of plans."""
+    named = [
+        (item.id, item.name, item.value)
+        for item in sorted(items, key=attrgetter("id"))
+        if item.name and not item.internal and item.metadata != "sql" and not item.name.startswith("internal.")
+    ]
+    stage.accumulators = [
+        rec.Accumulator(number, cut(name, MAX_VALUE), cut(str(value), MAX_VALUE))
+        for number, name, value in named[:MAX_ACCUMULATORS]
+    ]
+    stage.accumulators_left = len(named) - len(stage.accumulators)
 
 
 def _end_status(jobs: Iterable[rec.Job | None], error: rec.Error | None) -> str:
@@ -132,10 +164,19 @@ def _task_end(state: ProjectionState, event: TaskEnd) -> None:
     if not stage.started and not stage.tasks:
         stage.id, stage.attempt = event.stage_id, event.attempt
     _add_jobs(state, stage)
-    if event.reason.reason == "Success":
+    sql.add_metrics(state, stage, event)
+    reason = event.reason.reason
+    if reason == "Success":
         task_statistics.add_duration(stage, event)
-    elif event.reason.reason not in task_statistics.KILLED:
+        task_statistics.add_quantities(stage, event.task_metrics)
+    elif reason not in task_statistics.KILLED:
         state.cache.pending += task_statistics.add_failure(stage, event)
+    else:
+        task_statistics.add_kill(stage, event.reason)
+        for number in stage.jobs:
+            task_statistics.add_kill(state.edit_job(number), event.reason)
+    if event.task_info.speculative:
+        task_statistics.add_speculative(stage, reason)
     executor = state.edit_executor(event.task_info.executor_id)
     executor.host = executor.host or event.task_info.host
     app = state.app_seen_at(event.task_info.finish_time)
@@ -159,6 +200,7 @@ HANDLERS: dict[type, Handler] = {
 
 def _new_job(event: events.JobStart) -> rec.Job:
     properties = event.properties or events.JobProperties()
+    tasks = {stage.stage_id: stage.number_of_tasks for stage in event.stage_infos}
     last = max(event.stage_infos, key=lambda stage: stage.stage_id, default=None)
     return rec.Job(
         id=event.job_id,
@@ -173,6 +215,7 @@ def _new_job(event: events.JobStart) -> rec.Job:
         started=event.submission_time,
         planned=sum(stage.number_of_tasks for stage in event.stage_infos if stage.completion_time is None),
         stages=event.stage_ids,
+        stage_tasks=[tasks.get(stage, 0) for stage in event.stage_ids],
     )
 
 
@@ -180,8 +223,3 @@ def _job_error(result: events.JobResult) -> rec.Error:
     exception = result.exception or events.JobException()
     stack = "\n".join(map(str, exception.stack_trace[:MAX_FRAMES]))
     return rec.Error(cut(exception.message or result.result, rec.MAX_MESSAGE), cut(stack, rec.MAX_STACK))
-
-
-def _is_plan_metric(item: events.Accumulable) -> bool:
-    """Whether an accumulator is a metric of a plan. Spark writes its value as text; task metrics are numbers or lists."""
-    return item.metadata == "sql" and len(value := str(item.value).removeprefix("-")) < 19 and value.isdecimal()

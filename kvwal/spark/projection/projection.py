@@ -13,13 +13,14 @@ from typing import Any
 from kvwal.spark import records as rec
 from kvwal.spark.events.parser import Event
 from kvwal.spark.events.tasks import TaskEnd
-from kvwal.spark.projection import application, executors, jobs, sql, streaming
+from kvwal.spark.projection import application, executors, jobs, sql, storage, streaming
 from kvwal.spark.projection.state import Handler, ProjectionState
 from kvwal.spark.record_keys import damage_key
 from kvwal.spark.redaction import Redaction, applied
 
 _HANDLERS: dict[type, Handler] = {
-    **application.HANDLERS, **executors.HANDLERS, **jobs.HANDLERS, **sql.HANDLERS, **streaming.HANDLERS
+    **application.HANDLERS, **executors.HANDLERS, **jobs.HANDLERS, **sql.HANDLERS, **storage.HANDLERS,
+    **streaming.HANDLERS
 }  # fmt: skip
 
 
@@ -67,6 +68,7 @@ class Projection:
         state = self._state
         if not isinstance(event, TaskEnd):
             state.cache.pending += size
+            sql.record_metrics(state)
         with applied(state.redaction):
             _HANDLERS[type(event)](state, event)
 
@@ -74,10 +76,24 @@ class Projection:
         """The keys of the records of batches that are no longer kept. The caller deletes them in the transaction of `take`."""
         return self._state.cache.take_dropped()
 
-    def take(self) -> dict[str, Any]:
+    @property
+    def has_waiting_metrics(self) -> bool:
+        """Whether stages have counted metrics that the records of SQL executions lack: `take` was told to leave them out."""
+        return bool(self._state.metrics_of_stages)
+
+    def take(self, *, metrics: bool = True) -> dict[str, Any]:
         """The changed records and the position, as stored objects by key.
 
-        The caller stores them in one transaction before it applies another event.
+        The caller stores them in one transaction before it applies another event. Without `metrics`, what tasks have counted
+        since the last other event waits in the position: the record of an SQL execution is large, and tasks end all the time.
         """
+        if metrics:
+            sql.record_metrics(self._state)
+        else:
+            sql.count_metrics(self._state)
+        self.position.sql_metrics = {
+            str(execution): {str(metric): value for metric, value in counted.items()}
+            for execution, counted in self._state.metrics_of_stages.items()
+        }
         self._state.cache.add(self._state.position_key, self.position)
         return self._state.cache.take()

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 from kvwal.spark import records as rec
 from kvwal.spark.projection import plans, task_statistics
-from kvwal.spark.projection.unknown_fields import has_unknown_fields, with_unknown_fields
+from kvwal.spark.records.unknown_fields import has_unknown_fields, with_unknown_fields
 
 R = TypeVar("R", bound=rec.Record)
 
@@ -90,7 +90,7 @@ class RecordCache:
             elif isinstance(record, rec.Sql):
                 plans.total_accesses(record)
             elif isinstance(record, rec.Application):
-                record.core_ms = record.cores * (record.ended or record.last_event) - record.core_offset_ms
+                record.core_ms = max(0, record.cores * (record.ended or record.last_event) - record.core_offset_ms)
         self._changed.clear()
         self.pending = 0
         for key in list(self._records)[: max(0, len(self._records) - MAX_CACHED)]:
@@ -105,11 +105,23 @@ class RecordCache:
 def _approximate_size(record: rec.Record) -> int:
     """Approximate bytes of JSON, exact enough to bound a transaction."""
     if isinstance(record, rec.Sql):
-        return 2_000 + len(record.plan) + 150 * len(record.metrics) + 8 * len(record.jobs)
+        return 2_000 + len(record.plan) + 100 * len(record.nodes) + 150 * len(record.metrics) + 8 * len(record.jobs)
     if isinstance(record, rec.Stage):
         failures = sum(len(failure.stack) + len(failure.message) + 200 for failure in record.failures)
-        return 2_000 + 12 * len(record.buckets) + 30 * (len(record.seen) + len(record.resubmitted)) + failures
+        buckets = len(record.buckets) + _buckets(record.histograms)
+        metrics = record.sql_metrics or rec.StageMetrics()
+        counted = 20 * sum(map(len, (metrics.totals, *metrics.unsuccessful.values())))
+        ranges = 30 * (len(record.seen) + len(record.resubmitted) + len(metrics.unsuccessful))
+        return 2_500 + 12 * buckets + 300 * len(record.accumulators) + ranges + counted + failures
     if isinstance(record, rec.Job):
         numbers, accesses = len(record.stages) + len(record.ran), len(record.reads) + len(record.writes)
         return 2_000 + 8 * numbers + 200 * accesses + (rec.MAX_STACK if record.error else 0)
     return 2_000
+
+
+def _buckets(histograms: rec.Histograms | None) -> int:
+    """The buckets of all histograms of a stage."""
+    if histograms is None:
+        return 0
+    each: list[rec.Histogram | None] = [getattr(histograms, name) for name in rec.TaskQuantiles.__struct_fields__]
+    return sum(len(histogram.buckets) for histogram in each if histogram is not None)

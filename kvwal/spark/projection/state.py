@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Any, NamedTuple
 
 from kvwal.spark import records as rec
 from kvwal.spark.projection.record_cache import RecordCache
@@ -18,6 +19,13 @@ many jobs. Without a limit, a stream of a batch a second would fill the store, a
 
 MOST_PASSED = 200
 """Jobs, and stages, of dropped batches that a position notes."""
+
+
+class StageTally(NamedTuple):
+    """The SQL metrics that tasks of a stage have counted, by accumulator id, and the floor of each metric that counts."""
+
+    floors: dict[int, int]
+    totals: dict[int, int]
 
 
 class ProjectionState:
@@ -38,6 +46,11 @@ class ProjectionState:
         self.jobs_of_stage: dict[int, list[int]] = {}
         """The running jobs that need a stage, the first one first."""
         self.assign_stages()
+        self.metrics_of_tasks: dict[tuple[int, int], StageTally] = {}
+        """The SQL metrics of tasks that no record has yet, by stage and attempt."""
+        self.metrics_of_stages: dict[int, dict[int, int]] = {}
+        """What stages have counted and the records of their SQL executions lack, by execution and accumulator id."""
+        self._adopt_metrics()
 
     def _share_running(self) -> None:
         """Make what runs by the record, and by a position in another log of the application, run for this reader, too.
@@ -54,6 +67,22 @@ class ProjectionState:
         self.position.running_sql = [
             number for number in executions if (sql := self.sql(number)) and sql.status == "RUNNING"
         ]
+
+    def _adopt_metrics(self) -> None:
+        """Take over `sql_metrics` of the positions: the readers that wrote them have ended."""
+        for key in dict.fromkeys((self.position_key, *(f"{self.prefix}/{log}" for log in LOGS))):
+            position = self.position if key == self.position_key else self.cache.fetch(key, rec.Position)
+            if position is not None and position.sql_metrics:
+                for execution, counted in position.sql_metrics.items():
+                    self.add_metrics(int(execution), {int(metric): value for metric, value in counted.items()})
+                position.sql_metrics = {}
+                self.cache.touch(key)
+
+    def add_metrics(self, execution: int, changes: Mapping[int, int]) -> None:
+        """Add to `metrics_of_stages`."""
+        waiting = self.metrics_of_stages.setdefault(execution, {})
+        for metric, value in changes.items():
+            waiting[metric] = waiting.get(metric, 0) + value
 
     def app(self) -> rec.Application:
         """The application, marked as changed."""
@@ -76,6 +105,14 @@ class ProjectionState:
     def edit_stage(self, stage: int, attempt: int) -> rec.Stage:
         """One attempt of a stage, marked as changed."""
         return self.cache.edit(stage_key(self.prefix, stage, attempt), rec.Stage)
+
+    def attempts(self, stage: int) -> Iterator[rec.Stage]:
+        """The attempts at a stage, from the first one on."""
+        for attempt in count():
+            record = self.cache.fetch(stage_key(self.prefix, stage, attempt), rec.Stage)
+            if record is None:
+                return
+            yield record
 
     def edit_executor(self, executor: str) -> rec.Executor:
         """An executor, marked as changed."""

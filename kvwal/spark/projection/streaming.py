@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
@@ -11,6 +12,7 @@ from kvwal.spark import records as rec
 from kvwal.spark.events import streaming as events
 from kvwal.spark.projection.state import Handler, ProjectionState, last_dropped
 from kvwal.spark.projection.stopped import record_stop
+from kvwal.spark.projection.storage import drop_rdds
 from kvwal.spark.record_keys import job_key, sql_key, stage_key, stream_key
 from kvwal.spark.records import cut
 from kvwal.spark.versions import unix_ms
@@ -70,8 +72,10 @@ def _drop_job(state: ProjectionState, number: int) -> None:
     for stage in job.ran if job else ():
         for attempt in count():
             key = stage_key(state.prefix, stage, attempt)
-            if state.cache.fetch(key, rec.Stage) is None:
+            record = state.cache.fetch(key, rec.Stage)
+            if record is None:
                 break
+            drop_rdds(state, record)
             state.cache.drop(key)
     state.cache.drop(job_key(state.prefix, number))
 
@@ -106,8 +110,8 @@ def _new_batch(progress: events.QueryProgress) -> rec.Batch:
         duration_ms=progress.batch_duration,
         steps_ms=progress.duration_ms,
         input_rows=sum(source.num_input_rows for source in sources),
-        input_rows_per_second=round(sum(source.input_rows_per_second or 0.0 for source in sources), 3),
-        processed_rows_per_second=round(sum(source.processed_rows_per_second or 0.0 for source in sources), 3),
+        input_rows_per_second=_rate(source.input_rows_per_second for source in sources),
+        processed_rows_per_second=_rate(source.processed_rows_per_second for source in sources),
         watermark=progress.event_time.get("watermark", ""),
         event_time_max=progress.event_time.get("max", ""),
         state_rows=sum(operator.num_rows_total for operator in progress.state_operators),
@@ -117,6 +121,12 @@ def _new_batch(progress: events.QueryProgress) -> rec.Batch:
         sink=cut(progress.sink.description),
         output_rows=progress.sink.num_output_rows,
     )
+
+
+def _rate(rates: Iterable[float | None]) -> float | None:
+    """The sum of the rates of the sources; None if no source has one."""
+    known = [rate for rate in rates if rate is not None]
+    return round(sum(known), 3) if known else None
 
 
 def _source(source: events.SourceProgress) -> rec.Source:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from time import monotonic, sleep
+from contextlib import AbstractContextManager, ExitStack
+from time import monotonic
 from typing import Any, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_when_event_set, wait_exponential
 
-from kvwal.errors import CommitUnknown
 from kvwal.spark.leases import LeasedMap
-from kvwal.spark.outages import PASSING, SETTLE_SECONDS
+from kvwal.spark.outages import PASSING
 
 T = TypeVar("T")
 OpenRecords = Callable[[], AbstractContextManager[LeasedMap]]
@@ -56,9 +55,9 @@ class PatientRecords:
     between two tries grow to `LONGEST_WAIT_SECONDS`. When `stopping` is set, the try under way is the last one, or there is one
     more try if the delivery waits; the error of the last try is raised. Other errors are raised at once.
 
-    A transaction of unknown outcome is repeated as it is. Its records are whole values, and no other process writes them as long
-    as the guard raises no error, so doing it twice does no harm. The next transaction comes `SETTLE_SECONDS` later, because the
-    first try may still be under way in the cluster, and would overwrite it.
+    A transaction of unknown outcome is repeated as it is. Its records are whole values, and no other process writes them: in a
+    folder because of its lock, in a cluster because of the conditions of the lease. So doing it twice does no harm, and
+    a first try that arrives late is refused.
     """
 
     def __init__(
@@ -69,10 +68,8 @@ class PatientRecords:
         self._status = status
         self._stopping = stopping
         self._watch = watch
-        self._guard: Callable[[], None] = lambda: None
         self._open = ExitStack()
         self._records: LeasedMap | None = None
-        self._is_unknown = False
         self._tries = Retrying(
             retry=retry_if_exception_type(PASSING), stop=stop_when_event_set(stopping), before_sleep=self._note,
             wait=wait_exponential(multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS),
@@ -93,45 +90,23 @@ class PatientRecords:
 
     def put_many(self, entries: dict[str, Any], /) -> None:
         """See `RecordMap.put_many`."""
-        self._tries(self._try_guarded, lambda records: records.put_many(entries))
-        self._settle()
+        self._tries(self._try, lambda records: records.put_many(entries))
 
     def submit_many(self, entries: dict[str, Any], deletes: list[str], /) -> Future[None]:
         """See `RecordMap.submit_many`. The transaction is durable when this returns."""
-        self._tries(self._try_guarded, lambda records: records.submit_many(entries, deletes).result())
-        self._settle()
+        self._tries(self._try, lambda records: records.submit_many(entries, deletes).result())
         done: Future[None] = Future()
         done.set_result(None)
         return done
 
-    def put(self, key: str, value: Any, /) -> None:
-        """See `LeaseMap.put`. This and the calls below are of leases: after an unknown outcome a read tells."""
-        self._tries(self._try, lambda records: records.put(key, value))
+    def scan(self, prefix: str, /) -> list[tuple[str, Any]]:
+        """See `LeaseMap.scan`."""
+        return list(self._tries(self._try, lambda records: list(records.scan(prefix))))
 
-    def put_if_absent(self, key: str, value: Any, /) -> bool:
-        """See `LeaseMap.put_if_absent`. False also if the first try had an unknown outcome, and succeeded."""
-        return bool(self._tries(self._try, lambda records: records.put_if_absent(key, value)))
-
-    def replace(self, key: str, expected: Any, value: Any, /) -> bool:
-        """See `LeaseMap.replace`, and `put_if_absent`."""
-        return bool(self._tries(self._try, lambda records: records.replace(key, expected, value)))
-
-    def remove(self, key: str, expected: Any, /) -> bool:
-        """See `LeaseMap.remove`, and `put_if_absent`."""
-        return bool(self._tries(self._try, lambda records: records.remove(key, expected)))
-
-    def delete(self, key: str, /) -> None:
-        """See `LeaseMap.delete`."""
-        self._tries(self._try, lambda records: records.delete(key))
-
-    @contextmanager
-    def guarded(self, guard: Callable[[], None]) -> Iterator[None]:
-        """Call `guard` before each try of a transaction within the block. Its error ends the tries."""
-        self._guard, before = guard, self._guard
-        try:
-            yield
-        finally:
-            self._guard = before
+    def commit_if(self, conditions: Mapping[Any, Any], items: Any, deletes: Iterable[Any] = (), /) -> bool:
+        """See `LeaseMap.commit_if`. False also if an earlier try had an unknown outcome, and succeeded: a read tells."""
+        pairs, gone = dict(items), list(deletes)
+        return bool(self._tries(self._try, lambda records: records.commit_if(conditions, pairs, gone)))
 
     def close(self) -> None:
         """Close the connection, if the recorder made it."""
@@ -143,15 +118,10 @@ class PatientRecords:
             self._records = self._open.enter_context(self._open_records())
         return self._records
 
-    def _try_guarded(self, call: Callable[[LeasedMap], T]) -> T:
-        self._guard()
-        return self._try(call)
-
     def _try(self, call: Callable[[LeasedMap], T]) -> T:
         try:
             answer = call(self._opened())
-        except PASSING as error:
-            self._is_unknown = self._is_unknown or isinstance(error, CommitUnknown)
+        except PASSING:
             self.close()
             raise
         self._status.answered()
@@ -167,9 +137,3 @@ class PatientRecords:
         until = monotonic() + seconds
         while (left := until - monotonic()) > 0 and not self._stopping.wait(min(left, POLL_SECONDS)):
             self._watch()
-
-    def _settle(self) -> None:
-        """Wait after a transaction whose first try may still be under way. The end of the recording does not end this wait."""
-        if self._is_unknown:
-            self._is_unknown = False
-            sleep(SETTLE_SECONDS)

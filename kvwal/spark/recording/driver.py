@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,8 +30,8 @@ _EVENT_LOG = {
     "spark.eventLog.overwrite": "true",
     "spark.eventLog.includeTaskMetricsAccumulators": "false",
     "spark.eventLog.logBlockUpdates.enabled": "false",
-    "spark.eventLog.logStageExecutorMetrics": "false",
 }
+_SCHEDULER = "org.apache.spark.scheduler.SparkListener"
 _DROPPED = "queue.eventLog.numDroppedEvents"
 _log = logging.getLogger("kvwal.spark")
 
@@ -45,20 +46,24 @@ class Driver:
         self._jvm, self._context = context._jvm, context._jsc.sc()
         attempt = self._context.applicationAttemptId()
         self.identity = ApplicationIdentity(
-            self._context.applicationId(), attempt.get() if attempt.isDefined() else "", context.appName
+            self._context.applicationId(),
+            attempt.get() if attempt.isDefined() else "",
+            context.appName,
+            context.startTime,
         )
         self._start_event = {
             "Event": "SparkListenerApplicationStart",
             "App Name": context.appName,
             "App ID": self.identity.app,
-            "Timestamp": context.startTime,
+            "Timestamp": self.identity.started,
             "User": context.sparkUser(),
             "App Attempt ID": self.identity.attempt or None,
         }
         # Spark adds this default, and no other, to the settings in its own event.
         settings = {"spark.scheduler.mode": "FIFO"} | dict(context.getConf().getAll())
         # A later reader needs the redaction rules. They stand in the spool, which only this user can read, and are not stored.
-        self._settings = Redaction(settings).settings(settings) | rules_of(settings)
+        self._redaction = Redaction(settings)
+        self._settings = self._redaction.settings(settings) | rules_of(settings)
 
     def attach(self, folder: Path) -> Listener:
         """Let Spark write an event log into a new folder under `folder`.
@@ -91,37 +96,60 @@ class Driver:
         """Let Spark write to the log, and write what was there before."""
         java = self._jvm.java.lang.System
         runtime = {"Java Version": java.getProperty("java.version"), "Java Home": java.getProperty("java.home")}
-        begin = [
-            self._start_event,
-            {"Event": "kvwal.Attached"},
-            {"Event": "SparkListenerEnvironmentUpdate", "JVM Information": runtime, "Spark Properties": self._settings},
-        ]
+        environment = {
+            "Event": "SparkListenerEnvironmentUpdate", "JVM Information": runtime, "Spark Properties": self._settings,
+        }  # fmt: skip
+        begin = [self._start_event, {"Event": "kvwal.Attached"}, environment]
         add_roll(log, 0, begin)  # a log has to name its application, also if the driver is killed now
         bus = self._context.listenerBus()
         bus.addToEventLogQueue(listener)
         # Spark's list of executors is written by another of its listeners, which may be behind.
         _call_jvm(lambda: bus.waitUntilEmpty(LISTED_MS))
+        environment |= _call_jvm(self._properties) or {}
         add_roll(log, 0, [*begin, *(_call_jvm(self._profiles) or []), *(_call_jvm(self._executors) or [])])
+
+    def _properties(self) -> dict[str, Any]:
+        """What else Spark's event of the settings has: its versions, properties and the classpath, without their secrets."""
+        known = self._answer(self._context.statusStore().environmentInfo())
+        runtime = known["runtime"]
+        return {
+            "JVM Information": {
+                "Java Version": runtime["javaVersion"],
+                "Java Home": runtime["javaHome"],
+                "Scala Version": runtime["scalaVersion"],
+            },
+            "System Properties": self._redaction.settings(dict(known["systemProperties"]), limit=None),
+            "Metrics Properties": self._redaction.settings(dict(known["metricsProperties"]), limit=None),
+            "Classpath Entries": dict(known["classpathEntries"]),
+        }
 
     def _profiles(self) -> list[dict[str, Any]]:
         """The events of the resource profiles that are there already."""
-        profiles = self._context.statusStore().resourceProfileInfo()
         return [
             {
                 "Event": "SparkListenerResourceProfileAdded",
-                "Resource Profile Id": profile.id(),
-                "Executor Resource Requests": {"memory": {"Amount": memory.get().amount()}}
-                if memory.isDefined()
-                else {},
+                "Resource Profile Id": profile["id"],
+                "Executor Resource Requests": _amounts(profile["executorResources"]),
+                "Task Resource Requests": _amounts(profile["taskResources"]),
             }
-            for profile in map(profiles.apply, range(profiles.size()))
-            for memory in [profile.executorResources().get("memory")]
+            for profile in self._answer(self._context.statusStore().resourceProfileInfo())
         ]
+
+    def _answer(self, value: Any) -> Any:
+        """A value of Spark's status store as the REST API writes it, in one call: a call for each setting would take seconds."""
+        jackson = self._jvm.com.fasterxml.jackson
+        mapper = jackson.databind.ObjectMapper()
+        mapper.registerModule(getattr(getattr(jackson.module.scala, "DefaultScalaModule$"), "MODULE$"))
+        return json.loads(mapper.writeValueAsString(value))
 
     def _executors(self) -> list[dict[str, Any]]:
         """The events of the executors that are there already, and of the driver, which has no cores unless it is an executor."""
         executors = self._context.statusStore().executorList(True)
         return [event for executor in map(executors.apply, range(executors.size())) for event in _presence_of(executor)]
+
+
+def _amounts(resources: dict[str, Any]) -> dict[str, Any]:
+    return {name: {"Amount": resource["amount"]} for name, resource in resources.items()}
 
 
 def _presence_of(executor: Any) -> list[dict[str, Any]]:
@@ -133,14 +161,36 @@ def _presence_of(executor: Any) -> list[dict[str, Any]]:
         "Timestamp": added,
         "Maximum Memory": executor.maxMemory(),
     }
-    info = {"Host": host, "Total Cores": executor.totalCores(), "Resource Profile Id": executor.resourceProfileId()}
+    info = {
+        "Host": host,
+        "Total Cores": executor.totalCores(),
+        "Resource Profile Id": executor.resourceProfileId(),
+        "Log Urls": _texts(executor.executorLogs()),
+        "Attributes": _texts(executor.attributes()),
+        "Resources": {
+            kind: {"addresses": list(resource.addresses())} for kind, resource in _items(executor.resources())
+        },
+    }
     start = {
         "Event": "SparkListenerExecutorAdded",
         "Timestamp": added,
         "Executor ID": executor.id(),
         "Executor Info": info,
     }
-    return [start, memory] if executor.totalCores() else [memory]
+    excluded = {"Event": f"{_SCHEDULER}ExecutorExcluded", "executorId": executor.id()}
+    return [start, memory, *([excluded] if executor.isExcluded() else [])]
+
+
+def _items(scala_map: Any) -> Iterator[tuple[str, Any]]:
+    """The names and values of a map of Scala."""
+    entries = scala_map.iterator()
+    while entries.hasNext():
+        entry = entries.next()
+        yield entry._1(), entry._2()
+
+
+def _texts(scala_map: Any) -> dict[str, str]:
+    return dict(_items(scala_map))
 
 
 def no_driver() -> ConfigError:

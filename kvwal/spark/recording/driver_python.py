@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from kvwal.ports.boundary import contain
+from kvwal.ports.children.interpreter import interpreter
 from kvwal.spark.recording.recorder import log_not_recorded, record
 
 
@@ -26,7 +27,8 @@ def main() -> None:
     arguments = sys.argv[1:]
     if not arguments or arguments[0].startswith("-") or not Path(arguments[0]).is_file():
         sys.stderr.write("kvwal-python: nothing is recorded: only a program in a file is, as spark-submit starts it.\n")
-        os.execv(sys.executable, [sys.executable, *arguments])
+        python = interpreter()
+        os.execv(python, [python, *arguments])
     record_contexts()
     code = None
     try:

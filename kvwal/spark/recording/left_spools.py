@@ -10,10 +10,10 @@ from functools import partial
 
 from kvwal.errors import StoreLocked
 from kvwal.ports.boundary import contain, start_thread, trace_of_bug
-from kvwal.spark.leases import LeaseHeld
 from kvwal.spark.recording.delivery import PatientRecords
 from kvwal.spark.recording.spool import Spool, spools
-from kvwal.spark.recording.spool_lease import Patience, leased
+from kvwal.spark.recording.spool_lease import LeaseWait, leased
+from kvwal.spark.state.fence import LeaseHeld
 
 _log = logging.getLogger("kvwal.spark")
 
@@ -53,8 +53,8 @@ class LeftSpools:
                     contain(partial(self._read, records, spool), partial(_stays, spool))
 
     def _read(self, records: PatientRecords, spool: Spool) -> None:
-        patience = Patience(self._stopping.wait)
-        with locked(spool), leased(spool, records, patience) as reader, records.guarded(reader.check):
+        wait = LeaseWait(self._stopping.wait)
+        with locked(spool), leased(spool, records, wait) as reader:
             for read in spool.read_rest(reader.records, self._go_on):
                 _log.info(
                     "The application %s had left %d events in its spool, which were read now.", read.app, read.events

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from archive.layout import Place
 from kvwal.codecs import registry
 from kvwal.errors import StoreLocked
 from kvwal.history.moving import live_entry
@@ -29,6 +28,7 @@ from kvwal.spark.record_keys import app_prefix
 from kvwal.spark.recording.spool import POSITION, spools
 from kvwal.store.nodes.merge import MergePorts, MergeResult, has_leftovers, merge_nodes
 from kvwal.store.sync import ReadOnlyStore, Store, open_store
+from kvwal_archive.layout import Place
 
 SHARED = "shared"
 """The node for the records of all finished applications, in a root where no other node is theirs."""
@@ -49,9 +49,9 @@ class RecorderRoot(NamedTuple):
     namespace: str
     cluster: str
 
-    def places(self, disk: Disk = OS_DISK, business: str | None = None) -> list[Place]:
-        """The logs of all nodes, or those of one business."""
-        return find_places(disk, self.root, self.namespace, self.cluster, business)
+    def places(self, disk: Disk = OS_DISK, business: str | None = None, closed: set[str] | None = None) -> list[Place]:
+        """The logs of all nodes, or those of one business. See `find_places` for `closed`."""
+        return find_places(disk, self.root, self.namespace, self.cluster, business, closed)
 
 
 def application_node(app: str, attempt: str) -> str:
@@ -86,7 +86,7 @@ def shared_node(where: RecorderRoot, disk: Disk = OS_DISK) -> str | None:
     It is `SHARED` if there is such a node, else the only node that no recorder made, else `SHARED`. None for a root with at
     most one node, where `choose_node` chooses.
     """
-    places = where.places(disk)
+    places = where.places(disk, closed=set())
     nodes = {place.node for place in places}
     if len(nodes) <= 1:
         return None
@@ -108,7 +108,10 @@ def finished_nodes(where: RecorderRoot, shared: str, disk: Disk = OS_DISK) -> li
     recording = {
         spool.node for spool in spools(where.root) if spool[1:3] == (where.namespace, where.cluster) and spool.logs()
     }
-    places = where.places(disk)
+    closed: set[str] = set()
+    places = where.places(disk, closed=closed)
+    if closed:
+        return []  # their nodes are not known, and a node that has another business is not merged
     others = {place.node for place in places if place.business != BUSINESS}
     return [
         place.node
@@ -186,13 +189,12 @@ def open_recording(root: str | Path, app: str, attempt: str, options: Mapping[st
 
 def _copy_records(where: RecorderRoot, prefix: str, store: Store) -> None:
     records = store.map(BUSINESS)
-    decode = registry.decode
     copied: dict[Any, Any] = {}
     reader = open_store(where.root, namespace=where.namespace, cluster=where.cluster, archive=None, read_only=True)
     if not isinstance(reader, ReadOnlyStore):
         raise TypeError(f"{reader!r} was opened to be read only")
     for entry in reader.in_order(BUSINESS, prefix):
-        copied[decode(entry.key, entry.key_class)] = decode(entry.value, entry.value_class)
+        copied[registry.decode_key(entry.key, entry.key_class)] = registry.decode(entry.value, entry.value_class)
         if len(copied) >= _COPIED:
             records.put_many(copied)
             copied = {}

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from kvwal.config import check_folder
 from kvwal.errors import ConfigError
 from kvwal.ports.boundary import at_exit, contain, logged, start_thread, trace_of_bug
 from kvwal.ports.processes import tell_if_forked
@@ -68,7 +69,7 @@ class JobRecorder:
     ) -> None:
         """`ConfigError` if the session has no driver in this process."""
         self._driver = Driver(spark)
-        self._spool = None if spool is None else Path(spool)
+        self._spool = None if spool is None else check_folder("spool", spool)
         self._store = store
         self._strict = strict
         self._options = options

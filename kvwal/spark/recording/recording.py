@@ -13,19 +13,20 @@ from typing import Any
 from kvwal.ports.boundary import contain, contain_each, logged, trace_of_bug
 from kvwal.spark.eventlog.log_reader import LogReader
 from kvwal.spark.index import mark_of
-from kvwal.spark.leases import LeaseLost
-from kvwal.spark.outages import settle
 from kvwal.spark.record_keys import app_prefix
 from kvwal.spark.recording.delivery import POLL_SECONDS, DeliveryStatus, PatientRecords
 from kvwal.spark.recording.driver import Driver
 from kvwal.spark.recording.endings import Ending
 from kvwal.spark.recording.left_spools import LeftSpools
 from kvwal.spark.recording.spool import LAST_ROLL, POSITION, add_roll, delete_read_rolls
-from kvwal.spark.recording.spool_lease import Patience, SpoolReader, leased
+from kvwal.spark.recording.spool_lease import LeaseWait, SpoolReader, leased
 from kvwal.spark.recording.target import Target
+from kvwal.spark.state.fence import LeaseLost
 
 MOST_SPOOLED = 1 << 30
 """Bytes of events that wait in the spool of a recording. Spark writes no more events then."""
+METRICS_SECONDS = 2.0
+"""Between two puts of the record of an SQL execution whose stages run. It is large, and tasks may end all the time."""
 HAND_OVER_SECONDS = 15.0
 """Longest wait, at the end of a recording, for a follower that is to hand the application over: some rounds."""
 _log = logging.getLogger("kvwal.spark")
@@ -83,23 +84,19 @@ class Recording:
         self._listener.discard()
 
     def _deliver(self) -> None:
-        app, patience = app_prefix(self._identity.app, self._identity.attempt), Patience(self._wait, HAND_OVER_SECONDS)
+        app, wait = app_prefix(self._identity.app, self._identity.attempt), LeaseWait(self._wait, HAND_OVER_SECONDS)
         is_delivered = False
         with closing(self._records):
             mark = mark_of(self._records, self._target.node)  # a lease would make the map look as if it had records
             while not is_delivered:
                 try:
-                    with (
-                        leased(self._spool, self._records, patience, app=app) as reader,
-                        self._records.guarded(reader.check),
-                    ):
+                    with leased(self._spool, self._records, wait, app=app) as reader:
                         self._read(reader, mark)
                     is_delivered = True
                 except LeaseLost as error:
                     _log.warning(
                         "The recorder takes the lease of the application again, and reads its position: %s", error
                     )
-                    settle(self._records)
 
     def _wait(self, seconds: float) -> bool:
         """Wait for the lease of the application. Returns whether the recording ends."""
@@ -113,10 +110,12 @@ class Recording:
         self._reader = LogReader(spool.records, self._log, self._identity, position=POSITION)
         self._deliver_left()
         with closing(self._reader):
-            stopping = False
+            stopping, told = False, 0.0
             while not stopping:
                 stopping = self._stopping.wait(POLL_SECONDS)
                 spool.beat()
+                self._reader.puts_metrics = stopping or time.monotonic() - told >= METRICS_SECONDS
+                told = time.monotonic() if self._reader.puts_metrics else told
                 self._reader.advance()
                 delete_read_rolls(self._log, self._reader.projection.position)
                 self._bound_spool()

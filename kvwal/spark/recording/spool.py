@@ -26,13 +26,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kvwal.errors import StoreLocked
-from kvwal.log.files.names import LOCKS
 from kvwal.ports.disk import OS_DISK, Lock
-from kvwal.spark.eventlog.log_reader import LogReader, LogResult, RecordMap, ReportProgress, result_of
+from kvwal.spark.eventlog.log_reader import LogReader, LogResult, ReportProgress, result_of
 from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog, identify
-from kvwal.spark.outages import settle
+from kvwal.spark.eventlog.runs import EarlierRun, RecordMap, RunRecords
 from kvwal.spark.record_keys import app_prefix
 from kvwal.spark.records import Position, from_value, to_value
+from kvwal_archive.objects.owner import give_file, make_folders
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 FOLDER = "_spark"
@@ -43,22 +43,6 @@ _PREFIX = "eventlog_v2_"
 _LOCK = "LOCK"
 _ADDRESSES = "ADDRESSES"
 _HOLDERS = "HOLDERS"
-
-
-class _SpoolLock:
-    """The lock of a spool. It keeps the lock file open, because `Spool.remove` deletes it while the lock is held.
-
-    A lock is known by the number of the inode of its file, which the lock file of another spool would get.
-    """
-
-    def __init__(self, lock: Lock, path: Path) -> None:
-        self._lock = lock
-        self._file = path.open("rb")
-
-    def release(self) -> None:
-        """See `Lock.release`."""
-        self._lock.release()
-        self._file.close()
 
 
 class Spool(NamedTuple):
@@ -75,26 +59,32 @@ class Spool(NamedTuple):
         return self.root / FOLDER / self.namespace / self.cluster / self.node
 
     def make(self) -> None:
-        """Create the folder, readable by this user only: an event log may hold secrets."""
-        self.root.mkdir(parents=True, exist_ok=True)
+        """Create the folder, readable by this user only: an event log may hold secrets.
+
+        Of a driver that root runs, the folder is the root's owner's, and Spark's files there get the group: both may read them.
+        """
+        make_folders(self.root, 0o777)
         while not self.folder.is_dir():
             # Another driver's `remove` may delete an empty folder above this one. Each time this fails, a `remove` has ended.
             with suppress(FileNotFoundError):
-                self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_folders(self.folder.parent, 0o777)
+                make_folders(self.folder, 0o700, keep_group=True)
 
     def lock(self) -> Lock:
         """Lock the spool for this process. `StoreLocked` if a recorder has it, on this machine."""
         self.make()
-        held = OS_DISK.lock(self.folder / _LOCK, f"pid {os.getpid()}", self.root / LOCKS)
+        held = OS_DISK.lock(self.folder / _LOCK, f"pid {os.getpid()}")
         if isinstance(held, str):
             raise StoreLocked(
                 f"{self.folder}: a recorder is using this spool ({held}).", hint="Wait until it has ended."
             )
-        return _SpoolLock(held, self.folder / _LOCK)
+        return held
 
     def name_addresses(self, addresses: Iterable[str]) -> None:
         """Note the nodes (`host:port`) of the cluster that this spool is for. The caller holds the lock."""
-        (self.folder / _ADDRESSES).write_text("".join(f"{address}\n" for address in sorted(addresses)))
+        with (self.folder / _ADDRESSES).open("w") as file:
+            give_file(file.fileno(), self.folder, 0o600)
+            file.writelines(f"{address}\n" for address in sorted(addresses))
 
     def addresses(self) -> set[str]:
         """Nodes of the cluster that this spool is for; none for a spool of a folder, or of a version that did not note them."""
@@ -103,6 +93,7 @@ class Spool(NamedTuple):
     def name_holder(self, holder: str) -> None:
         """Note a reader of this spool, as leases name it, before it takes a lease. The caller holds the lock."""
         with (self.folder / _HOLDERS).open("a") as file:
+            give_file(file.fileno(), self.folder, 0o600)
             file.write(f"{holder}\n")
 
     def holders(self) -> set[str]:
@@ -141,11 +132,9 @@ class Spool(NamedTuple):
         """Read the logs that killed drivers of this node left, and delete each that was read to its end.
 
         The caller holds the lock of the node, or of the spool, so no driver is recording here but the caller's own, into the log
-        `recording`. In a cluster the last transaction of such a driver may be under way still: see `settle`.
+        `recording`. In a cluster the caller has taken the lease: the store refuses what such a driver may still have under way.
         """
         left = [log for log in self.logs() if recording is None or log.path.name != recording.path.name]
-        if left and self.addresses():
-            settle(records)
         return [result for log in left if (result := self._read_rest(records, log, progress))]
 
     def begin(
@@ -153,10 +142,11 @@ class Spool(NamedTuple):
     ) -> None:
         """Put a position at the start of the log, and the records `beside` it, unless the stored position was taken in this log.
 
-        An application has one position for all of its recordings, and each recording has a log of its own.
+        An application has one position for all of its recordings, and each recording has a log of its own. `EarlierRun` if a
+        later run of the application is recorded.
         """
         key = f"{app_prefix(identity.app, identity.attempt)}/{POSITION}"
-        stored = records.get(key)
+        stored = RunRecords(records, identity, log.path).get(key)
         position = None if stored is None else from_value(stored)
         if not isinstance(position, Position) or (position.path and Path(position.path).parent.name != log.path.name):
             records.put_many({key: to_value(Position()), **beside})
@@ -169,8 +159,12 @@ class Spool(NamedTuple):
         # A closed recorder has written the last roll; it left the log only because it could not store all events.
         if log.files()[-1].roll != LAST_ROLL:
             add_roll(log, LAST_ROLL, [{"Event": "kvwal.Detached", "Killed": True}])
-        self.begin(records, log, identity)
-        reader, size = LogReader(records, log, identity, position=POSITION), log.size()
+        try:
+            self.begin(records, log, identity)
+            reader, size = LogReader(records, log, identity, position=POSITION), log.size()
+        except EarlierRun as error:
+            prefix = app_prefix(identity.app, identity.attempt)
+            return LogResult(log.path, prefix, identity.name, 0, 0, False, skipped=str(error))
         reader.advance(lambda done: progress(done, size, identity.app) if progress else None)
         reader.close()
         if not reader.problem:
@@ -182,7 +176,9 @@ def add_roll(log: EventLog, roll: int, events: list[dict[str, Any]]) -> None:
     """Write events of kvwal as the `roll`-th file of a log."""
     lines = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
     partial = log.path / f".{roll}.partial"
-    partial.write_bytes(lines)
+    with partial.open("wb") as file:
+        give_file(file.fileno(), log.path, 0o660)
+        file.write(lines)
     partial.rename(log.path / f"events_{roll}_{log.path.name.removeprefix(_PREFIX)}")
 
 

@@ -14,51 +14,51 @@ from typing import NamedTuple
 
 from kvwal.ports.boundary import contain, logged
 from kvwal.ports.clock import SYSTEM, Clock
-from kvwal.spark.eventlog.log_reader import RecordMap
-from kvwal.spark.leases import LEASE_SECONDS, LeasedMap, LeasedRecords, LeaseHeld, LeaseLost, Leases
+from kvwal.spark.eventlog.runs import RecordMap
+from kvwal.spark.leases import LEASE_SECONDS, LeasedMap, LeasedRecords, Leases
 from kvwal.spark.outages import PASSING
 from kvwal.spark.recording.spool import Spool
+from kvwal.spark.state.fence import LeaseHeld, LeaseLost
 
 ASK_SECONDS = 0.5
 """The pause between two looks at a lease that another reader holds."""
 _log = logging.getLogger("kvwal.spark")
-_not_released = logged("the lease of the application stays until it runs out")
+_not_released = logged("the leases of this reader stay until they run out")
 
 
 class SpoolReader(NamedTuple):
-    """The right to read a spool: the map for its records, and the calls of the lease (see `Leases.beat` and `Leases.check`)."""
+    """The right to read a spool: the map for its records, and the call that keeps the lease (see `Leases.beat`)."""
 
     records: RecordMap
     beat: Callable[[], None] = lambda: None
-    check: Callable[[], None] = lambda: None
 
 
-class Patience(NamedTuple):
+class LeaseWait(NamedTuple):
     """How long a reader waits for a lease: until `pause(seconds)` is true, and then for some `last_seconds` more."""
 
     pause: Callable[[float], bool]
     last_seconds: float = 0.0
 
 
-def no_longer_than_a_lease(clock: Clock = SYSTEM) -> Patience:
-    """The patience of a command: a lease whose holder was killed runs out in this time."""
+def no_longer_than_a_lease(clock: Clock = SYSTEM) -> LeaseWait:
+    """The wait of a command: a lease whose holder was killed runs out in this time."""
     until = clock.elapsed() + 2 * LEASE_SECONDS
 
     def pause(seconds: float) -> bool:
         sleep(seconds)
         return clock.elapsed() > until
 
-    return Patience(pause)
+    return LeaseWait(pause)
 
 
 @contextmanager
 def leased(
-    spool: Spool, records: LeasedMap, patience: Patience, *, app: str = "", clock: Clock = SYSTEM
+    spool: Spool, records: LeasedMap, wait: LeaseWait, *, app: str = "", clock: Clock = SYSTEM
 ) -> Iterator[SpoolReader]:
     """Hold the lease of the application of a spool for the block. The caller holds the lock of the spool.
 
     `app` is the prefix of the application's keys; by default that of the logs in the spool. `LeaseHeld` if the lease is not to be
-    had. In the block, `LeaseLost` if another reader may have taken it; a new block goes on with what the store says. The spool of
+    had. In the block, `LeaseLost` if another reader has taken it; a new block goes on with what the store says. The spool of
     a folder needs no lease, since one process writes to its node.
     """
     app = app or spool.application()
@@ -68,11 +68,18 @@ def leased(
     len(records)  # a store that is away would hold up the first beat
     leases = Leases(records, clock, spool.holders())
     spool.name_holder(leases.holder)
-    _take(leases, app, patience)
+    wait_for_lease(leases, app, wait)
+    with released_after(leases):  # after an error the next reader of the spool knows that this one has ended
+        yield SpoolReader(LeasedRecords(records, leases, app), leases.beat)
+
+
+@contextmanager
+def released_after(leases: Leases) -> Iterator[None]:
+    """Give leases back at the end of the block. After an error of the store, which may be away, they run out by themselves."""
     is_unsure = False
     try:
-        yield SpoolReader(LeasedRecords(records, leases), leases.beat, leases.check)
-    except (*PASSING, LeaseLost):  # a transaction may be under way still: who goes on with the spool settles first
+        yield
+    except (*PASSING, LeaseLost):
         is_unsure = True
         raise
     finally:
@@ -80,15 +87,17 @@ def leased(
             contain(leases.close, _not_released)
 
 
-def _take(leases: Leases, app: str, patience: Patience) -> None:
-    """Take the lease of an application, and wait for it."""
+def wait_for_lease(leases: Leases, app: str, wait: LeaseWait) -> None:
+    """Take the lease of an application, and wait for it. `LeaseHeld` if it is not to be had."""
     if leases.request(app):
         return
-    _log.info("Another reader holds the lease of %s; the events stay in the spool until it hands the lease over.", app)
-    while not patience.pause(ASK_SECONDS):
+    _log.info(
+        "Another reader holds the lease of %s; the events wait where they are until it hands the lease over.", app
+    )
+    while not wait.pause(ASK_SECONDS):
         if leases.request(app):
             return
-    until = monotonic() + patience.last_seconds
+    until = monotonic() + wait.last_seconds
     while not leases.request(app):
         if monotonic() >= until:
             raise LeaseHeld(

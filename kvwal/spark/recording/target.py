@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kvwal.client.address import ClusterAddress, check_address
+from kvwal.config import check_folder
 from kvwal.location.connect import connect, is_cluster
 from kvwal.location.opening import only_reads
 from kvwal.location.parse import ArchiveLocation, ClusterLocation, parse_location
@@ -107,4 +108,4 @@ def _connected(addresses: str, options: Mapping[str, Any]) -> Iterator[LeasedMap
 def default_spool(environment: Mapping[str, str] = os.environ) -> Path:
     """The folder of the spools of recorders into a cluster: `kvwal` in the user's folder for state (XDG_STATE_HOME)."""
     state = environment.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "kvwal"
+    return (check_folder("XDG_STATE_HOME", state) if state else Path.home() / ".local" / "state") / "kvwal"

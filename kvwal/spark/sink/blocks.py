@@ -17,7 +17,7 @@ BLOCK_BYTES = 2 << 20
 INLINE_BYTES = 16 << 10
 """Rows of a task up to so many bytes travel in its message to the driver."""
 
-_decode = make_decoder(registry.by_name)
+_decode = make_decoder(registry.names())
 
 
 class StagedRowsLost(KvwalError):

@@ -4,6 +4,9 @@ A write that fits into one transaction is one: all of it is seen at once, or not
 order, and a reader may see the first of them before the last. Its manifest and its mark come first, so it is finished in any
 case: by this driver, or, if this driver is killed or fails, by the next write to the business (a batch), or by the next run of
 the query (an epoch).
+
+The mark is the fence. Each transaction of a job replaces the job's mark, on the condition that the mark is the one that this
+writer put last. So the store refuses a writer that stood still while another one took its job over, at any step.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Event
+from typing import TypeVar
 
 import msgspec
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
@@ -19,28 +23,39 @@ from kvwal.entry import Entry
 from kvwal.errors import ClusterUnreachable, KvwalError, NotRecovered, Overloaded
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.logger import get_logger
-from kvwal.spark.leases import LEASE_SECONDS, SAFE_SECONDS
-from kvwal.spark.ledger import FencedWriter, Ledger, Mark, Verdict, end_entry, judge, mark_entry, successor
+from kvwal.spark.leases import LEASE_SECONDS
+from kvwal.spark.ledger import (
+    FencedWriter,
+    Ledger,
+    Mark,
+    Verdict,
+    condition,
+    end_entry,
+    judge,
+    mark_entry,
+    successor,
+)
 from kvwal.spark.sink.blocks import Block, StagedRowsLost, decode_plan, encode_plan, in_transactions
 from kvwal.spark.sink.options import WriteOptions
 from kvwal.spark.sink.rows import TRANSACTION_BYTES
 from kvwal.spark.sink.staging import MANIFEST, Staging, open_staging
-from kvwal.structures.map import Map, submit_entries
+from kvwal.structures.map import Map, commit_entries_if, submit_entries
 
-PATIENCE_SECONDS = 60.0
+RETRY_SECONDS = 60.0
 """How long a transaction is tried while the cluster recovers or does not answer."""
 _POLL_SECONDS = 0.5
 _NOTHING_WRITTEN = (NotRecovered, Overloaded, ClusterUnreachable)
 
+T = TypeVar("T")
 Plan = Sequence[list[Block]]
 Ending = Callable[[str], Entry]
 
 
 class Committer:
-    """Writes the transactions of one driver. `exclusive`: nobody else can write to the map meanwhile, because of its lock.
+    """Writes the transactions of one driver. `exclusive`: no other process can write to the map meanwhile, because of its lock.
 
-    Without that lock two writers of one job could run at once. So a writer takes a job over only after it has seen the mark of
-    the former writer unchanged for `LEASE_SECONDS`, and a writer begins no transaction later than `SAFE_SECONDS` after its mark.
+    Without that lock two writers of one job may run at once. So a writer takes an unfinished job over only after it has seen the
+    mark of the former writer unchanged for `LEASE_SECONDS`: that leaves a living writer its job. The mark keeps them apart.
     """
 
     def __init__(
@@ -58,8 +73,6 @@ class Committer:
         self._clock = clock
         self._pause = pause or Event().wait
         self._ledger = Ledger(jobs)
-        self._mark = Mark("")
-        self._marked = self._began = 0.0
         self._logger = get_logger(__name__)
 
     def write_batch(self, job: str, staging: Staging, blocks: Sequence[Block]) -> None:
@@ -67,14 +80,15 @@ class Committer:
         self.finish_others(job)
         plan = in_transactions(blocks, TRANSACTION_BYTES)
         if len(plan) == 1:
-            self._write(lambda: self._entries(staging, job, plan[0]))
+            entries = self._entries(staging, job, plan[0])
+            self._patiently(lambda: submit_entries(self._map, entries).result())
         elif plan:
             mark = Mark(job, parts=len(plan), staged=job, place=self._options.staging)
             self._put_manifest(staging, job, plan)
-            self._claim(job, None, mark)
-            self._ledger.note(job, begun=True)
-            self._transactions(job, mark, plan, staging, ending=end_entry)
-        noted = [partial(self._ledger.note, job, begun=False)] if len(plan) > 1 else []
+            if not self._ledger.begin(job, mark):
+                raise _fenced(job)
+            self._transactions(job, mark, mark, plan, staging, ending=end_entry)
+        noted = [partial(self._ledger.end, job)] if len(plan) > 1 else []
         self._tidy(job, *noted, partial(staging.remove, job), partial(self._clean, staging))
 
     def _clean(self, staging: Staging) -> None:
@@ -94,22 +108,27 @@ class Committer:
             mark = self._ledger.mark(other)
             if mark is not None:
                 taken = self._take_over(other, mark, job)
-                if taken is None:
+                if taken is None or not self._finish_batch(other, taken):
                     continue
-                self._finish_batch(other, taken)
-            self._ledger.note(other, begun=False)
+            self._ledger.end(other)
 
-    def _finish_batch(self, job: str, mark: Mark) -> None:
+    def _finish_batch(self, job: str, mark: Mark) -> bool:
+        """Write what is missing of a batch write. False if another writer has taken it over meanwhile, and finishes it."""
         with open_staging(self._options, mark.place) as staging:
             try:
                 self._finish(job, mark, staging, ending=end_entry)
+            except FencedWriter:
+                return False
             except StagedRowsLost as error:
                 self._logger.error(
                     "a batch write was not finished, because its staged rows are gone",
                     extra={"job": job, "done": mark.done, "parts": mark.parts, "error": str(error)},
                 )
-                self._write(lambda: [end_entry(job)])
+                left = self._ledger.mark(job)
+                if left is None or left.run != mark.run or not self._ledger.give_up(job, left):
+                    return False
             self._tidy(mark.staged, partial(staging.remove, mark.staged))
+        return True
 
     def write_epoch(
         self, query: str, run: str, epoch: int, write: str, staging: Staging, blocks: Sequence[Block]
@@ -128,8 +147,9 @@ class Committer:
             mark, verdict = self._finish_epoch(query, mark, epoch)
         if verdict is Verdict.WRITE and plan:
             following = Mark(
-                run, epoch, len(plan), staged=write, place=self._options.staging, former=successor(mark, run)
-            )
+                run, epoch, len(plan), beat=0 if mark is None else mark.beat + 1, staged=write,
+                place=self._options.staging, former=successor(mark, run),
+            )  # fmt: skip
             self._write_marked(query, mark, following, plan, staging)
         staged = any(not block.data for block in blocks) or len(plan) > 1
         removed = [partial(staging.remove, write)] if staged else []
@@ -139,9 +159,9 @@ class Committer:
     def _write_marked(self, query: str, mark: Mark | None, following: Mark, plan: Plan, staging: Staging) -> None:
         if len(plan) > 1:
             self._put_manifest(staging, following.staged, plan)
-        if len(plan) > 1 or not self._exclusive:
-            self._claim(query, mark, following)
-        self._transactions(query, following, plan, staging, ending=None)
+            self._under(query, mark, [mark_entry(query, following)])
+            mark = following
+        self._transactions(query, mark, following, plan, staging, ending=None)
 
     def _take_query(self, query: str, mark: Mark, run: str, epoch: int) -> Mark:
         taken = self._take_over(query, mark, run)
@@ -164,7 +184,10 @@ class Committer:
         except StagedRowsLost:
             if mark.epoch != epoch and mark.done:
                 raise
-            return self._ledger.mark(query) or mark, Verdict.WRITE
+            left = self._ledger.mark(query)
+            if left is None or left.run != mark.run:
+                raise _fenced(query) from None
+            return left, Verdict.WRITE
         return whole, Verdict.REPLAYED if mark.epoch == epoch else Verdict.WRITE
 
     def _finish(self, job: str, mark: Mark, staging: Staging, ending: Ending | None) -> Mark:
@@ -172,28 +195,18 @@ class Committer:
         self._logger.warning(
             "finishing a write that was left unfinished", extra={"job": job, "done": mark.done, "parts": mark.parts}
         )
-        return self._transactions(job, mark, plan, staging, ending=ending)
+        return self._transactions(job, mark, mark, plan, staging, ending=ending)
 
     def _put_manifest(self, staging: Staging, write: str, plan: Plan) -> None:
         """Keep the plan, and the blocks that came with messages: the write is finished from them."""
         staging.put(write, MANIFEST, encode_plan(plan))
-
-    def _claim(self, job: str, mark: Mark | None, following: Mark) -> None:
-        began = self._clock.elapsed()
-        if not self._ledger.claim(job, mark, following):
-            raise self._fenced(job)
-        self._marked = began
 
     def _take_over(self, job: str, mark: Mark, run: str) -> Mark | None:
         """The mark of a job that is this run's from now on; None if its former writer is alive."""
         if not (self._exclusive or mark.is_whole or self._is_silent(job, mark)):
             return None
         taken = msgspec.structs.replace(mark, run=run, former=successor(mark, run), beat=mark.beat + 1)
-        began = self._clock.elapsed()
-        if not self._ledger.claim(job, mark, taken):
-            return None
-        self._marked = began
-        return taken
+        return taken if self._ledger.claim(job, mark, taken) else None
 
     def _is_silent(self, job: str, mark: Mark) -> bool:
         """Whether a mark does not change for `LEASE_SECONDS`. Waits for that."""
@@ -204,45 +217,36 @@ class Committer:
                 return False
         return True
 
-    def _transactions(self, job: str, mark: Mark, plan: Plan, staging: Staging, ending: Ending | None) -> Mark:
-        """Write the transactions that are not there yet, and return the last mark."""
-        self._mark = mark
+    def _transactions(
+        self, job: str, former: Mark | None, mark: Mark, plan: Plan, staging: Staging, ending: Ending | None
+    ) -> Mark:
+        """Write the transactions that are not there yet, and return the last mark. `former` is the mark that the job has now."""
         for number in range(mark.done, len(plan)):
-            self._mark = self._alive(job, self._mark)
             entries = self._entries(staging, mark.staged, plan[number])
-            end = ending if number + 1 == len(plan) else None
-            self._write(partial(self._with_mark, job, entries, number + 1, end))
-            self._mark, self._marked = msgspec.structs.replace(self._mark, done=number + 1), self._began
-        return self._mark
-
-    def _with_mark(self, job: str, entries: list[Entry], done: int, ending: Ending | None) -> list[Entry]:
-        self._mark = self._alive(job, self._mark)
-        self._began = self._clock.elapsed()
-        mark = mark_entry(job, msgspec.structs.replace(self._mark, done=done)) if ending is None else ending(job)
-        return [*entries, mark]
-
-    def _alive(self, job: str, mark: Mark) -> Mark:
-        """The mark, renewed if it is older than `SAFE_SECONDS`. Raises FencedWriter if another writer has taken the job over."""
-        if self._exclusive or self._clock.elapsed() - self._marked <= SAFE_SECONDS:
-            return mark
-        renewed = msgspec.structs.replace(mark, beat=mark.beat + 1)
-        self._claim(job, mark, renewed)
-        return renewed
+            mark = msgspec.structs.replace(mark, done=number + 1)
+            end = ending if mark.is_whole else None
+            self._under(job, former, [*entries, mark_entry(job, mark) if end is None else end(job)])
+            former = mark
+        return mark
 
     def _entries(self, staging: Staging, write: str, blocks: Sequence[Block]) -> list[Entry]:
         return [entry for block in blocks for entry in staging.entries(write, block)]
 
-    def _write(self, entries: Callable[[], list[Entry]]) -> None:
-        """Write one transaction. It is tried again while a cluster recovers, as long as nothing was written."""
-        for attempt in Retrying(
-            retry=retry_if_exception_type(_NOTHING_WRITTEN), stop=stop_after_delay(PATIENCE_SECONDS),
-            wait=wait_fixed(_POLL_SECONDS), reraise=True,
-        ):  # fmt: skip
-            with attempt:
-                submit_entries(self._map, entries()).result()
+    def _under(self, job: str, mark: Mark | None, entries: list[Entry]) -> None:
+        """Write one transaction, if the job still has this mark. FencedWriter if it has another one: nothing was written then."""
+        if not self._patiently(lambda: commit_entries_if(self._map, condition(job, mark), entries)):
+            raise _fenced(job)
 
-    def _fenced(self, job: str) -> FencedWriter:
-        return FencedWriter(
-            f"job {job}: another writer has taken it over, so this one stopped between two transactions.",
-            hint="The other writer finishes what was begun. Stop one of two writers of the same job.",
-        )
+    def _patiently(self, write: Callable[[], T]) -> T:
+        """Try a transaction again while a cluster recovers, as long as nothing was written."""
+        return Retrying(
+            retry=retry_if_exception_type(_NOTHING_WRITTEN), stop=stop_after_delay(RETRY_SECONDS),
+            wait=wait_fixed(_POLL_SECONDS), reraise=True,
+        )(write)  # fmt: skip
+
+
+def _fenced(job: str) -> FencedWriter:
+    return FencedWriter(
+        f"job {job}: another writer has taken it over, so the store refused this transaction and this writer stopped.",
+        hint="The other writer finishes what was begun. Stop one of two writers of the same job.",
+    )

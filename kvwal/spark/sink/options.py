@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from archive.layout import check_name
-from archive.objects import check_url
+from kvwal.config import archive_location
 from kvwal.errors import ConfigError
 from kvwal.location.opening import Names, only_reads
 from kvwal.location.parse import ArchiveLocation, FolderLocation, Location, parse_location
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.datasource.values import DROP, FAIL, MODES, NULL
 from kvwal.store.options import Default
+from kvwal_archive.layout import check_name
 
 _NAMES = ("store", "business", "namespace", "cluster", "node", "archive", "mode", "deleted", "staging")
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "outputmode"})
@@ -74,9 +74,9 @@ def write_options(options: Mapping[str, str], *, overwrite: bool = False) -> Wri
         raise ConfigError(f"the option 'mode' is {mode!r}.", hint=f"It is {FAIL} (the default), {NULL} or {DROP}.")
     store, staging = _location(given["store"]), given.get("staging", "")
     if staging:
-        check_url(staging)
+        staging = archive_location(staging)
     names = {name: given.get(name, default) for name, default in (("namespace", "default"), ("cluster", "local"))}
-    for what, name in (*names.items(), ("business", given["business"])):
+    for what, name in (*names.items(), ("map", given["business"])):
         check_name(what, name)
     rest = {name: given.get(name, "") for name in ("node", "archive", "deleted")}
     return WriteOptions(store=store, business=given["business"], mode=mode, staging=staging, **names, **rest)

@@ -98,7 +98,7 @@ class RowEncoder:
             self.refused += 1
             return None
         raise CodecError(
-            f"business {self._business!r}, key {key!r:.200}: the row cannot be written: {error.what.rstrip('.')}.",
+            f"map {self._business!r}, key {key!r:.200}: the row cannot be written: {error.what.rstrip('.')}.",
             hint=f'The option "mode" can leave such rows out ("{DROP}"), or write null for their values ("{NULL}").',
         ) from error
 

@@ -16,15 +16,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from archive.faults import ObjectMissing, archive_errors
-from archive.objects import Listed, Listing, open_objects
-from archive.objects.port import Names
 from kvwal.cluster.map_names import VOLATILE
 from kvwal.location.connect import connect
 from kvwal.location.parse import ClusterLocation, FolderLocation
 from kvwal.ports.clock import SYSTEM
 from kvwal.spark.sink.blocks import Block, entries_of, lost
 from kvwal.spark.sink.options import WriteOptions
+from kvwal_archive.faults import ObjectMissing, archive_errors
+from kvwal_archive.objects import Listed, Listing, open_objects
+from kvwal_archive.objects.owner import make_folders
+from kvwal_archive.objects.port import Names
 
 if TYPE_CHECKING:
     from kvwal.client.store import ClusterMap
@@ -39,7 +40,7 @@ _WRITE = re.compile(r"[A-Za-z0-9-]{1,80}(/[0-9]{20}-[A-Za-z0-9-]{1,80})?")
 
 
 class Place(Protocol):
-    """The methods of an object store that staging needs: see `archive.objects`."""
+    """The methods of an object store that staging needs: see `kvwal_archive.objects`."""
 
     def list(self, prefix: str) -> Listing:
         """The objects whose names begin so."""
@@ -139,8 +140,7 @@ def open_staging(options: WriteOptions, url: str | None = None) -> Iterator[Stag
     if not where and isinstance(location, FolderLocation):
         where = str(Path(location.root) / FOLDER)
         with archive_errors(where, "put", FOLDER):  # as the store makes its folders: tasks come first
-            Path(location.root).mkdir(mode=0o750, parents=True, exist_ok=True)
-            Path(where).mkdir(mode=0o750, exist_ok=True)
+            make_folders(Path(where), 0o750)
     yield Staging(open_objects(where), options.prefix)
 
 

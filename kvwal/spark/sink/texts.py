@@ -8,6 +8,7 @@ import msgspec
 
 from kvwal.codecs import registry
 from kvwal.errors import CodecError
+from kvwal.key_text import TEXT_CLASSES, from_plain
 
 _decode_json = msgspec.json.Decoder().decode
 _READ_ONLY = frozenset({"int64", "hz"})
@@ -26,8 +27,11 @@ def key_of_text(text: str, key_class: str) -> Encoded:
         return text.encode(), "str"
     if key_class == "bytes":
         return _shown_bytes(text), "bytes"
+    if key_class in TEXT_CLASSES:
+        return registry.encode_key(from_plain(text, key_class))
     if key_class not in ("int", "float", "bool", "none"):
-        raise CodecError(f"its key_class is {key_class!r}, and a key can be str, int, float, bool, bytes or none")
+        classes = ", ".join(("str, int, float, bool, bytes, none", *TEXT_CLASSES))
+        raise CodecError(f"its key_class is {key_class!r}, and a key can be {classes}")
     try:
         key = {"int": int, "float": float}.get(key_class, _json)(text)
     except ValueError:

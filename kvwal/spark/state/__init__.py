@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kvwal.spark.leases import LeaseHeld as LeaseHeld
-    from kvwal.spark.leases import LeaseLost as LeaseLost
+    from kvwal.spark.state.fence import LeaseHeld as LeaseHeld
+    from kvwal.spark.state.fence import LeaseLost as LeaseLost
     from kvwal.spark.state.lease import Lease as Lease
     from kvwal.spark.state.ledger import Ledger as Ledger
     from kvwal.spark.state.progress import PositionMoved as PositionMoved
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "Lease": "state.lease",
-    "LeaseHeld": "leases",
-    "LeaseLost": "leases",
+    "LeaseHeld": "state.fence",
+    "LeaseLost": "state.fence",
     "Ledger": "state.ledger",
     "PositionMoved": "state.progress",
     "Progress": "state.progress",

@@ -11,20 +11,16 @@ No clocks are compared: another process takes the lease over when it has seen th
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
-
-import msgspec
+from typing import Self
 
 from kvwal.config import is_seconds
 from kvwal.errors import ConfigError
 from kvwal.ports.boundary import logged, start_thread
 from kvwal.ports.clock import SYSTEM, Clock
-from kvwal.spark.leases import LeaseHeld, LeaseLost
 from kvwal.spark.outages import PASSING
-from kvwal.spark.state.records import PREFIX, Changes, Items, StateMap, exchange, nonce
-from kvwal.structures.changes import ABSENT
+from kvwal.spark.state.fence import FencedRecord, LeaseHeld, LeaseLost
+from kvwal.spark.state.records import PREFIX, Changes, StateMap, nonce
 
 RENEWALS = 4
 """Renewals in the time of a lease."""
@@ -34,16 +30,7 @@ _LONGEST_LOOK = 1.0
 _kept = logged("the lease is not renewed any more, so another process may take it over")
 
 
-class LeaseRecord(msgspec.Struct, frozen=True, tag_field="kind", tag="lease"):
-    """A lease as it stands in the map. No holder: it is free. `write` is another text after each write under the lease."""
-
-    holder: str
-    token: int
-    write: str
-    seconds: float
-
-
-class Lease:
+class Lease(FencedRecord):
     """A lease of one name, as one process asks for it and holds it. Any number of threads may use it.
 
     `with Lease(state, "nightly") as lease:` waits for the lease, renews it on a thread, and releases it at the end. A lease takes
@@ -54,37 +41,9 @@ class Lease:
         """`seconds` is how long the holder may show no sign of life before another process takes the lease over."""
         if not is_seconds(seconds):
             raise ConfigError(f"lease {name}: seconds={seconds!r} must be a number of seconds, above 0 and finite.")
-        self.name = name
-        self.holder = nonce(clock)
-        self._key = f"{PREFIX}lease/{name}"
-        self._state = state
-        self._seconds = float(seconds)
-        self._clock = clock
-        self._own: LeaseRecord | None = None
-        self._last_token = 0
-        self._seen: tuple[LeaseRecord, float] | None = None
-        self._using = threading.RLock()
+        super().__init__(state, f"{PREFIX}lease/{name}", name, seconds, clock, nonce(clock))
         self._stop = threading.Event()
         self._renewer: threading.Thread | None = None
-
-    @property
-    def token(self) -> int:
-        """The token of this holder, 0 if it holds nothing. It is greater than that of every holder before."""
-        own = self._own
-        return 0 if own is None else own.token
-
-    def take(self) -> bool:
-        """Whether this process holds the lease now. It takes one that is free, or whose holder showed no life for its seconds."""
-        with self._using:
-            found = self._read()
-            if found is not None and found.holder == self.holder:
-                self._keep(found)
-                return True
-            self._own = None
-            if found is not None and found.holder and not self._is_silent(found):
-                return False
-            token = (self._last_token if found is None else found.token) + 1
-            return self._put(found, LeaseRecord(self.holder, token, nonce(self._clock), self._seconds))
 
     def acquire(self, timeout: float | None = None) -> Self:
         """Wait until this process holds the lease. `LeaseHeld` after `timeout` seconds (None: never)."""
@@ -98,49 +57,6 @@ class Lease:
                 )
             self._stop.wait(pause)
         return self
-
-    def renew(self) -> None:
-        """Show that this holder lives. `LeaseLost` if another has taken the lease over."""
-        self.commit_if({}, {})
-
-    def release(self) -> None:
-        """Let the next process have the lease at once. Does nothing if this one does not hold it."""
-        with self._using:
-            while (own := self._own) is not None:
-                free = LeaseRecord("", own.token, nonce(self._clock), own.seconds)
-                is_free = exchange(self._state, self._key, {self._key: _plain(own)}, _plain(free), {})
-                found = None if is_free else self._read()
-                if found is None or found == own or (found.holder, found.token) != (own.holder, own.token):
-                    self._own = None
-                else:
-                    self._keep(found)  # a renewal of this holder, whose outcome was unknown, was done
-
-    def get(self, key: Any, default: Any = None, /) -> Any:
-        """The value of a key of the map. A read has no fence: what is decided on it is checked when it is committed."""
-        return self._state.get(key, default)
-
-    def commit_if(self, conditions: Mapping[Any, Any], items: Items, deletes: Iterable[Any] = (), /) -> bool:
-        """As `kvwal.Map.commit_if`, on the further condition that this process holds the lease, and renews it.
-
-        `LeaseLost` if another process has taken the lease over: the store has refused the transaction, and nothing was written.
-        """
-        with self._using:
-            while True:
-                own = self._own
-                if own is None:
-                    raise self._lost(self._read())
-                renewed = LeaseRecord(own.holder, own.token, nonce(self._clock), own.seconds)
-                wanted = {**conditions, self._key: _plain(own)}
-                if exchange(self._state, self._key, wanted, _plain(renewed), items, deletes):
-                    self._keep(renewed)
-                    return True
-                found = self._read()
-                if found == own:
-                    return False
-                if found is None or (found.holder, found.token) != (own.holder, own.token):
-                    self._own = None
-                    raise self._lost(found)
-                self._keep(found)  # a write of this holder, whose outcome was unknown, was done
 
     def transaction(self) -> Changes:
         """`with lease.transaction() as t: t["a"] = 1; del t["b"]`: committed at the end of the block, under the lease.
@@ -176,42 +92,3 @@ class Lease:
                 continue
             except LeaseLost:  # the next write says so
                 return
-
-    def _read(self) -> LeaseRecord | None:
-        value = self._state.get(self._key)
-        return None if value is None else msgspec.convert(value, LeaseRecord)
-
-    def _put(self, found: LeaseRecord | None, record: LeaseRecord) -> bool:
-        expected = ABSENT if found is None else _plain(found)
-        taken = exchange(self._state, self._key, {self._key: expected}, _plain(record), {})
-        if taken:
-            self._keep(record)
-        return taken
-
-    def _keep(self, record: LeaseRecord) -> None:
-        self._own, self._last_token = record, record.token
-
-    def _is_silent(self, record: LeaseRecord) -> bool:
-        """Whether this process has seen the record unchanged for longer than its holder promised to change it."""
-        now = self._clock.elapsed()
-        if self._seen is None or self._seen[0] != record:
-            self._seen = record, now
-            return False
-        return now - self._seen[1] > record.seconds
-
-    def _lost(self, found: LeaseRecord | None) -> LeaseLost:
-        if not self._last_token:
-            return LeaseLost(
-                f"this process does not hold the lease {self.name}; nothing was written.", hint="Call acquire() first."
-            )
-        now = "was deleted" if found is None else f"has token {found.token}"
-        return LeaseLost(
-            f"the lease {self.name} {now}, and this process had token {self._last_token}: the store refused its write, and"
-            " nothing was written.",
-            hint="It was silent for too long, or has released the lease. Acquire it again, and read what the next holder did.",
-        )
-
-
-def _plain(record: LeaseRecord) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(record)
-    return plain

@@ -112,6 +112,7 @@ def exchange(
     The record must be unlike any other write of its key. So a transaction of unknown outcome is sent again as it is: if it was
     done, its record is there, and it is not done again. `CommitUnknown` is left for a store that goes on not to answer, for a
     record that another process has changed since, and for a condition that does not hold after a try of unknown outcome.
+    A map may try by itself, too: then a refusal is asked about once.
     """
     pairs = puts.items() if isinstance(puts, Mapping) else puts
     items, gone = [*pairs, (key, dict(record))], list(deletes)
@@ -120,9 +121,9 @@ def exchange(
         try:
             if state.commit_if(conditions, items, gone):
                 return True
-            if unknown is None:
-                return False
             found = state.get(key)
+            if unknown is None:  # a map that tries again by itself may have done it in an earlier try
+                return found is not None and bool(found.get("write") == record["write"])
         except CommitUnknown as error:
             unknown = unknown or error
         except KvwalError as error:

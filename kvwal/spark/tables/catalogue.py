@@ -26,7 +26,10 @@ Entries = Sequence[Entry | DataEntry]
 APP = Column(key_spans.APP, key_spans.APP, str)
 """The application of a record: the beginning of its key."""
 KEY = Column(key_spans.KEY, key_spans.KEY, str)
-READER_STATE = {"buckets", "seen", "resubmitted", "core_offset_ms", "broken_sql", "running", "running_sql"}
+READER_STATE = {
+    "buckets", "histograms", "seen", "resubmitted", "sql_metrics", "core_offset_ms", "broken_sql", "running",
+    "running_sql",
+}  # fmt: skip
 """Fields that only a reader of event logs needs. They are no columns."""
 
 
@@ -177,14 +180,16 @@ def _table(schema: pa.Schema, arrays: dict[str, pa.Array]) -> pa.Table:
 
 
 class Setting(msgspec.Struct):
-    """A setting of an application."""
+    """A setting of an application, or an entry of its classpath with who added it."""
 
     name: str
     value: str
 
 
 def _settings(settings: Any) -> Iterator[Setting]:
-    return (Setting(*item) for item in dict(settings).items())
+    if isinstance(settings, dict):
+        return (Setting(*item) for item in settings.items())
+    return (Setting(f"{jars.folder}{entry}", jars.source) for jars in settings for entry in jars.entries)
 
 
 _SQL = {
@@ -203,6 +208,7 @@ TABLES: dict[str, RecordTable | PartTable] = {
             rb"/stage/",
             KeyLayout("/stage", (("id", record_keys.stage_part), ("attempt", record_keys.attempt_part))),
         ),
+        RecordTable("spark_rdds", rec.Rdd, rb"/rdd/", KeyLayout("/rdd", (("id", record_keys.rdd_part),))),
         RecordTable("spark_sql", rec.Sql, rb"/sql/", KeyLayout("/sql", (("id", record_keys.sql_part),))),
         RecordTable(
             "spark_executors",
@@ -235,7 +241,7 @@ TABLES: dict[str, RecordTable | PartTable] = {
             rb"/env$",
             KeyLayout("/env"),
             Setting,
-            {"spark": "spark", "jvm": "jvm"},
+            {name: name for name in ("spark", "jvm", "system", "metrics", "classpath")},
             "scope",
             {},
             _settings,

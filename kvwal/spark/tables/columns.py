@@ -8,13 +8,13 @@ with a mark of its own: a moment of 0, an empty text, and -1 in a field whose de
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from functools import cache
 from types import UnionType
 from typing import TYPE_CHECKING, Any, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 
+from kvwal.hlc import from_text
 from kvwal.spark.records import MOMENTS
 
 if TYPE_CHECKING:
@@ -141,10 +141,10 @@ def _milliseconds(moment: int | str | None) -> int | None:
     if not isinstance(moment, str):
         return moment
     try:
-        time = datetime.fromisoformat(moment)
+        time = from_text(moment)
     except ValueError:
         return None
-    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    return round(time.timestamp() * 1000)
 
 
 def _structs(kind: type[msgspec.Struct], values: Sequence[Any]) -> pa.Array:

@@ -32,7 +32,7 @@ def work_on_each(
     work: Callable[[Store], None],
     progress: Progress,
 ) -> list[NodeOutcome]:
-    """Open each node with all its businesses, call `work` with its store, and close the store.
+    """Open each node, call `work` with its store, and close the store.
 
     `options` makes the options of a node; the store starts its archiver with the given function. An error of kvwal or of the
     operating system ends the work on its node only. `progress` is called with the nodes done, the number of nodes, and the
@@ -52,8 +52,6 @@ def work_on_each(
 
 def _worked(options: Options, work: Callable[[Store], None]) -> dict[str, Any]:
     with WritableStore(options) as store:
-        for business in store.businesses():
-            store.map(business)
         work(store)
         return store.stats()
 

@@ -18,16 +18,19 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from archive.layout import Place
+import msgspec
+
 from kvwal.config import Settings
-from kvwal.entry import DROPPED, TIME_MARK, Entry, encode_entries
+from kvwal.entry import Entry, encode_entries
 from kvwal.errors import ConfigError, KvwalError, LogFailed
 from kvwal.history.tail_reader import Identity, read_local, read_log
+from kvwal.key_class import DROPPED, TIME_MARK
 from kvwal.log.appender import Appender, storage_full
 from kvwal.log.checkpoint import checkpoint
 from kvwal.log.files.chain import check_belongs
+from kvwal.log.files.format import Header
 from kvwal.log.files.names import log_folder
-from kvwal.log.files.retired import bring_back
+from kvwal.log.files.retired import bring_back, forget
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.files.snapshot import in_blocks, size_of
 from kvwal.log.log import check_clock, next_header, take_lock
@@ -35,6 +38,7 @@ from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import RecoveryTarget, recover
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk, Lock
+from kvwal_archive.layout import Place
 
 MERGED = "_merged"
 """Folder beside the nodes of a business, for the logs that are being removed. Readers skip it."""
@@ -148,11 +152,14 @@ class _Batch:
                 if (identity := (entry.key_class, entry.key)) in wanted:
                     latest[identity] = entry.timestamp
 
-        bring_back(self._disk, self._root, self._target)
-        recovered = recover(self._disk, folder, RecoveryTarget(keep, latest.clear), entry_decoder())
-        if recovered.header is not None:
-            check_belongs(recovered.header, self._target, folder)
-        header = next_header(self._clock, self._target, recovered)
+        def check(header: Header, last_timestamp: int) -> None:
+            check_belongs(header, self._target, folder)
+            check_clock(folder, last_timestamp, self._clock.wall_ms(), Settings())
+
+        bring_back(self._disk, self._root, self._target, check)
+        recovered = recover(self._disk, folder, RecoveryTarget(keep, latest.clear), entry_decoder(), check=check)
+        forget(self._disk, self._root, self._target)
+        header = msgspec.structs.replace(next_header(self._clock, self._target, recovered), merged=True)
         appender = Appender(self._disk, self._clock, folder, header, Settings(), recovered.sealed)
         whole, count = False, 0
         try:

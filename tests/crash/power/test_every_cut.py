@@ -16,8 +16,8 @@ from kvwal.log.appender import Appender
 from kvwal.log.files.preallocation import PreallocatedSegments
 from kvwal.ports.space import DiskSpace
 from tests.support.disk.cuts import FOLDER, AcknowledgedWrites, Cuts
-from tests.support.disk.durability import SECTOR
 from tests.support.disk.faults import FakeClock
+from tests.support.disk.limits import SECTOR
 from tests.support.disk.lives import SETTINGS, Life
 from tests.support.disk.power import Cut, MemoryDisk
 from tests.support.log.logs import header

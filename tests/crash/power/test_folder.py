@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from archive.objects import open_objects
 from kvwal.log.files.atomic_file import write_file
 from kvwal.ports.disk import OS_DISK
+from kvwal_archive.objects import open_objects
 from tests.support.disk.cuts import after_changes, cuts
 from tests.support.disk.durability import Image
 from tests.support.disk.mirror import Mirror
@@ -58,7 +58,7 @@ def test_an_object_that_a_killed_process_put_is_made_durable_by_the_next(
     watched = Watched(tmp_path / "root", monkeypatch)
     archive = tmp_path / "root" / "archive"
     with monkeypatch.context() as killed:
-        killed.setattr("archive.objects.LocalObjects._sync_folders", lambda objects, path: None)
+        killed.setattr("kvwal_archive.objects.LocalObjects._sync_folders", lambda objects, path: None)
         assert open_objects(str(archive)).put_if_absent(KEY, DATA)
     watched.mirror.look()
     assert not all(archive / KEY in image for image in watched.now())
@@ -107,15 +107,10 @@ def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     real = os.pwritev
 
     def pwritev(fd: int, parts: list[bytes], offset: int) -> int:
-        taken.append(real(fd, [b"".join(parts)[:5]], offset))
-        return taken[-1]
-
-    def pwrite(fd: int, data: bytes, offset: int) -> int:
-        taken.append(real(fd, [data[:300]], offset))
+        taken.append(real(fd, [b"".join(parts)[: 5 if not taken else 300]], offset))
         return taken[-1]
 
     monkeypatch.setattr(os, "pwritev", pwritev)
-    monkeypatch.setattr(os, "pwrite", pwrite)
     file = OS_DISK.create(tmp_path / "file")
     file.write_at(10, [DATA[:3], DATA[3:3], DATA[3:100], DATA[100:]])
     file.close()
@@ -125,7 +120,6 @@ def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_disk_that_takes_no_bytes_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "pwritev", lambda fd, parts, offset: 0)
-    monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: 0)
     file = OS_DISK.create(tmp_path / "file")
     with pytest.raises(OSError, match="took no bytes"):
         file.write_at(0, [DATA])

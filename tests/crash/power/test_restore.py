@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from archive.layout import Place
-from archive.objects import open_objects
-from archive.registry import register
 from kvwal.history.restore import STAGE, RestorePorts, restore_through
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import entry_decoder
 from kvwal.scrub.repair import look, repair
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import open_objects
+from kvwal_archive.registry import register
 from tests.support.disk.cuts import PLACE, ROOT, AcknowledgedWrites, Model, after_changes, cuts, recovered
 from tests.support.disk.durability import Image
 from tests.support.disk.faults import FakeClock

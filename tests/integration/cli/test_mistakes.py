@@ -93,12 +93,12 @@ ON_AN_ARCHIVE = [("archive", "list"), ("archive", "verify"), ("archive", "rewrit
 def test_where_there_is_no_log_nothing_is_well(root: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
     assert kvwal(*command, root).code == 0
     nowhere = tmp_path / "nowhere"
-    refused(kvwal(*command, nowhere), "holds no log of default/local. See what is there with `kvwal doctor`.")
-    refused(kvwal(*command, root, "--cluster", "typo"), "holds no log of default/typo.")
-    refused(kvwal(*command, root, "--namespace", "typo"), "holds no log of typo/local.")
-    refused(kvwal(*command, root, "--node", "typo"), "holds no log of default/local on node typo.")
+    refused(kvwal(*command, nowhere), "nowhere: there is no such folder.")
+    refused(kvwal(*command, root, "--cluster", "typo"), "default has no cluster 'typo' (there are: local).")
+    refused(kvwal(*command, root, "--namespace", "typo"), "has no namespace 'typo' (there are: default).")
+    refused(kvwal(*command, root, "--node", "typo"), "default/local has no node 'typo' (there are: local).")
     assert not nowhere.exists()
-    assert sorted(path.name for path in root.iterdir()) == ["_archive", "_locks", "default"]
+    assert sorted(path.name for path in root.iterdir()) == ["_archive", "default"]
 
 
 @pytest.mark.parametrize("command", ON_AN_ARCHIVE, ids=" ".join)
@@ -106,17 +106,17 @@ def test_where_nothing_is_archived_nothing_is_well(root: Path, tmp_path: Path, c
     for source in (root, root / "_archive"):
         assert kvwal(*command, source).code == 0
         for option in ("--namespace", "--cluster", "--node"):
-            refused(kvwal(*command, source, option, "typo"), "There is: default/local/*/local.")
-    refused(kvwal(*command, tmp_path / "nowhere"), "nowhere holds nothing of default/local.")
-    refused(kvwal(*command, tmp_path / "nowhere", "--namespace", "*"), "There is: nothing.")
+            refused(kvwal(*command, source, option, "typo"), f"has no {option[2:]} 'typo' (there are: ")
+    refused(kvwal(*command, tmp_path / "nowhere"), "nowhere: there is no such folder.")
+    refused(kvwal(*command, tmp_path / "nowhere", "--namespace", "*"), "nowhere: there is no such folder.")
     assert not (tmp_path / "nowhere").exists()
 
 
 def test_what_was_done_is_counted(root: Path) -> None:
-    assert kvwal("archive", "run", root).out == f"{root}: 1 business is archived.\n"
+    assert kvwal("archive", "run", root).out == f"{root}: 1 map is archived.\n"
     assert kvwal("put", root, "runs", "run-1", "1").code == 0
-    assert kvwal("archive", "run", root).out == f"{root}: 2 businesses are archived.\n"
-    assert kvwal("checkpoint", root).out == f"{root}: 2 businesses have a snapshot.\n"
+    assert kvwal("archive", "run", root).out == f"{root}: 2 maps are archived.\n"
+    assert kvwal("checkpoint", root).out == f"{root}: 2 maps have a snapshot.\n"
 
 
 def test_a_time_before_the_history_is_the_callers_to_mend(root: Path, tmp_path: Path) -> None:
@@ -142,9 +142,7 @@ def test_a_mistyped_archive_is_refused_before_anything_is_written(
 def test_the_nodes_of_a_business_are_named(root: Path) -> None:
     for command in ("get", "history"):
         refused(kvwal(command, root, "jobs", "job-1", "--node", "zz"), "jobs has no node 'zz' (there are: local).")
-    refused(
-        kvwal("get", root, "job", "job-1", "--node", "zz"), "default/local has no business 'job' (there are: jobs)."
-    )
+    refused(kvwal("get", root, "job", "job-1", "--node", "zz"), "default/local has no map 'job' (there are: jobs).")
 
 
 def test_what_is_sound_has_no_figures_of_a_repair(root: Path) -> None:

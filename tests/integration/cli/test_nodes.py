@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import kvwal as library
-from archive.objects import open_objects
-from archive.registry import registered
+from kvwal_archive.objects import open_objects
+from kvwal_archive.registry import registered
 from tests.support.cli import kvwal
 
 NODES = ("app-1", "app-2", "app-3")
@@ -20,7 +20,7 @@ def root(tmp_path: Path) -> Path:
     """A root with three nodes of one business."""
     for number, node in enumerate(NODES):
         with library.open(tmp_path / "data", node=node, archive=None) as store:
-            store.map("spark").update({f"{node}/a": number, f"{node}/b": number})
+            store.map("jobs").update({f"{node}/a": number, f"{node}/b": number})
     return tmp_path / "data"
 
 
@@ -31,25 +31,25 @@ def archived(root: Path) -> list[str]:
 
 def test_every_node_is_archived_and_checkpointed(root: Path) -> None:
     ran = kvwal("archive", "run", root)
-    assert (ran.code, ran.out) == (0, f"{root}: 3 businesses of 3 nodes are archived.\n")
+    assert (ran.code, ran.out) == (0, f"{root}: 3 logs of 3 nodes are archived.\n")
     assert archived(root) == list(NODES)
-    assert kvwal("checkpoint", root).out == f"{root}: 3 businesses of 3 nodes have a snapshot.\n"
-    assert all(any((root / "default/local/spark" / node).glob("*.snapshot")) for node in NODES)
+    assert kvwal("checkpoint", root).out == f"{root}: 3 logs of 3 nodes have a snapshot.\n"
+    assert all(any((root / "default/local/jobs" / node).glob("*.snapshot")) for node in NODES)
     lines = kvwal("checkpoint", root, "--json").out.splitlines()
     assert [json.loads(line)["node"] for line in lines] == list(NODES)
 
 
 def test_with_a_node_only_that_one_is_worked_on(root: Path) -> None:
-    assert kvwal("archive", "run", root, "--node", "app-2").out == f"{root}: 1 business is archived.\n"
+    assert kvwal("archive", "run", root, "--node", "app-2").out == f"{root}: 1 map is archived.\n"
     assert archived(root) == ["app-2"]
 
 
 def test_a_node_that_another_process_holds_is_said_and_the_others_are_archived(root: Path) -> None:
     with library.open(root, node="app-2", archive=None) as held:
-        held.map("spark")
+        held.map("jobs")
         ran = kvwal("archive", "run", root)
     assert ran.code == 3
-    assert ran.out == f"{root}: 2 businesses of 2 nodes are archived.\n"
+    assert ran.out == f"{root}: 2 logs of 2 nodes are archived.\n"
     said, summary = ran.err.splitlines()
     assert said.startswith("app-2: ")
     assert "held by pid" in said
@@ -58,14 +58,14 @@ def test_a_node_that_another_process_holds_is_said_and_the_others_are_archived(r
 
 
 def test_a_damaged_node_is_said_and_the_others_have_a_snapshot(root: Path) -> None:
-    [segment] = (root / "default/local/spark/app-1").glob("*.wal")
+    [segment] = (root / "default/local/jobs/app-1").glob("*.wal")
     segment.write_bytes(b"x" * segment.stat().st_size)
     with library.open(root, node="app-3", archive=None) as held:
-        held.map("spark")
+        held.map("jobs")
         ran = kvwal("checkpoint", root)
     assert ran.code == 4, "damage counts more than a lock"
     assert [line.split(":")[0] for line in ran.err.splitlines()] == ["app-1", "app-3", "kvwal"]
-    assert any((root / "default/local/spark/app-2").glob("*.snapshot"))
+    assert any((root / "default/local/jobs/app-2").glob("*.snapshot"))
 
 
 def test_an_archiver_that_cannot_archive_fails_on_each_node(root: Path, tmp_path: Path) -> None:
@@ -76,15 +76,15 @@ def test_an_archiver_that_cannot_archive_fails_on_each_node(root: Path, tmp_path
 
 
 def test_what_writes_one_entry_still_needs_a_node(root: Path) -> None:
-    ran = kvwal("put", root, "spark", "key", "1")
+    ran = kvwal("put", root, "jobs", "key", "1")
     assert ran.code == 2
     assert "has several nodes: app-1, app-2, app-3." in ran.err
 
 
 def test_an_error_lists_the_first_of_very_many_nodes(tmp_path: Path) -> None:
     for number in range(12):
-        (tmp_path / "default/local/spark" / f"app-{number:02}").mkdir(parents=True)
-    assert "app-08, app-09 and 2 more." in kvwal("put", tmp_path, "spark", "key", "1").err
+        (tmp_path / "default/local/jobs" / f"app-{number:02}").mkdir(parents=True)
+    assert "app-08, app-09 and 2 more." in kvwal("put", tmp_path, "jobs", "key", "1").err
 
 
 EVENT_LOG = Path(__file__).parents[2] / "golden" / "event-log"

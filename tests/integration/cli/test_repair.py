@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 import kvwal as library
-from archive.layout import Place
-from archive.objects import open_objects
-from archive.registry import take_over
 from kvwal.errors import ConfigError, CorruptLog, KvwalError
 from kvwal.log.files.format import find_blocks
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import SegmentReader
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import open_objects
+from kvwal_archive.registry import take_over
 from tests.support.cli import Ran, kvwal
 from tests.support.log.store import fill_segments, open_with_archiver
 

@@ -113,15 +113,15 @@ def test_a_put_with_a_ttl_ends(root: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("put", "../jobs", "k", "v"), "business name"),
-        (("put", "_jobs", "k", "v"), "business name"),
-        (("get", "nothing", "k"), "has no business 'nothing'"),
+        (("put", "../jobs", "k", "v"), "map name"),
+        (("put", "_jobs", "k", "v"), "map name"),
+        (("get", "nothing", "k"), "has no map 'nothing'"),
         (("get", "jobs", "x", "--key-class", "int"), "'x' is no int"),
-        (("scan", "jobs", "--namespace", "other"), "has no business"),
+        (("scan", "jobs", "--namespace", "other"), "has no namespace 'other'"),
         (("query", "SELECT nothing FROM jobs"), "nothing"),
         (("query", "no sql"), "syntax error"),
-        (("log verify", "--cluster", "other"), "holds no log"),
-        (("doctor", "--cluster", "other"), "holds no log"),
+        (("log verify", "--cluster", "other"), "has no cluster 'other'"),
+        (("doctor", "--cluster", "other"), "has no cluster 'other'"),
     ],
 )
 def test_a_wrong_call_is_one_sentence_and_exit_code_2(root: Path, arguments: tuple[str, ...], says: str) -> None:

@@ -15,9 +15,6 @@ from typing import Any
 
 import pytest
 
-from archive import registry
-from archive.layout import Place
-from archive.objects import open_objects
 from kvwal.cli import show
 from kvwal.errors import ConfigError
 from kvwal.log.files.names import log_folder
@@ -25,6 +22,9 @@ from kvwal.ports.disk import OS_DISK, OsDisk
 from kvwal.scrub.compare_archive import verify_log
 from kvwal.scrub.inspect import examine
 from kvwal.scrub.progress import NotesFile, notes_file
+from kvwal_archive import registry
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import open_objects
 from tests.support.cli import Ran, kvwal
 from tests.support.log.store import busy, fill_segments
 

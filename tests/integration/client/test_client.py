@@ -21,7 +21,7 @@ from hazelcast.proxy.map import Map
 from hazelcast.sql import HazelcastSqlError
 
 import kvwal
-from kvwal.client import failures, memory
+from kvwal.client import failures, member_tasks, memory
 from kvwal.client.member_tasks import KeyPrefix
 from kvwal.codecs import Codecs
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast, running
@@ -52,7 +52,7 @@ def test_what_answers_is_no_member() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(
-            kvwal.ClusterUnreachable, match=f"cluster local at {re.escape(address)}: .* no member of it"
+            kvwal.ClusterUnreachable, match=f"cluster local at {re.escape(address)}: .* gave no answer within 5 s"
         ):
             kvwal.connect(address)
 
@@ -347,3 +347,21 @@ def test_members_select_text_keys_by_their_beginning(node: Node, monkeypatch: py
                 assert list(jobs.scan(prefix)) == expected
                 assert asked == ways
             assert list(jobs.scan("never")) == []
+
+
+def test_a_member_of_an_earlier_version_says_what_to_update(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knows no task of this number, and ran nothing. Only a member that tests may look into says so from its own tasks."""
+    for task in (member_tasks._TransactionTask, member_tasks._ConditionalTask, member_tasks._HistoryTask):
+        monkeypatch.setattr(task, "CLASS_ID", 99)
+    with connect(node) as store:
+        later = store.map("later")
+        for call in (
+            lambda: later.put_many({"a": 1, "b": 2}),
+            lambda: later.commit_if({"a": kvwal.ABSENT}, {"a": 1}),
+            lambda: later.history("a"),
+        ):
+            with pytest.raises(
+                kvwal.ConfigError, match=r"is of an earlier version .* nothing was written\. Update all members"
+            ):
+                call()
+        assert dict(later) == {}

@@ -6,8 +6,6 @@ import os
 import random
 import signal
 import threading
-from base64 import b64encode
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,52 +13,34 @@ import pytest
 
 import kvwal
 from kvwal.client import cluster_business
-from kvwal.client.member_tasks import _ConditionalTask
 from kvwal.cluster.transactions import INTENTS
 from kvwal.codecs import registry
 from kvwal.entry import encode_entries
 from tests.support.chance import new_seed
-from tests.support.cluster.nodes import CLUSTER, INSPECTED, Cluster, Node, cluster, needs_hazelcast, running
+from tests.support.cluster.nodes import CLUSTER, Cluster, Node, cluster, needs_hazelcast
 from tests.support.polling import until
 
-GUARDS = "__kvwal.guards"
 UNDECIDED = b"\x90"
 WRITERS = 4
 PASSING = (kvwal.CommitUnknown, kvwal.ClusterUnreachable, kvwal.NotRecovered, kvwal.Overloaded)
 pytestmark = needs_hazelcast
 
 
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """One node for the tests of what a member does; each has a map of its own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAVA_TOOL_OPTIONS", INSPECTED)
-        with running(tmp_path_factory.mktemp("one") / "root") as node:
-            yield node
+def leave(client: Any, number: int, intent: bytes) -> None:
+    """Leave an intent of the map "left", as if its expander, a member of an earlier version, had been killed."""
+    client.get_map(INTENTS).blocking().set(f"{number} gone left", bytearray(intent))
 
 
-def leave(client: Any, number: int, intent: bytes | None, guard: str) -> None:
-    """Leave a locked guard of the map "left", and an intent, as if their expander had been killed."""
-    key = f"{number} gone left"
-    if intent is not None:
-        client.get_map(INTENTS).blocking().set(key, bytearray(intent))
-    client.get_map(GUARDS).blocking().set(f"str {b64encode(guard.encode()).decode()} left", key)
-
-
-def test_what_a_killed_member_left_is_finished_and_its_guards_are_released(one: Node) -> None:
+def test_what_a_killed_member_left_is_finished(one: Node) -> None:
     decided = encode_entries(registry.encode_puts([("sum", 2), ("a", 1)]))
     with one.client() as client, kvwal.connect(one.address, cluster=CLUSTER) as store:
         jobs = store.map("left")
         jobs["sum"] = {"n": 1}
-        leave(client, 1, UNDECIDED, "undecided")
-        leave(client, 2, decided, "sum")
-        leave(client, 3, None, "lock")
-        assert jobs.commit_if({"undecided": kvwal.ABSENT}, {"undecided": 1})
-        assert jobs.commit_if({"lock": kvwal.ABSENT}, {"lock": 1})
-        assert jobs.commit_if({"sum": 2, "a": 1}, {"sum": 3}), "the transaction before it is applied first"
-        assert dict(jobs.items()) == {"undecided": 1, "lock": 1, "sum": 3, "a": 1}
-        assert client.get_map(INTENTS).blocking().is_empty()
-        assert client.get_map(GUARDS).blocking().is_empty()
+        leave(client, 1, UNDECIDED)
+        leave(client, 2, decided)
+        until(lambda: client.get_map(INTENTS).blocking().is_empty() or None)
+        assert jobs.commit_if({"sum": 2, "a": 1}, {"sum": 3})
+        assert dict(jobs.items()) == {"sum": 3, "a": 1}
 
 
 def test_an_undecided_transaction_is_absent_when_the_cluster_has_restarted(one: Node) -> None:
@@ -74,50 +54,69 @@ def test_an_undecided_transaction_is_absent_when_the_cluster_has_restarted(one: 
         assert store.map("undecided").commit_if({"sum": 1}, {"sum": 2})
 
 
-def test_a_transaction_whose_guard_is_held_says_that_nothing_was_written(one: Node) -> None:
+@pytest.mark.parametrize("locked", ["sum", "changed"])
+def test_a_transaction_whose_key_is_held_says_that_nothing_was_written(one: Node, locked: str) -> None:
     with one.client() as client, kvwal.connect(one.address, cluster=CLUSTER, timeout=1) as store:
-        living = str(client.cluster_service.get_members()[0].uuid)
-        lock = f"str {b64encode(b'sum').decode()} held"
-        client.get_map(GUARDS).blocking().set(lock, f"1 {living} held")
+        held, plain = store.map(f"held-{locked}"), client.get_map(f"held-{locked}").blocking()
+        plain.lock(locked)
         with pytest.raises(kvwal.Overloaded, match="nothing was written"):
-            store.map("held").commit_if({"sum": kvwal.ABSENT}, {"sum": 1})
-        assert not store.map("held").commit_if({"sum": 1}, {"sum": 2}), "a condition that does not hold needs no lock"
-        client.get_map(GUARDS).blocking().delete(lock)
-        assert store.map("held").commit_if({"sum": kvwal.ABSENT}, {"sum": 1})
+            held.commit_if({"sum": kvwal.ABSENT}, {"changed": 1})
+        assert not held.commit_if({"sum": 1}, {"changed": 2}), "a condition that does not hold needs no lock"
+        plain.unlock(locked)
+        assert held.commit_if({"sum": kvwal.ABSENT}, {"changed": 1})
+
+
+def test_several_keys_of_which_one_is_held_are_refused_before_their_client_gives_up(one: Node) -> None:
+    with one.client() as client, kvwal.connect(one.address, cluster=CLUSTER, timeout=2) as store:
+        jobs, plain = store.map("refused"), client.get_map("refused").blocking()
+        plain.lock("b")
+        with pytest.raises(kvwal.Overloaded, match="nothing was written"):
+            jobs.put_many({"a": 1, "b": 1, "c": 1})
+        jobs.put_many({"a": 2, "c": 2})
+        plain.unlock("b")
+        assert dict(jobs.items()) == {"a": 2, "c": 2}
 
 
 def test_the_new_guard_is_shown_when_all_else_of_the_transaction_is(one: Node) -> None:
     """Else a total that is read after the guard, and put back under the guard's value, would lose the change before it."""
-    with one.client() as client, kvwal.connect(one.address, cluster=CLUSTER) as store:
-        jobs, plain, intents = (
-            store.map("shown"),
-            client.get_map("shown").blocking(),
-            client.get_map(INTENTS).blocking(),
+    with kvwal.connect(one.address, cluster=CLUSTER) as store:
+        jobs = store.map("shown")
+        jobs.put_many({"guard": 0, "total": 0})
+        changes = ({"guard": number, "total": number} for number in range(1, 200))
+        writer = threading.Thread(
+            target=lambda: [jobs.commit_if({"guard": change["guard"] - 1}, change) for change in changes]
         )
-        jobs.put_many({"guard": 1, "total": 1})
-        plain.lock("total")
-        done: list[bool] = []
-        change = {"guard": 2, "total": 2}
-        writer = threading.Thread(target=lambda: done.append(jobs.commit_if({"guard": 1}, change)))
         writer.start()
-        until(lambda: [value for value in intents.values() if len(value) > 1] or None)
-        assert {(jobs["guard"], jobs["total"]) for _ in range(200)} == {(1, 1)}
-        plain.unlock("total")
+        read = []
+        while writer.is_alive():
+            read.append((jobs["guard"], jobs["total"]))
         writer.join()
-        assert done == [True]
-        assert (jobs["guard"], jobs["total"]) == (2, 2)
+        assert all(guard <= total for guard, total in read)
+        assert (jobs["guard"], jobs["total"]) == (199, 199)
+
+
+def test_a_guard_that_others_replace_loses_no_change(one: Node) -> None:
+    """A compare-and-set of a guard waits for the transaction that depends on its value, as any other change of it does."""
+    with kvwal.connect(one.address, cluster=CLUSTER) as store:
+        jobs = store.map("both")
+        jobs["sum"] = 0
+        done: list[int] = []
+
+        def count(add: Any) -> None:
+            done.append(sum(add(jobs["sum"]) for _ in range(300)))
+
+        ways = [lambda n: jobs.replace("sum", n, n + 1), lambda n: jobs.commit_if({"sum": n}, {"sum": n + 1, "at": n})]
+        threads = [threading.Thread(target=count, args=(way,)) for way in ways * 2]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert jobs["sum"] == sum(done)
 
 
 def test_a_map_in_memory_only_has_no_conditional_transactions(one: Node) -> None:
     with kvwal.connect(one.address, cluster=CLUSTER) as store, pytest.raises(kvwal.ConfigError, match="without a log"):
         store.map("tmp.jobs").commit_if({"a": kvwal.ABSENT}, {"a": 1})
-
-
-def test_a_member_of_an_earlier_version_says_what_to_update(one: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It knows no task of this number."""
-    monkeypatch.setattr(_ConditionalTask, "CLASS_ID", 99)
-    with kvwal.connect(one.address, cluster=CLUSTER) as store, pytest.raises(kvwal.ConfigError, match="Update all"):
-        store.map("later").commit_if({"a": kvwal.ABSENT}, {"a": 1})
 
 
 def test_the_first_one_while_the_cluster_is_away_says_so_and_keeps_no_slot(

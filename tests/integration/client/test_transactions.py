@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -16,9 +17,11 @@ import pytest
 from hazelcast.errors import HazelcastError
 
 import kvwal
-from kvwal.cluster.transactions import INTENT, INTENTS
+from kvwal.cluster.transactions import INTENTS
 from kvwal.entry import Entry, ExpiringEntry, encode_entries
+from kvwal.key_class import INTENT
 from kvwal.log.submission import Submission, size_of
+from kvwal.ports.clock import SystemClock
 from tests.support.chance import new_seed
 from tests.support.cluster.nodes import CLUSTER, Cluster, Node, cluster, needs_hazelcast, running
 from tests.support.polling import until
@@ -88,6 +91,23 @@ def test_an_intent_of_a_member_that_is_gone_is_finished(tmp_path: Path) -> None:
         assert dict(jobs.entry_set()) == {"a": "1", "b": "2"}
         node.restart()
         assert dict(jobs.entry_set()) == {"a": "1", "b": "2"}
+
+
+@pytest.mark.parametrize("behind", [-60, 60])
+def test_a_ttl_in_a_transaction_does_not_go_by_the_clients_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind: int
+) -> None:
+    with running(tmp_path / "root") as node, kvwal.connect(node.address, cluster=CLUSTER) as store:
+        monkeypatch.setattr(SystemClock, "wall_ms", lambda self: time.time_ns() // 1_000_000 + behind * 1000)
+        jobs = store.map("jobs")
+        jobs.put("guard", 1)
+        with jobs.transaction() as both:
+            both.put("a", 1, 30)
+            both.put("b", 1, 30)
+        with node.client() as client:
+            found = client.get_map("jobs").blocking()
+            left = [found.get_entry_view(key).expiration_time / 1000 - time.time() for key in ("a", "b")]
+        assert all(20 < seconds <= 30 for seconds in left)
 
 
 def test_a_log_that_an_intent_opened_has_its_flush_policy(tmp_path: Path) -> None:

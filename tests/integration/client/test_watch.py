@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from archive.layout import Place
 from kvwal.codecs import registry
-from kvwal.entry import DataEntry, is_change
+from kvwal.entry import DataEntry
 from kvwal.history.feed.log_feed import LogFeed
+from kvwal.key_class import is_of_map
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OsDisk
+from kvwal_archive.layout import Place
 from tests.support.cluster.nodes import CLUSTER, Cluster, Node, cluster, needs_hazelcast
 from tests.support.cluster.writers import Writers
 from tests.support.polling import until
@@ -90,7 +91,7 @@ def logged(three: Cluster) -> list[tuple[str, DataEntry]]:
         place = Place("default", CLUSTER, "load", node.name)
         feed = LogFeed(OsDisk(), node.root, place, lambda: None, own=False)
         while rows := feed.read():
-            found += [(node.name, entry.public()) for _, entry in rows if is_change(entry)]
+            found += [(node.name, entry.public()) for _, entry in rows if is_of_map(entry.key_class)]
     return found
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +13,9 @@ import pytest
 
 import kvwal
 from tests.support.cluster.consistency import REFUSED, checked
-from tests.support.cluster.nodes import CLUSTER, Cluster, cluster, needs_hazelcast
+from tests.support.cluster.nodes import CLUSTER, Cluster, Node, cluster, needs_hazelcast
 from tests.support.cluster.writers import Writers
+from tests.support.disk.mounts import MIB, tmpfs
 from tests.support.polling import until
 
 pytestmark = [needs_hazelcast, pytest.mark.long]
@@ -55,6 +58,24 @@ def test_all_members_killed_under_load(three: Cluster) -> None:
         clients.wait(100)
 
 
+def begun_commands(node: Node) -> list[subprocess.Popen[str]]:
+    """A command line of each kind on this cluster, all begun: each asks for as long as a client is patient."""
+    commands = [
+        ["get", "LOCATION", "early", "a"], ["history", "LOCATION", "early", "a"], ["scan", "LOCATION", "early"],
+        ["put", "LOCATION", "early", "a", "3"], ["delete", "LOCATION", "early", "a"], ["stats", "LOCATION"],
+        ["query", "LOCATION", "SELECT * FROM early"], ["export", "LOCATION", "early"], ["jobs", "LOCATION"],
+        ["prune", "LOCATION", "--keep", "1d"],
+    ]  # fmt: skip
+    program = str(Path(sys.executable).parent / "kvwal")
+    return [
+        subprocess.Popen(
+            [program, *(f"kvwal://{node.address}" if word == "LOCATION" else word for word in command), "--cluster", CLUSTER],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )
+        for command in commands
+    ]  # fmt: skip
+
+
 def test_a_cluster_that_is_loading_says_so_and_goes_on(three: Cluster) -> None:
     """Who asks for a key or for all before memory is whole is told to wait, and nothing of it is written or half seen."""
     with three.client() as client:
@@ -70,6 +91,11 @@ def test_a_cluster_that_is_loading_says_so_and_goes_on(three: Cluster) -> None:
         for ask in (*one, *many):
             with pytest.raises(kvwal.NotRecovered, match="still loading"):
                 ask()
+        with pytest.raises(kvwal.NotRecovered, match="still loading"):
+            store.maps()  # none is known yet, which is not that there are none
+        for command in begun_commands(first):
+            _, said = command.communicate()
+            assert (command.returncode, "still loading" in said) == (3, True), f"{command.args}: {said}"
         for node in others:
             node.spawn()
         for node in three.nodes:
@@ -156,3 +182,22 @@ def test_a_member_that_does_not_come_is_waited_for_until_the_operator_says_witho
     three.tell()
     three.start()
     assert not writers.wrong(three.contents("without"))
+
+
+def test_the_disks_of_all_members_are_enough_while_the_disk_of_the_archive_is_full(tmp_path: Path) -> None:
+    wanted = {f"job-{number}": number for number in range(500)}
+    disk = tmp_path / "disk"
+    with tmpfs(disk, 8 * MIB), cluster(tmp_path, 3, archive=disk / "archive", config=SMALL) as made:
+        with made.client() as client:
+            client.get_map("jobs").blocking().put_all(wanted | {"gone": 1})
+            client.get_map("jobs").blocking().delete("gone")
+        until(lambda: list(made.archive.rglob("*.parquet")) or None)
+        filler = disk / "filler"
+        filler.write_bytes(bytes(shutil.disk_usage(disk).free))
+        with made.client() as client:
+            client.get_map("jobs").blocking().set("later", 1)
+        made.kill()
+        made.start()
+        assert made.contents("jobs") == wanted | {"later": 1}
+        filler.unlink()
+        assert [node.stop() for node in made.nodes] == [0, 0, 0], "the tails are archived"

@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 
 import kvwal
-from tests.support.cluster import network as support
 from tests.support.cluster.consistency import UNKNOWN, checked
-from tests.support.cluster.network import networked
+from tests.support.cluster.network import needs_networks, networked
 from tests.support.cluster.nodes import CLUSTER, Node, cluster, needs_hazelcast
 from tests.support.cluster.writers import surely
 from tests.support.polling import until
 
 pytestmark = [needs_hazelcast, pytest.mark.long]
-needs_networks = pytest.mark.skipif(support.missing() is not None, reason=str(support.missing()))
 EACH_SERVES = "majority = false\n[log]\narchive_seconds = 1\n"
 BEFORE = {
     "one": "old",

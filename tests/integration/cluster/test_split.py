@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import islice, pairwise
+from pathlib import Path
 
 import pytest
 from hazelcast.errors import HazelcastError
@@ -78,7 +81,10 @@ def test_two_are_killed_and_the_third_refuses_reads_and_writes(three: Cluster) -
                 pytest.raises(ClusterUnreachable, match="1 of the 3"),
             ):
                 store.map("killed")["job-1"]
-            assert three.nodes[2].ready()["ready"], "it waits for the others, and keeps what it has"
+            said = three.nodes[2].ready()
+            assert said["phase"] == "serving", "it waits for the others, and keeps what it has"
+            assert not said["ready"], "it refuses its clients"
+            assert "1 of the 3" in said["quorum"]
             refused = [line for line in three.nodes[2].lines() if "NotWritten" in json.dumps(line)]
             # A member says so of a transaction that it finishes for a client.
             assert {line["logger"] for line in refused} <= {"kvwal.transactions.IntentWatch"}, (
@@ -110,3 +116,29 @@ def test_a_killed_member_is_expected_until_the_operator_leaves_it_out(three: Clu
     three.nodes.append(lost)
     three.tell()
     three.start()
+
+
+def test_a_member_that_does_not_hear_the_others_is_not_ready(tmp_path: Path) -> None:
+    """It refuses its clients, or keeps them waiting, from two seconds after the cut on."""
+    with cluster(tmp_path, 3) as made:
+        first, *others = made.nodes
+        assert first.get("/readyz")[0] == 200
+        for node in others:
+            os.kill(node.pid, signal.SIGSTOP)
+        said = first.told('"quorum"')
+        assert "ClusterUnreachable" in json.loads(said)["quorum"]
+        assert first.get("/readyz")[0] == 503
+
+
+def test_a_watch_goes_on_while_a_member_is_silent(tmp_path: Path) -> None:
+    """The members give it up after 10 s. A client whose question waits for it asks another one soon after that."""
+    with cluster(tmp_path, 3) as made, kvwal.connect(made.addresses, cluster=CLUSTER) as store:
+        jobs = store.map("jobs")
+        watches = [jobs.watch() for _ in range(6)]
+        os.kill(made.nodes[2].pid, signal.SIGSTOP)
+        for number in range(30):
+            jobs[f"job-{number}"] = number
+        for watch in watches:
+            assert len(list(islice(watch, 30))) == 30
+        silent = store._link.client._config.heartbeat_timeout
+        assert silent < 20, "Hazelcast's client would wait for a minute"

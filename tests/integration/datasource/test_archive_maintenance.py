@@ -13,22 +13,22 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
-import archive.spark
 import kvwal
 import kvwal.spark
-from archive.bases.build import BasePlan, put_parts
-from archive.bases.local import make_base
-from archive.bases.record import Base, Part
-from archive.bases.select import LogRead, newest_base
-from archive.errors import ConfigError
-from archive.layout import base_folder
-from archive.maintenance import compaction
-from archive.objects import LocalObjects, Objects, open_objects
-from archive.reader import read_rows
-from archive.spark import bases, plan
-from archive.spark.scan import latest_rows
-from archive.verify import verify
-from archive.view import latest, parts
+import kvwal_archive.spark
+from kvwal_archive.bases.build import BasePlan, put_parts
+from kvwal_archive.bases.local import make_base
+from kvwal_archive.bases.record import Base, Part
+from kvwal_archive.bases.select import LogRead, newest_base
+from kvwal_archive.errors import ConfigError
+from kvwal_archive.layout import base_folder
+from kvwal_archive.maintenance import compaction
+from kvwal_archive.objects import LocalObjects, Objects, open_objects
+from kvwal_archive.reader import read_rows
+from kvwal_archive.spark import bases, plan
+from kvwal_archive.spark.scan import latest_rows
+from kvwal_archive.verify import verify
+from kvwal_archive.view import latest, parts
 from tests.support.archive import s3
 from tests.support.archive.history import PLACE, fill, from_table, object_paths, place
 from tests.support.spark import session
@@ -71,35 +71,36 @@ def test_a_rewrite_makes_the_objects_that_a_local_one_makes(
     local = open_objects(str(tmp_path / "copy"))
     expected = [stored for node in PLACES for stored in compaction.rewrite(local, node, now_ms=0, force=True)]
     before = from_table(latest(objects, *WHERE))
-    made = archive.spark.rewrite(spark, objects.url, **NAMES, force=True, history_ms=FOR_EVER)
+    made = kvwal_archive.spark.rewrite(spark, objects.url, **NAMES, force=True, history_ms=FOR_EVER)
     assert sorted(made) == sorted(expected)
     assert contents(tmp_path / "archive") == contents(tmp_path / "copy")
-    assert archive.spark.rewrite(spark, objects.url, **NAMES, force=True, history_ms=FOR_EVER) == []
-    removed = archive.spark.gc(spark, objects.url, **NAMES, grace_ms=0)
+    assert kvwal_archive.spark.rewrite(spark, objects.url, **NAMES, force=True, history_ms=FOR_EVER) == []
+    removed = kvwal_archive.spark.gc(spark, objects.url, **NAMES, grace_ms=0)
     assert len(removed) == len(PLACES) * len(SPANS)
     assert {stored.key for stored in made} == {*contents(tmp_path / "archive")}
     assert from_table(latest(objects, *WHERE)) == before
-    assert archive.spark.gc(spark, objects.url, **NAMES, grace_ms=0) == []
+    assert kvwal_archive.spark.gc(spark, objects.url, **NAMES, grace_ms=0) == []
 
 
 def test_two_rewrites_at_once_make_each_object_once(spark: SparkSession, objects: LocalObjects, tmp_path: Path) -> None:
     before = {*contents(tmp_path / "archive")}
 
     def rewrite(_: int) -> set[str]:
-        made = archive.spark.rewrite(spark, objects.url, **NAMES, force=True, history_ms=FOR_EVER)
+        made = kvwal_archive.spark.rewrite(spark, objects.url, **NAMES, force=True, history_ms=FOR_EVER)
         return {stored.key for stored in made}
 
     with ThreadPoolExecutor(2) as both:
         first, second = both.map(rewrite, range(2))
     assert first | second == {*contents(tmp_path / "archive")} - before
     assert len(first | second) == len(PLACES)
-    assert archive.spark.verify(spark, objects.url, **NAMES).findings == []
+    assert kvwal_archive.spark.verify(spark, objects.url, **NAMES).findings == []
 
 
+@pytest.mark.breaks("files", reason="one object is there that nothing reads, for the report")
 def test_the_report_is_that_of_the_local_check(spark: SparkSession, objects: LocalObjects, tmp_path: Path) -> None:
     def reports() -> None:
         local = [verify(objects, node) for node in PLACES]
-        found = archive.spark.verify(spark, objects.url, **NAMES)
+        found = kvwal_archive.spark.verify(spark, objects.url, **NAMES)
         assert found.objects_checked == sum(one.objects_checked for one in local)
         assert found.rows == sum(one.rows for one in local)
         assert found.findings == sorted((fault for one in local for fault in one.findings), key=lambda fault: fault.key)
@@ -111,14 +112,19 @@ def test_the_report_is_that_of_the_local_check(spark: SparkSession, objects: Loc
     paths[3].unlink()
     (paths[0].parent / "readme.txt").write_text("not of the archive")
     reports()
-    assert {fault.kind for fault in archive.spark.verify(spark, objects.url, **NAMES).findings} == {
+    assert {fault.kind for fault in kvwal_archive.spark.verify(spark, objects.url, **NAMES).findings} == {
         "damaged", "gap", "unknown",
     }  # fmt: skip
 
 
 def test_what_is_wrong_is_an_error_of_the_archive(spark: SparkSession, objects: LocalObjects, tmp_path: Path) -> None:
-    for work in (archive.spark.rewrite, archive.spark.base, archive.spark.verify, archive.spark.gc):
-        with pytest.raises(ConfigError, match=r"no business 'job' in ns/local \(there are: jobs\)"):
+    for work in (
+        kvwal_archive.spark.rewrite,
+        kvwal_archive.spark.base,
+        kvwal_archive.spark.verify,
+        kvwal_archive.spark.gc,
+    ):
+        with pytest.raises(ConfigError, match=r"no map 'job' in ns/local \(there are: jobs\)"):
             work(spark, objects.url, **{**NAMES, "business": "job"})
         with pytest.raises(ConfigError, match="no filesystem for nowhere:// is known"):
             work(spark, "nowhere://bucket", **NAMES)
@@ -126,7 +132,7 @@ def test_what_is_wrong_is_an_error_of_the_archive(spark: SparkSession, objects: 
     data = path.read_bytes()
     path.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
     with pytest.raises(PythonException, match=rf"ArchiveDamaged: .*{path.name}: "):
-        archive.spark.rewrite(spark, objects.url, **NAMES, force=True)
+        kvwal_archive.spark.rewrite(spark, objects.url, **NAMES, force=True)
 
 
 def chosen(objects: Objects) -> Base | None:
@@ -148,21 +154,21 @@ def test_a_base_has_the_rows_of_a_local_one_and_reads_begin_with_it(
     copy = open_objects(str(tmp_path / "copy"))
     local = make_base(copy, *WHERE)
     merged = from_table(latest(objects, *WHERE))
-    frame = sorted(archive.spark.merge(spark, objects.url, **NAMES).collect())
+    frame = sorted(kvwal_archive.spark.merge(spark, objects.url, **NAMES).collect())
     monkeypatch.setattr(plan, "PARTITION_BYTES", 1)
-    made = archive.spark.base(spark, objects.url, **NAMES)
-    assert chosen(objects) == made == archive.spark.base(spark, objects.url, **NAMES)
+    made = kvwal_archive.spark.base(spark, objects.url, **NAMES)
+    assert chosen(objects) == made == kvwal_archive.spark.base(spark, objects.url, **NAMES)
     assert rows_of(objects, made) == rows_of(copy, local)
     for path in object_paths(tmp_path / "archive" / PLACE.prefix):  # no row of them is read
         data = path.read_bytes()
         path.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
     assert from_table(latest(objects, *WHERE)) == merged
-    assert sorted(archive.spark.merge(spark, objects.url, **NAMES).collect()) == frame
-    assert {fault.kind for fault in archive.spark.verify(spark, objects.url, **NAMES).findings} == {"damaged"}
+    assert sorted(kvwal_archive.spark.merge(spark, objects.url, **NAMES).collect()) == frame
+    assert {fault.kind for fault in kvwal_archive.spark.verify(spark, objects.url, **NAMES).findings} == {"damaged"}
     fill(objects, PLACES[1], [(51, 60)])
-    newer = archive.spark.base(spark, objects.url, **NAMES)
+    newer = kvwal_archive.spark.base(spark, objects.url, **NAMES)
     assert newer.positions["other"].sequence == 60
-    assert set(archive.spark.gc(spark, objects.url, **NAMES, grace_ms=0)) == {
+    assert set(kvwal_archive.spark.gc(spark, objects.url, **NAMES, grace_ms=0)) == {
         made.key, *(made.part_key(part) for part in made.parts),
     }  # fmt: skip
     assert chosen(objects) == newer
@@ -181,17 +187,17 @@ def test_a_base_whose_worker_or_driver_is_killed_is_made_by_the_next_run(
     with monkeypatch.context() as patch:
         patch.setattr(bases, "_put", dying)
         with pytest.raises(Py4JJavaError, match="Python worker exited unexpectedly"):
-            archive.spark.base(spark, objects.url, **NAMES)
+            kvwal_archive.spark.base(spark, objects.url, **NAMES)
     folder = base_folder(*WHERE)
     assert len(objects.list(folder)) == 1
     with monkeypatch.context() as patch:
         patch.setattr(bases, "commit_base", _killed)
         with pytest.raises(Killed):
-            archive.spark.base(spark, objects.url, **NAMES)
+            kvwal_archive.spark.base(spark, objects.url, **NAMES)
     assert len(objects.list(folder)) == len(PLACES)
     assert chosen(objects) is None
     assert from_table(latest(objects, *WHERE)) == merged
-    made = archive.spark.base(spark, objects.url, **NAMES)
+    made = kvwal_archive.spark.base(spark, objects.url, **NAMES)
     assert len(objects.list(folder)) == len(PLACES) + 1
     assert chosen(objects) == made
     assert from_table(latest(objects, *WHERE)) == merged
@@ -213,19 +219,19 @@ def test_two_rewrites_and_two_bases_at_once_in_a_bucket(spark: SparkSession, mon
             return list(both.map(lambda _: work(), range(2)))
 
     def rewrite() -> set[str]:
-        return {s.key for s in archive.spark.rewrite(spark, url, **NAMES, force=True, history_ms=FOR_EVER)}
+        return {s.key for s in kvwal_archive.spark.rewrite(spark, url, **NAMES, force=True, history_ms=FOR_EVER)}
 
     twice(rewrite)
     wide = [item.key for item in objects.list("ns/") if "00001-00000000000000000050" in item.key]
     assert len(wide) == len(PLACES)
-    assert archive.spark.verify(spark, url, **NAMES).findings == []
-    assert len(archive.spark.gc(spark, url, **NAMES, grace_ms=0)) == len(PLACES) * len(SPANS)
+    assert kvwal_archive.spark.verify(spark, url, **NAMES).findings == []
+    assert len(kvwal_archive.spark.gc(spark, url, **NAMES, grace_ms=0)) == len(PLACES) * len(SPANS)
     assert from_table(latest(objects, *WHERE)) == merged
-    made = twice(lambda: archive.spark.base(spark, url, **NAMES))
+    made = twice(lambda: kvwal_archive.spark.base(spark, url, **NAMES))
     assert made[0] == made[1] == chosen(objects)
     assert len(objects.list(base_folder(*WHERE))) == len(PLACES) + 1
     assert from_table(latest(objects, *WHERE)) == merged
-    assert archive.spark.verify(spark, url, **NAMES).findings == []
+    assert kvwal_archive.spark.verify(spark, url, **NAMES).findings == []
 
 
 def test_a_restore_by_spark_is_the_local_one(
@@ -238,7 +244,7 @@ def test_a_restore_by_spark_is_the_local_one(
         jobs.put_many({f"k{number}": number for number in range(200)})
         del jobs["k0"]
         store.archive()
-        archive.spark.base(spark, str(url), namespace="default", cluster="local", business="jobs")
+        kvwal_archive.spark.base(spark, str(url), namespace="default", cluster="local", business="jobs")
         moment = jobs.put("k1", "changed")
         jobs.put("k1", "changed again")
         store.archive()

@@ -64,7 +64,7 @@ def test_every_put_comes_once_over_restarts_and_a_killed_member(
 def test_a_business_that_is_not_there_is_named(spark: SparkSession, three: Cluster, tmp_path: Path) -> None:
     frame = spark.readStream.format("kvwal").options(store=three.location, cluster=CLUSTER, business="nowhere").load()
     written = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
-    with pytest.raises(StreamingQueryException, match=r"ConfigError: .*has no business 'nowhere'"):
+    with pytest.raises(StreamingQueryException, match=r"ConfigError: .*has no map 'nowhere'"):
         finish(written)
 
 

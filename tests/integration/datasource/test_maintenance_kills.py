@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from archive.bases.select import LogRead, newest_base
-from archive.layout import Span
-from archive.objects import Objects, open_objects
-from archive.reader import live_objects
-from archive.verify import verify
-from archive.view import latest, parts
 from kvwal.errors import ConfigError
 from kvwal.location.opening import Names, open_reader
 from kvwal.location.parse import FolderLocation
+from kvwal_archive.bases.select import LogRead, newest_base
+from kvwal_archive.layout import Span
+from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.reader import live_objects
+from kvwal_archive.verify import verify
+from kvwal_archive.view import latest, parts
 from tests.support.archive.history import PLACE, fill, from_table, place
 from tests.support.datasource.drivers import drive
 

@@ -27,7 +27,7 @@ def test_a_driver_with_token_and_authority_uses_the_cluster_and_another_is_told(
         wrong = {"KVWAL_TOKEN": "another-token-of-the-same-kind", "KVWAL_AUTHORITY": authority.certificate}
         unknown = drive("secured", tmp_path, *arguments, **wrong)
         assert unknown.returncode == 1
-        assert "ClusterUnreachable" in unknown.stderr
+        assert "ClusterRefused" in unknown.stderr
         for said in (known.stderr, known.stdout, unknown.stderr, unknown.stdout):
             assert TOKEN not in said
             assert "another-token" not in said

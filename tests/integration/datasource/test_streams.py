@@ -14,10 +14,10 @@ from pyspark.sql import Row as SparkRow
 
 import kvwal
 import kvwal.spark
-from archive.layout import Place
-from archive.maintenance import compaction
-from archive.objects import open_objects
 from kvwal.ports.clock import SYSTEM
+from kvwal_archive.layout import Place
+from kvwal_archive.maintenance import compaction
+from kvwal_archive.objects import open_objects
 from tests.support.datasource.streams import Stream, finish, patiently
 from tests.support.log.store import open_with_archiver
 

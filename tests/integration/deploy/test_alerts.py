@@ -22,6 +22,7 @@ FILES = ROOT / "deploy" / "prometheus"
 MINUTES = 60
 NODE = 'job="kvwal", node="node-1"'
 LOG = 'job="kvwal", node="node-1", business="jobs"'
+LABELS = {"job": "kvwal", "node": "node-1", "business": "jobs"}
 RECORDER = 'job="kvwal-recorder", node="recorder"'
 OTHERS = {f'up{{job="kvwal", node="node-{number}"}}': "1" for number in (2, 3)}
 WELL = {
@@ -35,6 +36,9 @@ WELL = {
     f"kvwal_archive_lag_seconds{{{LOG}}}": "30",
     f"kvwal_checkpoint_age_seconds{{{LOG}}}": "90000",
     f"kvwal_log_bytes{{{LOG}}}": "100000",
+    f"kvwal_damaged{{{LOG}}}": "0",
+    f"kvwal_maintenance_failing{{{LOG}}}": "0",
+    f"kvwal_slowed{{{LOG}}}": "0.1",
     f"kvwal_disk_usable_bytes{{{NODE}}}": "50000000000",
     f"kvwal_descriptors_free{{{NODE}}}": "60000",
     f"kvwal_descriptors_reserve{{{NODE}}}": "8192",
@@ -42,9 +46,9 @@ WELL = {
     f'kvwal_fsync_seconds_bucket{{{NODE}, le="0.001"}}': "0+60",
     f'kvwal_fsync_seconds_bucket{{{NODE}, le="+Inf"}}': "0+60",
     f"kvwal_clock_skew_seconds{{{NODE}}}": "0.001",
-    f'kvwal_map_bytes{{{NODE}, map="jobs"}}': "200000000",
-    f'kvwal_map_bytes{{{NODE}, map="tmp.jobs"}}': "200000000",
-    f"kvwal_heap_max_bytes{{{NODE}}}": "1000000000",
+    f'kvwal_certificate_days_left{{{NODE}, file="/etc/kvwal/node.pem"}}': "300",
+    f'kvwal_token_file_failing{{{NODE}, file="/etc/kvwal/token"}}': "0",
+    f"kvwal_memory_ratio{{{NODE}}}": "0.7",
     f"up{{{RECORDER}}}": "1",
     f"process_start_time_seconds{{{RECORDER}}}": "1000000",
     f"kvwal_follower_lag_seconds{{{RECORDER}}}": "6",
@@ -58,16 +62,22 @@ ILL = {
     "KvwalArchiveDown": {f"kvwal_archive_up{{{LOG}}}": "0"},
     "KvwalArchiveLag": {f"kvwal_archive_lag_seconds{{{LOG}}}": "700"},
     "KvwalCheckpointOld": {f"kvwal_log_bytes{{{LOG}}}": "900000000"},
+    "KvwalDamaged": {f"kvwal_damaged{{{LOG}}}": "1"},
+    "KvwalMaintenanceFailing": {f"kvwal_maintenance_failing{{{LOG}}}": "1"},
+    "KvwalWritersSlowed": {f"kvwal_slowed{{{LOG}}}": "0.9"},
     "KvwalDiskLow": {f"kvwal_disk_usable_bytes{{{NODE}}}": "1000000000"},
     "KvwalDiskFull": {f"kvwal_disk_usable_bytes{{{NODE}}}": "0"},
     "KvwalDescriptorsLow": {f"kvwal_descriptors_free{{{NODE}}}": "9000"},
-    "KvwalHeapLow": {f'kvwal_map_bytes{{{NODE}, map="jobs"}}': "400000000"},
+    "KvwalHeapLow": {f"kvwal_memory_ratio{{{NODE}}}": "0.9"},
+    "KvwalMemoryFull": {f"kvwal_memory_ratio{{{NODE}}}": "0.97"},
     "KvwalRefusedWrites": {f'kvwal_refused_writes_total{{{NODE}, reason="StorageFull"}}': "7+1"},
     "KvwalSlowDisk": {
         f'kvwal_fsync_seconds_bucket{{{NODE}, le="0.001"}}': "0",
         f'kvwal_fsync_seconds_bucket{{{NODE}, le="1"}}': "0+60",
     },
     "KvwalClockSkew": {f"kvwal_clock_skew_seconds{{{NODE}}}": "-3"},
+    "KvwalCertificateExpires": {f'kvwal_certificate_days_left{{{NODE}, file="/etc/kvwal/node.pem"}}': "13"},
+    "KvwalTokenFileFailing": {f'kvwal_token_file_failing{{{NODE}, file="/etc/kvwal/token"}}': "1"},
     "KvwalRecorderDown": {f"up{{{RECORDER}}}": "0"},
     "KvwalRecorderBehind": {f"kvwal_follower_lag_seconds{{{RECORDER}}}": "700"},
 }
@@ -75,7 +85,7 @@ RESTARTS = {f"process_start_time_seconds{{{RECORDER}}}": "1000000+300"}
 CHOSEN = re.compile(rf"({METRIC.pattern}){{([^}}]*)}}")
 LABEL = re.compile(r"(\w+)=~?\"")
 OF_PROMETHEUS = {"job", "node"}
-BESIDES = {"KvwalDiskFull": {"KvwalDiskLow"}}
+BESIDES = {"KvwalDiskFull": {"KvwalDiskLow"}, "KvwalMemoryFull": {"KvwalHeapLow"}}
 
 needs_promtool = pytest.mark.skipif(
     found_program("promtool") is None,
@@ -130,12 +140,29 @@ def test_each_alert_goes_off_for_its_own_reason(tmp_path: Path) -> None:
     check(tmp_path, [case({name, *BESIDES.get(name, ())}, changed) for name, changed in cases])
 
 
+@needs_promtool
+@pytest.mark.parametrize(
+    ("labels", "base"), [({}, ""), ({"kvwal_docs": "https://git.example/kvwal"}, "https://git.example/kvwal/")]
+)
+def test_an_alerts_link_opens_its_section(tmp_path: Path, labels: dict[str, str], base: str) -> None:
+    [alert] = [one for one in alerts() if one["alert"] == "KvwalNodeFailed"]
+    link = f"{base}docs/cluster-runbook.md#kvwalnodefailed"
+    told = {name: text.replace("{{ $labels.node }}", "node-1") for name, text in alert["annotations"].items()}
+    expected = {"exp_labels": LABELS | alert["labels"], "exp_annotations": told | {"runbook_url": link}}
+    shown = {"eval_time": "1m", "alertname": alert["alert"], "exp_alerts": [expected]}
+    changed = [series(f"kvwal_failed{{{LOG}}}", "1")]
+    check(tmp_path, [{"external_labels": labels, "input_series": changed, "alert_rule_test": [shown]}])
+
+
 @needs_hazelcast
 def test_every_metric_that_is_asked_for_is_one_that_a_node_or_a_recorder_tells(tmp_path: Path) -> None:
     asked = {name for expression in expressions() for name in METRIC.findall(expression)}
     with running(tmp_path / "root") as node, node.client() as client:
         client.get_map("jobs").blocking().set("job-1", 1)
-        page = node.get("/metrics")[1] + FollowerMetrics(FollowerStatus(SYSTEM)).page().decode()
+        status = FollowerStatus(SYSTEM)
+        status.begin()
+        status.end(0)
+        page = node.get("/metrics")[1] + FollowerMetrics(status).page().decode()
     assert asked <= set(METRIC.findall(page))
     for expression in expressions():
         for name, chosen in CHOSEN.findall(expression):

@@ -234,5 +234,6 @@ def test_the_object_store_ends_in_time(stack: Stack) -> None:
     assert stack.stop("object-store") == 0
 
 
+@pytest.mark.long
 def test_only_grafana_is_left_out(stack: Stack) -> None:
     assert set(stack.left_out) <= {"grafana", "prometheus"}

@@ -23,6 +23,8 @@ from tests.support.deploy import compose
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"
 GRAFANA = ROOT / "deploy" / "grafana"
+BASE = "{{ with $externalLabels.kvwal_docs }}{{ . }}/{{ end }}"
+"""What a link of an alert begins with: where the pages are, if Prometheus was told."""
 METRIC = re.compile(r"\b(?:kvwal|process)_\w+")
 PINNED = re.compile(r"[\w./-]+:v?\d+\.\d+(\.\d+)?(-\w+)*")
 DIGEST = re.compile(r"@sha256:[0-9a-f]{64}")
@@ -115,7 +117,7 @@ def test_every_image_is_pinned_and_those_of_others_are_what_the_tests_run(stack:
 def test_every_service_is_limited_restarted_and_reaped(stack: dict[str, Any]) -> None:
     for service in services(stack).values():
         assert set(service["deploy"]["resources"]["limits"]) == {"cpus", "memory"}
-        assert service["restart"] == ("no" if "profiles" in service else "unless-stopped")
+        assert service["restart"] == ("no" if "scale" in service else "unless-stopped")
         assert service["init"] is True
         assert service["security_opt"] == ["no-new-privileges:true"]
 
@@ -127,6 +129,40 @@ def test_what_is_ours_runs_as_nobody_on_files_it_cannot_change(stack: dict[str, 
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
         assert compose.image(service["build"]["target"]).user == "10001:10001"
+
+
+def test_scratch_has_a_size_and_only_spark_runs_what_it_unpacks_there(stack: dict[str, Any]) -> None:
+    """An engine mounts it noexec; the libraries that Spark's jars unpack into /tmp could not be loaded."""
+    for service in services(stack).values():
+        if "build" in service:
+            scratch = {
+                place: options.split(",") for place, _, options in (one.partition(":") for one in service["tmpfs"])
+            }
+            assert ("exec" in scratch["/tmp"]) == (service["build"]["target"] == "spark")
+            assert all(any(option.startswith("size=") for option in options) for options in scratch.values())
+            volumes = [mount.target for mount in compose.mounts(service) if mount.is_volume]
+            assert "/srv/kvwal/data" in {*scratch, *volumes}, "the image's volume would have no name"
+
+
+def test_state_of_a_user_stands_on_the_volume() -> None:
+    for target in ("node", "spark"):
+        assert compose.image(target).environment["XDG_STATE_HOME"].startswith("/srv/kvwal/data/")
+
+
+def test_no_option_of_a_check_needs_a_newer_engine_than_the_page_says(stack: dict[str, Any]) -> None:
+    known = {"test", "interval", "timeout", "retries", "start_period"}
+    assert not [name for name, one in services(stack).items() if not set(one.get("healthcheck", {})) <= known]
+
+
+def test_a_node_that_is_held_is_unhealthy_as_soon_as_its_check_has_failed(stack: dict[str, Any]) -> None:
+    """Within a start period failures do not count, and `up --wait` goes on waiting; a service inherits that of its image."""
+    checks = {
+        name: {**compose.image(one["build"]["target"]).check, **one["healthcheck"]}
+        for name, one in services(stack).items()
+        if one.get("command", [""])[0] == "kvwal-hold"
+    }
+    assert set(checks) == {"node-1", "node-2", "node-3", "recorder"}
+    assert not [name for name, check in checks.items() if "start_period" in check]
 
 
 def test_the_members_that_each_node_is_told_are_the_nodes(stack: dict[str, Any]) -> None:
@@ -189,7 +225,9 @@ def test_a_driver_finds_its_settings_and_its_jars_in_the_image() -> None:
 def test_only_drivers_among_spark_have_the_keys_and_up_starts_no_driver(stack: dict[str, Any]) -> None:
     spark = {name: one for name, one in services(stack).items() if one["image"].startswith("kvwal/spark")}
     assert {name for name, one in spark.items() if "AWS_SECRET_ACCESS_KEY" in one["environment"]} == {"submit"}
-    assert {name for name, one in services(stack).items() if "profiles" in one} == {"submit"}
+    assert {name: one["scale"] for name, one in services(stack).items() if "scale" in one} == {"submit": 0}
+    # `down --volumes` forgets the volume of a service that a profile leaves out.
+    assert not [name for name, one in services(stack).items() if "profiles" in one]
     assert set(spark["submit"]["depends_on"]) >= {"recorder", "object-store", "spark-worker-1"}
 
 
@@ -213,8 +251,10 @@ def expressions() -> Iterator[str]:
 def test_every_alert_says_what_is_wrong_and_where_it_says_what_to_do() -> None:
     for alert in alerts():
         said = alert["annotations"]
-        assert set(said) == {"summary", "description", "runbook"}
-        page, _, anchor = said["runbook"].partition("#")
+        assert set(said) == {"summary", "description", "runbook_url"}
+        address = said["runbook_url"]
+        assert address.startswith(BASE), address
+        page, _, anchor = address.removeprefix(BASE).partition("#")
         assert anchor == alert["alert"].lower()
         assert anchor in anchors((ROOT / page).read_text()), f"{page} has no section {alert['alert']}"
         assert alert["labels"]["severity"] in {"warning", "critical"}
@@ -291,6 +331,7 @@ def check_unit(name: str) -> tuple[Mapping[str, str], dict[str, str]]:
     unit.optionxform = str  # type: ignore[assignment]
     unit.read(ROOT / "deploy" / "systemd" / f"kvwal-{name}.service")
     service = unit["Service"]
+    assert unit["Unit"]["StartLimitIntervalSec"] == "0", "after a few ends in a row systemd would never start it again"
     assert service["Restart"] == "on-failure"
     assert service["RestartPreventExitStatus"] == str(EXIT_CODES[Kind.CALLER])
     assert EXIT_CODES[Kind.CALLER] == hold.WRONG_CONFIGURATION

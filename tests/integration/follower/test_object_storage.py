@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import kvwal
-from archive.objects.remote import RemoteObjects
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.spark import record_event_logs
 from kvwal.spark.eventlog.folders import READ_AHEAD, EventLogsRefused, EventLogsUnreachable, open_folder
 from kvwal.spark.follower.follower import Follower
 from kvwal.spark.follower.status import FollowerStatus
 from kvwal.spark.leases import BEAT_SECONDS
+from kvwal_archive.objects.remote import RemoteObjects
 from tests.support.archive import s3
 from tests.support.disk.faults import FakeClock
 from tests.support.event_logs import CODECS, SUFFIXES, TASKS, compressed, counts, event_log, lines
@@ -92,7 +92,7 @@ def test_a_round_costs_one_listing_and_reads_only_what_is_new(
     }
     last = status.last
     assert last is not None
-    assert (last.logs, last.complete, last.growing, last.whole) == (5, 4, 1, True)
+    assert (last.logs, last.complete, last.growing, last.whole) == (len(CODECS) + 1, len(CODECS), 1, True)
     follower.close()
     for number in range(len(CODECS)):
         assert counts(records, f"app-{number}") == ("SUCCEEDED", 4, 4 * TASKS, 4)

@@ -11,9 +11,8 @@ from hazelcast.errors import HazelcastError
 
 import kvwal
 from kvwal.client.failures import may_be_done
-from tests.support.cluster import network as support
 from tests.support.cluster.consistency import checked
-from tests.support.cluster.network import Network, networked
+from tests.support.cluster.network import Network, needs_networks, networked
 from tests.support.cluster.nodes import CLUSTER, Cluster, Node, key_owned_by, needs_hazelcast
 from tests.support.polling import until
 from tests.support.sweep.tracing import needs_strace, slow_fdatasync
@@ -23,7 +22,7 @@ ROUNDS = int(os.environ.get("KVWAL_HELD_ROUNDS", "3"))
 pytestmark = [
     needs_hazelcast,
     pytest.mark.long,
-    pytest.mark.skipif(support.missing() is not None, reason=str(support.missing())),
+    needs_networks,
     pytest.mark.timeout(900 + 60 * ROUNDS),
 ]
 LAPSE_SECONDS = 4

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hazelcast.errors import UnsupportedOperationError
 
 import kvwal
-from kvwal.entry import DROPPED, Entry
+from kvwal.entry import Entry
+from kvwal.key_class import DROPPED
 from kvwal.log.submission import Submission, size_of
 from tests.support.cluster.nodes import CLUSTER, JAR, Node, java_tool, needs_hazelcast
-from tests.support.cluster.types import JAVA, TYPED, VALUES, Employee
+from tests.support.java.types import JAVA, TYPED, VALUES, Employee
 from tests.support.polling import until
 
 pytestmark = needs_hazelcast
@@ -158,6 +160,18 @@ def test_what_has_expired_is_absent_after_a_restart_and_what_has_not_keeps_its_e
         jobs = client.get_map("expiring").blocking()
         assert sorted(jobs.key_set()) == ["for ever", "long", "longer"]
         assert {key: jobs.get_entry_view(key).expiration_time for key in ends} == pytest.approx(ends, abs=2000)
+
+
+@pytest.mark.parametrize("way", ["put", "set", "put_if_absent", "put_transient"])
+def test_an_idle_time_is_refused_where_a_log_would_take_it_for_a_time_to_live(node: Node, way: str) -> None:
+    with node.client() as client:
+        idle, volatile = (client.get_map(name).blocking() for name in (f"idle-{way}", f"tmp.idle-{way}"))
+        for settings in ({"max_idle": 20}, {"max_idle": 20, "ttl": 3600}):
+            with pytest.raises(UnsupportedOperationError, match="takes no idle time"):
+                getattr(idle, way)("key", "1", **settings)
+        assert idle.size() == 0
+        getattr(volatile, way)("key", "1", max_idle=20)
+        assert volatile.get("key") == "1"
 
 
 def deletes_of(node: Node, name: str) -> int:

@@ -221,8 +221,8 @@ def test_no_transaction_of_a_client_changes_the_members_own_maps(
     conditions = [Entry(*registry.encode_key("key"), b"", "", True, 0)]
     executor = transactions_executor(client)
     for task in (
-        _TransactionTask(name, identity, changes),
-        _ConditionalTask(name, identity, changes, conditions),
+        _TransactionTask(name, identity, changes, 10.0),
+        _ConditionalTask(name, identity, changes, conditions, 10.0),
     ):
         with pytest.raises(HazelcastError, match="no client may send a transaction with this id of this map"):
             executor.execute_on_key_owner(identity, task).result()

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from tests.repository.source import ROOT
-from tests.support.cluster.joins import GONE
 from tests.support.cluster.nodes import needs_hazelcast
+from tests.support.java.joins import GONE
 
 pytestmark = needs_hazelcast
 
@@ -18,7 +18,7 @@ pytestmark = needs_hazelcast
 @pytest.fixture(scope="module")
 def ended() -> dict[str, str]:
     """How each case ended."""
-    program = [sys.executable, "-m", "tests.support.cluster.joins"]
+    program = [sys.executable, "-m", "tests.support.java.joins"]
     said = subprocess.run(program, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     found: dict[str, str] = json.loads(said.splitlines()[-1])  # what it logs comes before
     return found

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from archive.objects import open_objects
-from archive.registry import registered
+from kvwal_archive.objects import open_objects
+from kvwal_archive.registry import registered
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast, running
 from tests.support.polling import until
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import kvwal as api
 from kvwal.cluster.map_names import flush_for, to_business, to_map
 from kvwal.config import Interval, Settings
-from kvwal.errors import ConfigError, InvalidName
+from kvwal.errors import EXIT_CODES, ConfigError, InvalidName, Kind
 from kvwal.node.config import NodeFile, parse_address, parse_flush, read_file
 from kvwal.node.health.metrics import MOST
+from kvwal_archive.layout import Place, registration_key
 from tests.repository.source import ROOT
 from tests.support.cli import kvwal
-from tests.support.cluster.nodes import Node, needs_hazelcast, running, small_jvm
+from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast, running, small_jvm
 from tests.support.ports import free_port
 
 
@@ -127,20 +132,51 @@ def test_a_wrong_call_ends_before_anything_starts(tmp_path: Path, typed: list[st
     assert not (tmp_path / "root").exists()
 
 
-def failed_start(node: Node) -> str:
-    """What a node that cannot start says; its exit code says that the call is to be mended."""
+def failed_start(node: Node, code: int = EXIT_CODES[Kind.CALLER]) -> str:
+    """What a node that cannot start says. Its exit code says whether the call is to be mended, or a later start may succeed."""
     node.spawn()
     assert node.process is not None
-    assert node.process.wait() == 2
+    assert node.process.wait() == code
     return node.log.read_text()
+
+
+LATER = EXIT_CODES[Kind.RETRY]
 
 
 @needs_hazelcast
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    """It may be this node, before its last end: a supervisor starts the node again."""
     node = Node(tmp_path / "root")
     for port, named in ((node.http, "--http"), (node.port, "--address")):
         with socket.create_server(("127.0.0.1", port)):
-            assert named in failed_start(node)
+            assert named in failed_start(node, LATER)
+
+
+@needs_hazelcast
+def test_a_node_that_the_others_do_not_let_join_now_is_started_again(tmp_path: Path) -> None:
+    """So is one that came back while the others merged."""
+    port = free_port()
+    program = [sys.executable, "-m", "tests.support.member.frozen", str(port)]
+    with subprocess.Popen(program, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as frozen:
+        assert frozen.stdout is not None
+        assert any("frozen" in line for line in frozen.stdout)
+        node = Node(tmp_path / "root")
+        node.more = ["--members", f"{node.address},127.0.0.1:{port}", "--archive", str(tmp_path / "archive")]
+        failed_start(node, LATER)
+        last = node.lines()[-1]
+    assert last["kind"] == "StartFailed"
+    assert "could not start, or join the others" in last["event"]
+
+
+@needs_hazelcast
+def test_a_node_whose_log_is_ahead_of_its_clock_is_started_again(tmp_path: Path) -> None:
+    """The clock catches up by itself."""
+    node = Node(tmp_path / "root")
+    put = ["put", str(node.root), "jobs", "job-1", "1", "--cluster", CLUSTER, "--node", node.name, "--archive", "none"]
+    ahead = [sys.executable, "-m", "tests.support.cluster.shifted", "60", str(Path(sys.executable).parent / "kvwal")]
+    subprocess.run([*ahead, *put], cwd=ROOT, check=True)
+    assert "ahead of this clock" in failed_start(node, LATER)
+    assert node.lines()[-1]["kind"] == "ClockSkew"
 
 
 @needs_hazelcast
@@ -165,6 +201,18 @@ def test_whom_nobody_knows_cannot_be_left_out(tmp_path: Path) -> None:
 def test_options_that_java_does_not_take_are_named(tmp_path: Path) -> None:
     said = failed_start(Node(tmp_path / "root", jvm='java_options = ["-XX:+NoSuchOption"]\n'))
     assert "NoSuchOption" in json.loads(said.splitlines()[-1])["event"]
+
+
+@needs_hazelcast
+def test_the_java_that_images_have_says_nothing_in_plain_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A newer one warns of what JPype and Hazelcast do. `lines` takes JSON only."""
+    command = [sys.executable, "deploy/java_home.py", "--bundled"]
+    home = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    monkeypatch.setenv("JAVA_HOME", home)
+    with running(tmp_path / "root", jvm='heap = "256m"\n') as node, node.client() as client:
+        client.get_map("jobs").blocking().set("job-1", 1)
+        assert node.stop() == 0
+        assert "serving" in [line["event"] for line in node.lines()]
 
 
 @needs_hazelcast
@@ -232,5 +280,28 @@ def test_a_node_listens_at_the_address_of_a_host_name(tmp_path: Path) -> None:
 
 def test_an_unknown_host_name_is_refused(tmp_path: Path) -> None:
     found = kvwal("node", str(tmp_path / "root"), "--address", "no-such-host.invalid:5701", "--node", "node-1")
-    assert found.code == 2
+    assert found.code == LATER, "the name service may be down"
     assert "no-such-host.invalid" in found.err
+
+
+@needs_hazelcast
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_node_does_not_start_beside_a_registration_of_another_cluster(tmp_path: Path, is_lost: bool) -> None:
+    """With its root, or without it: the archive would give its maps without their entries."""
+    archive = tmp_path / "archive"
+    node = Node(tmp_path / "root")
+    node.more = ["--archive", str(archive)]
+    node.start()
+    with api.connect(node.address, cluster=CLUSTER) as store:
+        store.map("jobs").put_many({"job-1": "DONE", "job-2": "DONE"})
+    assert node.stop() == 0
+    with api.open(tmp_path / "other", cluster="other", archive=archive, node=node.name) as other:
+        other.map("jobs")["job-1"] = "FAILED"
+        other.archive()
+    copied, own = (
+        archive / registration_key(Place("default", name, "jobs", node.name), 1) for name in ("other", CLUSTER)
+    )
+    own.write_bytes(copied.read_bytes())
+    if is_lost:
+        shutil.rmtree(node.root)
+    assert "number 1 of default/other/jobs/node-1, and was copied here" in failed_start(node, EXIT_CODES[Kind.DAMAGE])

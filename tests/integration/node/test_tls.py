@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +16,8 @@ import pytest
 import kvwal
 from kvwal.errors import ClusterUnreachable
 from tests.support.cli import kvwal as run
-from tests.support.cluster.nodes import CLUSTER, cluster, needs_hazelcast
+from tests.support.cluster.nodes import CLUSTER, cluster, needs_hazelcast, running
+from tests.support.member.stepping import SteppingClock, needs_compiler
 from tests.support.ports import free_port
 
 TOKEN = "correct-horse-battery-staple"
@@ -91,6 +94,48 @@ def test_two_members_and_their_clients_speak_tls(tmp_path: Path, monkeypatch: py
         for authority in (None, other.certificate):
             with pytest.raises(ClusterUnreachable):
                 kvwal.connect(members, cluster=CLUSTER, authority=authority)
+
+
+DAYS_S = 86_400.0
+
+
+@needs_hazelcast
+@needs_openssl
+@needs_compiler
+@pytest.mark.long
+def test_a_certificate_that_expires_is_told_by_the_node_and_to_its_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counts for two days. The clocks of the node and of the client's command are moved past that."""
+    own = make_authority(tmp_path / "own")
+    monkeypatch.setenv("KVWAL_TOKEN", TOKEN)
+    clock = SteppingClock(tmp_path, "clock")
+    days = f'kvwal_certificate_days_left{{file="{own.folder}/certificate.pem"}}'
+    with running(tmp_path / "root", config=own.config, prefix=clock.prefix) as node:
+        monkeypatch.setenv("KVWAL_AUTHORITY", own.certificate)
+        command = str(Path(sys.executable).parent / "kvwal")
+        put = [*clock.prefix, command, "put", f"kvwal://{node.address}", "jobs", "job-1", "1", "--cluster", CLUSTER]
+        subprocess.run(put, check=True)
+        status, said = node.get("/readyz")
+        assert status == 200
+        assert "certificate.pem expires" in json.loads(said)["certificate"]
+        assert 1 < node.figures()[days] < 2
+        clock.step(3 * DAYS_S)
+        status, said = node.get("/readyz")
+        assert status == 503
+        assert "has expired, and nobody new can connect" in json.loads(said)["certificate"]
+        assert node.figures()[days] < 0
+        refused = subprocess.run(put, check=False, capture_output=True, text=True)
+        assert refused.returncode == 3
+        assert f"the certificate of {node.address} is refused: certificate has expired" in refused.stderr
+        node.kill()
+        node.spawn()
+        assert node.ended() == 2
+        assert "has expired at" in node.lines()[-1]["event"]
+        clock.step(-3 * DAYS_S)
+        node.spawn()
+        assert node.ended() == 3, "the clock catches up"
+        assert "counts from" in node.lines()[-1]["event"]
 
 
 @needs_openssl

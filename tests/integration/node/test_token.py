@@ -151,7 +151,7 @@ def test_the_file_comes_before_the_environment(tmp_path: Path) -> None:
 
     def found(named: str | None, **environment: str) -> str | None:
         token = find_token(named, environment)
-        return None if token is None else token.reveal()
+        return None if token is None else token.shown.reveal()
 
     assert found(one, KVWAL_TOKEN_FILE=two, KVWAL_TOKEN=TOKEN) == "the-token-of-file-one"
     assert found(None, KVWAL_TOKEN_FILE=two, KVWAL_TOKEN=TOKEN) == "the-token-of-file-two"

@@ -23,8 +23,6 @@ pytestmark = [needs_hazelcast, pytest.mark.long]
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 KINDS = {"spark_apps": "app", "spark_executors": "executor", "spark_jobs": "job"}
 """The tables of the kinds that have fields in `ONE_SIDED`."""
-JVM = "WHERE scope = 'spark'"
-"""The settings of the JVM are one-sided, too: in their table they are rows."""
 
 
 @pytest.fixture
@@ -36,7 +34,7 @@ def nodes(tmp_path: Path) -> Iterator[tuple[Node, Node]]:
 
 def rows(location: str | Path, table: str, app: str) -> list[dict[str, Any]]:
     """The rows of an application, without what a recorder and an event log tell in different ways."""
-    asked = f"SELECT * FROM {table} {JVM if table == 'spark_settings' else ''} ORDER BY ALL"
+    asked = f"SELECT * FROM {table} ORDER BY ALL"
     names = ("--cluster", CLUSTER) if str(location).startswith("kvwal://") else ()
     ran = command("query", location, asked, "--json", *names)
     assert ran.code == 0, ran.err
@@ -69,7 +67,7 @@ def test_four_ways_give_the_same_tables(nodes: tuple[Node, Node], tmp_path: Path
     recorded, followed = nodes
     out = tmp_path / "out"
     driver = subprocess.run(
-        [sys.executable, "-m", "tests.support.programs.four_ways", name, str(out), recorded.address],
+        [sys.executable, "-m", "tests.support.recording.four_ways", name, str(out), recorded.address],
         env=environment(ROOT), check=False, capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
     assert driver.returncode == 0, driver.stderr[-4_000:]
@@ -81,4 +79,4 @@ def test_four_ways_give_the_same_tables(nodes: tuple[Node, Node], tmp_path: Path
         expected = rows(out / "root", table, app)
         for place in (f"kvwal://{recorded.address}", *places):
             assert rows(place, table, app) == expected, (table, place)
-        assert expected or table in ("spark_streams", "spark_batches", "spark_reads_writes"), table
+        assert expected or table in ("spark_rdds", "spark_streams", "spark_batches", "spark_reads_writes"), table

@@ -138,7 +138,7 @@ def test_the_next_recorder_on_the_machine_delivers_what_a_killed_driver_left(
     elsewhere = Spool(tmp_path, "default", CLUSTER, "app-3")
     elsewhere.make()
     elsewhere.name_addresses(["elsewhere:5701"])
-    add_roll(Listener(elsewhere.folder, "app-3").log, 1, job_events(0))
+    add_roll(Listener(elsewhere.folder, "app-3", 1_000).log, 1, job_events(0))
     recording, listener = begin(members.location, spark="app-2", **options)
     listener.write(*job_events(0))
     until(lambda: counts(records, APP)[0] == "KILLED" or None)

@@ -53,7 +53,7 @@ def run(name: str, place: Path) -> Ran:
     """The application, run in a process of its own."""
     folder = place / "out"
     driver = subprocess.run(
-        [sys.executable, "-m", "tests.support.programs.truth", name, str(folder)],
+        [sys.executable, "-m", "tests.support.recording.truth", name, str(folder)],
         env=environment(ROOT), check=False, capture_output=True, cwd=place,
     )  # fmt: skip
     assert driver.returncode == 0, driver.stderr.decode()[-4_000:]
@@ -75,8 +75,8 @@ def read(folder: Path, root: Path) -> Ran:
 def test_every_number_is_sparks_own(name: str, tmp_path: Path) -> None:
     ran = run(name, tmp_path)
     for compare in (
-        compare_jobs, compare_stages, compare_skipped_stages, compare_durations_of_tasks, compare_executors, compare_sql,
-        compare_application, compare_settings, compare_batches, compare_live_and_log,
+        compare_jobs, compare_stages, compare_skipped_stages, compare_durations_of_tasks, compare_quantiles, compare_executors,
+        compare_sql, compare_application, compare_settings, compare_batches, compare_live_and_log,
     ):  # fmt: skip
         compare(ran)
 
@@ -125,14 +125,39 @@ def compare_durations_of_tasks(ran: Ran) -> None:
             assert all(abs(our - their) <= 0.01 * their + 1 for our, their in zip(ours, theirs, strict=True)), row
 
 
+QUANTILES = {
+    "gc_ms": lambda rows: rows["jvmGcTime"],
+    "peak_memory_bytes": lambda rows: rows["peakExecutionMemory"],
+    "input_bytes": lambda rows: rows["inputMetrics"]["bytesRead"],
+    "output_bytes": lambda rows: rows["outputMetrics"]["bytesWritten"],
+    "shuffle_read_bytes": lambda rows: rows["shuffleReadMetrics"]["readBytes"],
+    "shuffle_write_bytes": lambda rows: rows["shuffleWriteMetrics"]["writeBytes"],
+    "spill_memory_bytes": lambda rows: rows["memoryBytesSpilled"],
+    "spill_disk_bytes": lambda rows: rows["diskBytesSpilled"],
+}
+"""The quantiles of a stage, each with its place in the REST API."""
+
+
+def compare_quantiles(ran: Ran) -> None:
+    """Quantiles of metrics are within 4 %. They are those of successful tasks, in Spark too."""
+    told = ran.told()
+    for row in ran.answer("stages"):
+        if row["status"] == "COMPLETE":
+            stage = told[stage_key(ran.prefix, row["stageId"], row["attemptId"])]
+            for name, place in QUANTILES.items():
+                ours = getattr(stage.quantiles, name) or rec.Quantiles()
+                between = [ours.p25, ours.median, ours.p75, ours.p95]
+                assert between == pytest.approx(place(row["taskMetricsDistributions"]), rel=0.04), (row, name)
+
+
 def compare_executors(ran: Ran) -> None:
     """All executors, those that are gone and the driver included."""
     told, key = ran.told(), lambda row: executor_key(ran.prefix, row["id"])
     rows = [in_order_of_log(ran, row, told[key(row)]) for row in ran.answer("executors")]
     assert value_differences(told, rows, rest.EXECUTOR, key) == []
     assert {key(row) for row in rows} == keys_of(ran, "executor")
-    hosts = {row["id"]: row["hostPort"].rpartition(":")[0] for row in rows if row["id"] != "driver"}
-    assert {one.id: one.host for one in rest.of_kind(told, rec.Executor) if one.id != "driver"} == hosts
+    hosts = {row["id"]: row["hostPort"].rpartition(":")[0] for row in rows}
+    assert {one.id: one.host for one in rest.of_kind(told, rec.Executor)} == hosts
 
 
 def in_order_of_log(ran: Ran, row: Any, executor: Any) -> Any:
@@ -178,7 +203,7 @@ def compare_application(ran: Ran) -> None:
 
 
 def compare_settings(ran: Ran) -> None:
-    """All settings, and the memory of the resource profiles."""
+    """All settings, the classpath, and the resource profiles."""
     environment = ran.told()[f"{ran.prefix}/env"]
     theirs = dict(ran.answer("environment")["sparkProperties"])
     assert theirs.keys() == environment.spark.keys()
@@ -190,6 +215,27 @@ def compare_settings(ran: Ran) -> None:
         for one in ran.answer("environment")["resourceProfiles"]
     }
     assert environment.executor_memory_bytes == heap
+    compare_properties(environment, ran.answer("environment"))
+
+
+def compare_properties(environment: rec.Environment, theirs: Any) -> None:
+    """The JVM's properties, those of metrics, the jars and the profiles; Hadoop's settings are not recorded."""
+    assert theirs.keys() == {
+        "runtime", "sparkProperties", "hadoopProperties", "systemProperties", "metricsProperties", "classpathEntries",
+        "resourceProfiles",
+    }  # fmt: skip
+    assert sorted(environment.jvm.values()) == sorted(theirs["runtime"].values())
+    for section, field in ((environment.system, "systemProperties"), (environment.metrics, "metricsProperties")):
+        told = dict(theirs[field])
+        assert told.keys() == section.keys()
+        assert [name for name in told if section[name] not in (rec.cut(told[name]), "*********(redacted)")] == []
+    jars = {folder.folder + entry: folder.source for folder in environment.classpath for entry in folder.entries}
+    assert (jars, environment.left_out) == (dict(theirs["classpathEntries"]), {})
+    amounts = lambda resources: {name: resource["amount"] for name, resource in resources.items()}  # noqa: E731
+    assert environment.profiles == [
+        rec.ResourceProfile(one["id"], amounts(one["executorResources"]), amounts(one["taskResources"]))
+        for one in theirs["resourceProfiles"]
+    ]
 
 
 def compare_batches(ran: Ran) -> None:
@@ -214,8 +260,6 @@ def compare_batches(ran: Ran) -> None:
 
 ONE_SIDED = {
     "app": {"status_from"},  # only the recorder sees how Python ended
-    "env": {"jvm"},  # the recorder asks the JVM for its version, and Spark writes it with its build
-    "executor": {"host"},  # of a driver: the address of its blocks, or the name of the machine; the others are compared
     "job": {"error"},  # Spark adds frames of the driver before or after it writes the event; the messages are compared
 }
 

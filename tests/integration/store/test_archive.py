@@ -9,17 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 import kvwal
-from archive.layout import Place
-from archive.maintenance.compaction import rewrite
-from archive.objects import open_objects
 from kvwal.errors import ArchiveError, ArchiveGap, BeforeHistory, ConfigError
 from kvwal.history.tail_reader import read_local
 from kvwal.ports.disk import OS_DISK
-from tests.support.archive.archiver import PLACE, InProcess, business, coverage_of
+from kvwal_archive.layout import Place
+from kvwal_archive.maintenance.compaction import rewrite
+from kvwal_archive.objects import open_objects
+from tests.support.archive.archiver import PLACE, InProcess, archivers, business, coverage_of
 from tests.support.cli import kvwal as command
 
 SMALL = kvwal.Settings(segment_bytes=64 << 10)
@@ -27,11 +26,6 @@ SMALL = kvwal.Settings(segment_bytes=64 << 10)
 
 def segments(root: Path) -> list[str]:
     return sorted(path.name for path in root.rglob("*.wal"))
-
-
-def archivers() -> list[psutil.Process]:
-    """The archiver processes of this one; a Spark that other tests use may be its child too."""
-    return [child for child in psutil.Process().children() if "kvwal.archiver" in child.cmdline()]
 
 
 def test_a_silent_archive_costs_no_write_and_drops_nothing(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_an_unforeseen_error_ends_no_maintenance(tmp_path: Path, monkeypatch: py
     with open_with_archiver(tmp_path / "root", tmp_path / "archive", settings=OFTEN) as store:
         keepers = {name: store.map(name)._business.maintenance for name in ("a", "b", "c")}  # type: ignore[attr-defined]
 
-        def fail(now: float, *, may_retire: bool) -> None:
+        def fail(now: float) -> None:
             raise ZeroDivisionError("an unforeseen error")
 
         with monkeypatch.context() as broken:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from archive.layout import Place
-from archive.objects import open_objects
-from archive.registry import register
 from kvwal.errors import ArchiveError, ConfigError, KvwalError, StorageFull
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import open_objects
+from kvwal_archive.registry import register
 from tests.support.archive.archiver import business, coverage_of
 from tests.support.disk.faults import FakeDisk
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from archive.layout import Place
 from kvwal.history.tail_reader import read_local
 from kvwal.ports.disk import OS_DISK
+from kvwal_archive.layout import Place
 
 VALUES = [4, 3, None, 2, 1]
 """Newest first; None is the delete."""

@@ -9,7 +9,7 @@ import tomllib
 import pytest
 
 from kvwal.node.lifecycle import GATE, TRANSITIONS, Phase
-from tests.repository.source import PACKAGES, ROOT, committed, imported, modules
+from tests.repository.source import ROOT, SOURCES, committed, imported, modules
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 LAYERS = re.compile(r"^## The layers\n.*?^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -29,7 +29,7 @@ def contract() -> list[set[str]]:
 
 def packages() -> set[str]:
     """The folders of the two packages that are imported, but for kvwal's own top, as paths."""
-    found = {path.rpartition("/")[0] for path in committed("/__init__.py") if path.split("/")[0] in PACKAGES}
+    found = {path.rpartition("/")[0] for path in committed("/__init__.py") if path.startswith(SOURCES)}
     return found - {"kvwal"}
 
 
@@ -83,7 +83,7 @@ def test_a_package_that_loads_a_library_says_what_it_touches(library: str, touch
     assert not [package for package in users if touched not in touches[package]]
 
 
-ARCHIVE = re.compile(r"archive\.(?!errors|layout)\w+")
+ARCHIVE = re.compile(r"kvwal_archive\.(?!errors|layout)\w+")
 
 
 def test_a_package_that_reads_the_archive_says_so() -> None:

@@ -72,6 +72,12 @@ def test_every_command_has_help_and_a_heading_with_an_example() -> None:
     assert not [name for name, text in sections.items() if f"$ {name} " not in text]
 
 
+def test_what_holds_keys_is_a_map_in_every_help() -> None:
+    """A business is the log of a map, and a name in outputs and options: nobody needs the word to type a command."""
+    named = {name for name in commands() if "business" in kvwal(*name.split()[1:], "--help").out.lower()}
+    assert named == set()
+
+
 def test_the_version_is_that_of_the_package() -> None:
     assert kvwal("--version") == Ran(0, f"kvwal {version('kvwal')}\n", "")
     assert "`kvwal --version`" in PAGE.read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 
 from kvwal.config import Settings
 from tests.repository.source import ROOT, committed, modules
+from tests.support.cli import kvwal
+from tests.support.deploy.terminal import plain, typed
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -84,6 +87,11 @@ def test_the_session_of_the_readme_prints_what_it_says(tmp_path: Path, monkeypat
     for session in sessions:
         run_session(session, "README.md")
     assert list(tmp_path.iterdir()), "the session left nothing on disk"
+    shown = [line for line in typed((ROOT / "README.md").read_text()) if line.text.startswith("kvwal ") and line.shown]
+    assert [line.text.split()[1] for line in shown] == ["get", "query"]
+    for line in shown:
+        ran = kvwal(*shlex.split(line.text)[1:])
+        assert plain(ran.out, []) == plain(line.shown, []), line.text
 
 
 def test_a_setting_that_is_named_exists() -> None:

@@ -11,7 +11,7 @@ from benchmarks.scale import Assumed, Case, Measured
 
 MEASURED = Measured(
     node_writes=20_000, log_bytes=150, archive_bytes=100, memory_bytes=500, recovery_rate=1e6, restore_rate=1e6, load_rate=5e5,
-    spark_core_rate=2e5, spark_start=10,
+    spark_core_rate=2e5, spark_start=10, job_puts=1, job_lists=2, job_gets=2,
 )  # fmt: skip
 ASSUMED = Assumed(retries=1.0, compacted_object=100_000_000, network=1e9, node_cores=10)
 CASE = Case("case", nodes=10, archive=1e12, writes=100_000, drivers=50, businesses=2, live_keys=1e7)
@@ -35,11 +35,14 @@ def test_load_requests_and_money_of_a_case() -> None:
     assert cost.upload == pytest.approx(1e6 / 1e9)
     assert cost.objects == pytest.approx(10 * 2 / 60), "a business writes 0.75 MB/s: the interval seals first"
     assert cost.puts_a_day == pytest.approx(cost.objects * 86_400 + 1e7 * 86_400 / 1e8)
-    assert cost.gets_a_day == pytest.approx(2 * cost.objects * 86_400)
+    assert cost.gets_a_day == pytest.approx(3 * cost.objects * 86_400)
+    assert cost.lists_a_day == pytest.approx((2 + 3 / 8) * cost.objects * 86_400)
     assert cost.compacted == 10_000
     assert cost.pages == 10
     assert cost.storage_money == pytest.approx(23)
-    assert cost.request_money == pytest.approx(30 * (cost.puts_a_day * 5e-6 + cost.gets_a_day * 4e-7))
+    assert cost.request_money == pytest.approx(
+        30 * ((cost.puts_a_day + cost.lists_a_day) * 5e-6 + cost.gets_a_day * 4e-7)
+    )
     assert cost.memory == 2 * 1e7 * 500 / 10
     assert cost.connections == 59
     assert cost.driver_writes == 2_000

@@ -205,7 +205,8 @@ class Client:
         return f"k{self.chance.randrange(self.profile.keys)}"
 
     def _keys(self) -> list[str]:
-        count = self.chance.randint(2, min(4, self.profile.keys))
+        most = min(self.profile.most_at_once, self.profile.keys)
+        count = self.chance.randint(min(2, most), most)
         return [f"k{number}" for number in self.chance.sample(range(self.profile.keys), count)]
 
     def _expected(self) -> tuple[str, str]:
@@ -220,4 +221,4 @@ class Client:
         return f"v{op.number}-" + "x" * self.chance.choice(self.profile.sizes)
 
     def _ttl(self) -> int:
-        return self.chance.choice(_TTLS) if self.profile.expiry and self.chance.random() < 0.4 else 0
+        return self.chance.choice(_TTLS) if self.profile.expiry and self.chance.random() < self.profile.ttl_share else 0

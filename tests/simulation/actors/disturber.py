@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 DAMAGE = (CorruptLog, ArchiveDamaged, ArchiveGap)
 """What nothing that a simulation does excuses: it damages no byte that was durable, and removes no object."""
 _JUMPS_MS = (-3_600_000, -15_000, -2000, -1, 500, 5000, 15_000, 60_000)
+_STOPS_SECONDS = (15.0, 61.0, 400.0, 8000.0)
 _READS = ("view", "read", "names", "open")
 
 
@@ -50,6 +51,7 @@ class Disturber:
             (profile.full_disk, self.free),
             (profile.archive and profile.trouble > 0, self.bucket_goes_or_comes),
             (profile.kills_child, self.kill_child),
+            (profile.stops, self.stop),
             (profile.operators, self.rewrite),
             (profile.restores, self.restore),
         ]
@@ -106,6 +108,19 @@ class Disturber:
             if process.alive and process.name == f"{self.process.name}/archiver":
                 self.world.met(f"the archiver was killed: {process.doing}")
                 self.world.kill(process, "alone")
+
+    async def stop(self) -> None:
+        """An archiver or an operator's command stands still, as by SIGSTOP, for longer than a lease, a grace period or a timeout.
+
+        Its calls wait. The store itself runs on the loop that all processes share, so it cannot be stopped as a whole.
+        """
+        victims = [process for process in self.world.processes if process.alive and process is not self.process]
+        if not victims:
+            return
+        victim = self.chance.choice(victims)
+        victim.stands_until = self.world.loop.now + self.chance.choice(_STOPS_SECONDS)
+        self.world.met("a process stood still")
+        self.world.happened("stop", f"{victim.name} until {victim.stands_until}")
 
     async def rewrite(self) -> None:
         await self._operator().rewrite()

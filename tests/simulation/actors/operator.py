@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from archive.layout import Place
-from archive.maintenance import compaction as rewrite
-from archive.objects import open_objects
 from kvwal.entry import Entry
 from kvwal.errors import ArchiveDamaged, ArchiveError, ArchiveGap, ConfigError, CorruptLog, KvwalError
 from kvwal.history.restore import RestorePorts, RestoreReport, restore_through
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import RecoveryTarget, recover
+from kvwal_archive.layout import Place
+from kvwal_archive.maintenance import compaction as rewrite
+from kvwal_archive.objects import open_objects
 from tests.simulation.checker import check_state
 from tests.simulation.history import Violation, fold
 from tests.simulation.ledger import Ledger, to_found

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvwal.ports.disk import Buffer, File, Folder, Lock, Space
-from tests.support.disk.power import MemoryDisk, OpenFolder
+from tests.support.disk.durability import Image
+from tests.support.disk.handles import OpenFolder
+from tests.support.disk.limits import Limits
+from tests.support.disk.power import MemoryDisk
 
 if TYPE_CHECKING:
     from tests.simulation.world import Process, World
@@ -23,24 +26,40 @@ CHANGES = ("create", "allocate", "write_at", "datasync", "truncate", "rename", "
 
 
 class Machine:
-    """The one disk of all processes. `capacity` is its size in bytes; `locks` are held by whom."""
+    """The one disk of all processes. `capacity` is its size in bytes; `locks` has the holder of each lock,
+    `writers` the process that has a file open which it created.
+    """
 
     def __init__(self, world: World) -> None:
+        """The limits of the disk, its sectors and its short writes, are drawn by the seed."""
         self.world = world
-        self.memory = MemoryDisk()
+        chance = world.chance("limits of the disk")
+        self._sector, self._short_every = chance.choice((512, 4096)), chance.choice((1, 3, 10))
+        self.memory = self._disk()
         self.capacity = ROOMY
         self.locks: dict[Path, Process] = {}
+        self.writers: dict[Path, Process] = {}
 
     @property
     def used(self) -> int:
         return sum(len(content.seen) for content in self.memory.seen.values())
 
     def cut_power(self, chance: random.Random) -> None:
-        self.memory = MemoryDisk(self.memory.power_cut(chance))
+        self.memory = self._disk(self.memory.power_cut(chance))
 
     def replace_disk(self) -> None:
         """Another, empty disk stands where the old one was lost."""
-        self.memory = MemoryDisk()
+        self.memory = self._disk()
+
+    def _disk(self, image: Image | None = None) -> MemoryDisk:
+        """Files that killed processes held open count for nobody: each process has a limit of its own."""
+        limits = Limits(sector=self._sector, short_every=self._short_every, open_files=1 << 30)
+        return SharedDisk(image, limits, self.is_written)
+
+    def is_written(self, path: Path) -> bool:
+        """Whether a living process writes a file that it created."""
+        writer = self.writers.get(path)
+        return writer is not None and writer.alive
 
     def release_locks(self, process: Process) -> None:
         self.locks = {path: holder for path, holder in self.locks.items() if holder is not process}
@@ -49,6 +68,14 @@ class Machine:
         if growth > 0 and self.capacity < ROOMY and self.used + growth > self.capacity:
             self.world.met("disk full")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
+class SharedDisk(MemoryDisk):
+    """The disk of a machine with several processes."""
+
+    def __init__(self, image: Image | None, limits: Limits, is_written: Callable[[Path], bool]) -> None:
+        super().__init__(image, limits)
+        self.is_written = is_written  # type: ignore[method-assign]
 
 
 class ProcessDisk:
@@ -60,13 +87,22 @@ class ProcessDisk:
         self.chance = machine.world.chance(process.name)
         self.calls: Counter[str] = Counter()
         self.fail: dict[str, tuple[int, int]] = {}
+        self.limits = Limits()
 
     def create(self, path: Path) -> File:
         self.enter("create", path)
-        return ProcessFile(self, self._memory.create(path))
+        self.limits.check_free(path)
+        file = ProcessFile(self, self._memory.create(path))
+        self.machine.writers[path] = self.process
+        return file
+
+    def is_written(self, path: Path) -> bool:
+        self.process.check_alive()
+        return self.machine.is_written(path)
 
     def open(self, path: Path) -> File:
         self.enter("open", path)
+        self.limits.check_free(path)
         return ProcessFile(self, self._memory.open(path))
 
     @contextmanager
@@ -87,6 +123,10 @@ class ProcessDisk:
         self.process.check_alive()
         return self._memory.size(path)
 
+    def links(self, path: Path) -> int:
+        self.process.check_alive()
+        return self._memory.links(path)
+
     def names(self, folder: Path) -> list[str]:
         self.enter("names", folder)
         return self._memory.names(folder)
@@ -102,6 +142,10 @@ class ProcessDisk:
     def make_folders(self, folder: Path) -> None:
         self.enter("make_folders", folder)
         self._memory.make_folders(folder)
+
+    def link(self, old: Path, new: Path) -> None:
+        self.enter("link", new)
+        self._memory.link(old, new)
 
     def rename(self, old: Path, new: Path) -> None:
         self.enter("rename", new)
@@ -125,13 +169,13 @@ class ProcessDisk:
 
     def open_folder(self, folder: Path) -> Folder:
         self.process.check_alive()
-        return OpenFolder(self, folder)
+        return OpenFolder(self, folder, self.limits)
 
     def space(self, folder: Path) -> Space:
         self.process.check_alive()
         return Space(self.machine.capacity, max(0, self.machine.capacity - self.machine.used))
 
-    def lock(self, path: Path, note: str, table: Path) -> Lock | str:
+    def lock(self, path: Path, note: str) -> Lock | str:
         self.enter("lock", path)
         holder = self.machine.locks.get(path)
         if holder is not None:
@@ -175,6 +219,7 @@ class ProcessFile:
         self._disk = disk
         self._file = file
         self._size = disk.machine.memory.size(file.path)
+        disk.limits.hold(self, file.path)
 
     def write_at(self, offset: int, parts: Sequence[bytes]) -> None:
         data = b"".join(parts)
@@ -184,7 +229,7 @@ class ProcessFile:
 
         self._disk.enter("write_at", self.path, half_done)
         self._grow(offset + len(data))
-        self._file.write_at(offset, [data])
+        self._file.write_at(offset, parts)
 
     def datasync(self) -> None:
         self._disk.enter("datasync", self.path)
@@ -201,6 +246,8 @@ class ProcessFile:
         self._size = size
 
     def close(self) -> None:
+        self._disk.machine.writers.pop(self.path, None)
+        self._disk.limits.release(self)
         self._file.close()
 
     def _grow(self, size: int) -> None:
@@ -214,6 +261,10 @@ class HeldLock:
     def __init__(self, disk: ProcessDisk, path: Path) -> None:
         self._disk = disk
         self._path = path
+
+    def in_place(self) -> bool:
+        self._disk.process.check_alive()
+        return self._disk.exists(self._path.parent)
 
     def release(self) -> None:
         locks = self._disk.machine.locks

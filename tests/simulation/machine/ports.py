@@ -10,34 +10,42 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import Context, copy_context
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
 
+from kvwal.archiver import work
 from kvwal.archiver.jobs import ArchiverJob, Checkpoint, Compact, Failed, SeveralAnswers, decode_job, encode
 from kvwal.archiver.work import answer
 from kvwal.log.reader import log_files
 from kvwal.ports.boundary import Settable
+from kvwal.ports.disk import Disk
 from kvwal.store.options import Options
 from tests.simulation.history import Violation
+from tests.simulation.machine import constants
 from tests.simulation.machine.bucket import URL, Bucket
+from tests.simulation.machine.disk import ProcessDisk
 from tests.simulation.machine.loop import Loop, pause, wait_for
 from tests.simulation.machine.process import PROCESS, Process
 from tests.simulation.profile import Profile
 from tests.simulation.world import World
+from tests.support.invariants.owners import Ended
+from tests.support.invariants.watch import watching
 
 ROOT = Path("/disk")
 
 
-def options(process: Process, profile: Profile, *, archive: bool, accept_clock: bool = False) -> Options:
-    """What `kvwal.aio.open` makes of its arguments, with the simulation's ports."""
+def options(
+    process: Process, profile: Profile, *, archive: bool, accept_clock: bool = False, is_quiet: bool = False
+) -> Options:
+    """What `kvwal.aio.open` makes of its arguments, with the simulation's ports. `is_quiet`: its archiver is not killed."""
     world = process.world
     return Options(
         ROOT, namespace="default", cluster="local", node="n", archive=URL if archive else None, flush=profile.flush,
         storage_options=None, settings=profile.settings, accept_clock=accept_clock, progress=None,
         disk=process.disk, clock=world.clock, descriptors=process.descriptors,
-        start_archiver=lambda: Child(process, dies=profile.kills_child),
+        start_archiver=lambda: Child(process, dies=profile.kills_child and not is_quiet),
     )  # fmt: skip
 
 
@@ -145,9 +153,13 @@ class Pool:
 
 @contextmanager
 def in_place(world: World) -> Iterator[None]:
-    """For as long as a seed runs: retries wait in simulated time, logs go into the trace, and snapshots, which are small, have
-    deltas as if they were large.
+    """For as long as a seed runs: retries wait in simulated time, logs go into the trace, snapshots, which are small, have
+    deltas as if they were large, and the seed shrinks other constants.
     """
+    shrunk = constants.draw(world.chance("constants"))
+    world.happened("constants", shrunk)
+    if shrunk:
+        world.met("constants were shrunk")
     heard, own = _Heard(world), logging.getLogger("kvwal")
     before = own.level, own.propagate
     state = random.getstate()
@@ -161,6 +173,10 @@ def in_place(world: World) -> Iterator[None]:
             patch("tenacity.nap.time", _Nap(world)),
             patch("kvwal.ports.tasks._Pool", Pool),
             patch("kvwal.log.checkpoint.FILE_BYTES", 0),
+            # What an archiver knows of a bucket is of this seed's bucket.
+            patch("kvwal.archiver.work._opened", lru_cache(maxsize=8)(work._opened.__wrapped__)),
+            constants.shrunk(shrunk),
+            watching(lambda law, how: world.problems.append(f"{law}: {how}"), _seen, Ended.BESIDE_ORPHANS),
         ):
             yield
     finally:
@@ -168,6 +184,11 @@ def in_place(world: World) -> Iterator[None]:
         own.removeHandler(heard)
         own.setLevel(before[0])
         own.propagate = before[1]
+
+
+def _seen(disk: Disk) -> Disk | None:
+    """The disk of the machine: a look at it is no step of a process."""
+    return disk.machine.memory if isinstance(disk, ProcessDisk) else None
 
 
 class _Heard(logging.Handler):

@@ -25,7 +25,8 @@ class Process:
     """Code that can be killed: the store, an archiver's child, an operator's command. `disk` is its way to the machine's,
     `descriptors` the file descriptors that it may have: logs of a process that was killed are nobody else's.
 
-    `doing` says what it is about, for the trace and the counts. `ended` is set when it was killed. With call number
+    `doing` says what it is about, for the trace and the counts. `ended` is set when it was killed. Before the time `stands_until`
+    none of its calls of a disk or a bucket goes on: it stands still. With call number
     `last_call`, of its disk or of the bucket, it ends.
     """
 
@@ -39,6 +40,7 @@ class Process:
         self.jobs: dict[Job, None] = {}
         self.ledgers: dict[str, Any] = {}
         self.calls = 0
+        self.stands_until = 0.0
         self.last_call = 0
         self.disk = ProcessDisk(machine, self)
         self.descriptors = Descriptors(lambda: 1 << 20, lambda: 0)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 import kvwal
-from archive.layout import Place
-from archive.objects import open_objects
-from archive.reader import coverage
-from archive.registry import owner
 from kvwal.archiver.jobs import decode_job, encode
 from kvwal.archiver.work import answer
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import open_objects
+from kvwal_archive.reader import coverage
+from kvwal_archive.registry import owner
 
 PLACE = Place("default", "local", "b", "local")
 
@@ -42,3 +45,13 @@ def coverage_of(archive: Path, place: Place = PLACE) -> Any:
     registration = owner(objects, place)
     assert registration is not None
     return coverage(objects, place, registration.log_id)
+
+
+def archivers() -> list[psutil.Process]:
+    """The archivers that this process has started, and that run. It may have other children, and ended ones nobody waited for."""
+    found = []
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            if "kvwal.archiver" in child.cmdline():
+                found.append(child)
+    return found

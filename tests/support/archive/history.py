@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archive import registry
-from archive.layout import Place, Span
-from archive.merge import Row
-from archive.objects import Objects
-from archive.parquet.rows import COLUMNS, node_schema, schema
-from archive.writer import Stored, put_segment
+from kvwal_archive import registry
+from kvwal_archive.layout import Place, Span
+from kvwal_archive.merge import Row
+from kvwal_archive.objects import Objects
+from kvwal_archive.parquet.rows import COLUMNS, node_schema, schema
+from kvwal_archive.writer import Stored, put_segment
 
 if TYPE_CHECKING:
     import pyarrow as pa

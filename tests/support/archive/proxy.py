@@ -1,7 +1,10 @@
 """An HTTP proxy before an S3 server that does to chosen requests what networks and servers in trouble do.
 
 A request is answered with an error that the server never saw (`500`, `503`), is cut before or after the server did what it says
-(`cut`, `lost`), reaches the server in half (`half`), or waits until the test says otherwise (`held`).
+(`cut`, `lost`), reaches the server in half (`half`), or waits until the test says otherwise (`held`). An answer may also be an
+error of S3 by its code (`403 ExpiredToken`), the whole object in place of a range of it (`whole`), a web page with the status 200
+of which the server knows nothing (`page`), or the server's own answer with a bit flipped in its body (`flipped`), with half of
+its body (`short`), or with half of the body that it promises (`torn`).
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 WAIT_S = 60
+PAGE = b"<!DOCTYPE html><html><head><title>Sign in</title></head><body><p>Please sign in.</p></body></html>"
+"""It is XML, too: a parser of XML takes it."""
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"}
 Choose = Callable[[str, str], str | None]
 """What becomes of a request (method, path); None: what it asks for."""
@@ -28,7 +33,12 @@ class Proxy:
         self.server = endpoint
         self.url = ""
         self.choose: Choose = lambda method, path: None
+        self.whole: Callable[[str], bytes] = lambda path: b""
+        self.page = PAGE
         self.at_half: Callable[[], None] = lambda: None
+        self.ignores_conditions = False
+        """As a store without conditional puts: it says to each put of a taken key that it has taken the object."""
+        self.puts = 0
         self.met: Counter[str] = Counter()
         self._changed = threading.Condition()
         self._holding = True
@@ -40,7 +50,7 @@ class Proxy:
             self._changed.notify_all()
 
     def wait_for(self, word: str, count: int = 1) -> None:
-        """Wait until so many requests met it; a test whose proxy is not asked fails."""
+        """Wait until `count` requests met it; a test whose proxy is not asked fails."""
         with self._changed:
             assert self._changed.wait_for(lambda: self.met[word] >= count, WAIT_S), f"no request was {word}"
 
@@ -62,24 +72,37 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _handle(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.proxy.puts += self.command == "PUT"
         what = self.proxy.choose(self.command, self.path)
         if what is None:
             self._pass_on(body)
             return
         if what == "half":
             self._pass_half(body)
-        elif what.isdigit():
-            self._say(int(what), b"", [])
+        elif what[:3].isdigit():
+            self._refuse(*what.partition(" ")[::2])
+        elif what == "whole":
+            self._say(200, self.proxy.whole(self.path), [])
         elif what == "held":
             self.proxy.note("waiting")
             self.proxy.hold()
             self._pass_on(body)
         elif what == "lost":
             self._ask(body)
+        elif what == "page":
+            page = self.proxy.page
+            self._say(200, b"" if self.command == "HEAD" else page, [("Content-Type", "text/html")], str(len(page)))
+        elif what in ("flipped", "short", "torn"):
+            self._pass_wrong(body, what)
         self.close_connection = True
         self.proxy.note(what)
 
     do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _handle  # noqa: N815
+
+    def _refuse(self, status: str, code: str) -> None:
+        """An error of S3; as S3 does it, without a body to a HEAD request."""
+        said = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>no</Message></Error>" if code else ""
+        self._say(int(status), b"" if self.command == "HEAD" else said.encode(), [])
 
     def _pass_on(self, body: bytes) -> None:
         try:
@@ -87,8 +110,20 @@ class _Handler(BaseHTTPRequestHandler):
         except (OSError, http.client.HTTPException):
             self.close_connection = True  # the server is away: so is its answer
             return
+        if self.proxy.ignores_conditions and self.command == "PUT" and answer.status == 412:
+            self._say(200, b"", [("ETag", '"0"')])
+            return
         length = answer.headers.get("Content-Length") if self.command == "HEAD" else None
         self._say(answer.status, data, answer.getheaders(), length)
+
+    def _pass_wrong(self, body: bytes, how: str) -> None:
+        """The server does what it is asked for, and its answer comes wrong."""
+        answer, data = self._ask(body)
+        half = len(data) // 2
+        wrong = data[:half]
+        if how == "flipped" and data:
+            wrong += bytes([data[half] ^ 1]) + data[half + 1 :]
+        self._say(answer.status, wrong, answer.getheaders(), str(len(data)) if how == "torn" else None)
 
     def _ask(self, body: bytes) -> tuple[http.client.HTTPResponse, bytes]:
         """What the server answers."""

@@ -81,7 +81,7 @@ class Round:
             mark = self._writers.last
             served = settled and self._looks(lambda: self._all_changed_since(mark))
             seconds = time.monotonic() - began
-        self._bring_back(nodes)
+        bring_back(nodes, self._note_end)
         return Outcome(how, served, seconds, self._ended, self._why)
 
     @contextmanager
@@ -114,10 +114,10 @@ class Round:
         for node in nodes:
             self._note_end(node)
         left = [node for node in nodes if node.process is not None]
-        return len(left) < 2 or [_members_of(node) for node in left].count(2) == 2
+        return len(left) < 2 or [members_of(node) for node in left].count(2) == 2
 
     def _note_end(self, node: Node) -> None:
-        if node.process is not None and node.process.poll() is not None:
+        if has_ended(node):
             code = node.ended()
             self._ended.append(node.name)
             self._why.append(f"{node.name} ({code}): {node.lines()[-1].get('event', node.lines()[-1])}")
@@ -126,20 +126,30 @@ class Round:
         changed = self._writers.acknowledged
         return all(changed.get(f"key-{number}", 0) > mark for number in range(KEYS))
 
-    def _bring_back(self, nodes: list[Node]) -> None:
-        """A member that ended is started again; a member that is still cut off ends now, when it meets the others."""
-        while not self._are_together(nodes):
-            for node in nodes:
-                self._note_end(node)
-                if node.process is None:
-                    node.spawn()
-            time.sleep(POLL_S)
 
-    def _are_together(self, nodes: list[Node]) -> bool:
-        return all(node.process is not None and _serves_with(node, len(nodes)) for node in nodes)
+def has_ended(node: Node) -> bool:
+    """Whether its process ended by itself since it was started."""
+    return node.process is not None and node.process.poll() is not None
 
 
-def _members_of(node: Node) -> int | None:
+def end_of(node: Node) -> None:
+    """Take note of its end."""
+    if has_ended(node):
+        node.ended()
+
+
+def bring_back(nodes: list[Node], note_end: Callable[[Node], None] = end_of) -> None:
+    """Until all serve together: a member that ended is started again; one that is still cut off ends when it meets the others."""
+    while not all(node.process is not None and _serves_with(node, len(nodes)) for node in nodes):
+        for node in nodes:
+            note_end(node)
+            if node.process is None:
+                node.spawn()
+        time.sleep(POLL_S)
+
+
+def members_of(node: Node) -> int | None:
+    """How many members it sees, itself included; None if it does not answer."""
     try:
         return int(node.figures()["kvwal_cluster_members"])
     except (OSError, http.client.HTTPException, KeyError, ValueError):
@@ -148,6 +158,6 @@ def _members_of(node: Node) -> int | None:
 
 def _serves_with(node: Node, members: int) -> bool:
     try:
-        return bool(node.ready()["ready"]) and _members_of(node) == members
+        return bool(node.ready()["ready"]) and members_of(node) == members
     except (OSError, http.client.HTTPException):
         return False

@@ -13,7 +13,6 @@ from typing import Any, Protocol, Self, TypeVar, cast
 
 import pytest
 
-from archive.objects import Objects, open_objects
 from kvwal.client.member_tasks import ClusterFeed, MapChanges
 from kvwal.cluster import requests as questions
 from kvwal.cluster.clock_bounds import BoundedClock, ClockBounds
@@ -30,6 +29,7 @@ from kvwal.store import asynchronous as aio
 from kvwal.store.engine import Engine
 from kvwal.store.options import Options
 from kvwal.structures.watch import Start, Watch
+from kvwal_archive.objects import Objects, open_objects
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import FakeClock, make_options
 

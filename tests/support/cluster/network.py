@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.support.cluster.nodes import Cluster, Node
 from tests.support.polling import until
 
@@ -31,6 +33,10 @@ def missing() -> str | None:
     script = f"{links} && ip route add blackhole 192.0.2.1"
     tried = subprocess.run(["unshare", "--net", "sh", "-ec", script], capture_output=True, check=False)
     return None if tried.returncode == 0 else f"this machine allows no networks: {tried.stderr.decode().strip()}"
+
+
+_MISSING = missing()
+needs_networks = pytest.mark.skipif(_MISSING is not None, reason=str(_MISSING))
 
 
 class Namespace:

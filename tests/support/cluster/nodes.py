@@ -43,7 +43,8 @@ needs_hazelcast = pytest.mark.skipif(
 
 class Node:
     """One node under `root`. Its ports stay the same from start to start; `log` is its standard error, of all starts,
-    `prefix` a command that it always runs under. `jvm` is what its file says of its JVM; by default that is a small one."""
+    `prefix` a command that it always runs under, `program` the kvwal that it is of. `jvm` is what its file says of its JVM; by
+    default that is a small one."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class Node:
         self.name = name
         self.host = host
         self.prefix = list(prefix)
+        self.program = Path(sys.executable).parent / "kvwal"
         self.port, self.http = free_port(), free_port()
         self.more = list(more)
         self.log = root.parent / f"{root.name}-{name}.log"
@@ -80,7 +82,7 @@ class Node:
     def spawn(self, *prefix: str) -> None:
         """Begin to start; `prefix` is a command to run it under."""
         command = [
-            *self.prefix, *prefix, str(Path(sys.executable).parent / "kvwal"), "node", str(self.root), "--address", self.address,
+            *self.prefix, *prefix, str(self.program), "node", str(self.root), "--address", self.address,
             "--node", self.name, "--cluster", CLUSTER, "--http", f"{self.host}:{self.http}", "--config", str(self._config),
             *self.more,
         ]  # fmt: skip
@@ -196,7 +198,8 @@ def _fill_class_data(options: list[str]) -> None:
     The test that asks first may have set a token, which a plain client does not give: it would be refused for ever.
     """
     with TemporaryDirectory() as folder, patch.dict(os.environ):
-        os.environ.pop("KVWAL_TOKEN", None)
+        for variable in ("KVWAL_TOKEN", "KVWAL_TOKEN_FILE"):
+            os.environ.pop(variable, None)
         first = Node(Path(folder) / "root-1", "node-1", jvm=_settings("256m", [*JAVA_OPTIONS, *options]))
         second = Node(Path(folder) / "root-2", "node-2", jvm=_settings("256m", JAVA_OPTIONS))
         for node in (first, second):
@@ -224,11 +227,18 @@ def _fill_class_data(options: list[str]) -> None:
 
 
 class Cluster:
-    """Nodes that are told of each other, each with a root of its own under `folder`, and one archive."""
+    """Nodes that are told of each other, each with a root of its own under `folder`, and one archive.
 
-    def __init__(self, folder: Path, count: int, *, archive: Path | None = None, config: str = "") -> None:
+    `{node}` in `config` stands for the name of each node.
+    """
+
+    def __init__(
+        self, folder: Path, count: int, *, archive: Path | None = None, url: str = "", config: str = ""
+    ) -> None:
+        """`url` is that of a bucket which they archive to, and not to the folder `archive`."""
         self.folder = folder
         self.archive = folder / "archive" if archive is None else archive
+        self.url = url or str(self.archive)
         self.config = config
         self.nodes: list[Node] = []
         self._ever = 0
@@ -247,12 +257,13 @@ class Cluster:
     def tell(self, *more: str) -> None:
         """Give every node the list of members as it is now, and `more` options."""
         for node in self.nodes:
-            node.more = ["--members", self.addresses, "--archive", str(self.archive), *more]
+            node.more = ["--members", self.addresses, "--archive", self.url, *more]
 
     def grow(self, count: int) -> None:
         """More nodes, with roots of their own; all are told of them, and none is started."""
         more = range(self._ever + 1, self._ever + count + 1)
-        self.nodes += [Node(self.folder / f"root-{n}", f"node-{n}", config=self.config) for n in more]
+        names = [(self.folder / f"root-{n}", f"node-{n}") for n in more]
+        self.nodes += [Node(root, name, config=self.config.replace("{node}", name)) for root, name in names]
         self._ever += count
         self.tell()
 

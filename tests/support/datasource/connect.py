@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import kvwal.spark
-from archive.spark import base, merge, rewrite, verify
+from kvwal_archive.spark import base, merge, rewrite, verify
 
 WHERE = {"namespace": "default", "cluster": "local", "business": "jobs"}
 
 
 def found_by(spark: Any, folder: Path) -> dict[str, Any]:
-    """What each use of the data source and of `archive.spark` gives."""
+    """What each use of the data source and of `kvwal_archive.spark` gives."""
     store, archive = str(folder / "store"), str(folder / "store" / "_archive")
     kvwal.spark.register(spark)
     source = spark.read.format("kvwal").options(archive=archive, business="jobs")

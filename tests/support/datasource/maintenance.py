@@ -14,16 +14,16 @@ from inspect import isgeneratorfunction
 from pathlib import Path
 from typing import Any
 
-import archive.spark
 import kvwal.spark
+import kvwal_archive.spark
 from tests.support.archive.history import PLACE
-from tests.support.programs.truth import start_cluster
+from tests.support.recording.truth import start_cluster
 from tests.support.spark import session
 
 WHERE = {"namespace": PLACE.namespace, "cluster": PLACE.cluster, "business": PLACE.business}
 KEPT_MS = 1 << 41
 TASKS = {"rewrite": ("maintenance", "_compact"), "base": ("bases", "_put"), "restore": ("restore", "_scan")}
-"""The module of `archive.spark`, and the function that each of its tasks calls."""
+"""The module of `kvwal_archive.spark`, and the function that each of its tasks calls."""
 
 
 def killing(task: Callable[..., Any], victims: list[int], once: Path) -> Callable[..., Any]:
@@ -58,14 +58,14 @@ def main(what: str, whom: str, folder: Path) -> None:
         "spark.master": master, "spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.cores.max": "2",
     })  # fmt: skip
     driver = [spark.sparkContext._gateway.proc.pid, os.getpid()]
-    module, name = import_module(f"archive.spark.{TASKS[what][0]}"), TASKS[what][1]
+    module, name = import_module(f"kvwal_archive.spark.{TASKS[what][0]}"), TASKS[what][1]
     task = killing(getattr(module, name), driver if whom == "driver" else [], folder / f"killed-{whom}")
     setattr(module, name, task)
     url = str(folder / "archive")
     if what == "rewrite":
-        archive.spark.rewrite(spark, url, **WHERE, history_ms=KEPT_MS, force=True)
+        kvwal_archive.spark.rewrite(spark, url, **WHERE, history_ms=KEPT_MS, force=True)
     elif what == "base":
-        archive.spark.base(spark, url, **WHERE)
+        kvwal_archive.spark.base(spark, url, **WHERE)
     else:
         kvwal.spark.restore(spark, url, str(folder / "root"), namespace=WHERE["namespace"], cluster=WHERE["cluster"])
     spark.stop()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import kvwal.spark
 from tests.support.datasource.streams import finish
-from tests.support.programs.truth import start_cluster
+from tests.support.recording.truth import start_cluster
 from tests.support.spark import session
 
 ROWS = 200_000

@@ -91,9 +91,10 @@ class Box:
     def command(self, words: Sequence[str], way: Way) -> list[str]:
         """What runs `words` in the box, from outside."""
         inner = [f"echo {way.host} > /proc/sys/kernel/hostname"]
-        inner += [f"mount -t tmpfs none {place}" for place in way.scratch]
         for mount in way.mounts:
             inner += self._mount(mount)
+        # Last: a repository under /tmp is hidden by it.
+        inner += [_scratch(*place.partition(":")[::2]) for place in way.scratch]
         inner += ["mount -o remount,bind,ro /"] if way.read_only else []
         inner.append(f"exec {shlex.join([*_limits(way), *words])}")
         holder = self._holder.pid
@@ -135,6 +136,11 @@ class Box:
         self._holder.stdin.close()
         self._holder.wait()
         self._holder.stdout.close()
+
+
+def _scratch(place: str, options: str) -> str:
+    """The command that mounts an empty folder as an engine does: nothing can be run from it, unless its options say so."""
+    return f"mount -t tmpfs -o {','.join(filter(None, ['noexec,nosuid,nodev', options]))} none {place}"
 
 
 def _limits(way: Way) -> list[str]:

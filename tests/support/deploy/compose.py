@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import yaml
@@ -87,10 +88,12 @@ class Image(NamedTuple):
 
     environment: dict[str, str]
     user: str | None
+    check: Mapping[str, str] = MappingProxyType({})
+    """The options of its health check, named as compose names them. A service inherits those that it does not set."""
 
 
 def image(target: str) -> Image:
-    """The environment and the user of a target, with those of the stages it is made from."""
+    """The environment, the user and the check of a target, with those of the stages it is made from."""
     stages = {}
     base = Image({"PATH": "/usr/local/bin:/usr/bin:/bin"}, None)
     for line in re.sub(r"\\\n", " ", DOCKERFILE.read_text()).splitlines():
@@ -98,13 +101,16 @@ def image(target: str) -> Image:
         if word == "FROM":
             parent, _, name = rest.partition(" AS ")
             stages[name] = current = stages.get(parent, base)
-            current = stages[name] = Image(dict(current.environment), current.user)
+            current = stages[name] = current._replace(environment=dict(current.environment))
         elif word == "ENV":
             pairs = dict(part.split("=", 1) for part in shlex.split(rest))
             known = current.environment
             known.update({key: value.replace("$PATH", known["PATH"]) for key, value in pairs.items()})
         elif word == "USER":
             current = stages[name] = current._replace(user=rest.strip())
+        elif word == "HEALTHCHECK":
+            options = re.findall(r"--([\w-]+)=(\S+)", rest.partition(" CMD ")[0])
+            current = stages[name] = current._replace(check={key.replace("-", "_"): value for key, value in options})
     return stages[target]
 
 

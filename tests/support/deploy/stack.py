@@ -15,7 +15,7 @@ from tests.repository.source import ROOT
 from tests.support.deploy import compose
 from tests.support.deploy.box import Box, Mounted, Way
 
-PATIENCE_S = compose.seconds("5m")  # the start_period of the health checks
+TIMEOUT_S = compose.seconds("5m")  # the start_period of the health checks
 VOLUMES = "/volumes/"
 BETWEEN_S = 0.5
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -144,7 +144,7 @@ class Stack:
 
     def wait(self, service: Service) -> None:
         """Return when the service is healthy; fail with what it said when it ends, or never is."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while (found := self.box.run(service.probe, service.way)).returncode != 0:
             if self._ended(service) or time.monotonic() > deadline:
                 said = service.log.read_text(errors="replace")[-4000:]

@@ -15,12 +15,12 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from archive.layout import Place
 from kvwal.codecs import registry
 from kvwal.entry import Entry
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import SegmentEnd, SegmentReader, entry_decoder
 from kvwal.log.recovery import Recovered, RecoveryTarget, recover
+from kvwal_archive.layout import Place
 from tests.support.disk.durability import Choice, Image
 from tests.support.disk.power import Cut, MemoryDisk
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-SECTOR = 512
+from tests.support.disk.limits import SECTOR
 
 
 class Left(NamedTuple):
@@ -19,8 +19,9 @@ class Left(NamedTuple):
 class Content:
     """The bytes of a file: `seen` by programs, and what the disk may have of them."""
 
-    def __init__(self, data: bytes = b"", size: int = 0) -> None:
-        """`data`, and zeros up to `size`."""
+    def __init__(self, data: bytes = b"", size: int = 0, sector: int = SECTOR) -> None:
+        """`data`, and zeros up to `size`. The disk writes whole sectors of `sector` bytes."""
+        self._sector = sector
         self.seen = bytearray(data.ljust(size, b"\0"))
         self.sizes = [len(self.seen)]
         self.sectors: dict[int, list[bytes]] = {}
@@ -40,7 +41,7 @@ class Content:
         if size > have:
             self.seen.extend(bytes(size - have))
             self._resized()
-            self._changed(have, min(size, max(len(self._durable), SECTOR * (1 + max(self.sectors, default=0)))))
+            self._changed(have, min(size, max(len(self._durable), self._sector * (1 + max(self.sectors, default=0)))))
 
     def cut(self, size: int) -> None:
         del self.seen[size:]
@@ -48,9 +49,11 @@ class Content:
 
     def sync(self) -> None:
         for sector in self._dirty:
-            start = sector * SECTOR
+            start = sector * self._sector
             self._durable.extend(bytes(max(0, start - len(self._durable))))
-            self._durable[start : start + SECTOR] = self.seen[start : start + SECTOR].ljust(SECTOR, b"\0")
+            self._durable[start : start + self._sector] = self.seen[start : start + self._sector].ljust(
+                self._sector, b"\0"
+            )
             self.sectors.pop(sector, None)
         if self._size_dirty:
             self.sizes = self.sizes[-1:]
@@ -65,8 +68,8 @@ class Content:
         """What a power cut leaves: so many bytes, with these versions of the sectors that are not settled."""
         data = self._durable[:size]
         for sector, version in sectors.items():
-            data.extend(bytes(max(0, sector * SECTOR - len(data))))
-            data[sector * SECTOR : (sector + 1) * SECTOR] = version
+            data.extend(bytes(max(0, sector * self._sector - len(data))))
+            data[sector * self._sector : (sector + 1) * self._sector] = version
         return Left(size, bytes(data[:size]).rstrip(b"\0"))
 
     def _resized(self) -> None:
@@ -75,10 +78,10 @@ class Content:
             self._size_dirty = True
 
     def _changed(self, start: int, end: int) -> None:
-        for sector in range(start // SECTOR, -(-end // SECTOR)):
-            place = slice(sector * SECTOR, (sector + 1) * SECTOR)
-            now = bytes(self.seen[place]).ljust(SECTOR, b"\0")
-            before = self.sectors.get(sector) or [bytes(self._durable[place]).ljust(SECTOR, b"\0")]
+        for sector in range(start // self._sector, -(-end // self._sector)):
+            place = slice(sector * self._sector, (sector + 1) * self._sector)
+            now = bytes(self.seen[place]).ljust(self._sector, b"\0")
+            before = self.sectors.get(sector) or [bytes(self._durable[place]).ljust(self._sector, b"\0")]
             self._dirty.add(sector)
             if now != before[-1]:
                 self.sectors[sector] = [version for version in before if version != now] + [now]

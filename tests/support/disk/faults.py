@@ -7,6 +7,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from kvwal import aio
 from kvwal.config import Settings
 from kvwal.ports.descriptors import Descriptors
 from kvwal.ports.disk import File, OsDisk, Space
+from kvwal.ports.posix.vectored import Part, read_all, write_all
 from kvwal.store.options import Options
 from kvwal.store.sync import WritableStore
+from tests.support.disk.limits import Limits
 
 START_MS = 1_767_225_600_000
 """2026-01-01T00:00:00Z: where a `FakeClock` begins."""
@@ -24,11 +27,12 @@ START_MS = 1_767_225_600_000
 class FakeDisk(OsDisk):
     """The machine's disk, with a hand on it. `calls` are the calls on files so far, by name.
 
-    `full`: no file can grow. `refuse`: names of calls on files that fail with EIO. `room`: what the disk says it has, if that
-    is not to be asked of the machine.
+    It has the `limits` of a real disk, short reads and writes among them. `full`: no file can grow. `refuse`: names of calls on
+    files that fail with EIO. `room`: what the disk says it has, if that is not to be asked of the machine.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
         self.calls: Counter[str] = Counter()
         self.log: list[str] = []
         self.full = False
@@ -59,10 +63,15 @@ class FakeDisk(OsDisk):
             assert self._changed.wait_for(lambda: self.calls[call] >= count, timeout=60), f"no {call} number {count}"
 
     def create(self, path: Path) -> File:
+        self.limits.check_free(path)
         return FakeFile(self, super().create(path))
 
     def open(self, path: Path) -> File:
+        self.limits.check_free(path)
         return FakeFile(self, super().open(path))
+
+    def read_part(self, path: Path, offset: int, size: int) -> bytes:
+        return read_all(partial(self.limits.read, partial(super().read_part, path)), offset, size)
 
     def unlink(self, path: Path) -> None:
         super().unlink(path)
@@ -99,12 +108,18 @@ class FakeFile:
         self._disk = disk
         self._file = file
         self._size = 0 if not file.path.exists() else file.path.stat().st_size
+        disk.limits.hold(self, file.path)
 
     def write_at(self, offset: int, parts: Sequence[bytes]) -> None:
         self._disk.enter("write_at", self.path)
         self._grow(offset + sum(map(len, parts)))
-        self._file.write_at(offset, parts)
+        write_all(self._write, offset, parts, self.path)
         self._disk.done("write_at")
+
+    def _write(self, parts: Sequence[Part], offset: int) -> int:
+        data = self._disk.limits.written(parts, offset, self.path)
+        self._file.write_at(offset, [data])
+        return len(data)
 
     def datasync(self) -> None:
         self._disk.enter("datasync", self.path)
@@ -113,6 +128,7 @@ class FakeFile:
 
     def allocate(self, size: int) -> None:
         self._disk.enter("allocate", self.path)
+        self._disk.limits.check_size(size, self.path)
         self._grow(size)
         self._file.allocate(size)
         self._disk.done("allocate")
@@ -123,6 +139,7 @@ class FakeFile:
         self._size = size
 
     def close(self) -> None:
+        self._disk.limits.release(self)
         self._file.close()
 
     def _grow(self, size: int) -> None:

@@ -108,8 +108,9 @@ class Life:
         self._moment()
 
     def close(self) -> None:
-        """End as a program should."""
+        """End as a program should: no file stays open."""
         self.store.close()
+        assert not self.disk.limits.held, self.disk.limits.held
         self._moment()
 
     def end(self) -> None:

@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+
+from tests.support.polling import until
 
 MIB = 1 << 20
 
@@ -41,6 +43,15 @@ def tmpfs(folder: Path, size: int) -> Iterator[None]:
         unmount(folder)
 
 
+def take_all(disk: Path) -> Path:
+    """A file of somebody else, which may be there already, to which the last byte of the disk goes."""
+    path = disk / "of somebody else"
+    with path.open("ab", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+    return path
+
+
 def mount(kind: str, image: Path, folder: Path, size: int) -> None:
     """Mount a tmpfs, or the ext4 in `image`, which is made if it is not there."""
     if kind == "tmpfs":
@@ -56,8 +67,15 @@ def mount(kind: str, image: Path, folder: Path, size: int) -> None:
 
 
 def unmount(folder: Path) -> None:
-    """Unmount it; a process that still uses it is a test's mistake."""
-    subprocess.run(["umount", str(folder)], check=True)
+    """Unmount it, when the archivers of killed processes, which may still use it, have noticed and ended."""
+    until(lambda: _unmounted(folder))
+
+
+def _unmounted(folder: Path) -> bool | None:
+    done = subprocess.run(["umount", str(folder)], check=False, stderr=subprocess.PIPE, text=True)
+    if done.returncode and "busy" not in done.stderr:
+        raise OSError(done.stderr.strip())
+    return None if done.returncode else True
 
 
 def abort(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 The model, and why it is this one:
 
-- Bytes are durable after a `datasync` that returned. Of what was written since, each sector of 512 bytes shows any of its
+- Bytes are durable after a `datasync` that returned. Of what was written since, each sector (`Limits.sector`) shows any of its
   versions, independent of the other sectors, files and names; the size of the file likewise. Sectors are what disks write
   whole; the kernel writes pages back in any order, and any number of times.
 - A `datasync` that failed leaves its pages clean: Linux does not write them again. A later one that returns says nothing of
@@ -25,10 +25,12 @@ import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from kvwal.ports.disk import Buffer, Disk, Lock, OsDisk, Space
+from kvwal.ports.disk import Buffer, Lock, OsDisk, Space
+from kvwal.ports.posix.vectored import read_all
 from tests.support.disk.durability import (
     Choice,
     Content,
@@ -41,23 +43,11 @@ from tests.support.disk.durability import (
     settle,
     walk,
 )
+from tests.support.disk.handles import MemoryFile, MemoryLock, OpenFolder
+from tests.support.disk.limits import Limits
 
 CALLS = ("create", "write_at", "datasync", "allocate", "truncate", "rename", "unlink", "make_folder", "sync_folder")
 """The calls that change something, and so may fail."""
-
-
-class OpenFolder:
-    """See `kvwal.ports.disk.Folder`."""
-
-    def __init__(self, disk: Disk, path: Path) -> None:
-        self._disk = disk
-        self._path = path
-
-    def sync(self) -> None:
-        self._disk.sync_folder(self._path)
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 class MemoryDisk:
@@ -67,7 +57,8 @@ class MemoryDisk:
     is on it, as if the program had been killed.
     """
 
-    def __init__(self, files: Image | dict[Path, bytes] | None = None) -> None:
+    def __init__(self, files: Image | dict[Path, bytes] | None = None, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
         self.watch: Callable[[], None] = lambda: None
         self.call = ""
         self.dead = False
@@ -111,10 +102,14 @@ class MemoryDisk:
         self.enter("create", path)
         if self.exists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-        content = Content()
+        self.limits.check_free(path)
+        content = Content(sector=self.limits.sector)
         self._change(path, content)
         self.happened()
         return MemoryFile(self, path, content)
+
+    def is_written(self, path: Path) -> bool:
+        return False  # one process has the disk at a time
 
     def open(self, path: Path) -> MemoryFile:
         return MemoryFile(self, path, self._content(path))
@@ -127,10 +122,15 @@ class MemoryDisk:
         return bytes(self._content(path).seen)
 
     def read_part(self, path: Path, offset: int, size: int) -> bytes:
-        return self.read(path)[offset : offset + size]
+        data = self.read(path)
+        return read_all(partial(self.limits.read, lambda at, count: data[at : at + count]), offset, size)
 
     def size(self, path: Path) -> int:
         return len(self._content(path).seen)
+
+    def links(self, path: Path) -> int:
+        content = self._content(path)
+        return sum(node is content for node in self.seen.values())
 
     def names(self, folder: Path) -> list[str]:
         found = self._find(folder)
@@ -198,12 +198,12 @@ class MemoryDisk:
         self.happened()
 
     def open_folder(self, folder: Path) -> OpenFolder:
-        return OpenFolder(self, folder)
+        return OpenFolder(self, folder, self.limits)
 
     def space(self, folder: Path) -> Space:
         return Space(1 << 41, 1 << 40)
 
-    def lock(self, path: Path, note: str, table: Path) -> Lock | str:
+    def lock(self, path: Path, note: str) -> Lock | str:
         return MemoryLock()
 
     def enter(self, call: str, path: Path) -> None:
@@ -220,7 +220,7 @@ class MemoryDisk:
         for folder in sorted(image.folders - {"/"}):
             folders[folder] = Folder()
             settle(folders, folder, folders[folder])
-        contents = [Content(left.data, left.size) for left in image.contents]
+        contents = [Content(left.data, left.size, self.limits.sector) for left in image.contents]
         for path, number in image.files.items():
             settle(folders, path, contents[number])
 
@@ -340,56 +340,6 @@ def _choices(root: Folder) -> Iterator[Choice]:
         yield from (Choice(node, name, versions) for name, versions in node.names.items())
         waiting += node.durable.values()
         waiting += [version.node for versions in node.names.values() for version in versions if version.node]
-
-
-class MemoryFile:
-    """A file of a `MemoryDisk`."""
-
-    def __init__(self, disk: MemoryDisk, path: Path, content: Content) -> None:
-        self.path = path
-        self._disk = disk
-        self._content = content
-
-    def write_at(self, offset: int, parts: Sequence[bytes]) -> None:
-        data = b"".join(parts)
-        try:
-            self._disk.enter("write_at", self.path)
-        except OSError:
-            if not self._disk.dead:
-                self._content.write(offset, data[: len(data) // 2])
-            raise
-        self._content.write(offset, data)
-        self._disk.happened()
-
-    def datasync(self) -> None:
-        try:
-            self._disk.enter("datasync", self.path)
-        except OSError:
-            if not self._disk.dead:
-                self._content.forget()
-            raise
-        self._content.sync()
-        self._disk.happened()
-
-    def allocate(self, size: int) -> None:
-        self._disk.enter("allocate", self.path)
-        self._content.extend(size)
-        self._disk.happened()
-
-    def truncate(self, size: int) -> None:
-        self._disk.enter("truncate", self.path)
-        self._content.cut(size)
-        self._disk.happened()
-
-    def close(self) -> None:
-        """Nothing is synced."""
-
-
-class MemoryLock:
-    """Nobody else is there."""
-
-    def release(self) -> None:
-        """Let go."""
 
 
 def _missing(path: Path) -> FileNotFoundError:

@@ -13,12 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import kvwal
-from archive import view
-from archive.layout import Place, parse_object_key
-from archive.maintenance import compaction as rewrite
-from archive.objects import open_objects
-from archive.reader import live_objects
-from archive.verify import verify
 from kvwal.errors import KvwalError
 from kvwal.history.restore import RestorePorts, restore_through
 from kvwal.log.files.format import HEAD_BYTES, find_blocks
@@ -27,6 +21,12 @@ from kvwal.log.reader import SegmentReader, SnapshotReader
 from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.inspect import examine
 from kvwal.store.sync import ReadOnlyStore, Store, WritableStore
+from kvwal_archive import view
+from kvwal_archive.layout import Place, parse_object_key
+from kvwal_archive.maintenance import compaction as rewrite
+from kvwal_archive.objects import open_objects
+from kvwal_archive.reader import live_objects
+from kvwal_archive.verify import verify
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import make_options
 from tests.support.disk.power import MemoryDisk

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from archive.layout import Place
 from kvwal.config import Settings
 from kvwal.entry import Entry, encode_entries
 from kvwal.log.appender import Appender
@@ -14,6 +13,7 @@ from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import Recovered, RecoveryTarget, recover
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK, Disk
+from kvwal_archive.layout import Place
 
 PLACE = Place("default", "local", "b", "n")
 

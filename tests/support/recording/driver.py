@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -20,12 +22,12 @@ HALTED = 7
 class Listener:
     """Has written the beginning of an application's event log."""
 
-    def __init__(self, folder: Path, app: str) -> None:
+    def __init__(self, folder: Path, app: str, started: int) -> None:
         self.log = EventLog(Path(mkdtemp(prefix=f"eventlog_v2_{app}-", dir=folder)))
         self.is_halted = False
         self._rolls = 0
         self.write({
-            "Event": "SparkListenerApplicationStart", "App Name": "a test", "App ID": app, "Timestamp": 1, "User": "me",
+            "Event": "SparkListenerApplicationStart", "App Name": "a test", "App ID": app, "Timestamp": started, "User": "me",
         }, {"Event": "kvwal.Attached"})  # fmt: skip
 
     def write(self, *events: dict[str, Any]) -> None:
@@ -47,19 +49,22 @@ class Listener:
 class Driver:
     """Stands in for the driver of a Spark session. `spark` is the application's id, if it is not `app-1`."""
 
+    started = 1_000
+    """When the application started, as that of `event_log` did."""
+
     def __init__(self, spark: object) -> None:
-        self.identity = ApplicationIdentity(spark if isinstance(spark, str) else "app-1", "", "a test")
+        self.identity = ApplicationIdentity(spark if isinstance(spark, str) else "app-1", "", "a test", self.started)
 
     def attach(self, folder: Path) -> Listener:
-        self.listener = Listener(folder, self.identity.app)
+        self.listener = Listener(folder, self.identity.app, self.started)
         return self.listener
 
 
 class AwayStore:
     """An open store, as a recorder sees it, that is away while `away` is true. `tries` counts the calls meanwhile.
 
-    If `loses_answer` is true, the next transaction is kept as `late`, and its outcome is unknown. With `goes_away` the store is
-    away from then on.
+    If `loses_answer` is true, the next transaction of records is kept in `late`, and its outcome is unknown. With `goes_away` the
+    store is away from then on.
     """
 
     def __init__(self, store: kvwal.Store, *, away: bool = True) -> None:
@@ -68,7 +73,7 @@ class AwayStore:
         self.away = away
         self.tries = 0
         self.loses_answer = self.goes_away = False
-        self.late: dict[str, Any] = {}
+        self.late: list[Callable[[], bool]] = []
 
     def map(self, name: str) -> AwayStore:
         return self
@@ -83,34 +88,23 @@ class AwayStore:
 
     def put_many(self, entries: dict[str, Any]) -> None:
         self._answer()
-        if self.loses_answer:
-            self.loses_answer, self.late, self.away = False, dict(entries), self.goes_away
-            raise CommitUnknown("the member that was to answer is gone.")
         self._records.put_many(entries)
 
     def submit_many(self, entries: dict[str, Any], deletes: list[str]) -> Future[Any]:
         self._answer()
         return self._records.submit_many(entries, deletes)
 
-    def put(self, key: str, value: Any) -> Any:
+    def scan(self, prefix: str) -> list[tuple[str, Any]]:
         self._answer()
-        return self._records.put(key, value)
+        return list(self._records.scan(prefix))
 
-    def put_if_absent(self, key: str, value: Any) -> bool:
+    def commit_if(self, conditions: Any, items: Any, deletes: Any = ()) -> bool:
         self._answer()
-        return self._records.put_if_absent(key, value)
-
-    def replace(self, key: str, expected: Any, value: Any) -> bool:
-        self._answer()
-        return self._records.replace(key, expected, value)
-
-    def remove(self, key: str, expected: Any) -> bool:
-        self._answer()
-        return self._records.remove(key, expected)
-
-    def delete(self, key: str) -> Any:
-        self._answer()
-        return self._records.delete(key)
+        if self.loses_answer and len(items) > 1:
+            self.loses_answer, self.away = False, self.goes_away
+            self.late.append(partial(self._records.commit_if, conditions, items, deletes))
+            raise CommitUnknown("the member that was to answer is gone.")
+        return self._records.commit_if(conditions, items, deletes)
 
     def _answer(self) -> None:
         if self.away:

@@ -7,8 +7,6 @@ from typing import Any
 
 ONE_SIDED = {
     "app": {"status_from"},  # only the recorder sees how Python ended
-    "env": {"jvm"},  # the recorder asks the JVM for its version, and Spark writes it with its build
-    "executor": {"host"},  # of a driver: the address of its blocks, or the name of the machine; the others are compared
     "job": {"error"},  # Spark adds frames of the driver before or after it writes the event; the messages are compared
 }
 """Fields of each kind that a recorder and an event log tell in different ways."""

@@ -35,8 +35,8 @@ import pyarrow.parquet  # noqa: F401
 
 import kvwal
 import kvwal.history.restore
-from archive.objects import open_objects
-from archive.verify import verify
+from kvwal_archive.objects import open_objects
+from kvwal_archive.verify import verify
 from tests.support.sweep.lifecycle import STAGES, Life, Model, apply, transactions
 from tests.support.sweep.syscalls import Call, adopt_orphans
 from tests.support.sweep.victim import REFUSED, Victim, archivers, fork

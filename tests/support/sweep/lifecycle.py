@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import kvwal
-from archive.errors import ArchiveError
-from archive.maintenance import compaction as rewrite
-from archive.objects import open_objects
-from archive.registry import registered
 from kvwal.ports.processes import Child
 from kvwal.store.sync import WritableStore
+from kvwal_archive.errors import ArchiveError
+from kvwal_archive.maintenance import compaction as rewrite
+from kvwal_archive.objects import open_objects
+from kvwal_archive.registry import registered
 from tests.support.archive.archiver import PLACE
 from tests.support.disk.faults import open_store
 

@@ -40,6 +40,8 @@ class _Forked:
         self.stdin = stdin
         self.stdout = stdout
         self.code: int | None = None
+        self.is_ready = False
+        """Whether a store has read that the process is ready."""
 
     def wait(self) -> int:
         """How it ended, when it has."""
@@ -54,9 +56,12 @@ class ReadyChild(Child):
     def __init__(self, ready: list[_Forked]) -> None:
         self._ready = ready
         self._process: Any = ready.pop(0)
+        self._answers = self._process.stdout
+        self._is_ready = self._process.is_ready
 
     def close(self) -> None:
         """See `Child.close`."""
+        self._process.is_ready = self._is_ready
         if self._process.code is None:
             self._ready.append(self._process)
         else:
@@ -95,6 +100,7 @@ def archivers(count: int = 1) -> Callable[[], Child]:
             for fd in (*questions, *answers):
                 os.close(fd)
             sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
+            sys.argv = [sys.argv[0], "1"]  # answers go to this descriptor
             archiver.main()
 
         pid = fork(serve)

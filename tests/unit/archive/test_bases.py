@@ -8,22 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from archive import registry
-from archive.bases import build
-from archive.bases.check import verify_bases
-from archive.bases.collect import gc_bases
-from archive.bases.local import make_base
-from archive.bases.record import Base
-from archive.bases.select import LogRead, newest_base
-from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, ConfigError
-from archive.layout import Place, Span, base_folder
-from archive.maintenance.compaction import rewrite
-from archive.maintenance.forget import LogEnd, forget
-from archive.merge import Row, latest_plain
-from archive.objects import LocalObjects, Objects, open_objects
-from archive.restore import restore_batches
-from archive.view import latest, parts
-from archive.writer import put_segment
+from kvwal_archive import registry
+from kvwal_archive.bases import build
+from kvwal_archive.bases.check import verify_bases
+from kvwal_archive.bases.collect import gc_bases
+from kvwal_archive.bases.local import make_base
+from kvwal_archive.bases.record import Base
+from kvwal_archive.bases.select import LogRead, newest_base
+from kvwal_archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, ConfigError
+from kvwal_archive.layout import Place, Span, base_folder
+from kvwal_archive.maintenance.compaction import rewrite
+from kvwal_archive.maintenance.forget import LogEnd, forget
+from kvwal_archive.merge import Row, latest_plain
+from kvwal_archive.objects import LocalObjects, Objects, open_objects
+from kvwal_archive.restore import restore_batches
+from kvwal_archive.view import latest, parts
+from kvwal_archive.writer import put_segment
 from tests.support.archive.history import LOG, PLACE, fill, from_table, object_paths, place, put, rows, table
 
 WHERE = (PLACE.namespace, PLACE.cluster, PLACE.business)
@@ -299,7 +299,7 @@ def test_two_bases_of_the_same_moment_are_both_right(objects: LocalObjects, monk
     inputs = build.base_inputs(objects, WHERE)
     one = make_base(objects, *WHERE)
     monkeypatch.setattr(build, "base_inputs", lambda *_: inputs)
-    monkeypatch.setattr("archive.bases.local.base_inputs", lambda *_: inputs)
+    monkeypatch.setattr("kvwal_archive.bases.local.base_inputs", lambda *_: inputs)
     monkeypatch.setattr(build, "PIECE_BYTES", 300)
     other = make_base(objects, *WHERE)
     assert one.id != other.id
@@ -327,7 +327,7 @@ def test_a_base_of_a_log_that_was_fenced_before_it_is_not_read(objects: LocalObj
 def test_the_bases_of_a_business_go_with_its_last_log(objects: LocalObjects, tmp_path: Path) -> None:
     fill(objects, A, [(1, 10)])
     make_base(objects, *WHERE)
-    assert forget(objects, A, LogEnd(LOG, 10, rows(10, 10, node="a")[0].timestamp), "dropped:none")
+    assert forget(objects, A, LogEnd(LOG, 10, rows(10, 10, node="a")[0].timestamp), "dropped:none", "time:none")
     assert not [path for path in (tmp_path / "archive").rglob("*") if path.is_file()]
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from archive.errors import ArchiveDamaged, ArchiveGap
-from archive.layout import Span
-from archive.maintenance import compaction as rewriting
-from archive.maintenance.compaction import gc, plan, rewrite, run, thin_out
-from archive.objects import Objects, open_objects
-from archive.parquet.rows import Footer, sorted_rows
-from archive.reader import ObjectInfo, coverage, live_objects, read_rows
-from archive.registry import take_over
-from archive.verify import verify
-from archive.view import history, latest
+from kvwal_archive.errors import ArchiveDamaged, ArchiveGap
+from kvwal_archive.layout import Span
+from kvwal_archive.maintenance import compaction as rewriting
+from kvwal_archive.maintenance.compaction import gc, plan, rewrite, run, thin_out
+from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.parquet.rows import Footer, sorted_rows
+from kvwal_archive.reader import ObjectInfo, coverage, live_objects, read_rows
+from kvwal_archive.registry import take_over
+from kvwal_archive.verify import verify
+from kvwal_archive.view import history, latest
 from tests.support.archive.history import LOG, PLACE, fill, put, rows, table
 
 WHERE = ("ns", "local", "jobs")

@@ -14,27 +14,30 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from archive.bases.check import verify_bases
-from archive.bases.record import Base, Part, Position
-from archive.layout import (
+from kvwal_archive.bases.check import verify_bases
+from kvwal_archive.bases.record import Base, Part, Position
+from kvwal_archive.layout import (
     NAME_LENGTH,
     BaseName,
+    LostTail,
     Place,
     Span,
     object_key,
     parse_base_key,
+    parse_lost_tail_key,
     parse_object_key,
     parse_registration_key,
 )
-from archive.objects import Objects, open_objects
-from archive.parquet.chunks import chunk_crcs
-from archive.parquet.key_filter import filter_crcs
-from archive.parquet.rows import FORMAT, Footer, schema
-from archive.reader import live_objects, read_rows
-from archive.registry import Registration, owner
-from archive.verify import verify
-from archive.view import history, latest, latest_parts
-from archive.writer import Seals, encode
+from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.parquet.chunks import chunk_crcs
+from kvwal_archive.parquet.key_filter import filter_crcs
+from kvwal_archive.parquet.object_file import Seals
+from kvwal_archive.parquet.rows import FORMAT, Footer, schema
+from kvwal_archive.reader import live_objects, read_rows
+from kvwal_archive.registry import Registration, owner
+from kvwal_archive.verify import verify
+from kvwal_archive.view import history, latest, latest_parts
+from kvwal_archive.writer import encode
 from tests.support.archive.history import from_table, rows, table
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
@@ -98,7 +101,8 @@ def test_the_names() -> None:
         (PLACE, Span(1, 250, 115816896921600000)),
     ]
     assert [parse_registration_key(key) for key in keys[2:4]] == [(PLACE, 1), (PLACE, 2)]
-    (base,) = map(parse_base_key, keys[4:])
+    assert parse_lost_tail_key(keys[4]) == LostTail(PLACE, 250, 115816896921600000, 115816896987136000)
+    (base,) = map(parse_base_key, keys[5:])
     assert base == (BaseName(*PLACE[:3], 115816896921862144, "6f1c2a9e4b7d4c0f8e5a3d2b1c0f9e8d"), None)
     assert f"1 to {NAME_LENGTH} characters" in section("Names")
 
@@ -152,7 +156,7 @@ def test_only_the_later_golden_archive_has_checksums_of_chunks() -> None:
     assert (
         later.footer.chunk_crcs
         == chunk_crcs(
-            GOLDEN_CHUNKS.read(later.key), pq.read_metadata(io.BytesIO(GOLDEN_CHUNKS.read(later.key)))
+            io.BytesIO(GOLDEN_CHUNKS.read(later.key)), pq.read_metadata(io.BytesIO(GOLDEN_CHUNKS.read(later.key)))
         ).decode()
     )
 
@@ -161,7 +165,7 @@ def test_only_the_latest_golden_archive_has_filters() -> None:
     (earlier,), (later,) = live_objects(GOLDEN_CHUNKS, PLACE), live_objects(GOLDEN_FILTERS, PLACE)
     assert earlier.footer.filter_crcs is msgspec.UNSET
     data = GOLDEN_FILTERS.read(later.key)
-    assert later.footer.filter_crcs == filter_crcs(data, pq.read_metadata(io.BytesIO(data))).decode()
+    assert later.footer.filter_crcs == filter_crcs(io.BytesIO(data), pq.read_metadata(io.BytesIO(data))).decode()
 
 
 def test_the_page_tells_the_order_of_rows() -> None:
@@ -195,6 +199,6 @@ def test_encoding_is_deterministic() -> None:
 )
 def test_importing_is_light(module: str) -> None:
     heavy = "{'pyarrow', 'duckdb', 'fsspec', 's3fs', 'tenacity'}"
-    program = f"import sys, archive.{module}; print(sorted({heavy} & set(sys.modules)))"
+    program = f"import sys, kvwal_archive.{module}; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"

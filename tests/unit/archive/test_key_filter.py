@@ -12,17 +12,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from archive.errors import ArchiveDamaged
-from archive.layout import Span
-from archive.objects import Objects, open_objects
-from archive.objects.local import LocalObjects
-from archive.parquet.columns import find_rows
-from archive.parquet.key_filter import FALSE_POSITIVES, filter_place, may_hold_any
-from archive.parquet.key_ranges import KeyRange, keys_sought
-from archive.parquet.rows import schema
-from archive.reader import live_objects
-from archive.spark import plan
-from archive.writer import Seals, encode
+from kvwal_archive.errors import ArchiveDamaged
+from kvwal_archive.layout import Span
+from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.objects.local import LocalObjects
+from kvwal_archive.parquet.columns import find_rows
+from kvwal_archive.parquet.key_filter import FALSE_POSITIVES, filter_place, may_hold_any
+from kvwal_archive.parquet.key_ranges import KeyRange, keys_sought
+from kvwal_archive.parquet.object_file import Seals
+from kvwal_archive.parquet.rows import schema
+from kvwal_archive.reader import live_objects
+from kvwal_archive.spark import plan
+from kvwal_archive.writer import encode
 from tests.support.archive.history import PLACE, fill, rows, table
 
 KEYS = 2_000
@@ -35,7 +36,7 @@ def objects(tmp_path: Path) -> Objects:
 
 def encoded(keys: list[str], monkeypatch: pytest.MonkeyPatch, group_rows: int = 1_000) -> bytes:
     """An object with one row of each key."""
-    monkeypatch.setattr("archive.writer.ROW_GROUP_ROWS", group_rows)
+    monkeypatch.setattr("kvwal_archive.parquet.object_file.ROW_GROUP_ROWS", group_rows)
     count = len(keys)
     columns = {
         "key": sorted(key.encode() for key in keys), "key_class": ["str"] * count, "value": [b"1"] * count,
@@ -138,7 +139,7 @@ class Counted(io.BytesIO):
 
 def test_an_object_without_filters_may_hold_every_key(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
     """As versions before them wrote it."""
-    monkeypatch.setattr("archive.writer.blank_filter_crcs", lambda _: msgspec.UNSET)
+    monkeypatch.setattr("kvwal_archive.parquet.object_file.blank_filter_crcs", lambda _: msgspec.UNSET)
     fill(objects, PLACE, [(1, 20)])
     (info,) = live_objects(objects, PLACE)
     assert info.footer.filter_crcs is msgspec.UNSET

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from archive.errors import InvalidName
-from archive.layout import (
+from kvwal_archive.errors import InvalidName
+from kvwal_archive.layout import (
     MAX_NUMBER,
     NAME_LENGTH,
     Place,

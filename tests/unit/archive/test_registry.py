@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from archive import registry
-from archive.errors import ArchiveDamaged, ArchiveError, ConfigError, InvalidName
-from archive.layout import Span, registration_key
-from archive.objects import LocalObjects, Objects, open_objects
-from archive.reader import coverage, live_objects
-from archive.registry import Earlier
-from archive.writer import put_segment
+from kvwal_archive import registry
+from kvwal_archive.errors import ArchiveDamaged, ArchiveError, ConfigError, InvalidName
+from kvwal_archive.layout import Span, registration_key
+from kvwal_archive.objects import LocalObjects, Objects, open_objects
+from kvwal_archive.reader import coverage, live_objects
+from kvwal_archive.registry import Earlier
+from kvwal_archive.writer import put_segment
 from tests.support.archive.history import PLACE, fill, place, put, rows, table
 
 

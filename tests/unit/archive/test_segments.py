@@ -11,16 +11,16 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from archive import registry
-from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, KvwalError
-from archive.layout import Place, Span, object_key
-from archive.objects import Objects, Range, open_objects
-from archive.parquet.chunks import chunks_of
-from archive.parquet.columns import find_class, find_rows
-from archive.parquet.metadata import read_footer
-from archive.parquet.rows import COLUMNS, IDENTITY, Footer, seal_object
-from archive.reader import coverage, live_objects, read_rows, unsuperseded, without_gaps
-from archive.writer import put_segment
+from kvwal_archive import registry
+from kvwal_archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, KvwalError
+from kvwal_archive.layout import Place, Span, object_key
+from kvwal_archive.objects import Objects, Range, open_objects
+from kvwal_archive.parquet.chunks import chunks_of
+from kvwal_archive.parquet.columns import find_class, find_rows
+from kvwal_archive.parquet.metadata import read_footer
+from kvwal_archive.parquet.rows import COLUMNS, IDENTITY, Footer, seal_object
+from kvwal_archive.reader import coverage, live_objects, read_rows, unsuperseded, without_gaps
+from kvwal_archive.writer import put_segment
 from tests.support.archive.history import LOG, PLACE, fill, merged, place, put, rows, table
 from tests.support.chance import new_seed
 
@@ -166,7 +166,7 @@ def test_an_object_without_checksums_of_its_chunks_is_checked_whole(
     objects: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As versions before them wrote it."""
-    monkeypatch.setattr("archive.writer.blank_chunk_crcs", lambda _: msgspec.UNSET)
+    monkeypatch.setattr("kvwal_archive.parquet.object_file.blank_chunk_crcs", lambda _: msgspec.UNSET)
     (stored,) = fill(objects, PLACE, [(1, 12)])
     (info,) = live_objects(objects, PLACE)
     assert info.footer.chunk_crcs is msgspec.UNSET
@@ -311,7 +311,7 @@ def test_a_reader_that_misses_an_object_lists_again(objects: Objects, monkeypatc
 
 
 def test_a_footer_that_is_longer_than_most_is_read_whole(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archive.parquet.metadata.FOOTER_BYTES", (100, 200))
+    monkeypatch.setattr("kvwal_archive.parquet.metadata.FOOTER_BYTES", (100, 200))
     fill(objects, PLACE, [(1, 10), (11, 20)])
     assert [info.footer.rows for info in live_objects(objects, PLACE)] == [10, 10]
 

@@ -11,22 +11,22 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from archive import registry
-from archive.layout import LOGICAL_BITS, Place, Span
-from archive.maintenance.compaction import rewrite
-from archive.maintenance.tombstones import OlderRows
-from archive.merge import Row
-from archive.objects import Objects, open_objects
-from archive.parquet.chunks import chunks_of
-from archive.reader import live_objects, read_rows
-from archive.view import latest
-from archive.writer import put_segment
 from kvwal import aio
 from kvwal.archiver.jobs import decode_job, encode
 from kvwal.archiver.work import answer
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import SnapshotReader, entry_decoder, log_files
 from kvwal.ports.disk import OS_DISK
+from kvwal_archive import registry
+from kvwal_archive.layout import LOGICAL_BITS, Place, Span
+from kvwal_archive.maintenance.compaction import rewrite
+from kvwal_archive.maintenance.tombstones import OlderRows
+from kvwal_archive.merge import Row
+from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.parquet.chunks import chunks_of
+from kvwal_archive.reader import live_objects, read_rows
+from kvwal_archive.view import latest
+from kvwal_archive.writer import put_segment
 from tests.support.archive.archiver import InProcess
 from tests.support.archive.history import LOG, from_table, place, table
 from tests.support.disk.faults import FakeClock, open_aio

@@ -9,13 +9,14 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from archive import registry
-from archive.layout import Span, object_key, registration_key
-from archive.maintenance.compaction import rewrite
-from archive.objects import Objects, open_objects
-from archive.parquet.rows import seal_object, sorted_rows
-from archive.verify import verify
-from archive.writer import Seals, encode, put_segment
+from kvwal_archive import registry
+from kvwal_archive.layout import Span, object_key, registration_key
+from kvwal_archive.maintenance.compaction import rewrite
+from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.parquet.object_file import Seals
+from kvwal_archive.parquet.rows import seal_object, sorted_rows
+from kvwal_archive.verify import verify
+from kvwal_archive.writer import encode, put_segment
 from tests.support.archive.history import LOG, PLACE, fill, place, put, rows, table
 
 
@@ -86,6 +87,7 @@ def test_a_newer_object_is_no_damage(objects: Objects) -> None:
     assert kinds(objects) == [("newer", stored.key)]
 
 
+@pytest.mark.breaks("files", reason="the object that nothing reads is what it is about")
 def test_a_name_that_nothing_reads(objects: Objects) -> None:
     fill(objects, PLACE, [(1, 50)])
     objects.put_if_absent(f"{PLACE.prefix}/notes.txt", b"")

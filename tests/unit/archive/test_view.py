@@ -7,15 +7,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from archive import registry
-from archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, BeforeHistory, Kind
-from archive.layout import Span, object_key
-from archive.merge import BATCH_BYTES, MergeSource, Row, all_rows, latest_plain, latest_table, newest_first
-from archive.objects import Objects, open_objects
-from archive.parquet.rows import node_schema
-from archive.restore import businesses, restore_batches
-from archive.view import history, latest
-from archive.writer import Seals, encode, put_segment
+from kvwal_archive import registry
+from kvwal_archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, BeforeHistory, Kind
+from kvwal_archive.layout import Span, object_key
+from kvwal_archive.merge import BATCH_BYTES, MergeSource, Row, all_rows, latest_plain, latest_table, newest_first
+from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.parquet.object_file import Seals
+from kvwal_archive.parquet.rows import node_schema
+from kvwal_archive.restore import businesses, restore_batches
+from kvwal_archive.view import history, latest
+from kvwal_archive.writer import encode, put_segment
 from tests.support.archive.history import LOG, PLACE, fill, from_table, merged, place, rows, table
 
 WHERE = ("ns", "local", "jobs")

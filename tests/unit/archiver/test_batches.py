@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from archive.layout import Place
 from kvwal.archiver.jobs import (
     Archive,
     Archived,
@@ -27,12 +26,13 @@ from kvwal.errors import ArchiveError, ConfigError
 from kvwal.log.submission import Submission
 from kvwal.ports.tasks import ThreadWorkers, side_by_side
 from kvwal.store.engine import Engine
+from kvwal_archive.layout import Place
 from tests.support.disk.faults import make_options, open_store
 
 
 def job(name: str, size: int = 100) -> Archive:
     target = ArchiveTarget("/nowhere", Place("n", "c", name, "l"), "0" * 32)
-    return Archive(target, "/nowhere", [SegmentRef("/nowhere", 1, 2, 0, 0, size)], 2, 0)
+    return Archive(target, "/nowhere", [SegmentRef("/nowhere", 1, 2, 0, 0, size)], 2, 0, 1 << 30)
 
 
 class Slow:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from archive.layout import Place
-from archive.objects import open_objects
-from archive.reader import live_objects
 from kvwal.config import Settings
 from kvwal.entry import Entry
 from kvwal.log.submission import Submission, size_of
 from kvwal.store.engine import Engine
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import open_objects
+from kvwal_archive.reader import live_objects
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import FakeClock, make_options
 
@@ -24,9 +24,9 @@ INTERVALS = 20
 class Written:
     """A business that gets one change an interval, and what the archive then has of it."""
 
-    def __init__(self, folder: Path, *, patience: int, size: int = 10) -> None:
+    def __init__(self, folder: Path, *, archive_interval_factor: int, size: int = 10) -> None:
         self.folder = folder
-        self.patience = patience
+        self.archive_interval_factor = archive_interval_factor
         self.size = size
         self.most_waiting = 0.0
         self.puts: set[str] = set()
@@ -42,7 +42,7 @@ class Written:
             self.folder / "root", clock=clock, archive=self.folder / "archive", start_archiver=lambda: InProcess(""),
             settings=Settings(archive_seconds=EVERY),
         )  # fmt: skip
-        engine = Engine(options, own_loop=True, patience=lambda: self.patience)
+        engine = Engine(options, own_loop=True, archive_interval_factor=lambda: self.archive_interval_factor)
         business = await engine.business("b")
         for number in range(INTERVALS):
             done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -66,7 +66,7 @@ class Written:
 
 
 def test_an_embedded_store_keeps_its_interval_and_its_objects_become_one_soon(tmp_path: Path) -> None:
-    written = Written(tmp_path, patience=1).run()
+    written = Written(tmp_path, archive_interval_factor=1).run()
     assert written.most_waiting <= EVERY + 2
     assert len(written.puts) >= INTERVALS - 2
     assert written.live <= 9
@@ -74,7 +74,7 @@ def test_an_embedded_store_keeps_its_interval_and_its_objects_become_one_soon(tm
 
 @pytest.mark.parametrize(("size", "waits"), [(10, True), (100_000, False)])
 def test_where_others_hold_what_a_disk_has_only_small_segments_wait(tmp_path: Path, size: int, waits: bool) -> None:
-    written = Written(tmp_path, patience=5, size=size).run()
+    written = Written(tmp_path, archive_interval_factor=5, size=size).run()
     assert (written.most_waiting > 3 * EVERY) is waits
     assert written.most_waiting <= (5 if waits else 1) * EVERY + 2
     if waits:

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 import kvwal
-from archive.layout import Place
-from archive.objects import open_objects
-from archive.registry import register
 from kvwal.cli.commands.archives import ArchiveSelection
 from kvwal.errors import ArchiveError, ConfigError
 from kvwal.location.opening import Names, only_reads, open_reader
 from kvwal.location.parse import ArchiveLocation
 from kvwal.spark import restore
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import open_objects
+from kvwal_archive.registry import register
 
 URL = "memory://user:hunter2@shown"
 

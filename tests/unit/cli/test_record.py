@@ -36,7 +36,7 @@ def test_a_disk_without_room_for_the_snapshot_has_all_records(tmp_path: Path, mo
     chance = random.Random(1)  # with descriptions that are alike a snapshot takes hardly any room
     log = re.sub(rb"job \d+", lambda found: base64.b64encode(chance.randbytes(600)), event_log("app-1", 3_000))
     (tmp_path / "app-1").write_bytes(log)
-    with small_disk("tmpfs", 8 << 20) as disk:
+    with small_disk("tmpfs", 9 << 20) as disk:
         ran = kvwal("record", disk, tmp_path / "app-1")
         assert ran.code == 0, ran.err
         assert "no snapshot of them yet" in ran.err

@@ -12,7 +12,7 @@ from kvwal.errors import ArchiveDamaged, ArchiveError, ConfigError, Kind
 TRACE = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
   File "merge.py", line 2, in merge
-archive.errors.ArchiveDamaged: ns/local/jobs/a/1.parquet: the checksum of its rows does not match. Put it back.
+kvwal_archive.errors.ArchiveDamaged: ns/local/jobs/a/1.parquet: the checksum of its rows does not match. Put it back.
 
     at org.apache.spark.api.python.BasePythonRunner"""
 
@@ -25,7 +25,7 @@ def test_the_error_of_the_archive_is_that_of_the_task_with_its_exit_code() -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["org.apache.spark.SparkException: Job aborted.\n at x", "archive.errors.Nothing: at all", ""]
+    "text", ["org.apache.spark.SparkException: Job aborted.\n at x", "kvwal_archive.errors.Nothing: at all", ""]
 )
 def test_any_other_error_is_told_by_its_first_line(text: str) -> None:
     told = _told_by_task("local[2]", RuntimeError(text))

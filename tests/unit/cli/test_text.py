@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kvwal.cli.text import as_json, label, line, parse_key, parse_time, parse_value, shown
+from kvwal.cli.text import as_json, label, line, parse_key, parse_moment, parse_time, parse_value, shown
 from kvwal.codecs import registry
 from kvwal.entry import DataEntry
 from kvwal.errors import CodecError, ConfigError
-from kvwal.hlc import to_timestamp
+from kvwal.hlc import to_text, to_timestamp
 
 
 def entry(key: Any, value: Any, timestamp: int = 1 << 16, expires: int = 0) -> DataEntry:
@@ -105,3 +105,16 @@ def test_a_time_is_a_date_or_a_timestamp() -> None:
     assert parse_time("2025-01-31T12:00:00+00:00") == to_timestamp(datetime.fromisoformat("2025-01-31T12:00:00+00:00"))
     with pytest.raises(ConfigError, match="'soon' is no time"):
         parse_time("soon")
+    timestamp = to_timestamp(datetime.fromisoformat("2025-01-31T12:00:00.123+00:00"))
+    assert parse_time(to_text(timestamp)) == timestamp
+    assert parse_time(to_text(timestamp - 1)) == timestamp - 1
+    for typed in ("2025-01-31 12:00:00.123Z+65536", "2025-01-31 12:00:00.123+1", "Z+1"):
+        with pytest.raises(ConfigError):
+            parse_time(typed)
+
+
+@pytest.mark.parametrize("typed", ["1999-12-31", "9999w", "946684800000000"])
+def test_a_moment_before_any_store_is_refused(typed: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_moment(typed)
+    assert parse_moment("1h") < parse_moment("0s")

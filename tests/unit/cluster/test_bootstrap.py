@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kvwal.cluster.bootstrap import Status, excluded_members, missing, unknown_to
 from kvwal.cluster.membership import MembershipFile, MembershipRecord
 from kvwal.errors import ConfigError, NewerVersion
+from kvwal.node.health.memory_limit import Share, share_after_a_loss
 from kvwal.ports.disk import OS_DISK
 
 NAMES = {"a": "h:1", "b": "h:2", "c": "h:3"}
@@ -79,3 +81,29 @@ def test_a_record_that_cannot_be_read_is_no_empty_one(tmp_path: Path) -> None:
     path.write_bytes(b'{"format": 2}')
     with pytest.raises(NewerVersion):
         file.read()
+
+
+@pytest.mark.parametrize(
+    ("owned", "backups", "share"),
+    [
+        ((300,), 1, Share(0.3, 700)),  # a member alone starts again by itself
+        ((300, 300), 1, Share(0.6, 200)),  # one holds everything, without a copy
+        ((200, 200, 200), 1, Share(0.6, 133)),  # two hold everything and a copy of it
+        ((200, 200, 200), 0, Share(0.3, 466)),
+        ((200, 200, 200, 200), 1, Share(800 / 1500, 175)),
+        ((600, 600), 1, Share(1.2, 0)),
+        ((), 1, Share(0.0, 0)),
+    ],
+)
+def test_the_share_of_a_member_after_a_loss(owned: tuple[int, ...], backups: int, share: Share) -> None:
+    """Each has a room of 1,000."""
+    statuses = [msgspec.structs.replace(status("a"), data_bytes=data, room_bytes=1000) for data in owned]
+    assert share_after_a_loss(statuses, backups) == share
+
+
+def test_the_smallest_room_counts() -> None:
+    small, large = (
+        msgspec.structs.replace(status(name), data_bytes=100, room_bytes=room)
+        for name, room in (("a", 500), ("b", 9000))
+    )
+    assert share_after_a_loss([small, large], 1) == Share(0.4, 150)

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvwal.cluster.clock_bounds import AHEAD_MS, BoundedClock, ClockBounds, PublishedBound
+from kvwal.cluster.clock_bounds import (
+    AHEAD_MS,
+    BoundedClock,
+    ClockBounds,
+    PublishedBound,
+    SettledWall,
+    above_former_owners,
+    is_off,
+    may_join,
+)
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ClusterUnreachable
 from kvwal.node.adapters.clock_bounds import ClockBoundsExchange
@@ -55,7 +64,10 @@ def test_what_is_written_last_has_the_greatest_timestamp(aheads: list[int], step
             members[which].tell(wall)
         elif what == "take over":
             owner = which
-            above = max(member.told for member in members if member is not members[owner])
+            others = [(f"{place}", member) for place, member in enumerate(members) if place != owner]
+            bounds = [PublishedBound(member=name, limit=member.told, wall_ms=wall) for name, member in others]
+            answered = {name: member.bounds.latest for name, member in others[: step % 3]}
+            above = above_former_owners(bounds, answered)
             members[owner].tell(wall, above)
             members[owner].bounds.rise(above)
         elif what == "settle":
@@ -82,6 +94,16 @@ def test_a_member_whose_clock_is_behind_stamps_after_the_one_it_takes_a_key_over
     new.tell(WALL, old.told)
     new.bounds.rise(old.told)
     assert new.logs[0].stamp(WALL + new.ahead) > last
+
+
+def test_a_new_owner_stamps_above_the_latest_timestamp_of_the_living_and_the_limit_of_a_member_that_went() -> None:
+    living = PublishedBound(member="living", limit=900, wall_ms=0)
+    gone = PublishedBound(member="gone", limit=300, wall_ms=0)
+    assert above_former_owners([living], {"living": 100}) == 101, "not above its limit: the wall clock is behind that"
+    assert above_former_owners([living, gone], {"living": 100}) == 300
+    assert above_former_owners([living, gone], {"living": 500}) == 501
+    assert above_former_owners([living, gone], {}) == 900
+    assert above_former_owners([], {}) == 0
 
 
 def test_a_clock_that_could_not_be_told_writes_nothing_and_goes_on_when_it_could() -> None:
@@ -120,6 +142,9 @@ class _Alone:
     def refresh_bounds(self) -> None:
         pass
 
+    def living(self) -> list[object]:
+        return []
+
     def published_bounds(self) -> list[object]:
         return []
 
@@ -143,10 +168,54 @@ def test_a_clock_goes_on_above_what_memory_was_filled_with() -> None:
     newest = SystemClock().wall_ms() + 60_000 << TIMESTAMP_SHIFT
 
     async def fill() -> None:
-        exchange = ClockBoundsExchange(alone, bounds, alone, SystemClock())
+        exchange = ClockBoundsExchange(alone, bounds, alone, SystemClock(), lambda wall_ms: 0)
         await exchange.rise(newest)
         await exchange.end()
 
     asyncio.run(fill())
     assert bounds.stamp(0, SystemClock().wall_ms()) > newest
     assert alone.floor - 1 == newest
+
+
+def test_a_step_ahead_counts_when_it_has_lasted() -> None:
+    wall = SettledWall()
+    assert wall.read(WALL, 100.0) == WALL
+    assert wall.read(WALL + 5_000, 105.0) == WALL + 5_000
+    assert wall.read(WALL + 66_000, 106.0) == WALL + 6_000, "the clock has stepped by a minute"
+    assert wall.read(WALL + 75_000, 115.0) == WALL + 15_000
+    assert wall.read(WALL + 76_000, 116.0) == WALL + 76_000
+    assert wall.read(WALL + 17_000, 117.0) == WALL + 17_000, "a step back counts at once"
+    assert wall.read(WALL + 77_000, 117.0) == WALL + 17_000
+    assert wall.read(WALL + 18_000, 118.0) == WALL + 18_000, "the step was undone"
+    assert wall.read(WALL + 88_000, 128.0) == WALL + 28_000, "the next step has just begun"
+    assert wall.read(WALL + 100_000, 140.0, in_doubt=True) == WALL + 40_000, "the others say that it is wrong"
+
+
+SKEWS = st.lists(st.floats(-100, 100), min_size=1, max_size=7)
+
+
+@given(SKEWS, st.data())
+def test_one_wrong_clock_costs_its_own_member_at_most(aheads: list[float], data: st.DataObject) -> None:
+    """Of members most of whose clocks are within 5 s of the true time, only those whose clocks are wrong leave or stay out."""
+    right = [ahead / 20 for ahead in aheads]
+    wrong = data.draw(st.lists(st.floats(20, 100), max_size=len(right) - 1))
+    members = data.draw(st.permutations([*right, *wrong]))
+    for place, own in enumerate(members):
+        skews = [ahead - own for other, ahead in enumerate(members) if other != place]
+        if own in right:
+            assert not is_off(skews, 10)
+            assert may_join(skews, 10)
+        else:
+            assert not may_join(skews, 10)
+
+
+def test_a_clock_is_off_when_most_others_agree_on_another_time() -> None:
+    assert is_off([-60.0, -59.0], 10)
+    assert not is_off([60.0], 10), "of two, either may be wrong"
+    assert not is_off([60.0, 0.5], 10)
+    assert not is_off([60.0, -60.0], 10), "no two of the three agree"
+    assert is_off([60.0, 61.0, 60.0, -30.0], 10), "three of five agree; the fifth is off in another way"
+    assert not is_off([60.0, 61.0, -30.0, 0.0], 10), "two of five are no majority"
+    assert not is_off([], 10)
+    assert may_join([], 10)
+    assert not may_join([60.0], 10)

@@ -9,18 +9,19 @@ from typing import Any, cast
 
 import pytest
 
-from archive.objects import Objects
-from archive.restore import restore_batches
 from kvwal.cluster.bootstrap import Status, archive_is_unreachable, why_disks_may_lack_writes
 from kvwal.cluster.requests import CopyQuestion, PartQuestion
-from kvwal.entry import DROPPED, Entry
+from kvwal.entry import Entry
 from kvwal.errors import ArchiveError
+from kvwal.key_class import DROPPED
 from kvwal.log.submission import Submission, size_of
 from kvwal.node.adapters.membership import Peer
 from kvwal.node.requests import log_copies as copies
 from kvwal.node.requests.log_copies import Copies, OwnCopy
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.engine import Engine
+from kvwal_archive.objects import Objects
+from kvwal_archive.restore import restore_batches
 from tests.support.archive.archiver import InProcess
 from tests.support.cluster.members import run
 from tests.support.disk.faults import FakeClock, open_aio

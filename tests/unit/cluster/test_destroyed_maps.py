@@ -9,20 +9,22 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from archive.layout import Place, Span
-from archive.maintenance.forget import forget
-from archive.objects import open_objects
-from archive.registry import register
-from archive.view import latest
-from archive.writer import put_segment
-from kvwal.cluster.archive_load import Marks, dropped_rows, marks_of
 from kvwal.cluster.recovery_buffer import RecoveryBuffer, as_recovery_buffer
-from kvwal.entry import DROPPED, TIMESTAMP_SHIFT, Ended, Entry, time_mark
-from kvwal.history.timeline import to_table
+from kvwal.entry import TIMESTAMP_SHIFT, Ended, Entry, time_mark
+from kvwal.history.entry_rows import to_table
+from kvwal.history.map_rows import dropped_rows, marks_of
+from kvwal.key_class import DROPPED, TIME_MARK
 from kvwal.node.adapters.destroyed_maps import MissedDestroySearch, may_retire_log
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.engine import Engine
 from kvwal.store.retirement import always
+from kvwal.structures.destroyed import Marks
+from kvwal_archive.layout import Place, Span
+from kvwal_archive.maintenance.forget import forget
+from kvwal_archive.objects import open_objects
+from kvwal_archive.registry import register
+from kvwal_archive.view import latest
+from kvwal_archive.writer import put_segment
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import FakeClock, make_options
 from tests.support.log.submissions import entry
@@ -90,7 +92,7 @@ def test_the_archive_forgets_a_map_of_which_all_logs_are_marked(other: list[Entr
     objects = open_objects(str(tmp_path))
     end = archived(objects, "a", [put("2", 9), mark(20)])
     archived(objects, "b", other)
-    assert forget(objects, place("a"), end, DROPPED) is goes
+    assert forget(objects, place("a"), end, DROPPED, TIME_MARK) is goes
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from kvwal.aio import open as open_aio
 from kvwal.cluster import requests as questions
-from kvwal.cluster.requests import NOW, Page, Question
+from kvwal.cluster.requests import NOW, FailuresQuestion, LostTailsQuestion, Page, Question, decode_failures
 from kvwal.entry import Entry
 from kvwal.errors import ArchiveError, ClusterUnreachable, LogFailed
 from kvwal.log.files.names import FileKind, parse_name
@@ -22,6 +22,8 @@ from kvwal.node.requests.history_service import HistoryService
 from kvwal.node.requests.loop import RequestLoop
 from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal_archive.layout import LostTail, Place
+from kvwal_archive.lost_tails import note_lost_tail
 from tests.support.cluster.members import LONG, NAMES, Members, run
 
 
@@ -189,3 +191,31 @@ def test_a_member_without_an_archive_whose_log_is_damaged_says_so(tmp_path: Path
         workers.close()
 
     asyncio.run(work())
+
+
+def test_a_member_tells_the_lost_tails_of_a_map_and_counts_them_for_doctor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(members: Members) -> None:
+        service = HistoryService(members.engine("node-1"), members.objects, members.peer("node-1"), members.workers)
+
+        async def told(name: str) -> list[LostTail]:
+            return questions.decode_lost_tails(await service.answer(questions.encode(LostTailsQuestion(name))))
+
+        jobs = members.stores["node-1"].map("jobs")
+        await jobs.put("job-1", "1")
+        assert await told("jobs") == []
+        tails = [
+            LostTail(Place("default", "local", "jobs", node), 0, 7, end) for node, end in (("lost", 9), ("x", None))
+        ]
+        for tail in tails:
+            note_lost_tail(members.objects(), tail)
+        assert await told("jobs") == tails
+        assert await told("others") == []
+        counted = decode_failures(await service.answer(questions.encode(FailuresQuestion())))
+        assert counted.lost_tails == {}
+        await members.stores["node-1"].archive()
+        counted = decode_failures(await service.answer(questions.encode(FailuresQuestion())))
+        assert (counted.count, counted.lost_tails) == (0, {"jobs": 2})
+
+    run(partial(Members, tmp_path, monkeypatch), work)

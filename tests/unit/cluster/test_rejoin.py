@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from archive import registry
-from archive.layout import Span
-from archive.merge import Row
-from archive.objects import Objects, open_objects
-from archive.writer import put_segment
 from kvwal.cluster.rejoin import WINDOW_MS, Identity, RejoinComparison, Value
-from kvwal.entry import AWAY, DROPPED, TIMESTAMP_SHIFT
+from kvwal.entry import AWAY, TIMESTAMP_SHIFT
 from kvwal.errors import ClusterUnreachable
+from kvwal.key_class import DROPPED
+from kvwal_archive import registry
+from kvwal_archive.layout import Span
+from kvwal_archive.merge import Row
+from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.writer import put_segment
 from tests.support.archive.history import LOG, place, table
 
 NOW = 1_700_000_000_000
@@ -242,3 +246,26 @@ def test_a_key_that_a_client_keeps_locked_lets_the_others_go(logs: Logs) -> None
 def test_a_member_without_a_log_of_it_has_nothing_to_compare(logs: Logs) -> None:
     logs.took(OTHER, 100, "key", "new")
     assert returning(logs, HeldEntries(key="new")).suspects(NOW) == []
+
+
+def test_the_keys_are_not_hashed_anew_for_each_batch_of_the_archive(
+    logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty objects of one row each: Arrow would hash the forty keys forty times."""
+    hashed: list[int] = []
+    is_in = pc.is_in
+
+    def counted(column: Any, *, value_set: Any) -> Any:
+        if pa.types.is_binary(value_set.type):
+            hashed.append(len(value_set))
+            assert len(value_set) <= len(column)
+        return is_in(column, value_set=value_set)
+
+    monkeypatch.setattr(pc, "is_in", counted)
+    for number in range(40):
+        logs.took(OTHER, 9000 - number, f"key-{number}", "old")
+        logs.took(BACK, 100 - number, f"key-{number}", "new")
+    memory = HeldEntries(**{f"key-{number}": "old" for number in range(40)})
+    assert compare(logs, memory) == 40
+    assert set(memory.text().values()) == {"new"}
+    assert sum(hashed) < 40 * 5

@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from kvwal.cluster.recovery_buffer import RecoveryBuffer
-from kvwal.cluster.transactions import INTENT, Unfinished
+from kvwal.cluster.transactions import Unfinished
 from kvwal.entry import Entry, ExpiringEntry, encode_entries
+from kvwal.key_class import INTENT
 
 
 def put(key: bytes, value: bytes, timestamp: int = 0) -> Entry:
@@ -45,7 +46,7 @@ def test_a_log_is_read_as_if_each_change_stood_where_the_intent_does(size: int) 
     for start in range(0, len(LOG), size):
         memory.apply(LOG[start : start + size])
     assert names(memory.take_unfinished()) == LEFT
-    assert {e.key: e.value for batch in memory.hand_over(10) for e in batch} == LIVE
+    assert {e.key: e.value for batch in memory.hand_over(10, 1 << 20) for e in batch} == LIVE
 
 
 def rows(*entries: Entry) -> pa.RecordBatch:

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from archive.layout import Place
-from archive.maintenance import compaction
-from archive.objects import open_objects
 from kvwal.client.cluster_business import ClusterBusiness
 from kvwal.cluster import requests as questions
-from kvwal.entry import DataEntry
+from kvwal.entry import DataEntry, encode_entries, make_entry
 from kvwal.errors import ArchiveGap, BeforeHistory, ClusterUnreachable, ConfigError, KvwalError
 from kvwal.structures.watch import Watch
+from kvwal_archive.layout import LostTail, Place
+from kvwal_archive.lost_tails import note_lost_tail
+from kvwal_archive.maintenance import compaction
+from kvwal_archive.objects import open_objects
 from tests.support.cluster.members import NAMES, Members, run
 
 LONG_AGO = 946_684_800_000 << 16
@@ -189,3 +190,70 @@ def test_a_member_of_an_earlier_version_is_named_as_one() -> None:
     business = ClusterBusiness(link, "jobs", lambda call: call())
     with pytest.raises(ConfigError, match="it is of an earlier version"):
         business.feed(None)
+
+
+class _HistoryLink(_Link):
+    """As `_Link` for the first question. The second one, for a key's history, the member knows."""
+
+    _asked = 0
+
+    def result(self, begin: object, label: str, *, writes: bool = False) -> bytes:
+        """What the member says."""
+        self._asked += 1
+        if self._asked == 1:
+            return super().result(begin, label, writes=writes)
+        return encode_entries([make_entry(b"key", "str", b"value", "str", False, 7, 0)])
+
+
+def test_a_member_of_an_earlier_version_gives_a_history_without_warnings(caplog: pytest.LogCaptureFixture) -> None:
+    link: Any = _HistoryLink()
+    business = ClusterBusiness(link, "jobs", lambda call: call())
+    assert [entry.value for entry in business.history("str", b"key")] == [b"value"]
+    assert warnings(caplog) == []
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The nodes whose lost disks were warned of since the last call."""
+    texts = [record.getMessage() for record in caplog.records if record.name.startswith("kvwal.history")]
+    caplog.clear()
+    return [text.split(" was lost")[0].removeprefix("jobs: the disk of ") for text in texts]
+
+
+def test_a_watch_warns_once_of_each_lost_disk_whose_changes_it_may_lack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of those that were lost before it, and of one that is lost on its way."""
+
+    async def work(members: Members) -> None:
+        stamps = []
+        for name in NAMES:
+            members.clock.ms += 10
+            stamps.append(await members.stores[name].map("jobs").put("key", name))
+            await members.stores[name].archive()
+
+        def lose(node: str) -> None:
+            members.clock.ms += 10
+            now = members.clock.ms << 16
+            note_lost_tail(members.objects(), LostTail(Place("default", "local", "jobs", node), 1, now, now + 1))
+            members.clock.ms += 10_000
+            members.clock.seconds += 100.0
+
+        lose("node-1")
+        begun = {start: await members.watch(start) for start in (stamps[0], None)}
+        behind = await members.watch({"node-1": 1, "node-2": 1, "node-3": 1})
+        before = await members.watch({})
+        for watch, expected in ((begun[stamps[0]], 1), (begun[None], 0), (behind, 1), (before, 1)):
+            for _ in range(2):
+                await asyncio.to_thread(every, watch)
+            assert warnings(caplog) == ["node-1"] * expected
+        await members.stores["node-1"].map("jobs").put("key", "since")
+        passed = await members.watch({"node-1": 2})
+        await asyncio.to_thread(every, passed)
+        assert warnings(caplog) == []
+        lose("node-2")
+        for watch in (begun[stamps[0]], begun[None], behind, before, passed):
+            await asyncio.to_thread(every, watch)
+            await asyncio.to_thread(every, watch)
+            assert warnings(caplog) == ["node-2"]
+
+    run(partial(Members, tmp_path, monkeypatch), work)

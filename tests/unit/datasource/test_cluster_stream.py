@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
-from archive.layout import Place
-from archive.maintenance import compaction
-from archive.objects import open_objects
 from kvwal.errors import ArchiveGap, ClusterUnreachable, ConfigError
 from kvwal.spark.datasource.cluster_batches import ClusterBatches
 from kvwal.spark.datasource.cluster_stream import BATCH_BYTES, ClusterChangesReader
 from kvwal.spark.datasource.source import SCHEMA, KvwalSource
+from kvwal_archive.layout import Place
+from kvwal_archive.maintenance import compaction
+from kvwal_archive.objects import open_objects
 from tests.support.cluster.members import NAMES, Members, run
 from tests.support.ports import free_port
 

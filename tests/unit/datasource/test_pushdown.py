@@ -21,15 +21,15 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from archive import registry
-from archive.layout import Span
-from archive.merge import Row
-from archive.objects import LocalObjects, open_objects
-from archive.parquet.key_ranges import KeyRange
-from archive.writer import put_segment
 from kvwal.spark.datasource.filters import wanted
 from kvwal.spark.datasource.options import read_options
 from kvwal.spark.datasource.source import PushdownReader
+from kvwal_archive import registry
+from kvwal_archive.layout import Span
+from kvwal_archive.merge import Row
+from kvwal_archive.objects import LocalObjects, open_objects
+from kvwal_archive.parquet.key_ranges import KeyRange
+from kvwal_archive.writer import put_segment
 from tests.support.archive.history import LOG, PLACE, object_paths, table
 
 KEYS = 2000
@@ -84,7 +84,7 @@ def objects(tmp_path: Path) -> Path:
     chance = random.Random(46)
     store = open_objects(str(tmp_path))
     registry.register(store, PLACE, LOG)
-    with patch("archive.writer.ROW_GROUP_ROWS", GROUP_ROWS):
+    with patch("kvwal_archive.parquet.object_file.ROW_GROUP_ROWS", GROUP_ROWS):
         for first in (1, KEYS + 1):
             rows = [
                 Row("str", b"key-%05d" % number, b'"%s"' % chance.randbytes(500).hex().encode(), "json", False,

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 import kvwal
-from archive.layout import Place
-from archive.maintenance import compaction
-from archive.objects import open_objects
 from kvwal.errors import ArchiveGap, BeforeHistory, ConfigError
+from kvwal.hlc import to_timestamp
 from kvwal.ports.clock import SYSTEM
 from kvwal.spark.datasource.source import SCHEMA, KvwalSource
 from kvwal.spark.datasource.stream_reader import ChangesReader
+from kvwal_archive.layout import Place
+from kvwal_archive.maintenance import compaction
+from kvwal_archive.objects import open_objects
 from tests.support.log.store import open_with_archiver
 
 
@@ -59,7 +62,7 @@ def test_the_limits_are_told_to_spark(tmp_path: Path) -> None:
 
 
 def test_a_business_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no business 'jobs' in default/local"):
+    with pytest.raises(ConfigError, match="there is no map 'jobs' in default/local"):
         reader(archive=str(tmp_path)).initialOffset()
 
 
@@ -75,8 +78,24 @@ def test_a_start_before_the_history_is_refused(tmp_path: Path) -> None:
         compaction.rewrite(open_objects(str(archive)), place, now_ms=SYSTEM.wall_ms() + 1000, history_ms=0, force=True)
         with pytest.raises(BeforeHistory, match="only the latest entry of each key was kept"):
             reader(archive=str(archive), after=str(first)).initialOffset()
-        at_end = {"local": {"sequence": 3, "thinned": 0}}
+        at_end = {"local": {"sequence": 3, "thinned": 0, "since": last}}
         assert reader(store=str(tmp_path / "root"), archive=str(archive), after=str(last)).initialOffset() == at_end
+
+
+def test_a_start_without_a_zone_is_utc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = []
+    with kvwal.open(tmp_path, archive=None) as store:
+        store.map("jobs")["a"] = 1
+        for zone in ("Asia/Kolkata", "America/New_York"):
+            with monkeypatch.context() as changed:
+                changed.setenv("TZ", zone)
+                time.tzset()
+                starts += [
+                    reader(store=str(tmp_path), after=f"2025-11-02T01:30:00{of}").initialOffset() for of in ("", "Z")
+                ]
+            time.tzset()
+    assert starts == [starts[0]] * 4
+    assert starts[0]["local"]["since"] == to_timestamp(datetime(2025, 11, 2, 1, 30, tzinfo=UTC))
 
 
 def test_without_an_archive_the_history_ends_at_the_last_checkpoint(tmp_path: Path) -> None:
@@ -150,6 +169,6 @@ def test_a_limit_of_bytes_where_the_next_changes_are_gone_is_a_gap(tmp_path: Pat
 
 
 def test_a_missing_business_is_told_without_the_secret_of_the_archive() -> None:
-    with pytest.raises(ConfigError, match="there is no business 'jobs'") as caught:
+    with pytest.raises(ConfigError, match="there is no map 'jobs'") as caught:
         reader(archive="memory://user:hunter2@nothing-streamed").initialOffset()
     assert "hunter2" not in str(caught.value)

@@ -110,7 +110,7 @@ def test_a_type_of_spark_takes_the_json_that_means_it(kind: DataType, value: Any
 def test_a_value_that_does_not_fit_is_told_by_key_or_null_or_left_out(kind: DataType, value: Any, told: str) -> None:
     some = [{"field": None}, {"field": value}, {"field": None}]
     wanted = schema(key=TEXT, field=kind)
-    with pytest.raises(CodecError, match="business 'jobs', key 'k1': the value does not fit the schema") as failure:
+    with pytest.raises(CodecError, match="map 'jobs', key 'k1': the value does not fit the schema") as failure:
         read(wanted, *some)
     assert told in str(failure.value)
     assert read(wanted, *some, mode="null") == [{"key": key, "field": None} for key in ("k0", "k1", "k2")]

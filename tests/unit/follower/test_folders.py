@@ -18,7 +18,7 @@ from tests.support.event_logs import event_log, write_rolling
 
 @pytest.fixture(params=["local", "remote"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The path or the URL of a folder with three logs, and with files that are none."""
+    """The path or the URL of a folder with three logs, with files that are none, and with a folder that is not read."""
     write(tmp_path)
     if request.param == "local":
         yield str(tmp_path)
@@ -47,7 +47,8 @@ def listed(place: str) -> dict[str, ListedLog]:
 
 def test_a_listing_shows_the_logs_with_their_files_and_their_state(place: str) -> None:
     logs = listed(place)
-    assert sorted(logs) == ["app-1", "app-2.zstd.inprogress", "eventlog_v2_app-3"]
+    assert sorted(logs) == ["app-1", "app-2.zstd.inprogress", "eventlog_v2_app-3", "other"]
+    assert logs.pop("other").is_nested()
     assert {name: log.in_progress() for name, log in logs.items()} == {
         "app-1": False,
         "app-2.zstd.inprogress": True,
@@ -72,14 +73,15 @@ def test_a_log_that_is_named_itself_is_the_only_one(place: str, name: str) -> No
     assert identity.app == name.removeprefix("eventlog_v2_")
 
 
-def test_of_a_log_with_and_without_in_progress_the_finished_one_counts(tmp_path: Path) -> None:
+def test_a_log_with_in_progress_beside_the_finished_one_is_a_log_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "app-1.inprogress").write_bytes(event_log("app-1", 1, ended=False))
     (before,) = logs_at(open_folder(str(tmp_path)))
     (tmp_path / "app-1").write_bytes(event_log("app-1", 1))
-    (log,) = logs_at(open_folder(str(tmp_path)))
-    assert log.path.name == "app-1"
-    assert log.place == before.place
+    log, beside = logs_at(open_folder(str(tmp_path)))
+    assert [log.path.name, beside.path.name] == ["app-1", "app-1.inprogress"]
+    assert log.place == before.place == beside.place.removesuffix(".inprogress")
     assert log.version() != before.version()
+    assert [log.in_progress(), beside.in_progress()] == [False, True]
 
 
 def test_the_version_changes_with_the_bytes_the_name_and_the_files(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from kvwal.spark.eventlog.listing import ListedFile
 from kvwal.spark.follower.metrics import FollowerMetrics
 from kvwal.spark.follower.service import FollowerService
 from kvwal.spark.follower.status import FollowerStatus
-from kvwal.spark.outages import SETTLE_SECONDS
 from tests.support.event_logs import TASKS, counts, event_log
 
 
@@ -88,13 +87,13 @@ def test_a_store_that_is_away_or_recovers_is_waited_for_and_said(
         assert counts(store.map("spark"), "app-1")[1] == 2
 
 
-def test_a_transaction_of_unknown_outcome_settles_before_the_position_is_read(tmp_path: Path) -> None:
-    """The members may still be finishing it when the store answers again."""
+def test_a_transaction_of_unknown_outcome_is_followed_by_no_wait_of_its_own(tmp_path: Path) -> None:
+    """The next transaction has a condition that the members decide behind it."""
     (tmp_path / "app-1").write_bytes(event_log("app-1", 2))
     errors: list[Exception] = [CommitUnknown("the member is gone."), ClusterUnreachable("no member answers.")]
-    stop = Script(*[lambda: None] * 3)
+    stop = Script(*[lambda: None] * 2)
     service(tmp_path / "root", LocalFolder(tmp_path / "app-1"), stop, iter(errors)).run()
-    assert stop.waits == [2.0, 2.0, SETTLE_SECONDS, 2.0]
+    assert stop.waits == [2.0, 2.0, 2.0]
 
 
 def test_a_stop_while_the_store_is_away_ends_the_service(tmp_path: Path) -> None:

@@ -10,24 +10,26 @@ from typing import Any
 import pytest
 
 import kvwal
+from kvwal.errors import ClusterUnreachable
 from kvwal.ports.clock import SystemClock
-from kvwal.spark import leases, outages
+from kvwal.spark import leases
 from kvwal.spark.eventlog.folders import LocalFolder
 from kvwal.spark.eventlog.log_reader import LogReader
 from kvwal.spark.follower.follower import Follower
 from kvwal.spark.follower.status import FollowerStatus
-from kvwal.spark.leases import LEASE_SECONDS, LeaseHeld, Leases
+from kvwal.spark.leases import LEASE_SECONDS, Leases
 from kvwal.spark.recording import delivery, recorder, spool_lease
 from kvwal.spark.recording.left_spools import locked
 from kvwal.spark.recording.recorder import JobRecorder
 from kvwal.spark.recording.spool import POSITION, Spool
-from kvwal.spark.recording.spool_lease import Patience, leased
+from kvwal.spark.recording.spool_lease import LeaseWait, leased
+from kvwal.spark.state import LeaseHeld
 from tests.support.event_logs import TASKS, counts, event_log, job_events, lines
 from tests.support.polling import until
 from tests.support.recording.driver import AwayStore, Driver, Listener
 
 APP = "app-1"
-NOW = Patience(lambda seconds: True)
+NOW = LeaseWait(lambda seconds: True)
 
 
 class LaterClock(SystemClock):
@@ -90,7 +92,6 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setting
     monkeypatch.setattr(delivery, "FIRST_WAIT_SECONDS", 0.01)
     monkeypatch.setattr(delivery, "LONGEST_WAIT_SECONDS", 0.02)
     monkeypatch.setattr(spool_lease, "ASK_SECONDS", 0.01)
-    monkeypatch.setattr(outages, "sleep", lambda seconds: None)
     with kvwal.open(tmp_path / "store", node="cluster", archive=None, flush="os") as store:
         yield Setting(tmp_path, store)
 
@@ -211,22 +212,18 @@ def test_a_spool_whose_lease_another_reader_keeps_stays(setting: Setting) -> Non
     assert counts(setting.records, APP) == ("KILLED", 1, TASKS, 1)
 
 
-def test_an_outage_that_outlasts_the_lease_costs_no_event(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The recorder takes its own lease again and reads its position in the store."""
-    monkeypatch.setattr(leases, "SAFE_SECONDS", 0.5)
-    monkeypatch.setattr(leases, "BEAT_SECONDS", 0.05)
+def test_an_outage_that_outlasts_the_lease_costs_no_event(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other reader has taken the lease, so the recorder goes on under it."""
+    monkeypatch.setattr(leases, "BEAT_SECONDS", 0.0)
     cluster = AwayStore(setting.store, away=False)
     recording, listener = setting.begin(cluster)
     listener.write(*job_events(0))
     setting.wait(1)
     cluster.away = True
     listener.write(*job_events(1))
-    until(lambda: cluster.tries > 100 or None)  # more than `SAFE_SECONDS`
+    until(lambda: cluster.tries > 3 or None)
     cluster.away = False
     setting.wait(2)
-    assert "takes the lease of the application again" in caplog.text
     listener.write(*job_events(2))
     recording.close()
     assert recording.failure is None
@@ -235,10 +232,9 @@ def test_an_outage_that_outlasts_the_lease_costs_no_event(
 
 
 def test_a_recorder_whose_application_another_one_took_over_counts_nothing_twice(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
+    setting: Setting, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It stood still for so long that a follower read on. Then it asks for the lease, and reads what the store says."""
-    monkeypatch.setattr(leases, "SAFE_SECONDS", 0.5)
     cluster = AwayStore(setting.store, away=False)
     recording, listener = setting.begin(cluster)
     listener.write(*job_events(0))
@@ -246,18 +242,45 @@ def test_a_recorder_whose_application_another_one_took_over_counts_nothing_twice
     cluster.away = True
     listener.write(*job_events(1))
     setting.log(2)
-    with monkeypatch.context() as patched:
-        patched.setattr(leases, "SAFE_SECONDS", 2 * LEASE_SECONDS)
-        setting.follower.round()
-        setting.clock.later += LEASE_SECONDS + 1
-        setting.follower.round()
+    setting.follower.round()
+    setting.clock.later += LEASE_SECONDS + 1
+    setting.follower.round()
     assert setting.elsewhere() == 0
     assert counts(setting.records, APP) == ("RUNNING", 2, 2 * TASKS, 2)
     cluster.away = False
     until(lambda: setting.records[f"!lease/{APP}"].get("wanted"))
+    assert "takes the lease of the application again" in caplog.text
     setting.follower.close()
     listener.write(*job_events(2))
     setting.wait(3)
     recording.close()
     assert recording.failure is None
     assert counts(setting.records, APP) == ("DETACHED", 3, 3 * TASKS, 3)
+
+
+@pytest.mark.parametrize(
+    "goes_away", [False, True], ids=["the recorder goes on", "the next reader of the spool goes on"]
+)
+def test_a_transaction_of_unknown_outcome_that_arrives_late_changes_nothing(setting: Setting, goes_away: bool) -> None:
+    """The reader that goes on waits for nothing. The first try arrives when it has written."""
+    cluster = AwayStore(setting.store, away=False)
+    recording, listener = setting.begin(cluster)
+    setting.wait(0)
+    begins, *rest = job_events(0)
+    cluster.loses_answer, cluster.goes_away = True, goes_away
+    listener.write(begins)
+    until(lambda: cluster.late or None)
+    listener.write(*rest)
+    if goes_away:
+        recording.close()
+        assert isinstance(recording.failure, ClusterUnreachable)
+        finish_spool(setting)
+    else:
+        setting.wait(1)
+        recording.close()
+        assert recording.failure is None
+    before = dict(setting.records)
+    assert [send() for send in cluster.late] == [False]
+    assert dict(setting.records) == before
+    assert counts(setting.records, APP)[1:] == (1, TASKS, 1)
+    assert setting.records[f"{APP}/job/0000000000"]["status"] == "SUCCEEDED"

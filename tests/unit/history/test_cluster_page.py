@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.layout import Place
-from kvwal.cluster.transactions import INTENT
 from kvwal.entry import Entry
 from kvwal.history.feed.cluster_page import LogEnd, LogPart, limit_of, page_of, to_raise
 from kvwal.history.feed.page_cursor import PageCursor, PageCursors
 from kvwal.history.feed.segment_cursor import Rows
+from kvwal.key_class import INTENT
 from kvwal.structures.watch import Change, Positions
+from kvwal_archive.layout import Place
 
 PLACE = Place("default", "local", "jobs", "n1")
 
@@ -39,7 +39,7 @@ class Feed:
 
 
 def blocks_of(times: list[int], size: int) -> list[Rows]:
-    rows = [(number, entry(time)) for number, time in enumerate(sorted(times), 1)]
+    rows = [(number, entry(time)) for number, time in enumerate(times, 1)]
     return [rows[begin : begin + size] for begin in range(0, len(rows), size)]
 
 
@@ -52,7 +52,29 @@ LOGS = st.dictionaries(
 def test_pages_give_each_change_once_and_in_order(
     logs: dict[str, list[int]], block: int, page: int, limits: list[int], data: st.DataObject
 ) -> None:
-    """The limit grows; a reader is answered by cursors that fit, by new ones, or gets its page again."""
+    logs = {node: sorted(times) for node, times in logs.items()}
+    given_changes, everything = all_pages(logs, block, page, limits, data)
+    assert given_changes == sorted(everything, key=lambda change: change.order)
+
+
+@given(LOGS, st.integers(1, 4), st.integers(1, 6), st.lists(st.integers(0, 31), max_size=6), st.data())
+def test_pages_of_logs_into_which_nodes_were_merged_give_each_change_once(
+    logs: dict[str, list[int]], block: int, page: int, limits: list[int], data: st.DataObject
+) -> None:
+    given_changes, everything = all_pages(logs, block, page, limits, data)
+    assert sorted(given_changes, key=lambda change: change.order) == sorted(everything, key=lambda change: change.order)
+    for node in logs:
+        sequences = [change.sequence for change in given_changes if change.node == node]
+        assert sequences == sorted(sequences)
+
+
+def all_pages(
+    logs: dict[str, list[int]], block: int, page: int, limits: list[int], data: st.DataObject
+) -> tuple[list[Change], list[Change]]:
+    """The changes of all pages, and all changes that there are.
+
+    The limit grows; a reader is answered by cursors that fit, by new ones, or gets its page again.
+    """
     blocks = {node: blocks_of(times, block) for node, times in logs.items()}
     kept: dict[str, PageCursor] = {}
     given_changes: list[Change] = []
@@ -74,8 +96,7 @@ def test_pages_give_each_change_once_and_in_order(
             continue  # its answer was lost
         given_changes += result.changes
         positions = result.positions
-    everything = [Change(node, *row) for node in blocks for part in blocks[node] for row in part]
-    assert given_changes == sorted(everything, key=lambda change: change.order)
+    return given_changes, [Change(node, *row) for node in blocks for part in blocks[node] for row in part]
 
 
 def test_a_page_ends_where_a_log_may_have_more() -> None:

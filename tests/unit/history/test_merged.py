@@ -6,23 +6,24 @@ import random
 import shutil
 import tracemalloc
 from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 import kvwal
-from archive.layout import Place
 from kvwal.entry import Entry
 from kvwal.errors import CorruptLog
 from kvwal.history import open_log
-from kvwal.history.merged import merged_in_order, open_in_order
-from kvwal.history.tail_reader import merged_entries
+from kvwal.history.merged import merged_in_order
+from kvwal.history.tail_reader import LatestOfEach, merged_entries
 from kvwal.log.files import runs
 from kvwal.log.files.names import find_places
 from kvwal.ports.clock import SystemClock
 from kvwal.ports.disk import OS_DISK
 from kvwal.store.options import Options
 from kvwal.store.sync import WritableStore
+from kvwal_archive.layout import Place
 
 
 def fill(root: Path, node: str, seed: int, *, keys: int = 60) -> None:
@@ -96,7 +97,8 @@ def test_an_opened_log_is_shown_as_it_was_though_a_checkpoint_replaces_its_snaps
         store.checkpoint()
         numbers["k1"] = 2
         [place] = places(tmp_path)
-        with open_in_order(OS_DISK, tmp_path, place) as entries:
+        with open_log.open_log(OS_DISK, tmp_path, place, LatestOfEach) as log:
+            entries = chain.from_iterable(log.blocks())
             first = next(entries)
             numbers.update({f"k{number}": 3 for number in range(50)})
             store.checkpoint()

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import kvwal
+from kvwal.codecs import registry
 from kvwal.entry import DataEntry, Entry
 from kvwal.history.range_reader import live_entries
 from kvwal.log import reader
-from kvwal.log.files.parts import Snapshot
 from kvwal.log.reader import SnapshotFile, entry_decoder
-from kvwal.store.sync import ReadOnlyStore
+from kvwal.ports.disk import OS_DISK
+from kvwal.store.sync import ReadOnlyStore, WritableStore
+from tests.support.disk.faults import FakeClock, make_options
 from tests.unit.history.test_tail_reader import PLACE, CountingDisk, public, snapshot
 
 PREFIXES = ["a", "k", "key-1", "key-99", "z", "ÿ"]
@@ -71,38 +72,40 @@ def test_only_the_blocks_of_the_range_are_read(tmp_path: Path, monkeypatch: pyte
     assert not list(SnapshotFile(disk, path).between(entry_decoder(), ("a", b""), ("b", b"")))
 
 
-def test_a_checkpoint_under_the_reader_is_read_on_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files of the snapshot vanish while a range of them is read: the reader goes on behind the last entry."""
-    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+def test_a_range_shows_one_moment_though_a_checkpoint_replaces_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the entries ahead of the reader, some are put again, some expire, and the snapshot that has them goes."""
+    monkeypatch.setattr(reader, "_PART_BYTES", 1 << 10)
+    clock = FakeClock()
+    options = make_options(tmp_path, clock=clock)
+    with WritableStore(options) as store:
         jobs = store.map("jobs")
         jobs.put_many({f"key-{number:04d}": number for number in range(3_000)})
+        for number in range(2_500, 2_600):
+            jobs.put(f"key-{number:04d}", number, ttl=10)
         store.checkpoint()
-        taken = Snapshot.between
-        vanished = []
-
-        def vanishing(self: Snapshot, *arguments: object) -> Iterator[Entry]:
-            for number, entry in enumerate(taken(self, *arguments)):  # type: ignore[arg-type]
-                if number == 1_500 and not vanished:
-                    vanished.append(True)
-                    jobs.put("key-2000", "as it is then")
-                    store.checkpoint()
-                    raise FileNotFoundError
-                yield entry
-
-        monkeypatch.setattr(Snapshot, "between", vanishing)
-        found = under(tmp_path, "key-")
-    assert vanished
-    assert [entry.key for entry in found] == [b"key-%04d" % number for number in range(3_000)]
-    assert found[2_000].value == b"as it is then"
+        entries = ReadOnlyStore(options).business("jobs").entries("key-")
+        found = [next(entries) for _ in range(1_500)]
+        before = set((tmp_path / "default/local/jobs/local").glob("*.snapshot"))
+        clock.ms += 20_000
+        chance = random.Random(1)  # so large that the checkpoint merges all parts
+        jobs.put_many({f"key-{number:04d}": chance.randbytes(100) for number in range(3_000)})
+        store.checkpoint()
+        assert not before & set((tmp_path / "default/local/jobs/local").glob("*.snapshot"))
+        found += entries
+    assert [(entry.key, entry.value) for entry in found] == [
+        (b"key-%04d" % number, registry.encode_value(number)[0]) for number in range(3_000)
+    ]
 
 
 def test_files_that_stay_away_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, 1, "local")
 
-    def gone(*_: object) -> Iterator[Entry]:
+    def gone(*_: object) -> None:
         raise FileNotFoundError("the snapshot")
 
-    monkeypatch.setattr(Snapshot, "between", gone)
+    monkeypatch.setattr(type(OS_DISK), "view", gone)
     with pytest.raises(FileNotFoundError):
         under(tmp_path, "key-")
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import kvwal
-from archive import view
-from archive.objects import RemoteObjects
 from kvwal.history import time_order
+from kvwal_archive import view
+from kvwal_archive.objects import RemoteObjects
 
 URL = "memory://restored-archive"
 VALUE_BYTES = 20_000
@@ -53,7 +53,7 @@ def test_what_is_larger_than_memory_and_temporary_folder_comes_back(
     monkeypatch.setattr("tempfile.mkdtemp", refuse)
     monkeypatch.setattr("tempfile.mkstemp", refuse)
     monkeypatch.setattr(view, "HELD_BYTES", 1 << 20)
-    monkeypatch.setattr("archive.merge.BUDGET_BYTES", 4 << 20)
+    monkeypatch.setattr("kvwal_archive.merge.BUDGET_BYTES", 4 << 20)
     monkeypatch.setattr(time_order, "RUN_BYTES", 2 << 20)
     monkeypatch.setattr(time_order, "READ_BYTES", 2 << 20)
     counted = pa.proxy_memory_pool(pa.system_memory_pool())

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from archive.layout import Place
 from kvwal.config import Settings
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CorruptLog
@@ -20,6 +19,7 @@ from kvwal.log.files.snapshot import in_blocks, write_snapshot
 from kvwal.log.reader import SnapshotFile, entry_decoder
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
+from kvwal_archive.layout import Place
 from tests.support.disk.faults import FakeDisk, open_store
 
 PLACE = Place("default", "local", "jobs", "local")

@@ -74,11 +74,11 @@ def test_an_archive_is_only_read(stored: Path, command: tuple[str, ...]) -> None
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        (("get", "jobz", "a"), "the archive has no business 'jobz' in default/local (there are: jobs)"),
-        (("scan", "jobs", "--cluster", "other"), "no business 'jobs' in default/other (there are: none)"),
-        (("stats", "--namespace", "never"), "the archive has nothing of never/local"),
+        (("get", "jobz", "a"), "default/local has no map 'jobz' (there are: jobs)"),
+        (("scan", "jobs", "--cluster", "other"), "default has no cluster 'other' (there are: local)"),
+        (("stats", "--namespace", "never"), "has no namespace 'never' (there are: default, other)"),
         (("get", "jobs", "a", "--archive", "none"), "is an archive itself. Leave out --archive."),
-        (("scan", "jobz", "--namespace", "*"), "no namespace has a business 'jobz'"),
+        (("scan", "jobz", "--namespace", "*"), "no namespace has a map 'jobz'"),
     ],
 )
 def test_a_wrong_name_is_said(stored: Path, command: tuple[str, ...], sentence: str) -> None:

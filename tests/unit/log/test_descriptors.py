@@ -17,7 +17,7 @@ from kvwal.config import Settings
 from kvwal.errors import CommitUnknown, LogFailed, StorageFull, StoreLocked
 from kvwal.ports.descriptors import Descriptors
 from kvwal.ports.disk import File, Folder
-from kvwal.ports.range_locks import is_held
+from kvwal.ports.posix.file_locks import is_held
 from tests.repository.source import ROOT
 from tests.support.disk.faults import FakeDisk, open_store
 
@@ -206,7 +206,7 @@ def test_a_resting_log_is_held_against_other_processes_and_against_this_one(tmp_
         assert child(tmp_path, "other").strip() == "written", "a business of its own"
         with kvwal.open(tmp_path, archive=None) as second, pytest.raises(StoreLocked, match=f"pid {os.getpid()}"):
             second.map("jobs")
-        assert is_held(tmp_path / "default" / "local" / "jobs" / "local" / "LOCK", tmp_path / "_locks")
+        assert is_held(tmp_path / "default" / "local" / "jobs" / "local" / "LOCK")
         pid = os.fork()
         if not pid:
             del store, jobs

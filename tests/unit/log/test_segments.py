@@ -18,7 +18,7 @@ from kvwal.log.files.segment import SEAL_ROOM
 from kvwal.log.reader import SegmentEnd, SegmentReader, entry_decoder
 from kvwal.ports.disk import OS_DISK
 from tests.support.disk.faults import FakeClock, FakeDisk, open_store
-from tests.support.disk.power import OpenFolder
+from tests.support.disk.handles import OpenFolder
 from tests.support.log.logs import header, recovered
 
 KIB = 1 << 10
@@ -178,7 +178,7 @@ class NamingDisk(FakeDisk):
         self.done("sync_folder")
 
     def open_folder(self, folder: Path) -> OpenFolder:
-        return OpenFolder(self, folder)
+        return OpenFolder(self, folder, self.limits)
 
 
 def test_a_recycled_file_has_lost_its_old_name_before_it_is_written(tmp_path: Path) -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from threading import current_thread
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from selectors import DefaultSelector, SelectorKey
+from threading import Event, current_thread
 from typing import Any
 
 import pytest
 
-from kvwal.cluster.token import Token
-from kvwal.node.health.http import OPEN, HttpAccess, application
+from kvwal.cluster.token import Token, TokenSource
+from kvwal.node.config import Address
+from kvwal.node.health.http import OPEN, HttpAccess, HttpServer, application
 from kvwal.ports.tasks import ThreadWorkers
+from tests.support.ports import free_port
 
 TOKEN = "a-token-for-prometheus"
 FAR, NEAR = "10.0.0.9", "127.0.0.1"
@@ -53,7 +58,7 @@ def ask(
     return heard[0]["status"], heard[1]["body"]
 
 
-CLOSED = HttpAccess(Token(TOKEN, "the test's"), closed=True)
+CLOSED = HttpAccess(TokenSource((Token(TOKEN, "the test's"),)), closed=True)
 
 
 @pytest.mark.parametrize("authorization", [None, "", "Bearer", "Bearer ", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x"])
@@ -78,6 +83,17 @@ def test_a_cluster_with_a_token_and_none_for_http_answers_this_machine_only() ->
     assert ask(closed, "/metrics", NEAR)[0] == 200
 
 
+def test_two_tokens_count_while_the_token_is_changed() -> None:
+    old, new = f"{TOKEN}-old", f"{TOKEN}-new"
+    source = TokenSource((Token(old, "the test's"), Token(new, "the test's")))
+    access = HttpAccess(source, closed=True)
+    assert ask(access, "/metrics", FAR, f"Bearer {old}")[0] == 200
+    assert ask(access, "/metrics", FAR, f"Bearer {new}")[0] == 200
+    source.tokens = source.tokens[1:]
+    assert ask(access, "/metrics", FAR, f"Bearer {old}")[0] == 401
+    assert ask(access, "/metrics", FAR, f"Bearer {new}")[0] == 200
+
+
 def test_a_cluster_without_a_token_answers_everyone() -> None:
     assert ask(OPEN, "/metrics", FAR)[0] == 200
 
@@ -85,3 +101,49 @@ def test_a_cluster_without_a_token_answers_everyone() -> None:
 def test_figures_are_made_beside_the_event_loop() -> None:
     """The loop has the clients' writes, and a page of 3,000 maps takes tens of milliseconds."""
     assert ask(OPEN, "/metrics", FAR, page=thread_name)[1].startswith(b"scrapers")
+
+
+class Waits(DefaultSelector):
+    """A selector that notes how long its event loop would wait: None until something comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = Event()
+        self.longest: list[float | None] = []
+
+    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+        if timeout is None or timeout > 0:
+            self.longest.append(timeout)
+            self.seen.set()
+        return super().select(timeout)
+
+
+async def answer_of(address: Address, path: str) -> dict[str, str]:
+    """The headers of one answer; the connection is closed after it."""
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n".encode())
+    status, *lines = (await reader.read()).decode().partition("\r\n\r\n")[0].split("\r\n")
+    writer.close()
+    await writer.wait_closed()
+    assert status == "HTTP/1.1 200 OK"
+    return dict(line.lower().split(": ", 1) for line in lines)
+
+
+def test_a_server_that_nobody_asks_waits_and_its_answers_have_their_time() -> None:
+    waits, workers = Waits(), ThreadWorkers("scrapers", 1)
+    address = Address("127.0.0.1", free_port())
+
+    async def idle() -> dict[str, str]:
+        server = HttpServer(application(lambda: (True, {}), figures, workers, OPEN), address)
+        headers = await answer_of(address, "/healthz")
+        waits.longest.clear()
+        waits.seen.clear()
+        await workers.run(waits.seen.wait)
+        await server.close()
+        return headers
+
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(waits)) as runner:
+        headers = runner.run(idle())
+    workers.close()
+    assert waits.longest[0] is None
+    assert abs(parsedate_to_datetime(headers["date"]) - datetime.now(UTC)) < timedelta(minutes=1)

@@ -14,7 +14,8 @@ def stats(size: int, **given: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "last_sequence": 1, "log_bytes": size, "segments": 2, "snapshot_sequence": 0, "checkpoint_age_seconds": 5.0,
         "archive_lag_entries": 1, "archive_lag_seconds": 1.0, "ring_slots": 0, "ring_bytes": 0, "failed": None,
-        "archive_error": None, "maintenance": {},
+        "archive_error": None, "maintenance": {}, "damage": None, "archive_requests": 9, "lost_tails": 0,
+        "slowed": 0.0, "slowed_seconds": 0.0,
     }  # fmt: skip
     return found | given
 
@@ -76,7 +77,7 @@ def test_a_node_without_descriptors_is_not_ready_and_says_why() -> None:
         lifecycle = Lifecycle()
         for phase in (Phase.RECOVERING, Phase.WAITING, Phase.COPYING, Phase.SERVING):
             lifecycle.to(phase)
-        return NodeStatus(Stub(free), Stub(free), Metrics(), lifecycle, lambda: None)  # type: ignore[arg-type]
+        return NodeStatus(Stub(free), Stub(free), None, Metrics(), lifecycle, lambda: None, None, list)  # type: ignore[arg-type]
 
     assert node_status(500).ready()[0]
     ready, told = node_status(100).ready()

@@ -12,7 +12,7 @@ import pytest
 import kvwal
 from kvwal.cluster.bootstrap import Status, unknown_names
 from kvwal.cluster.membership import LocalMembership, MembershipFile, MembershipRecord
-from kvwal.errors import ConfigError, KvwalError, LogFailed, StorageFull
+from kvwal.errors import EXIT_CODES, ConfigError, Kind, KvwalError, LogFailed, StartFailed, StorageFull
 from kvwal.node.config import heap_bytes
 from kvwal.node.preflight import Owner, check_root, check_writable
 from kvwal.ports.disk import OS_DISK, OsDisk
@@ -20,14 +20,15 @@ from kvwal.ports.tasks import ThreadWorkers
 from tests.support.cli import kvwal as command
 from tests.support.ports import free_port
 
+LATER = EXIT_CODES[Kind.RETRY]
 OWN = Owner("default", "test", "node-1")
 
 
-def refused(root: Path, *typed: object) -> str:
+def refused(root: Path, *typed: object, code: int = EXIT_CODES[Kind.CALLER]) -> str:
     """What `kvwal node` says, in one line, without having touched the root."""
     before = sorted(root.rglob("*")) if root.exists() else []
     ran = command("node", root, "--node", "node-1", "--cluster", "test", *typed)
-    assert ran.code == 2
+    assert ran.code == code
     assert ran.err.startswith("kvwal: ")
     assert ran.err.count("\n") == 1
     assert before == (sorted(root.rglob("*")) if root.exists() else [])
@@ -66,8 +67,8 @@ def test_a_root_with_nothing_but_an_archive_is_anybodys(tmp_path: Path) -> None:
 def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         busy = f"127.0.0.1:{taken.getsockname()[1]}"
-        assert "another process listens there" in refused(tmp_path / "root", "--address", busy)
-        said = refused(tmp_path / "root", "--address", f"127.0.0.1:{free_port()}", "--http", busy)
+        assert "another process listens there" in refused(tmp_path / "root", "--address", busy, code=LATER)
+        said = refused(tmp_path / "root", "--address", f"127.0.0.1:{free_port()}", "--http", busy, code=LATER)
         assert f"--http {busy}: another process" in said
 
 
@@ -79,6 +80,18 @@ def test_one_port_cannot_be_for_members_and_for_http(tmp_path: Path) -> None:
 @pytest.mark.parametrize("root", ["/proc/kvwal/root", "/dev/null/root", "/dev/null"])
 def test_a_root_that_cannot_be_written_is_refused(root: str) -> None:
     assert f"{root} cannot be written" in refused(Path(root), "--address", f"127.0.0.1:{free_port()}")
+
+
+class LostServer(OsDisk):
+    """A disk on a file server that does not answer now."""
+
+    def make_folder(self, folder: Path) -> None:
+        raise OSError(errno.ESTALE, "Stale file handle", str(folder))
+
+
+def test_a_root_on_a_file_server_that_does_not_answer_is_tried_again(tmp_path: Path) -> None:
+    with pytest.raises(StartFailed, match="Stale file handle"):
+        check_writable(LostServer(), tmp_path / "root")
 
 
 class FullDisk(OsDisk):
@@ -102,7 +115,8 @@ def test_a_root_on_a_full_disk_is_left_to_the_recovery(tmp_path: Path) -> None:
 
 
 def test_an_address_of_another_machine_is_refused(tmp_path: Path) -> None:
-    assert "does not have the address" in refused(tmp_path / "root", "--address", "192.0.2.1:5701")
+    said = refused(tmp_path / "root", "--address", "192.0.2.1:5701", code=LATER)
+    assert "does not have the address" in said
 
 
 def test_the_address_of_everywhere_is_none_to_be_reached_at(tmp_path: Path) -> None:

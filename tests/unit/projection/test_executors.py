@@ -70,6 +70,22 @@ def test_an_executor_that_goes_after_the_end_counts_up_to_the_end() -> None:
     assert recorded(START, added("1", 2_000), END, gone("1", 9_500))[APP].core_ms == 2 * 7_000
 
 
+def test_a_clock_that_is_set_back_makes_no_core_time_negative() -> None:
+    assert recorded(START, added("1", 99_000), END)[APP].core_ms == 0
+    assert (
+        recorded(START, added("1", 2_000), END, added("2", 99_000, cores=1), gone("2", 98_000))[APP].core_ms == 14_000
+    )
+    assert recorded(START, added("1", 2_000), added("2", 5_000), gone("2", 3_000), END)[APP].core_ms == 14_000
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_the_host_of_an_executor_is_that_of_its_blocks_as_in_sparks_pages(times: int) -> None:
+    start = events.ExecutorAdded(1_000, "driver", events.ExecutorInfo("localhost", 2))
+    for told in ((start, memory("driver", 1_100)), (memory("driver", 900), start)):
+        assert recorded(*told, times=times)["app/executor/driver"].host == "block-host"
+    assert recorded(start)["app/executor/driver"].host == "localhost"
+
+
 def test_an_executor_that_registers_again_is_there_again() -> None:
     found = recorded(START, added("1", 2_000), gone("1", 3_000), added("1", 5_000, cores=3), END)
     executor = found["app/executor/000001"]
@@ -80,7 +96,7 @@ def test_an_executor_that_registers_again_is_there_again() -> None:
 def test_an_executor_has_the_heap_of_its_profile_and_the_memory_for_blocks() -> None:
     found = recorded(PROFILE, START, added("1", 2_000, profile=1), memory("1", 2_100), added("2", 2_000, profile=7))
     executor = found["app/executor/000001"]
-    assert (executor.memory_bytes, executor.storage_bytes, executor.host) == (512 * MIB, 300 * MIB, "host-1")
+    assert (executor.memory_bytes, executor.storage_bytes) == (512 * MIB, 300 * MIB)
     assert found["app/executor/000002"].memory_bytes == 0
     assert found["app/env"].executor_memory_bytes == {"1": 512 * MIB}
 

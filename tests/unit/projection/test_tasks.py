@@ -43,6 +43,27 @@ def test_quantiles_are_within_one_percent(spans: list[int]) -> None:
     assert len(stage.buckets) <= 64 + math.log(10**9 / 64) / math.log(1.02) + 1
 
 
+@given(st.lists(st.integers(-5, 1 << 61), min_size=1, max_size=200))
+def test_quantiles_of_metrics_are_within_four_percent(sizes: list[int]) -> None:
+    stage = Stage()
+    for size in sizes:
+        task_statistics.add_quantities(stage, TaskMetrics(disk_bytes_spilled=size))
+    task_statistics.summarise(stage)
+    ordered = sorted(max(0, size) for size in sizes)
+    if not ordered[-1]:
+        assert stage.quantiles is not None
+        assert stage.quantiles.spill_disk_bytes is None
+        return
+    assert stage.quantiles is not None
+    found = stage.quantiles.spill_disk_bytes
+    assert found is not None
+    for share, value in ((0.25, found.p25), (0.5, found.median), (0.75, found.p75), (0.95, found.p95)):
+        true = ordered[min(int(share * len(ordered)), len(ordered) - 1)]
+        assert abs(value - true) <= 0.04 * true
+    assert (found.min, found.max) == (ordered[0], ordered[-1])
+    assert from_value(to_value(stage)) == stage
+
+
 def test_a_task_that_ends_before_it_begins_took_no_time() -> None:
     """As it may when a driver's clock is set back."""
     stage = Stage()

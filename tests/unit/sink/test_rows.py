@@ -106,7 +106,7 @@ def test_a_row_that_does_not_fit_is_told_by_its_key_dropped_or_null(
     ddl: str, row: tuple[Any, ...], sentence: str, has_key: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sink_rows, "TRANSACTION_BYTES", 1000)
-    with pytest.raises(CodecError, match=rf"business 'jobs', key .*the row cannot be written: .*{sentence}"):
+    with pytest.raises(CodecError, match=rf"map 'jobs', key .*the row cannot be written: .*{sentence}"):
         encoded(ddl, [row])
     assert encoded(ddl, [row], "drop") == []
     if has_key:
@@ -145,7 +145,7 @@ def test_options_are_checked(tmp_path: Path) -> None:
         ({"store": "", "archive": "s3://b"}, ConfigError, "s3://b is an archive, and an archive can only be read"),
         ({"store": "s3://b/p"}, ConfigError, "s3://b/p is an archive, and an archive can only be read"),
         ({"business": ""}, ConfigError, "needs the option 'business'"),
-        ({"business": "../x"}, InvalidName, "business name"),
+        ({"business": "../x"}, InvalidName, "map name"),
         ({"namespace": "a/b"}, InvalidName, "namespace name"),
         ({"mode": "permissive"}, ConfigError, "the option 'mode' is 'permissive'"),
         ({"staging": "s3:/b"}, ConfigError, "one slash"),

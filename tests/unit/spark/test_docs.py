@@ -17,6 +17,7 @@ KINDS = {
     "executor": rec.Executor,
     "job": rec.Job,
     "stage": rec.Stage,
+    "rdd": rec.Rdd,
     "sql": rec.Sql,
     "stream": rec.Stream,
     "batch": rec.Batch,
@@ -24,7 +25,12 @@ KINDS = {
     "damage": rec.Damage,
     "failure": index.Failure,
 }
-PARTS = {"stage": (rec.Slowest, rec.TaskFailure), "sql": (rec.Access, rec.Metric), "batch": (rec.Source,)}
+PARTS = {
+    "env": (rec.ClasspathFolder, rec.ResourceProfile),
+    "stage": (rec.Slowest, rec.TaskFailure, rec.Accumulator, rec.Speculation, rec.Quantiles, rec.TaskQuantiles),
+    "sql": (rec.Access, rec.Metric, rec.PlanEdge),
+    "batch": (rec.Source,),
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)

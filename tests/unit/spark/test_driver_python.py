@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kvwal.cli.spark.submit import beside_python, check_arguments, split_arguments
+from kvwal.cli.spark.submit import beside_python, check_arguments, split_arguments, wrapper
 from kvwal.errors import ConfigError
 
 PROGRAM = """
@@ -68,3 +68,28 @@ def test_the_program_stands_behind_the_options_of_spark_submit() -> None:
 def test_what_cannot_be_recorded_is_refused_before_spark_starts(words: list[str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         check_arguments(words)
+
+
+def test_the_python_that_records_is_found_beside_the_command_and_by_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after `pip install --target`, whose programs are not beside Python; or where Python is a part of another program."""
+    python = tmp_path / "bin" / "python3"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    installed = beside_python("kvwal-python")
+    monkeypatch.setattr(sys, "argv", ["kvwal"])
+    for executable in ("", "/usr/bin/env"):
+        monkeypatch.setattr(sys, "executable", executable)
+        assert wrapper() == installed
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setenv("PATH", str(installed.parent))
+    assert wrapper() == installed
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(sys, "argv", [str(installed.parent / "kvwal")])
+    assert wrapper() == installed
+    monkeypatch.setattr(sys, "argv", ["kvwal"])
+    with pytest.raises(
+        ConfigError, match=r"kvwal-python, the Python that records, is not here: not at .*/bin/kvwal-python"
+    ):
+        wrapper()

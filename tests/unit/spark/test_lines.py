@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +17,7 @@ from kvwal.spark.eventlog.lines import DamagedFile, Lines
 from kvwal.spark.eventlog.logs import EventLog, identify, settings_of
 from kvwal.spark.events.jobs import JobStart
 from kvwal.spark.events.parser import DamagedLine, parse_line
-from tests.support.event_logs import compressed
+from tests.support.event_logs import CODECS, compressed
 
 BLOCK = 700
 TEXT = b"".join(
@@ -35,7 +37,7 @@ def read(reader: Lines) -> list[bytes]:
     return found
 
 
-@pytest.mark.parametrize("codec", ["plain", "zstd", "lz4", "snappy"])
+@pytest.mark.parametrize("codec", CODECS)
 @given(cuts=st.lists(st.integers(0, 20_000), max_size=6), chunk=st.integers(1, 5_000))
 def test_a_growing_file_gives_each_line_once(tmp_path: Path, codec: str, cuts: list[int], chunk: int) -> None:
     whole = framed(codec)
@@ -54,7 +56,7 @@ def test_a_growing_file_gives_each_line_once(tmp_path: Path, codec: str, cuts: l
     assert reader.unfinished() == b""
 
 
-@pytest.mark.parametrize("codec", ["zstd", "lz4", "snappy"])
+@pytest.mark.parametrize("codec", CODECS[1:])
 def test_damage_is_named_and_never_crashes(tmp_path: Path, codec: str) -> None:
     whole = framed(codec)
     refused = 0
@@ -81,6 +83,15 @@ def test_zeros_where_a_snappy_block_begins_are_damage(tmp_path: Path) -> None:
         read(Lines(path))
 
 
+def test_gzip_pads_with_zeros_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "log.gz"
+    path.write_bytes(framed("gzip") + bytes(700))
+    assert read(Lines(path)) == TEXT.splitlines()
+    path.write_bytes(framed("gzip") + b"no member")
+    with pytest.raises(DamagedFile, match="gzip"):
+        read(Lines(path))
+
+
 def test_a_line_beyond_all_measure_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "MAX_LINE", 10_000)
     monkeypatch.setattr(lines, "CHUNK", 1_000)
@@ -90,6 +101,62 @@ def test_a_line_beyond_all_measure_is_not_kept_in_memory(tmp_path: Path, monkeyp
     reader.close()
     assert (short, following) == (b"short", b"next")
     assert len(long) < 12_000
+
+
+class Counted(bytes):
+    """Bytes of a file that count each byte of them that is joined to others or searched."""
+
+    handled = 0
+
+    def __radd__(self, before: bytes) -> Counted:
+        Counted.handled += len(before) + len(self)
+        return Counted(bytes(before) + bytes(self))
+
+    def split(self, *at: Any) -> list[bytes]:
+        Counted.handled += len(self)
+        return bytes(self).split(*at)
+
+
+class CountedFile(io.BytesIO):
+    """A file whose bytes count what is done with them."""
+
+    name = "log"
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return Counted(super().read(size))
+
+    def open(self, mode: str, /) -> CountedFile:
+        return self
+
+
+@pytest.mark.parametrize("most", [10_000, 10_000_000])
+def test_a_long_line_costs_as_much_as_its_length(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(lines, "MAX_LINE", most)
+    monkeypatch.setattr(lines, "CHUNK", 1_000)
+    monkeypatch.setattr(Counted, "handled", 0)
+    log = b"short\n" + b"y" * 1_000_000 + b"\nnext\n"
+    found = read(Lines(CountedFile(log)))
+    assert (found[0], found[2:]) == (b"short", [b"next"])
+    assert Counted.handled < 3 * len(log)
+
+
+@pytest.mark.parametrize("chunk", [1_000, 7, 30_000])
+def test_the_place_of_a_line_is_right_after_a_line_that_is_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(lines, "MAX_LINE", 10_000)
+    monkeypatch.setattr(lines, "CHUNK", chunk)
+    log = b"first line\n" + b"y" * 25_000 + b"\nnext\n" + b"z" * 12_000
+    (tmp_path / "log").write_bytes(log)
+    reader, places = Lines(tmp_path / "log"), {}
+    while (more := reader.more()) is not None:
+        if more:
+            places[more[-1][:1]] = reader.last_line
+    assert places[b"n"] == log.index(b"next")
+    assert places.get(b"y", 11) == 11
+    assert len(reader.rest) <= 10_000
+    assert reader.unfinished()[:1] == b"z"
+    reader.close()
 
 
 NO_EVENTS = [

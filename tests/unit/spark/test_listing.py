@@ -134,6 +134,27 @@ def test_the_index_of_an_old_node_is_the_one_that_would_have_been_recorded(tmp_p
     assert scan(tmp_path / "old") == scan(tmp_path / "new")
 
 
+def test_an_index_that_is_completed_slowly_is_not_older_than_the_records(tmp_path: Path) -> None:
+    """While all records are read, the reader of an application writes its end, and its summary."""
+    write(tmp_path, with_index=False)
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        records = store.map("spark")
+
+        class Slow:
+            get, put_many, commit_if = records.get, records.put_many, records.commit_if
+
+            def items(self) -> Iterator[tuple[str, Any]]:
+                yield from list(records.items())
+                store_events(store, "app-2", ran("app-2", FIRST + 9 * DAY, name="ended since"))
+                records.submit_many({}, [key for key in records if key.startswith("app-1/")]).result()
+
+        index.complete_index(Slow(), "local")
+        summary = records[index.summary_key("app-2")]
+        assert {**summary, "kind": "app"} == records["app-2/app"]
+        assert summary["name"] == "ended since"
+        assert index.summary_key("app-1") not in records
+
+
 def test_an_application_that_ended_well_after_all_is_no_failure(tmp_path: Path) -> None:
     told = [*ran("app", FIRST, ends=False), events.Detached(FIRST + 5, error="it broke", status="FAILED", exit_code=1)]
     with kvwal.open(tmp_path, archive=None, flush="os") as store:
@@ -220,7 +241,7 @@ def test_killed_at_every_transaction_the_index_is_that_of_the_records(
         dying = DyingMap(records)
         complete = False
         while not complete:
-            reader = log_reader.LogReader(dying, log, identity)  # type: ignore[arg-type]
+            reader = log_reader.LogReader(dying, log, identity)
             with suppress(Killed):
                 reader.advance()
             reader.close()
@@ -254,3 +275,18 @@ def test_a_cluster_is_asked_for_the_index_and_for_one_application() -> None:
     asked.clear()
     assert len(queries.applications(reader_of(ClusterRecords(scan)))) == 3
     assert asked == ["=app", ""], "without a mark all records are read"
+
+
+def test_all_attempts_of_an_application_are_named(tmp_path: Path) -> None:
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        for attempt, code in (("1", 1), ("2", 0)):
+            start = events.ApplicationStart("nightly", FIRST + int(attempt), "ada", "app-7", attempt)
+            store_events(store, f"app-7/{attempt}", [start, events.ApplicationEnd(FIRST + DAY, code)])
+        store_events(store, "app-8", ran("app-8", FIRST))
+    for asked in ("app-7", "nightly"):
+        shown = command("jobs", tmp_path, asked)
+        assert "nightly (app-7/2)" in shown.out
+        assert "app-7 was tried 2 times: app-7/1 (FAILED), app-7/2 (SUCCEEDED). This is app-7/2" in shown.err
+    assert "app-7/1 (FAILED)" in command("jobs", tmp_path, "app-7", "--failed").err
+    assert not command("jobs", tmp_path, "app-7/1").err
+    assert not command("jobs", tmp_path, "app-8").err

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import kvwal
-from archive.layout import Place
 from kvwal.history.tail_reader import merged_entries
 from kvwal.log.files.names import find_places
 from kvwal.ports.disk import OS_DISK
@@ -20,6 +19,7 @@ from kvwal.spark.recording import recorder
 from kvwal.spark.recording.nodes import SHARED, RecorderRoot, finished_nodes, merge_finished, shared_node
 from kvwal.spark.recording.recorder import JobRecorder
 from kvwal.spark.recording.spool import add_roll
+from kvwal_archive.layout import Place
 from tests.support.cli import kvwal as run
 
 

@@ -12,10 +12,9 @@ import pytest
 
 import kvwal
 from kvwal.errors import ClusterUnreachable, ConfigError
-from kvwal.spark import outages
 from kvwal.spark.recording import delivery, recorder, recording
 from kvwal.spark.recording.recorder import JobRecorder
-from kvwal.spark.recording.spool import Spool, spools
+from kvwal.spark.recording.spool import Spool
 from tests.support.event_logs import TASKS, counts, job_events
 from tests.support.polling import until
 from tests.support.recording.driver import HALTED, AwayStore, Driver
@@ -82,61 +81,6 @@ def test_events_wait_for_the_store_and_arrive_while_the_driver_runs(
     assert started.failure is None
     assert counts(store.map("spark"), "app-1") == ("DETACHED", 3, 3 * TASKS, 3)
     assert not (Path(store.root) / "_spark").exists()
-
-
-def test_a_transaction_of_unknown_outcome_is_settled_before_the_next_one(
-    store: kvwal.Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The other members finish it while the recorder waits, after the second try was answered."""
-    cluster = AwayStore(store, away=False)
-    settled = []
-
-    def settle(seconds: float) -> None:
-        settled.append(seconds)
-        store.map("spark").put_many(cluster.late)
-
-    monkeypatch.setattr(delivery, "sleep", settle)
-    started, listener = begin(cluster)
-    recorded(store, lambda app: True)
-    cluster.loses_answer = True
-    begins, *rest = job_events(0)
-    listener.write(begins)
-    recorded(store, lambda app: app["jobs"] == 1)
-    listener.write(*rest)
-    started.close()
-    assert settled == [delivery.SETTLE_SECONDS]
-    assert started.stats()["troubles"] == 1
-    assert counts(store.map("spark"), "app-1") == ("DETACHED", 1, TASKS, 1)
-    assert store.map("spark")["app-1/job/0000000000"]["status"] == "SUCCEEDED"
-
-
-def test_what_a_driver_left_is_read_after_its_last_transaction(
-    store: kvwal.Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The members may finish that transaction when the driver has gone: it must not overwrite what the next reader writes."""
-    cluster = AwayStore(store, away=False)
-    started, listener = begin(cluster)
-    recorded(store, lambda app: True)
-    begins, *rest = job_events(0)
-    cluster.loses_answer = cluster.goes_away = True
-    listener.write(begins)
-    until(lambda: cluster.tries or None)
-    listener.write(*rest)
-    started.close()
-    assert isinstance(started.failure, ClusterUnreachable)
-    settled: list[float] = []
-
-    def land(seconds: float) -> None:
-        settled.append(seconds)
-        store.map("spark").put_many(cluster.late)
-
-    monkeypatch.setattr(outages, "sleep", land)
-    [spool] = spools(Path(store.root))
-    spool.name_addresses(["node-1:5701"])
-    spool.read_rest(store.map("spark"))
-    assert settled == [outages.SETTLE_SECONDS]
-    assert counts(store.map("spark"), "app-1") == ("DETACHED", 1, TASKS, 1)
-    assert store.map("spark")["app-1/job/0000000000"]["status"] == "SUCCEEDED"
 
 
 def test_the_rest_of_a_recording_is_not_lost_to_the_next_one_of_the_application(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,13 @@ import kvwal
 from kvwal.ports.clock import SYSTEM
 from kvwal.spark import index, retention
 from kvwal.spark.events import application as events
+from kvwal.spark.record_reader import ClusterRecords, reader_of
 from tests.support.applications import ran, store_events, stream_that_failed
 from tests.support.cli import kvwal as command
 
 DAY = 86_400_000
+LATE = 1 << 62
+"""Every application is older."""
 
 
 @pytest.fixture
@@ -131,12 +134,13 @@ class Dying:
         self._records = records
         self._lives = lives
         self.entries = records.entries
+        self.get = records.get
 
-    def submit_many(self, items: dict[str, Any], deletes: list[str]) -> Any:
+    def commit_if(self, conditions: dict[str, Any], items: dict[str, Any], deletes: list[str]) -> Any:
         self._lives -= 1
         if not self._lives:
             raise Killed
-        return self._records.submit_many(items, deletes)
+        return self._records.commit_if(conditions, items, deletes)
 
 
 def test_killed_at_every_transaction_the_next_call_deletes_the_rest(
@@ -148,7 +152,7 @@ def test_killed_at_every_transaction_the_next_call_deletes_the_rest(
         records = store.map("spark")
         while "app-0/app" in records:
             lives += 1
-            for _ in killed(lambda lives=lives: retention.delete_applications(Dying(records, lives), ["app-0"])):
+            for _ in killed(lambda lives=lives: retention.delete_applications(Dying(records, lives), ["app-0"], LATE)):
                 assert {"app-0/app", "=app/app-0"} <= set(records), "it is still listed, so it is found again"
         assert lives > 3
         assert {key for key in records if "app-0" in key.split("/")} == {"app-0/log"}
@@ -166,7 +170,7 @@ def test_the_attempts_at_an_application_are_applications_of_their_own(tmp_path: 
     with kvwal.open(tmp_path, archive=None, flush="os") as store:
         for prefix in ("app", "app/1", "app/2"):
             store_events(store, prefix, ran(prefix, 1_000))
-        retention.delete_applications(store.map("spark"), ["app", "app/2"])
+        retention.delete_applications(store.map("spark"), ["app", "app/2"], LATE)
         left = {key for key in store.map("spark") if key.startswith("app/")}
         assert {"app/log", "app/2/log"} == {key for key in left if not key.startswith("app/1/")}
         assert {"app/1/app", "app/1/job/0000000000"} <= left
@@ -187,3 +191,38 @@ def test_a_deleted_application_is_not_recorded_again_from_its_event_log(tmp_path
     assert command("prune", tmp_path, "--keep", "0s").code == 0
     assert command("record", tmp_path, logs).code == 0
     assert not listed(tmp_path)
+
+
+class Stands:
+    """A map whose user stands still before its `step`-th transaction; `meanwhile` is what others do then."""
+
+    def __init__(self, records: Any, step: int, meanwhile: Callable[[], None]) -> None:
+        self._records = records
+        self._left = step
+        self._meanwhile = meanwhile
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._records, name)
+
+    def commit_if(self, *given: Any) -> Any:
+        self._left -= 1
+        if not self._left:
+            self._meanwhile()
+        return self._records.commit_if(*given)
+
+
+@pytest.mark.parametrize("step", [1, 2, 99])
+def test_an_application_that_goes_on_while_a_prune_stands_still_is_not_deleted(root: Path, step: int) -> None:
+    """At step 99 it goes on between the list of old applications and the first look at it."""
+    with kvwal.open(root, node="n0", archive=None, flush="os") as store:
+        records, now = store.map("spark"), SYSTEM.wall_ms()
+
+        def go_on() -> None:
+            store_events(store, "app-0", ran("app-0", now, name="again", failed=(1,)))
+
+        (old,) = retention.old_applications(reader_of(ClusterRecords(records.entries)), now - 35 * DAY)
+        if step == 99:
+            go_on()
+        retention.delete_applications(Stands(records, step, go_on), [old.prefix], now - 35 * DAY)
+        assert records["=app/app-0"]["name"] == "again"
+        assert {"app-0/app", "app-0/job/0000000001"} <= set(records)

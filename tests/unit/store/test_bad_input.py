@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from archive.layout import Place
 from kvwal.errors import ConfigError, CorruptLog, KvwalError, NewerVersion
 from kvwal.log.files.format import Header, pack_header
 from kvwal.log.files.names import log_folder, segment_name, snapshot_name
 from kvwal.node.config import read_file
+from kvwal_archive.layout import Place
 from tests.support.archive.archiver import InProcess
 
 

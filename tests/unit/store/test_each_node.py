@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from archive.layout import Place
 from kvwal.errors import ArchiveError
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.processes import Child
@@ -19,6 +18,7 @@ from kvwal.store.nodes.each_node import NodeOutcome, work_on_each
 from kvwal.store.nodes.merge import MergePorts, merge_nodes
 from kvwal.store.options import Options
 from kvwal.store.sync import Store
+from kvwal_archive.layout import Place
 from tests.support.disk.faults import make_options
 from tests.support.disk.lock_watch import LockWatchDisk
 
@@ -53,7 +53,7 @@ def worked(root: Path, work: Callable[[Store], None]) -> list[NodeOutcome]:
 
 def test_a_merged_log_is_not_locked_any_more_when_its_lock_file_is_deleted(root: Path) -> None:
     """Another new log may get the number of the deleted file's inode, by which a lock is known."""
-    disk = LockWatchDisk(root)
+    disk = LockWatchDisk()
     ports = MergePorts(disk, SYSTEM)
     merged = merge_nodes(ports, root, Place("default", "local", "b", "a"), NODES[1:], lambda done, total, what: None)
     assert (merged.nodes, merged.left) == (["b", "c"], {})

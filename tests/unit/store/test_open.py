@@ -174,7 +174,7 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
 )
 def test_hostile_names_are_refused_before_they_become_paths(tmp_path: Path, name: str) -> None:
     root = tmp_path / "root"
-    with kvwal.open(root, archive=None) as store, pytest.raises(InvalidName, match="business name"):
+    with kvwal.open(root, archive=None) as store, pytest.raises(InvalidName, match="map name"):
         store.map(name)
     for kind in ("namespace", "cluster", "node"):
         with pytest.raises(InvalidName, match=f"{kind} name"):
@@ -248,6 +248,20 @@ def test_the_node_is_the_only_one_or_must_be_chosen(tmp_path: Path) -> None:
         assert store.node == "local"
 
 
+def test_nodes_of_recorders_do_not_count_when_a_node_is_chosen(tmp_path: Path) -> None:
+    for app in ("local-1", "local-2"):
+        with kvwal.open(tmp_path, node=app, archive=None) as store:
+            store.map("spark")[f"{app}/app"] = {}
+    with kvwal.open(tmp_path, archive=None) as store:
+        assert store.node == "local"
+        store.map("jobs")["a"] = 1
+    with kvwal.open(tmp_path, archive=None) as store:
+        assert store.node == "local"
+    fill(tmp_path, node="n1")
+    with pytest.raises(ConfigError, match=r"several nodes: local, n1\."):
+        kvwal.open(tmp_path, archive=None)
+
+
 def test_read_only_reads_all_nodes_and_refuses_every_write(tmp_path: Path) -> None:
     with kvwal.open(tmp_path, archive=None, node="n1") as store:
         store.map("jobs").update(a=1, b=1)
@@ -268,7 +282,7 @@ def test_read_only_reads_all_nodes_and_refuses_every_write(tmp_path: Path) -> No
         for change in changes:
             with pytest.raises(ConfigError, match="read_only=True"):
                 change()
-        with pytest.raises(ConfigError, match=r"no business 'runs' \(there are: jobs\)"):
+        with pytest.raises(ConfigError, match=r"no map 'runs' \(there are: jobs\)"):
             store.map("runs")
     assert not list(tmp_path.rglob("*.partial"))
 
@@ -276,7 +290,7 @@ def test_read_only_reads_all_nodes_and_refuses_every_write(tmp_path: Path) -> No
 def test_reading_an_empty_root_creates_nothing(tmp_path: Path) -> None:
     with kvwal.open(tmp_path / "root", read_only=True) as store:
         assert store.businesses() == []
-        with pytest.raises(ConfigError, match="there are: none"):
+        with pytest.raises(ConfigError, match="there is no such folder"):
             store.map("jobs")
     assert list(tmp_path.iterdir()) == []
 
@@ -288,7 +302,7 @@ def test_without_an_archive_there_is_none(tmp_path: Path) -> None:
             store.archive()
         stats = store.stats()["businesses"]["jobs"]
         assert (stats["archived_sequence"], stats["archive_lag_entries"]) == (None, None)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["_locks", "default"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["default"]
 
 
 @pytest.mark.parametrize(

@@ -10,20 +10,21 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from archive.layout import Place
-from archive.maintenance.forget import LogEnd, forget
-from archive.objects import open_objects
-from archive.reader import coverage
-from archive.verify import verify
 from kvwal.cluster.recovery_buffer import RecoveryBuffer
-from kvwal.entry import DROPPED, Entry
+from kvwal.entry import Entry
 from kvwal.errors import ConfigError, CorruptLog
+from kvwal.key_class import DROPPED, TIME_MARK
 from kvwal.log.files.retired import bring_back, end_of, retired_places
 from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import RecoveryTarget, recover
 from kvwal.ports.disk import OS_DISK
 from kvwal.store.engine import Engine
 from kvwal.store.open_business import OpenBusiness
+from kvwal_archive.layout import Place
+from kvwal_archive.maintenance.forget import LogEnd, forget
+from kvwal_archive.objects import open_objects
+from kvwal_archive.reader import coverage
+from kvwal_archive.verify import verify
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.cuts import PLACE as ON_DISK
 from tests.support.disk.cuts import ROOT, after_changes, cuts
@@ -68,7 +69,7 @@ def run(work: Callable[[Engine], Awaitable[None]], root: Path, archive: Path | N
 
 def test_nothing_of_a_destroyed_map_stays_but_its_end(tmp_path: Path) -> None:
     root, archive = tmp_path / "root", tmp_path / "archive"
-    disk = LockWatchDisk(root)
+    disk = LockWatchDisk()
 
     async def work(engine: Engine) -> None:
         business = await lived(engine, archived=True)
@@ -104,7 +105,7 @@ def test_the_past_of_a_destroyed_map_is_read_without_its_lock(tmp_path: Path) ->
         assert dict(found) == {}
         assert dict(found.at(then[0])) == {"a": b"x"}
         assert [change.deleted for change in found.history("a")] == [True, False]
-        with pytest.raises(ConfigError, match="no business 'c'"):
+        with pytest.raises(ConfigError, match="no map 'c'"):
             store.map("c")
     kvwal.restore(archive, tmp_path / "again", at=then[0])
     with kvwal.open(tmp_path / "again") as store:
@@ -342,7 +343,7 @@ def test_every_cut_of_a_log_that_goes_and_comes_back(tmp_path: Path) -> None:
     for key, image in images.items():
         left = MemoryDisk(image)
         left.make_folders(ROOT.joinpath(*ON_DISK))
-        bring_back(left, ROOT, ON_DISK)
+        bring_back(left, ROOT, ON_DISK, lambda header, timestamp: None)
         found = recover(
             left, ROOT.joinpath(*ON_DISK), RecoveryTarget(lambda entries: None, lambda: None), entry_decoder()
         )
@@ -387,7 +388,7 @@ def test_a_map_that_is_made_again_while_it_is_forgotten_goes_on(tmp_path: Path) 
         await retired(engine)
         again = await engine.business("b")
         objects = open_objects(str(archive))
-        assert forget(objects, PLACE, LogEnd(log_id, 2, business.log.writer.timestamp), DROPPED)
+        assert forget(objects, PLACE, LogEnd(log_id, 2, business.log.writer.timestamp), DROPPED, TIME_MARK)
         await put(again, entry("again"))
 
     run(work, root, archive)

@@ -51,11 +51,58 @@ def test_pandas_and_polars_take_the_answer(store: kvwal.Store) -> None:
 
 
 def test_a_statement_that_cannot_be_run_is_the_callers_to_mend(store: kvwal.Store) -> None:
-    with pytest.raises(kvwal.ConfigError, match=r"job does not exist.*The businesses here: jobs"):
+    with pytest.raises(kvwal.ConfigError, match=r"job does not exist.*The maps here: jobs"):
         store.sql("FROM job")
     with pytest.raises(kvwal.ConfigError, match="2 statements"):
         store.sql("SELECT 1; SELECT 2")
-    assert store.sql("CREATE TABLE t (a INT)").num_rows == 0
+
+
+CHANGES = (
+    "DELETE FROM jobs",
+    "UPDATE jobs SET key = 'a'",
+    "INSERT INTO jobs (key) VALUES ('a')",
+    "TRUNCATE jobs",
+    "DROP TABLE jobs",
+    "ALTER TABLE jobs ADD COLUMN state TEXT",
+    "CREATE TABLE made AS SELECT key FROM jobs",
+    "CREATE VIEW made AS SELECT key FROM jobs",
+    "CREATE TABLE made AS PIVOT jobs ON key",
+    "ATTACH ':memory:' AS made",
+    "COPY jobs TO '{made}'",
+    "EXPORT DATABASE '{made}'",
+    "SET threads = 2",
+    "PRAGMA threads = 2",
+    "CHECKPOINT",
+    "BEGIN",
+    "WITH gone AS (DELETE FROM jobs RETURNING key) SELECT * FROM gone",
+    "FROM (WITH made AS (INSERT INTO jobs (key) VALUES ('a') RETURNING key) SELECT * FROM made)",
+)
+"""Statements that would change nothing: a business is a table of DuckDB for the time of one statement."""
+
+
+@pytest.mark.parametrize("statement", CHANGES)
+def test_a_statement_that_does_not_read_is_refused(store: kvwal.Store, tmp_path: Path, statement: str) -> None:
+    made = tmp_path / "made"
+    with pytest.raises(kvwal.ConfigError, match=r"a query only reads.*put.*delete.*export"):
+        store.sql(statement.format(made=made))
+    assert not made.exists()
+    assert store.sql("SELECT key FROM jobs").num_rows == 2
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "FROM jobs",
+        "VALUES (1)",
+        "EXPLAIN FROM jobs",
+        "PIVOT jobs ON key",
+        "DESCRIBE jobs",
+        "SUMMARIZE jobs",
+        "SHOW jobs",
+    ],
+)
+def test_every_statement_that_reads_is_answered(store: kvwal.Store, statement: str) -> None:
+    assert store.sql(statement).num_rows > 0
 
 
 def test_the_time_zone_of_a_statement_is_utc_on_every_machine(

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 import kvwal
-from archive.layout import Place
 from kvwal.errors import ClockSkew, CodecError, StorageFull
 from kvwal.history.tail_reader import read_local
 from kvwal.ports.disk import OS_DISK, Space
+from kvwal.structures import state
+from kvwal.structures.order import CHUNK_KEYS, KeyOrder
+from kvwal_archive.layout import Place
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import START_MS, FakeClock, FakeDisk, open_aio, open_store
 
@@ -40,6 +42,49 @@ def test_an_entry_is_absent_from_its_end_on(tmp_path: Path) -> None:
         assert list(b.scan("a")) == []
         with pytest.raises(KeyError):
             b["a"]
+
+
+def test_an_iterator_shows_its_moment_though_entries_end_and_are_swept_meanwhile(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_store(tmp_path, clock=clock) as store:
+        b = store.map("b")
+        for number in range(40):
+            b.put(f"k{number:02}", number, ttl=1)
+            b.put(number, number, ttl=1)
+        everything = dict(b)
+        iterators = {"items": iter(b.items()), "scan": b.scan(), "prefix": b.scan("k"), "entries": b.entries()}
+        begun = {name: [next(iterator)] for name, iterator in iterators.items()}
+        clock.ms += 1000
+        while b._business.state.drop_expired(7):
+            pass
+        assert not b._business.state.tables["str"]
+        b["k39"] = "put again"
+        shown = {name: [*begun[name], *iterator] for name, iterator in iterators.items()}
+        assert dict(shown["items"]) == dict(shown["scan"]) == everything
+        assert shown["prefix"] == [(f"k{number:02}", number) for number in range(40)]
+        assert len(shown["entries"]) == 80
+        assert dict(b) == {"k39": "put again"}
+
+
+def test_entries_that_are_swept_while_their_keys_are_sorted_are_in_no_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock()
+    build = state.build_order
+    with open_store(tmp_path, clock=clock) as store:
+        b = store.map("b")
+        b.put_many({f"k{number:04}": number for number in range(3 * CHUNK_KEYS)})
+        for number in range(0, 3 * CHUNK_KEYS, 100):
+            b.put(f"k{number:04}", number, ttl=1)
+
+        def swept_meanwhile(keys: list[tuple[bytes, ...]]) -> KeyOrder:
+            order = build(keys)
+            clock.ms += 1000
+            assert b._business.state.drop_expired(1_000)
+            return order
+
+        monkeypatch.setattr(state, "build_order", swept_meanwhile)
+        assert [number for _, number in b.scan()] == [n for n in range(3 * CHUNK_KEYS) if n % 100]
 
 
 def test_what_has_ended_counts_as_absent_for_conditions(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from archive.layout import Place
 from kvwal.errors import ArchiveGap, CorruptLog
 from kvwal.history.feed.segment_cursor import SegmentCursor
 from kvwal.log.files.names import log_folder
 from kvwal.ports.disk import OsDisk
 from kvwal.store.engine import Engine
 from kvwal.store.sync import ReadOnlyStore
+from kvwal_archive.layout import Place
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import FakeClock, make_options
 from tests.support.log.store import open_with_archiver
@@ -146,7 +146,7 @@ def test_a_torn_block_is_searched_behind_ever_more_seldom(tmp_path: Path) -> Non
         jobs = store.map("jobs")
         jobs["a"] = 1
         disk = _Counting()
-        reader = SegmentCursor(disk, tmp_path, PLACE, 0, durable_only=False)
+        reader = SegmentCursor(disk, tmp_path, PLACE, 0, acknowledged_only=False)
         assert len(reader.read()) == 1
         (segment,) = log_folder(tmp_path, PLACE).glob("*.wal")
         with segment.open("r+b") as file:
@@ -178,9 +178,9 @@ def test_a_file_that_goes_while_a_start_is_looked_up_is_looked_up_again(tmp_path
         moment = jobs.put("a", 1)
         jobs["b"] = 2
         for times in (1, 3):
-            cursor = SegmentCursor(_Moving(times), tmp_path, PLACE, 0, durable_only=False)
+            cursor = SegmentCursor(_Moving(times), tmp_path, PLACE, 0, acknowledged_only=False)
             assert cursor.last_sequence() == 2
-            cursor = SegmentCursor(_Moving(times), tmp_path, PLACE, 0, durable_only=False)
+            cursor = SegmentCursor(_Moving(times), tmp_path, PLACE, 0, acknowledged_only=False)
             assert cursor.at_or_before(moment) in (0, 1)
 
 

@@ -256,7 +256,7 @@ def test_a_transaction_that_raised_or_was_refused_writes_nothing(jobs: Map) -> N
     with pytest.raises(CodecError):
         jobs.put_many({"a": 1, "b": {1: 2}})
     with pytest.raises(CodecError):
-        jobs.update({"a": 1, (1,): 2})
+        jobs.update({"a": 1, frozenset({1}): 2})
     with jobs.transaction() as t:
         pass
     assert t.timestamp == 0

@@ -76,8 +76,8 @@ def test_a_prefix_of_the_greatest_bytes(store: kvwal.Store) -> None:
 
 
 @pytest.mark.parametrize("prefix", [1, 1.5, [], True])
-def test_a_prefix_is_text_or_bytes(store: kvwal.Store, prefix: object) -> None:
-    with pytest.raises(CodecError, match="a prefix is str or bytes"):
+def test_a_prefix_is_text_bytes_or_a_tuple(store: kvwal.Store, prefix: object) -> None:
+    with pytest.raises(CodecError, match="a prefix is str, bytes or a tuple"):
         list(store.map("b").scan(prefix))  # type: ignore[arg-type]
 
 
@@ -151,7 +151,7 @@ def test_a_refused_value_or_key_changes_nothing(store: kvwal.Store) -> None:
         ("a", {1: 2}),
         ("a", (1,)),
         ("a", {1}),
-        (("a",), 1),
+        (frozenset("a"), 1),
         (["a"], 1),
         (float("nan"), 1),
     ]
@@ -170,3 +170,34 @@ def in_one_transaction(b: kvwal.Map, *items: tuple[object, object]) -> None:
     with b.transaction() as t:
         for key, value in items:
             t[key] = value
+
+
+def test_a_notebook_shows_the_first_entries_and_a_prompt_the_names(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        jobs = store.map("jobs")
+        jobs.put_many({"<b>": {"text": "<i>"}, "long": "x" * 1000})
+        assert repr(jobs) == f"<Map 'jobs' of <Store {str(tmp_path)!r}>>"
+        shown = jobs._repr_html_()
+        assert shown is not None
+        assert "&lt;b&gt;" in shown
+        assert "<i>" not in shown
+        assert f"{'x' * 198}…</td>" in shown
+        assert "of 2 keys" not in shown
+        jobs.put_many({f"job-{number:02}": number for number in range(20)})
+        many = jobs._repr_html_()
+        assert many is not None
+        assert many.count("<tr><th>") == 10 + 1
+        assert many.endswith("<p>the first 10 of 22 keys</p>")
+    assert jobs._repr_html_() is not None
+
+
+def test_a_map_that_cannot_be_read_is_still_shown_by_its_name(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.map("jobs")["a"] = 1
+    [segment] = tmp_path.rglob("*.wal")
+    segment.write_bytes(b"\0" * 64 + segment.read_bytes()[64:])
+    with kvwal.open(tmp_path, read_only=True) as store:
+        jobs = store.map("jobs")
+        assert jobs._repr_html_() is None
+        assert repr(jobs) == "<Map 'jobs'>"
+        assert repr(store) == f"<Store {str(tmp_path)!r}, read only>"

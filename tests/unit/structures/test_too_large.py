@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from kvwal.cluster.recovery_buffer import RecoveryBuffer, as_recovery_buffer
-from kvwal.entry import DROPPED, Entry
+from kvwal.entry import Entry
 from kvwal.errors import TooLarge
+from kvwal.key_class import DROPPED
 from kvwal.log.files.format import MAX_PAYLOAD
 from kvwal.log.submission import Submission, size_of
 from kvwal.log.writer import BLOCK_BYTES

@@ -84,7 +84,7 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     from compat import run
 
     monkeypatch.setattr(run, "FOUND", tmp_path / "found")
-    monkeypatch.setattr(run, "PATIENCE_S", 1)
+    monkeypatch.setattr(run, "TIMEOUT_S", 1)
     folder = tmp_path / "client"
     (folder / "tests" / "integration").mkdir(parents=True)
     (folder / "tests" / "__init__.py").touch()

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.selection import FILES, left_out, share_of
+from tests.support.selection import left_out, share_of
 
 FEW = [f"tests/few/test_{file}.py::test_{number}" for file in "ab" for number in range(5)]
 MANY = [
     f"tests/many/{folder}/test_{file}.py::test_{number}" for folder in "ab" for file in "cdefg" for number in range(3)
 ]
 LONG = FEW + MANY
-
-
-def files(names: set[str]) -> list[str]:
-    return sorted(name.partition("::")[0] for name in names)
 
 
 def taken(part: str, seed: int) -> set[str]:
@@ -26,13 +22,12 @@ def test_sample_and_rest_are_all_and_share_nothing(seed: int) -> None:
     sample, rest = taken("sample", seed), taken("rest", seed)
     assert sample | rest == taken("all", seed) == set(LONG)
     assert not sample & rest
-    assert files(sample & set(FEW)) == sorted(set(files(set(FEW)))), "one of each file"
-    assert len(set(files(sample & set(MANY)))) == len(sample & set(MANY)) == FILES
+    assert [len(sample & set(kind)) for kind in (FEW, MANY)] == [1, 1]
 
 
 def test_the_same_seed_takes_the_same_and_every_test_is_taken_by_some() -> None:
     assert taken("sample", 7) == taken("sample", 7)
-    assert set().union(*(taken("sample", seed) for seed in range(100))) == set(LONG)
+    assert set().union(*(taken("sample", seed) for seed in range(300))) == set(LONG)
 
 
 def test_runs_whose_seeds_follow_one_another_take_each_test_once() -> None:

@@ -28,7 +28,7 @@ import kvwal.quorum.Leases;
  * lease has ended everywhere: it cannot serve from its memory then.
  */
 final class BackupVerifier {
-    private static final long PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
+    private static final long ASK_AGAIN_NANOS = TimeUnit.SECONDS.toNanos(1);
     /** A backup that has been behind for this time asks the owner again. */
     private static final long AGAIN_NANOS = TimeUnit.SECONDS.toNanos(10);
     private static final int NEVER = -1;
@@ -94,7 +94,7 @@ final class BackupVerifier {
     void ask(MapPartition place) {
         long now = System.nanoTime();
         Long before = asked.get(place);
-        if (before != null && now - before < PATIENCE_NANOS) {
+        if (before != null && now - before < ASK_AGAIN_NANOS) {
             return;
         }
         asked.put(place, now);

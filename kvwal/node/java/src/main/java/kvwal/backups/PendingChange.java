@@ -50,8 +50,8 @@ public final class PendingChange {
         isUnsure = true;
     }
 
-    /** Whether to ask the backups now: acknowledgements usually come long before `patience` nanoseconds. */
-    boolean isDue(long now, long patience) {
-        return isAnswered() && (isUnsure || now - answered > patience);
+    /** Whether to ask the backups now: acknowledgements usually come long before `limit` nanoseconds. */
+    boolean isDue(long now, long limit) {
+        return isAnswered() && (isUnsure || now - answered > limit);
     }
 }

@@ -18,7 +18,6 @@ import com.hazelcast.spi.impl.operationservice.impl.responses.NormalResponse;
 import java.util.Collection;
 import java.util.List;
 import java.util.Set;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
@@ -186,12 +185,6 @@ public final class PendingChanges {
         Collection<PendingChange> shown = operation.getPartitionId() < 0
             ? table.ofMap(((NamedOperation) operation).getName()) : table.at(place(operation));
         return shown.stream().filter(change -> !awaited.contains(change)).toList();
-    }
-
-    /** Done when every change of this key that is pending now is settled, or another member owns the partition. */
-    public CompletableFuture<Void> settled(String map, int partition, Data key) {
-        return CompletableFuture.allOf(table.at(new MapPartition(map, partition)).stream()
-            .filter(change -> change.touches(key)).map(change -> change.settled).toArray(CompletableFuture<?>[]::new));
     }
 
     void hold(Held answer, Operation operation) {

@@ -14,7 +14,7 @@ import kvwal.backups.PendingChange.MapPartition;
 /** Table of the pending changes, by map and partition. Thread-safe. */
 final class PendingTable {
     /** Backups are asked after this time without an acknowledgement. */
-    private static final long PATIENCE_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
+    private static final long UNANSWERED_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
 
     private final Map<MapPartition, Set<PendingChange>> changes = new ConcurrentHashMap<>();
 
@@ -88,6 +88,6 @@ final class PendingTable {
     }
 
     private static boolean isDue(Set<PendingChange> all, long now) {
-        return all.stream().anyMatch(change -> change.isDue(now, PATIENCE_NANOS));
+        return all.stream().anyMatch(change -> change.isDue(now, UNANSWERED_NANOS));
     }
 }

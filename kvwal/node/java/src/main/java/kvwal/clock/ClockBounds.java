@@ -7,9 +7,11 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.StringJoiner;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import kvwal.node.MemberQuery;
 import kvwal.node.MemberTask;
 import kvwal.node.TaskIds;
@@ -27,8 +29,11 @@ public final class ClockBounds {
     private final HazelcastInstance instance;
     private final Map<String, PublishedBound> table;
 
-    /** Text published under a key. Of two texts the one with the greater rank counts: the bound, or a little more. */
-    private record PublishedBound(long rank, String text) { }
+    /**
+     * Text published under a key, and when it came here, a time of System.nanoTime. Of two texts the one with the greater rank
+     * counts: the bound, or a little more.
+     */
+    private record PublishedBound(long rank, String text, long since) { }
 
     public ClockBounds(HazelcastInstance instance) {
         this.instance = instance;
@@ -42,7 +47,8 @@ public final class ClockBounds {
     }
 
     private static void put(HazelcastInstance instance, String key, long rank, String text) {
-        table(instance).merge(key, new PublishedBound(rank, text), (old, found) -> found.rank >= old.rank ? found : old);
+        table(instance).merge(key, new PublishedBound(rank, text, System.nanoTime()),
+            (old, found) -> found.rank < old.rank || found.text.equals(old.text) ? old : found);
     }
 
     /**
@@ -54,26 +60,25 @@ public final class ClockBounds {
         long rank = last == null ? limit : Math.max(limit, last.rank + 1);
         // Here first: a member that reads the bounds of this one meanwhile gets the new one.
         put(instance, key, rank, text);
-        MemberQuery.ofAll(instance, new Publish(key, rank, text));
+        MemberQuery.ofOthers(instance, new Publish(key, rank, text));
     }
 
     /** Fetches the bounds that the other members have. */
     public void refresh() throws ExecutionException, InterruptedException {
-        for (String[] answer : MemberQuery.ofAll(instance, new Read())) {
+        for (String[] answer : MemberQuery.ofOthers(instance, new Read())) {
             for (int i = 0; i < answer.length; i += 3) {
                 put(instance, answer[i], Long.parseLong(answer[i + 1]), answer[i + 2]);
             }
         }
     }
 
-    /** The bounds that this member has: keys and texts in turn. */
-    public String[] published() {
-        List<String> found = new ArrayList<>();
-        table.forEach((key, bound) -> {
-            found.add(key);
-            found.add(bound.text);
-        });
-        return found.toArray(new String[0]);
+    /** The bounds that this member has, three lines for each: its key, the milliseconds since it came here, and its text. */
+    public String published() {
+        long now = System.nanoTime();
+        StringJoiner lines = new StringJoiner("\n");
+        table.forEach((key, bound) ->
+            lines.add(key).add(Long.toString(TimeUnit.NANOSECONDS.toMillis(now - bound.since))).add(bound.text));
+        return lines.toString();
     }
 
     /** Task: keep this bound. */

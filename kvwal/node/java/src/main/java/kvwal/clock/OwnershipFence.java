@@ -6,6 +6,8 @@ import com.hazelcast.internal.cluster.ClusterService;
 import com.hazelcast.internal.partition.IPartitionService;
 import com.hazelcast.spi.exception.RetryableHazelcastException;
 import java.math.BigInteger;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.util.Arrays;
 import java.util.BitSet;
 import java.util.Set;
@@ -33,6 +35,8 @@ public final class OwnershipFence {
     private boolean seenTakenOver;
     private boolean closed;
     private volatile long floor;
+    /** Greatest timestamp that a log of this member has given. Python writes it, 8 bytes at once. */
+    private final ByteBuffer stamped = ByteBuffer.allocateDirect(Long.BYTES).order(ByteOrder.nativeOrder());
 
     /**
      * Refuses a change, for Hazelcast to retry, unless the clock is ahead of all former owners of its partition. It must not
@@ -117,6 +121,19 @@ public final class OwnershipFence {
     /** The greatest timestamp of `rise`, 0 for none. */
     public long floor() {
         return floor;
+    }
+
+    /**
+     * The place into which Python writes the greatest timestamp that a log of this member has given, before the log has the
+     * entry. Not all entries come through BatchQueues.
+     */
+    public ByteBuffer stamped() {
+        return stamped;
+    }
+
+    /** A timestamp that neither this member nor an owner before it has passed. */
+    public long latest() {
+        return Math.max(stamped.getLong(0), floor - 1);
     }
 
     /** The clock is ahead of every owner that the last `await` saw. */

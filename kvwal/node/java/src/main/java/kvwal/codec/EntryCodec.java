@@ -1,8 +1,9 @@
 package kvwal.codec;
 
+import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
+import java.util.List;
 
 /** MessagePack codec of log entries. The bytes are those of a block of the log, with 0 for the timestamp: the log sets it. */
 public final class EntryCodec {
@@ -26,15 +27,24 @@ public final class EntryCodec {
 
     private EntryCodec() { }
 
-    /** One entry; `value` null for a delete, `expires` 0 for never. */
+    /** One entry for the log, which sets its timestamp; `value` null for a delete, `expires` 0 for never. */
     public static byte[] encode(ValueCodec.Encoded k, ValueCodec.Encoded value, long expires) {
+        return encode(k, value, 0, expires);
+    }
+
+    private static byte[] encode(ValueCodec.Encoded k, ValueCodec.Encoded value, long timestamp, long expires) {
         ValueCodec.Encoded v = value == null ? NOTHING : value;
-        int size = 1 + sizeOf(k) + sizeOf(v) + 2 + (expires == 0 ? 0 : 1 + Long.BYTES);
+        int size = 1 + sizeOf(k) + sizeOf(v) + 2 + (timestamp == 0 ? 0 : Long.BYTES) + (expires == 0 ? 0 : 1 + Long.BYTES);
         ByteBuffer out = ByteBuffer.allocate(size);
         out.put((byte) (expires == 0 ? SIX : SIX + 1));
         put(out, k);
         put(out, v);
-        out.put((byte) (value == null ? TRUE : FALSE)).put((byte) 0);
+        out.put((byte) (value == null ? TRUE : FALSE));
+        if (timestamp == 0) {
+            out.put((byte) 0);
+        } else {
+            out.put((byte) UINT64).putLong(timestamp);
+        }
         if (expires != 0) {
             out.put((byte) UINT64).putLong(expires);
         }
@@ -63,19 +73,19 @@ public final class EntryCodec {
         out.put(name);
     }
 
-    /** A copy of Python's encoding of entries, the i-th with `timestamps[i]`. */
-    public static byte[] withTimestamps(byte[] payload, long[] timestamps) {
-        Reader reader = new Reader(payload);
-        ByteBuffer out = ByteBuffer.allocate(payload.length + timestamps.length * Long.BYTES);
-        int copied = 0;
-        for (long timestamp : timestamps) {
-            reader.next();
-            out.put(payload, copied, reader.timestampAt - copied);
-            out.put((byte) UINT64).putLong(timestamp);
-            copied = reader.timestampEnd;
+    /** A block of entries, as Python encodes it, the i-th with `timestamps[i]`. */
+    public static byte[] block(List<Entry> entries, long[] timestamps) {
+        ByteArrayOutputStream out = new ByteArrayOutputStream();
+        ByteBuffer head = ByteBuffer.allocate(1 + Integer.BYTES);
+        putHead(head, 0, entries.size());
+        out.writeBytes(head.array());
+        for (int i = 0; i < timestamps.length; i++) {
+            Entry entry = entries.get(i);
+            ValueCodec.Encoded key = new ValueCodec.Encoded(entry.keyClass, entry.key, 0, entry.key.length);
+            ValueCodec.Encoded value = new ValueCodec.Encoded(entry.valueClass, entry.value, 0, entry.value.length);
+            out.writeBytes(encode(key, entry.deleted ? null : value, timestamps[i], entry.expires));
         }
-        out.put(payload, copied, payload.length - copied);
-        return Arrays.copyOf(out.array(), out.position());
+        return out.toByteArray();
     }
 
     /** An entry as Python encodes it. `expires` is 0 for never. */
@@ -85,9 +95,6 @@ public final class EntryCodec {
     public static final class Reader {
         private final ByteBuffer in;
         private final int count;
-        /** Where the timestamp of the last entry begins, and where it ends. */
-        private int timestampAt;
-        private int timestampEnd;
 
         public Reader(byte[] payload) {
             in = ByteBuffer.wrap(payload);
@@ -106,9 +113,7 @@ public final class EntryCodec {
             byte[] value = bin();
             String valueClass = str();
             boolean deleted = (in.get() & 0xff) == TRUE;
-            timestampAt = in.position();
             uint();
-            timestampEnd = in.position();
             return new Entry(keyClass, key, valueClass, value, deleted, fields == 7 ? uint() : 0);
         }
 

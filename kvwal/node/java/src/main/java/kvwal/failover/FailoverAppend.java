@@ -150,7 +150,7 @@ public final class FailoverAppend {
     private long append(String map, LogStore log, int partition, List<Data> keys, boolean deletes) {
         log.appendSchemas();
         IMap<Object, Object> asked = instance.getMap(map);
-        FailoverBatch batch = new FailoverBatch(maps, map, partition, log, keys, deletes);
+        FailoverBatch batch = new FailoverBatch(engine, maps, map, partition, log, keys, deletes);
         while (batch.isLeft() && todo.get(partition)) {
             FailoverBatch.running(instance).put(batch.number(), batch);
             try {

@@ -2,10 +2,12 @@ package kvwal.failover;
 
 import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.internal.serialization.Data;
+import com.hazelcast.internal.util.Clock;
 import com.hazelcast.map.impl.MapServiceContext;
 import com.hazelcast.map.impl.record.Record;
 import com.hazelcast.map.impl.recordstore.RecordStore;
 import com.hazelcast.map.impl.recordstore.expiry.ExpiryMetadata;
+import com.hazelcast.spi.impl.NodeEngineImpl;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -13,6 +15,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import kvwal.codec.EntryCodec;
 import kvwal.codec.ValueCodec;
+import kvwal.locks.TransactionLocks;
 import kvwal.log.LogStore;
 import kvwal.log.PendingEntry;
 
@@ -27,18 +30,23 @@ public final class FailoverBatch {
     private static final AtomicLong NUMBERS = new AtomicLong();
 
     private final long number = NUMBERS.incrementAndGet();
+    private final NodeEngineImpl engine;
     private final MapServiceContext maps;
     private final String map;
     private final int partition;
     private final LogStore log;
-    private final List<Data> keys;
+    private List<Data> keys;
+    /** Keys that transactions change now: an entry behind an intent would hide the change when memory is filled. */
+    private final List<Data> locked = new ArrayList<>();
     private final boolean deletes;
     private final Thread writer = Thread.currentThread();
     private int next;
     private long count;
     private List<PendingEntry> sent = List.of();
 
-    FailoverBatch(MapServiceContext maps, String map, int partition, LogStore log, List<Data> keys, boolean deletes) {
+    FailoverBatch(NodeEngineImpl engine, MapServiceContext maps, String map, int partition, LogStore log, List<Data> keys,
+                  boolean deletes) {
+        this.engine = engine;
         this.maps = maps;
         this.map = map;
         this.partition = partition;
@@ -63,7 +71,7 @@ public final class FailoverBatch {
     }
 
     /** One of the keys: it says at which partition `take` has to run. */
-    Data key() {
+    synchronized Data key() {
         return keys.get(0);
     }
 
@@ -81,7 +89,12 @@ public final class FailoverBatch {
         List<byte[]> entries = new ArrayList<>();
         int bytes = 0;
         int end = next;
+        List<Data> met = new ArrayList<>();
         for (; end < keys.size() && entries.size() < AT_ONCE; end++) {
+            if (store != null && TransactionLocks.isLocked(engine, store, keys.get(end))) {
+                met.add(keys.get(end));
+                continue;
+            }
             byte[] entry = entry(store, keys.get(end));
             if (entry == null) {
                 continue;
@@ -96,6 +109,12 @@ public final class FailoverBatch {
         if (posted != null) {
             sent = posted;
             next = end;
+            locked.addAll(met);
+            if (next == keys.size()) { // the task waits until the first of them is not locked any more
+                keys = List.copyOf(locked);
+                locked.clear();
+                next = 0;
+            }
         }
     }
 
@@ -122,9 +141,10 @@ public final class FailoverBatch {
         PendingEntry.await(posted);
     }
 
-    /** When an entry expires, as the log stores it: 0 for never. */
+    /** When an entry expires by the machine's clock, as the log stores it: 0 for never. */
     private static long expiry(RecordStore<?> store, Data key) {
         ExpiryMetadata found = store.getExpirySystem().getExpiryMetadata(key);
-        return found == null || found.getExpirationTime() == Long.MAX_VALUE ? 0 : found.getExpirationTime();
+        long expires = found == null ? Long.MAX_VALUE : found.getExpirationTime();
+        return expires == Long.MAX_VALUE ? 0 : Clock.toSystemCurrentTimeMillis(expires);
     }
 }

@@ -31,7 +31,7 @@ public final class HistoryRequests {
     private static final String SERVICE = "kvwal.questions";
     /** Executor for requests of members. No client's request uses it, so members that ask each other cannot deadlock. */
     private static final String PEERS = "kvwal.peers";
-    private static final long PATIENCE_MILLIS = 10_000;
+    private static final long ASK_AGAIN_MILLIS = 10_000;
     private static final int AT_ONCE = 64;
     private static final HistoryRequest END = new HistoryRequest(new byte[0]);
 
@@ -65,7 +65,7 @@ public final class HistoryRequests {
         asked.removeIf(member -> !member.getUuid().toString().equals(number));
         List<byte[]> found = MemberQuery.of(asked,
             (member, answer) -> executor.submitToMember(new AskPeer(text), member, new MemberQuery.Into<>(answer)),
-            member -> System.nanoTime() < end && MemberQuery.isThere(instance, member), Math.min(millis, PATIENCE_MILLIS));
+            member -> System.nanoTime() < end && MemberQuery.isThere(instance, member), Math.min(millis, ASK_AGAIN_MILLIS));
         return found.isEmpty() ? null : found.get(0);
     }
 

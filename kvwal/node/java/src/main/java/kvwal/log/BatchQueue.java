@@ -14,10 +14,17 @@ public final class BatchQueue {
     /** Bytes of `next`. */
     int bytes;
     boolean busy;
+    /** Number of batches that the log has answered. */
+    long answered;
 
     BatchQueue(int number, String business, Condition notFull) {
         this.number = number;
         this.business = business;
         this.notFull = notFull;
+    }
+
+    /** The value of `answered` once the log has answered everything that was sent so far. */
+    long sent() {
+        return answered + (busy ? 1 : 0) + (next.isEmpty() ? 0 : 1);
     }
 }

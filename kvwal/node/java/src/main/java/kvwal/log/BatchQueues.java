@@ -11,6 +11,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import kvwal.codec.EntryCodec;
@@ -29,6 +31,7 @@ public final class BatchQueues {
     private static final String CLOSED = "StoreClosed: this node is leaving; this was not written. Write through another one.";
 
     private final ReentrantLock lock = new ReentrantLock();
+    private final Condition batchAnswered = lock.newCondition();
     private final ArrayDeque<BatchQueue> ready = new ArrayDeque<>();
     private final Map<Integer, BatchQueue> all = new HashMap<>();
     /** By business, a timestamp that is not below that of any acknowledged entry which came through these queues. */
@@ -129,7 +132,7 @@ public final class BatchQueues {
 
     private void put(BatchQueue queue, PendingEntry entry) {
         if (closed) {
-            entry.answer(CLOSED);
+            entry.answer(CLOSED, 0);
             return;
         }
         queue.next.add(entry);
@@ -160,6 +163,26 @@ public final class BatchQueues {
     /** The last timestamp in the log of a business of which a writer may have heard; 0 if none has come through these queues. */
     public long timestamp(String business) {
         return timestamps.getOrDefault(business, 0L);
+    }
+
+    /** Returns true when the log has answered all entries that were sent before this call, false after `millis`. */
+    boolean settle(long millis) throws InterruptedException {
+        long left = TimeUnit.MILLISECONDS.toNanos(millis);
+        lock.lock();
+        try {
+            Map<BatchQueue, Long> sent = new HashMap<>();
+            all.values().forEach(queue -> sent.put(queue, queue.sent()));
+            while (left > 0 && isUnanswered(sent)) {
+                left = batchAnswered.awaitNanos(left);
+            }
+            return !isUnanswered(sent);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private static boolean isUnanswered(Map<BatchQueue, Long> sent) {
+        return sent.entrySet().stream().anyMatch(each -> each.getKey().answered < each.getValue());
     }
 
     /** The buffer into which `take` puts a batch; valid until the next `take`. */
@@ -199,7 +222,7 @@ public final class BatchQueues {
     }
 
     /**
-     * The batch of this queue is in the log, up to this timestamp; or, with an error, is not. Wakes the writers. Returns whether
+     * The batch of this queue is in the log, with this timestamp; or, with an error, is not. Wakes the writers. Returns whether
      * to `take` again: the pipe announces nothing to the loop's own thread.
      */
     public boolean complete(int number, String error, long timestamp) {
@@ -211,7 +234,9 @@ public final class BatchQueues {
             done = queue.underWay;
             queue.underWay = new ArrayList<>();
             queue.busy = false;
+            queue.answered++;
             underWay--;
+            batchAnswered.signalAll();
             timestamps.merge(queue.business, timestamp, Math::max);
             if (!queue.next.isEmpty()) {
                 ready.add(queue);
@@ -222,7 +247,7 @@ public final class BatchQueues {
             lock.unlock();
         }
         for (PendingEntry entry : done) {
-            entry.answer(error);
+            entry.answer(error, timestamp);
         }
         return more;
     }

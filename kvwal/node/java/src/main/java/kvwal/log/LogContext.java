@@ -3,17 +3,13 @@ package kvwal.log;
 import com.hazelcast.config.Config;
 import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.instance.impl.Node;
-import com.hazelcast.internal.serialization.Data;
-import java.util.concurrent.CompletableFuture;
-import java.util.function.BiConsumer;
 import kvwal.backups.PendingChanges;
 import kvwal.clock.OwnershipFence;
-import kvwal.node.HazelcastInternals;
 import kvwal.node.ReadyGate;
 
-/** What the stores of all maps of a member share. `onRefused` hears of each map and key of which the log refused a change. */
-public record LogContext(BatchQueues queues, ReadyGate gate, OwnershipFence fence, PendingChanges pending,
-                         BiConsumer<String, Data> onRefused) {
+/** What the stores of all maps of a member share. */
+public record LogContext(BatchQueues queues, ReadyGate gate, OwnershipFence fence, PendingChanges pending) {
+    public static final long UNKNOWN = -1;
     private static final String SERVICE = "kvwal.log";
 
     /** Makes this the context of the member with this configuration. */
@@ -33,16 +29,22 @@ public record LogContext(BatchQueues queues, ReadyGate gate, OwnershipFence fenc
     }
 
     /**
+     * A timestamp that is not below any that this member, or an owner before it, has given to a change of a partition that this
+     * member does not own any more. UNKNOWN if the logs do not answer within `millis`.
+     *
+     * Hazelcast refuses changes of a partition before it copies the partition to the next owner, on the thread of the
+     * partition. So all changes that were let through before are in the queues.
+     */
+    public long latest(long millis) throws InterruptedException {
+        return queues.settle(millis) ? fence.latest() : UNKNOWN;
+    }
+
+    /**
      * A timestamp that no acknowledged change of the map in this partition is above, and every later one is: the owners of a
      * partition, one after the other, stamp its changes in order. Throws unless this member may write changes of the partition.
      */
     public long timestamp(Node node, String map, int partition) {
         checkWritable(node, partition);
         return Math.max(queues.timestamp(map), fence.floor() - 1);
-    }
-
-    /** Done when the backups have each change of a key that this owner's memory has now, or another member owns the key. */
-    public CompletableFuture<Void> settled(HazelcastInstance instance, String map, Data key) {
-        return pending.settled(map, HazelcastInternals.node(instance).getPartitionService().getPartitionId(key), key);
     }
 }

@@ -61,7 +61,7 @@ public final class LogDataStore extends WriteThroughStore {
     /** Returns when the log has the changes; within a step, at once: see PendingAppend. */
     private void write(List<LogStore.Change> changes, long expires) {
         PendingChange pending = log.beginPending(changes);
-        Runnable refuse = () -> log.refused(changes, pending);
+        Runnable refuse = () -> log.refused(pending);
         PendingAppend append = PendingAppend.current();
         try {
             changes.forEach(change -> log.checkWritable(change.key()));

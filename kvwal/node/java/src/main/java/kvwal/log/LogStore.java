@@ -123,9 +123,8 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
         return destroyed ? List.of() : context.queues().post(queue, entries, writer);
     }
 
-    /** The log refused a change: of this key, and of the keys pending with it. */
-    void refused(List<Change> changes, PendingChange pending) {
-        changes.forEach(change -> context.onRefused().accept(name, change.key()));
+    /** The log refused what was pending. */
+    void refused(PendingChange pending) {
         if (pending != null) {
             context.pending().settle(pending);
         }

@@ -34,9 +34,11 @@ import kvwal.node.HazelcastInternals;
  * A thread of its own prepares the entries; the caller's thread helps when that one is busy.
  */
 public final class MemoryLoader {
-    /** Most KiB on their way into memory at a time. */
-    private static final int UNDER_WAY = 64 << 10;
+    /** Most KiB on their way into memory at a time: little beside the heap, for maps may take most of it. */
+    private static final int UNDER_WAY = (int) Math.min(64 << 10, Math.max(1, Runtime.getRuntime().maxMemory() >> 10 + 5));
     private static final int WAITING = 2;
+    /** Most bytes of a batch. The heap holds each batch that waits as bytes and as entries. */
+    private static final long BATCH_BYTES = Math.min(32 << 20, Runtime.getRuntime().maxMemory() >> 7);
 
     private final NodeEngineImpl engine;
     private final Semaphore room = new Semaphore(UNDER_WAY);
@@ -48,6 +50,11 @@ public final class MemoryLoader {
 
     public MemoryLoader(HazelcastInstance instance) {
         engine = HazelcastInternals.engine(instance);
+    }
+
+    /** The bytes of keys and values that one call of `load` should have at most. */
+    public static long batchBytes() {
+        return BATCH_BYTES;
     }
 
     /**

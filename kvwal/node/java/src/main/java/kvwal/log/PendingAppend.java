@@ -89,6 +89,11 @@ public final class PendingAppend {
         return held.values().stream().anyMatch(PendingEntry::mayBeLogged);
     }
 
+    /** The timestamp of the last transaction that has one of the entries. All have to be in the log. */
+    public long timestamp() {
+        return held.values().stream().flatMap(List::stream).mapToLong(PendingEntry::timestamp).max().orElse(0);
+    }
+
     /** Throws NotWritten with the log's own message if an entry is not in the log. Others may be. */
     public void check() {
         try {

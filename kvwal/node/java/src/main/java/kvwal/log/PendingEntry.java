@@ -15,6 +15,7 @@ public final class PendingEntry {
     final byte[] bytes;
     private final Runnable onAnswer;
     private String error;
+    private long timestamp;
     private volatile boolean answered;
 
     private PendingEntry(byte[] bytes, Runnable onAnswer) {
@@ -33,9 +34,10 @@ public final class PendingEntry {
         return entries.stream().map(entry -> new PendingEntry(entry, onAnswer)).toList();
     }
 
-    /** The log has the entry; or, with an error, has not. */
-    void answer(String with) {
+    /** The log has the entry, with this timestamp; or, with an error, has not. */
+    void answer(String with, long at) {
         error = with;
+        timestamp = at;
         answered = true;
         onAnswer.run();
     }
@@ -60,6 +62,11 @@ public final class PendingEntry {
         } catch (NotWritten | RetryableHazelcastException refusal) {
             throw mayBeLogged(entries) ? NotWritten.afterAll(refusal) : refusal;
         }
+    }
+
+    /** The timestamp that the log gave the entry. It has to be answered without an error. */
+    long timestamp() {
+        return timestamp;
     }
 
     /** Whether the log may have one of these. All have to be answered. */

@@ -1,6 +1,7 @@
 package kvwal.member;
 
 import com.hazelcast.core.HazelcastInstance;
+import com.hazelcast.internal.partition.IPartitionService;
 import com.hazelcast.map.impl.MapService;
 import com.hazelcast.map.impl.MapServiceContext;
 import com.hazelcast.map.impl.PartitionContainer;
@@ -34,6 +35,26 @@ public final class HeapUsage {
         }
         found.keySet().removeIf(name -> name.startsWith(hidden));
         return largest(found, most, rest);
+    }
+
+    /**
+     * Bytes of all entries of partitions that this member owns, and of all that it holds, backups included. The members' own
+     * maps count, and those without a log.
+     */
+    public static long[] total(HazelcastInstance instance) {
+        MapServiceContext maps = HazelcastInternals.engine(instance)
+            .<MapService>getService(MapService.SERVICE_NAME).getMapServiceContext();
+        IPartitionService partitions = HazelcastInternals.engine(instance).getPartitionService();
+        long[] bytes = new long[2];
+        for (PartitionContainer partition : maps.getPartitionContainers()) {
+            boolean owned = partitions.getPartition(partition.getPartitionId(), false).isLocal();
+            for (RecordStore<?> store : partition.getAllRecordStores()) {
+                long taken = store.getOwnedEntryCost();
+                bytes[0] += owned ? taken : 0;
+                bytes[1] += taken;
+            }
+        }
+        return bytes;
     }
 
     private static Map<String, long[]> largest(Map<String, long[]> found, int most, String rest) {

@@ -17,6 +17,7 @@ import java.util.logging.Logger;
 /** Log formatter: one JSON object a line on standard error, with the field names of Python's lines. */
 public final class JsonLogFormatter extends Formatter {
     private static final Logger PRINTED = Logger.getLogger("java");
+    private static final RepeatedLines REPEATS = new RepeatedLines();
 
     /** Logs warnings and errors of Hazelcast and of all other code, printed lines, and exceptions that end a thread. */
     public static void begin() {
@@ -25,12 +26,18 @@ public final class JsonLogFormatter extends Formatter {
         for (Handler handler : root.getHandlers()) {
             handler.setLevel(Level.WARNING);
             handler.setFormatter(new JsonLogFormatter());
+            handler.setFilter(REPEATS);
         }
         Thread.setDefaultUncaughtExceptionHandler((thread, error) ->
             PRINTED.log(Level.SEVERE, "the thread " + thread.getName() + " has ended", error));
         // The handlers have the streams of before.
         System.setErr(new PrintStream(new Lines(), true, StandardCharsets.UTF_8));
         System.setOut(new PrintStream(new Lines(), true, StandardCharsets.UTF_8));
+    }
+
+    /** Logs now how many repeated lines were left out so far: for the end of a node. */
+    public static void tellLeftOut() {
+        REPEATS.endAll();
     }
 
     @Override

@@ -16,24 +16,27 @@ import kvwal.clients.FilteredClientEngine;
 import kvwal.clients.ServicePolicy;
 import kvwal.security.SecureChannelInitializer;
 import kvwal.security.Tls;
-import kvwal.security.Token;
+import kvwal.security.Tokens;
+import kvwal.transactions.IntentWatch;
 
 /** Node context: makes the parts of a member that kvwal replaces through Hazelcast's own extension points. */
 public final class KvwalNodeContext extends DefaultNodeContext {
     private final ServicePolicy services;
-    private final Token token;
+    private final Tokens tokens;
     private final Tls tls;
 
-    /** `token`: members and clients must show it; null accepts all. `tls`: null for no encryption. */
-    public KvwalNodeContext(ServicePolicy services, Token token, Tls tls) {
+    /** `tokens`: members and clients must show one of them; null accepts all. `tls`: null for no encryption. */
+    public KvwalNodeContext(ServicePolicy services, Tokens tokens, Tls tls) {
         this.services = services;
-        this.token = token;
+        this.tokens = tokens;
         this.tls = tls;
     }
 
     /** Joins the cluster, or begins one. */
     public HazelcastInstance start(Config config) {
-        return HazelcastInstanceFactory.newHazelcastInstance(config, config.getInstanceName(), this);
+        HazelcastInstance instance = HazelcastInstanceFactory.newHazelcastInstance(config, config.getInstanceName(), this);
+        IntentWatch.start(instance);
+        return instance;
     }
 
     @Override
@@ -41,13 +44,13 @@ public final class KvwalNodeContext extends DefaultNodeContext {
         return new DefaultNodeExtension(node) {
             @Override
             public ClientEngine createClientEngine() {
-                return new FilteredClientEngine(node, services, token);
+                return new FilteredClientEngine(node, services, tokens);
             }
 
             @Override
             public Function<EndpointQualifier, ChannelInitializer> createChannelInitializerFn(ServerContext server) {
-                return token == null ? super.createChannelInitializerFn(server)
-                    : which -> new SecureChannelInitializer(server, token, tls);
+                return tokens == null ? super.createChannelInitializerFn(server)
+                    : which -> new SecureChannelInitializer(server, tokens, tls);
             }
         };
     }

@@ -5,17 +5,12 @@ import com.hazelcast.instance.impl.HazelcastInstanceImpl;
 import com.hazelcast.instance.impl.HazelcastInstanceProxy;
 import com.hazelcast.instance.impl.Node;
 import com.hazelcast.internal.partition.IPartition;
-import com.hazelcast.internal.partition.InternalPartition;
-import com.hazelcast.internal.partition.InternalPartitionService;
-import com.hazelcast.internal.partition.PartitionReplica;
 import com.hazelcast.internal.serialization.Data;
 import com.hazelcast.map.impl.MapService;
 import com.hazelcast.map.impl.MapServiceContext;
 import com.hazelcast.map.impl.operation.MapOperation;
 import com.hazelcast.spi.impl.NodeEngineImpl;
-import java.util.HashSet;
-import java.util.Set;
-import java.util.UUID;
+import java.util.StringJoiner;
 import kvwal.codec.ValueCodec;
 
 /** Access to the parts inside a HazelcastInstance. */
@@ -26,6 +21,13 @@ public final class HazelcastInternals {
         HazelcastInstanceImpl own = instance instanceof HazelcastInstanceProxy
             ? ((HazelcastInstanceProxy) instance).getOriginal() : (HazelcastInstanceImpl) instance;
         return own.node;
+    }
+
+    /** The UUIDs of the members, this one's first, then those of all in their order: the oldest first. */
+    public static String memberIds(HazelcastInstance instance) {
+        StringJoiner ids = new StringJoiner(" ").add(instance.getCluster().getLocalMember().getUuid().toString());
+        instance.getCluster().getMembers().forEach(member -> ids.add(member.getUuid().toString()));
+        return ids.toString();
     }
 
     /** Whether every partition is in the memory of its owner and of `backups` other members, or of all if they are fewer. */
@@ -39,24 +41,6 @@ public final class HazelcastInternals {
             }
         }
         return true;
-    }
-
-    /** The members that are to own a key before this one, which has a copy of it: its owner first. */
-    public static Set<UUID> ahead(HazelcastInstance instance, Data key) {
-        InternalPartitionService partitions = node(instance).getPartitionService();
-        InternalPartition partition = partitions.getPartition(partitions.getPartitionId(key), false);
-        UUID own = instance.getCluster().getLocalMember().getUuid();
-        Set<UUID> found = new HashSet<>();
-        for (int replica = 0; replica < InternalPartition.MAX_REPLICA_COUNT; replica++) {
-            PartitionReplica copy = partition.getReplica(replica);
-            if (copy != null && copy.uuid().equals(own)) {
-                break;
-            }
-            if (copy != null) {
-                found.add(copy.uuid());
-            }
-        }
-        return found;
     }
 
     /**

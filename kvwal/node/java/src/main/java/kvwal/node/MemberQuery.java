@@ -27,7 +27,7 @@ import java.util.function.Predicate;
  * So a member may run the same query twice, and the first run may end last.
  */
 public final class MemberQuery {
-    private static final long PATIENCE_MILLIS = 1000;
+    private static final long ASK_AGAIN_MILLIS = 1000;
 
     private MemberQuery() { }
 
@@ -37,12 +37,19 @@ public final class MemberQuery {
         return ofAll(instance, instance.getCluster().getMembers(), task, null);
     }
 
+    /** Runs the task on every other member; the answers of those that are not gone. */
+    public static <T> List<T> ofOthers(HazelcastInstance instance, Callable<T> task)
+            throws ExecutionException, InterruptedException {
+        List<Member> others = instance.getCluster().getMembers().stream().filter(member -> !member.localMember()).toList();
+        return ofAll(instance, others, task, null);
+    }
+
     /** Runs the task on these members; the answers of those that are not gone. `ofNull` stands for the answer null. */
     public static <T> List<T> ofAll(HazelcastInstance instance, Collection<Member> members, Callable<T> task, T ofNull)
             throws ExecutionException, InterruptedException {
         IExecutorService executor = instance.getExecutorService(TaskIds.BETWEEN_MEMBERS);
         return of(members, (member, answer) -> executor.submitToMember(task, member, new Into<>(answer, ofNull)),
-            member -> isThere(instance, member), PATIENCE_MILLIS);
+            member -> isThere(instance, member), ASK_AGAIN_MILLIS);
     }
 
     public static boolean isThere(HazelcastInstance instance, Member member) {
@@ -54,15 +61,15 @@ public final class MemberQuery {
 
     /**
      * Asks each of `members`; the answers that are not null. `ask` sends the query to one of them and completes its answer, with
-     * null if the member is gone. `ask` runs again after each `patienceMillis` without an answer, as long as `isThere` says so.
+     * null if the member is gone. `ask` runs again after each `askAgainMillis` without an answer, as long as `isThere` says so.
      */
     public static <M, T> List<T> of(Collection<M> members, BiConsumer<M, CompletableFuture<T>> ask, Predicate<M> isThere,
-                                    long patienceMillis) throws ExecutionException, InterruptedException {
+                                    long askAgainMillis) throws ExecutionException, InterruptedException {
         Map<M, CompletableFuture<T>> answers = new LinkedHashMap<>();
         members.forEach(member -> answers.put(member, new CompletableFuture<>()));
         answers.forEach(ask);
         CompletableFuture<Void> all = CompletableFuture.allOf(answers.values().toArray(new CompletableFuture<?>[0]));
-        while (!isDone(all, patienceMillis)) {
+        while (!isDone(all, askAgainMillis)) {
             answers.forEach((member, answer) -> {
                 if (answer.isDone()) {
                     return;

@@ -132,6 +132,11 @@ public final class ReadyGate {
         return new RetryableHazelcastException("Map " + map + " is still loading.");
     }
 
+    /** Error for a client that asks for the names of all maps before memory is filled: most are not known yet. */
+    public static RetryableHazelcastException namesStillLoading() {
+        return new RetryableHazelcastException("The list of maps is still loading.");
+    }
+
     private static NotWritten notRecovered() {
         return new NotWritten("NotRecovered: this node has not loaded what its logs hold; nothing was read or written."
             + " Wait until /readyz says that it is ready.");

@@ -37,7 +37,7 @@ import kvwal.node.TaskIds;
 public final class Leases {
     private static final String SERVICE = "kvwal.leases";
     private static final int ASK_MILLIS = 400;
-    private static final long PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
+    private static final long ASK_AGAIN_NANOS = TimeUnit.SECONDS.toNanos(1);
     /** Two members may disagree for a moment about who is present. */
     private static final long UNSURE = -1;
     private static final int AGAIN_MILLIS = 50;
@@ -111,7 +111,7 @@ public final class Leases {
     private void ask(UUID own, Member member) {
         long now = System.nanoTime();
         Long before = asked.get(member.getUuid());
-        if (before == null || now - before > PATIENCE_NANOS) {
+        if (before == null || now - before > ASK_AGAIN_NANOS) {
             asked.put(member.getUuid(), now);
             executor(instance).submitToMember(new Renew(own), member, new Answer(member.getUuid(), now));
         }

@@ -152,15 +152,15 @@ public final class LinkMonitor {
     }
 
     /**
-     * Four words for each link: the member that hears, the member that it should hear, the milliseconds of silence, and the age
-     * of this report in milliseconds. Reports of others are passed on, so a member that is cut off from one of them learns them
-     * from the rest.
+     * Four words for each link, all in one text: the member that hears, the member that it should hear, the milliseconds of
+     * silence, and the age of this report in milliseconds. Reports of others are passed on, so a member that is cut off from one
+     * of them learns them from the rest.
      */
-    public String[] reports() {
+    public String reports() {
         long now = System.nanoTime();
         List<String> words = new ArrayList<>(own(now));
         latest().forEach((member, found) -> words.addAll(found.aged(now)));
-        return words.toArray(new String[0]);
+        return String.join(" ", words);
     }
 
     /** The last answer of each member, or its announcement if it has not answered for a while. */

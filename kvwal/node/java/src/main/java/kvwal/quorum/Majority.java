@@ -56,6 +56,16 @@ public final class Majority {
         }
     }
 
+    /** Why a client's request is refused, or waits, together with `members`; null if it is served. */
+    public String whyNot(Collection<? extends Member> members) {
+        try {
+            check(members);
+            return null;
+        } catch (NotWritten | RetryableHazelcastException error) {
+            return error.getMessage();
+        }
+    }
+
     private static NotWritten refusal(Collection<? extends Member> members, Set<String> wanted, int there) {
         Set<String> missing = new TreeSet<>(wanted);
         members.forEach(member -> missing.remove(member.getAttribute(NODE)));

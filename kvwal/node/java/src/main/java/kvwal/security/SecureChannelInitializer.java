@@ -12,13 +12,13 @@ public final class SecureChannelInitializer implements ChannelInitializer {
     private static final int KILOBYTE = 1024;
 
     private final ServerContext server;
-    private final Token token;
+    private final Tokens tokens;
     private final Tls tls;
 
     /** `tls` may be null: then nothing is encrypted. */
-    public SecureChannelInitializer(ServerContext server, Token token, Tls tls) {
+    public SecureChannelInitializer(ServerContext server, Tokens tokens, Tls tls) {
         this.server = server;
-        this.token = token;
+        this.tokens = tokens;
         this.tls = tls;
     }
 
@@ -37,12 +37,12 @@ public final class SecureChannelInitializer implements ChannelInitializer {
             .setOption(ChannelOption.TCP_KEEPCOUNT, set.getInteger(ClusterProperty.SOCKET_KEEP_COUNT))
             .setOption(ChannelOption.TCP_KEEPINTERVAL, set.getInteger(ClusterProperty.SOCKET_KEEP_INTERVAL));
         if (tls == null) {
-            TokenHandshake.begin(server, token, channel);
+            TokenHandshake.begin(server, tokens, channel);
             return;
         }
         TlsChannel encrypted = new TlsChannel(channel, tls);
         channel.inboundPipeline().addLast(encrypted.decoder());
-        TokenHandshake.begin(server, token, channel);
+        TokenHandshake.begin(server, tokens, channel);
         channel.outboundPipeline().addLast(encrypted.encoder());
     }
 }

@@ -9,10 +9,11 @@ import java.security.KeyStore;
 import java.security.PrivateKey;
 import java.security.cert.Certificate;
 import java.security.cert.CertificateFactory;
+import java.security.cert.X509Certificate;
 import java.security.spec.InvalidKeySpecException;
 import java.security.spec.PKCS8EncodedKeySpec;
 import java.util.Base64;
-import java.util.Collection;
+import java.util.List;
 import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLEngine;
@@ -23,22 +24,39 @@ public final class Tls {
     private static final char[] NONE = new char[0];
 
     private final SSLContext context;
+    private final long begins;
+    private final long ends;
 
     public Tls(byte[] certificate, byte[] key, byte[] authority) throws GeneralSecurityException, IOException {
         KeyStore own = KeyStore.getInstance("PKCS12");
         own.load(null, null);
-        own.setKeyEntry("member", key(key), NONE, certificates(certificate).toArray(new Certificate[0]));
+        List<X509Certificate> chain = certificates(certificate);
+        own.setKeyEntry("member", key(key), NONE, chain.toArray(new Certificate[0]));
         KeyManagerFactory keys = KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm());
         keys.init(own, NONE);
         KeyStore others = KeyStore.getInstance("PKCS12");
         others.load(null, null);
-        for (Certificate trusted : certificates(authority)) {
+        List<X509Certificate> authorities = certificates(authority);
+        for (Certificate trusted : authorities) {
             others.setCertificateEntry("authority-" + others.size(), trusted);
         }
         TrustManagerFactory trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
         trust.init(others);
         context = SSLContext.getInstance("TLS");
         context.init(keys.getKeyManagers(), trust.getTrustManagers(), null);
+        begins = chain.stream().mapToLong(one -> one.getNotBefore().getTime()).max().orElseThrow();
+        long trusted = authorities.stream().mapToLong(one -> one.getNotAfter().getTime()).max().orElseThrow();
+        ends = Math.min(trusted, chain.stream().mapToLong(one -> one.getNotAfter().getTime()).min().orElseThrow());
+    }
+
+    /** When the certificate, and those between it and the authority, begin to count, in unix ms. */
+    public long begins() {
+        return begins;
+    }
+
+    /** When the first of these ends, or the last of the authorities, in unix ms: from then on nobody new can connect. */
+    public long ends() {
+        return ends;
     }
 
     /** Engine of one end of a connection. */
@@ -49,8 +67,9 @@ public final class Tls {
         return engine;
     }
 
-    private static Collection<? extends Certificate> certificates(byte[] pem) throws GeneralSecurityException {
-        return CertificateFactory.getInstance("X.509").generateCertificates(new ByteArrayInputStream(pem));
+    private static List<X509Certificate> certificates(byte[] pem) throws GeneralSecurityException {
+        return CertificateFactory.getInstance("X.509").generateCertificates(new ByteArrayInputStream(pem)).stream()
+            .map(X509Certificate.class::cast).toList();
     }
 
     private static PrivateKey key(byte[] pem) throws GeneralSecurityException {

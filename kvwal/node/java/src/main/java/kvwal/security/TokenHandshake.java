@@ -21,11 +21,14 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
- * Handshake of two members before the first byte of Hazelcast's protocol: each proves that it knows the token, and sends it to no
- * one.
+ * Handshake of two members before the first byte of Hazelcast's protocol: each proves that it knows a token of the cluster, and
+ * sends it to no one.
  *
  * The member that connects sends MAGIC and a nonce. The other one answers with a nonce and its proof, and receives the first
- * one's proof. A client begins with the three letters of Hazelcast's client protocol, and shows its token in its first message:
+ * one's proof, which is made with the same token. While the cluster's token is changed, members may know different tokens. So the
+ * first nonce names the token that the connecting member shows. If the other one knows that token, it proves it, else its own.
+ *
+ * A client begins with the three letters of Hazelcast's client protocol, and shows its token in its first message:
  * see FilteredClientEngine. Any other beginning closes the connection.
  */
 final class TokenHandshake {
@@ -36,17 +39,18 @@ final class TokenHandshake {
     private static final int SIZE = Token.SIZE;
 
     private final ServerContext server;
-    private final Token token;
+    private final Tokens tokens;
     private final Channel channel;
     private final Writer writer = new Writer();
     private final UnifiedProtocolEncoder encoder;
     private final UnifiedProtocolDecoder decoder;
     private byte[] asked;
     private byte[] answered;
+    private Token answeredWith;
 
-    private TokenHandshake(ServerContext server, Token token, Channel channel) {
+    private TokenHandshake(ServerContext server, Tokens tokens, Channel channel) {
         this.server = server;
-        this.token = token;
+        this.tokens = tokens;
         this.channel = channel;
         encoder = new UnifiedProtocolEncoder(server);
         encoder.setChannel(channel); // the decoder may tell it what to do before its turn has come
@@ -54,11 +58,11 @@ final class TokenHandshake {
     }
 
     /** Put it in front of Hazelcast's own protocol. */
-    static void begin(ServerContext server, Token token, Channel channel) {
-        TokenHandshake handshake = new TokenHandshake(server, token, channel);
+    static void begin(ServerContext server, Tokens tokens, Channel channel) {
+        TokenHandshake handshake = new TokenHandshake(server, tokens, channel);
         channel.outboundPipeline().addLast(handshake.writer);
         if (channel.isClientMode()) {
-            handshake.asked = Token.nonce();
+            handshake.asked = tokens.shown().namedNonce();
             handshake.writer.waiting.add(join(MAGIC, handshake.asked));
             channel.inboundPipeline().addLast(handshake.new Reader(2 * SIZE, handshake::answered));
         } else {
@@ -80,26 +84,26 @@ final class TokenHandshake {
     private void asked(Reader reader, byte[] nonce) {
         asked = nonce;
         answered = Token.nonce();
-        writer.send(join(answered, token.proof(ANSWERS, asked, answered)));
+        answeredWith = tokens.namedBy(asked);
+        writer.send(join(answered, answeredWith.proof(ANSWERS, asked, answered)));
         channel.inboundPipeline().replace(reader, new Reader(SIZE, this::proved));
     }
 
     private void answered(Reader reader, byte[] answer) throws EOFException {
         answered = Arrays.copyOf(answer, SIZE);
-        check(token.proof(ANSWERS, asked, answered), Arrays.copyOfRange(answer, SIZE, 2 * SIZE));
-        writer.send(token.proof(ASKS, asked, answered));
+        answeredWith = tokens.provedBy(Arrays.copyOfRange(answer, SIZE, 2 * SIZE), ANSWERS, asked, answered);
+        if (answeredWith == null) {
+            throw refused();
+        }
+        writer.send(answeredWith.proof(ASKS, asked, answered));
         finish(reader);
     }
 
     private void proved(Reader reader, byte[] proof) throws EOFException {
-        check(token.proof(ASKS, asked, answered), proof);
-        finish(reader);
-    }
-
-    private void check(byte[] wanted, byte[] told) throws EOFException {
-        if (!MessageDigest.isEqual(wanted, told)) {
+        if (!MessageDigest.isEqual(answeredWith.proof(ASKS, asked, answered), proof)) {
             throw refused();
         }
+        finish(reader);
     }
 
     private void finish(Reader reader) {

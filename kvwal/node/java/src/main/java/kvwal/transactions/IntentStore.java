@@ -13,10 +13,13 @@ import kvwal.log.BatchQueue;
 import kvwal.log.LogContext;
 import kvwal.log.LogStore;
 import kvwal.log.PendingEntry;
+import kvwal.node.NotWritten;
+import kvwal.transactions.steps.IntentKey;
 
 /** Map store of intents: each is logged in the log of its map, as an entry of the structure "intent". */
 public final class IntentStore extends LogStore {
     private final Map<String, BatchQueue> queues = new ConcurrentHashMap<>();
+    private HazelcastInstance instance;
 
     public IntentStore(LogContext context) {
         super(context, IntentKey.MAP);
@@ -27,17 +30,20 @@ public final class IntentStore extends LogStore {
         return map.equals(IntentKey.MAP);
     }
 
-    /** The first intent that this member owns or backs up makes it watch for intents of members that leave. */
     @Override
     public void init(HazelcastInstance instance, Properties properties, String map) {
         super.init(instance, properties, map);
-        IntentWatch.start(instance);
+        this.instance = instance;
+        Transactions.of(instance).expectIntents();
     }
 
     @Override
     public void write(List<Change> changes, long expires) {
         context.gate().check();
         for (Change change : changes) {
+            if (change.value() != null) {
+                checkExpander(text(change.key()));
+            }
             ValueCodec.Encoded value = change.value() == null ? null : ValueCodec.of(change.value());
             context.queues().send(queue(change.key()), List.of(EntryCodec.encode(encodeKey(change.key()), value, expires)));
         }
@@ -55,10 +61,20 @@ public final class IntentStore extends LogStore {
         return context.queues().post(queue(key), entries, writer);
     }
 
+    /** Once its member is gone, others may have released the locks of a transaction without an intent: it comes too late. */
+    private void checkExpander(String key) {
+        if (IntentKey.hasLocks(key) && !Transactions.isMember(instance, IntentKey.expander(key))) {
+            throw new NotWritten("ClusterUnreachable: the member that began this transaction has left; nothing was written.");
+        }
+    }
+
     private BatchQueue queue(Data key) {
+        return queues.computeIfAbsent(IntentKey.map(text(key)), context.queues()::open);
+    }
+
+    private static String text(Data key) {
         ValueCodec.Encoded found = ValueCodec.of(key);
-        String map = IntentKey.map(new String(found.array(), found.from(), found.length(), StandardCharsets.UTF_8));
-        return queues.computeIfAbsent(map, context.queues()::open);
+        return new String(found.array(), found.from(), found.length(), StandardCharsets.UTF_8);
     }
 
     /** Does nothing: the map of intents is never destroyed. */

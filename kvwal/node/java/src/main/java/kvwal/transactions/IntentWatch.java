@@ -1,11 +1,10 @@
 package kvwal.transactions;
 
-import com.hazelcast.cluster.Member;
 import com.hazelcast.core.HazelcastInstance;
 import com.hazelcast.core.HazelcastInstanceNotActiveException;
+import com.hazelcast.internal.serialization.Data;
 import com.hazelcast.logging.ILogger;
 import com.hazelcast.map.IMap;
-import java.util.BitSet;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,41 +12,46 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
-import kvwal.node.MemberQuery;
+import kvwal.transactions.steps.IntentKey;
 
-/** Watch of a member for intents that it has to finish: those of members that left, and those that it could not finish itself. */
-final class IntentWatch {
+/**
+ * Watch of a member for intents that it has to finish: those of members that left, and those that it could not finish itself. And
+ * for locks that are left.
+ */
+public final class IntentWatch {
     private static final int LOOK_MILLIS = 250;
+    /** Locks are looked at once a second. */
+    private static final int LOOKS = 4;
     private static final long WARNING_NANOS = TimeUnit.MINUTES.toNanos(1);
-    /** Answer of a member that does not know yet which changes are applied. */
-    private static final byte[] OPEN = {};
 
     private final Transactions transactions;
-    /** When this last warned of an intent that it could not finish, in nanoseconds. */
+    private final HazelcastInstance instance;
+    private final LeftLocks leftLocks;
+    private final ILogger logger;
+    /** When this last warned of what it could not do, in nanoseconds. */
     private final Map<String, Long> warned = new HashMap<>();
+    private int looks;
 
-    private IntentWatch(Transactions transactions) {
-        this.transactions = transactions;
+    private IntentWatch(HazelcastInstance instance) {
+        this.instance = instance;
+        this.transactions = Transactions.of(instance);
+        this.leftLocks = new LeftLocks(instance);
+        this.logger = instance.getLoggingService().getLogger(IntentWatch.class);
     }
 
-    /** Begins to watch, if the member does not watch already; it goes on for as long as the member lives. */
-    static void start(HazelcastInstance instance) {
-        if (!Transactions.of(instance).beginWatch()) {
-            return;
-        }
-        IntentWatch watch = new IntentWatch(Transactions.of(instance));
-        Thread thread = new Thread(() -> watch.look(instance), "kvwal.intents");
+    /** Begins to watch, whenever the member serves, for as long as it lives. To be called once for a member. */
+    public static void start(HazelcastInstance instance) {
+        Thread thread = new Thread(new IntentWatch(instance)::look, "kvwal.intents");
         thread.setDaemon(true);
         thread.start();
     }
 
-    private void look(HazelcastInstance instance) {
-        ILogger logger = instance.getLoggingService().getLogger(IntentWatch.class);
+    private void look() {
         try {
             while (instance.getLifecycleService().isRunning()) {
                 try {
                     if (transactions.isServing()) {
-                        finishAll(instance, logger);
+                        lookOnce();
                     }
                 } catch (HazelcastInstanceNotActiveException error) {
                     throw error;
@@ -64,59 +68,59 @@ final class IntentWatch {
         }
     }
 
-    private void finishAll(HazelcastInstance instance, ILogger logger) throws InterruptedException {
-        Set<String> found = abandoned(instance);
-        warned.keySet().retainAll(found);
-        for (String key : found) {
-            tryToFinish(instance, key, logger);
+    private void lookOnce() throws InterruptedException {
+        warned.values().removeIf(last -> System.nanoTime() - last >= WARNING_NANOS);
+        for (String key : abandoned()) {
+            attempt("The transaction " + key + " cannot be finished", () -> finish(key));
+        }
+        if (++looks % LOOKS == 0) {
+            for (Map.Entry<String, List<Data>> locks : leftLocks.old().entrySet()) {
+                attempt("Locks of the transaction " + locks.getKey() + " cannot be looked at, or released,",
+                    () -> leftLocks.release(locks.getKey(), locks.getValue()));
+            }
         }
     }
 
-    private void tryToFinish(HazelcastInstance instance, String key, ILogger logger) throws InterruptedException {
+    /** A step that is tried again. */
+    private interface Step {
+        void run() throws ExecutionException, InterruptedException;
+    }
+
+    /** Does a step for one transaction. If it fails, those for others are done all the same. */
+    private void attempt(String failure, Step step) throws InterruptedException {
         try {
-            finish(instance, key);
+            step.run();
         } catch (HazelcastInstanceNotActiveException error) {
             throw error;
         } catch (RuntimeException | ExecutionException error) {
             // While a majority is missing each look fails: a line for each would fill the disk of the log.
-            Long last = warned.get(key);
-            if (last == null || System.nanoTime() - last >= WARNING_NANOS) {
-                warned.put(key, System.nanoTime());
-                logger.warning("The transaction " + key + " cannot be finished now. This member goes on trying, and says so"
-                    + " again after a minute: " + error);
+            if (warned.putIfAbsent(failure, System.nanoTime()) == null) {
+                logger.warning(failure + " now. This member goes on trying, and says so again after a minute: " + error);
             }
         }
     }
 
     /** Intents that this member owns and whose expander is no longer a member, and those that it could not finish itself. */
-    private Set<String> abandoned(HazelcastInstance instance) {
-        Set<String> living = Transactions.living(instance);
+    private Set<String> abandoned() {
         Set<String> found = new TreeSet<>(transactions.left());
-        for (String key : Transactions.intents(instance).localKeySet()) {
-            if (!living.contains(IntentKey.expander(key))) {
-                found.add(key);
+        if (transactions.hasIntents()) {
+            Set<String> living = Transactions.living(instance);
+            for (String key : Transactions.intents(instance).localKeySet()) {
+                if (!living.contains(IntentKey.expander(key))) {
+                    found.add(key);
+                }
             }
         }
         return found;
     }
 
-    private void finish(HazelcastInstance instance, String key) throws ExecutionException, InterruptedException {
-        String own = Transactions.own(instance);
-        BitSet done = new BitSet();
-        Set<Member> members = instance.getCluster().getMembers();
-        List<byte[]> answers = MemberQuery.ofAll(instance, members, new TakeOverIntent(key, own), OPEN);
-        // One that went meanwhile may have known of changes that others left to it: they know better when they are asked again.
-        if (answers.size() < members.size() || answers.contains(OPEN)) {
-            return;
-        }
-        answers.forEach(found -> done.or(BitSet.valueOf(found)));
+    private void finish(String key) {
         IMap<String, byte[]> intents = Transactions.intents(instance);
-        byte[] changes = intents.remove(key, Transactions.UNDECIDED) ? null : intents.get(key);
-        // Null: it was never logged, was undecided, or is finished.
-        if (changes == null || transactions.apply(instance, key, own, changes, done, Guards.locks(instance, key))) {
-            transactions.left().add(key); // `apply` has removed it, and a release that fails has to be tried again
-            Guards.releaseAll(instance, key);
-            transactions.left().remove(key);
+        byte[] changes = intents.get(key);
+        if (changes != null) { // else it was never logged, or is finished
+            Transactions.make(instance, key, new Changes(changes, 0));
+            intents.delete(key);
         }
+        transactions.left().remove(key);
     }
 }

@@ -5,70 +5,72 @@ import com.hazelcast.config.Config;
 import com.hazelcast.config.MapConfig;
 import com.hazelcast.config.MapStoreConfig;
 import com.hazelcast.core.HazelcastInstance;
-import com.hazelcast.internal.partition.IPartitionService;
 import com.hazelcast.internal.serialization.Data;
 import com.hazelcast.map.IMap;
 import com.hazelcast.spi.exception.RetryableException;
 import com.hazelcast.spi.exception.RetryableHazelcastException;
-import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.BitSet;
-import java.util.Collection;
-import java.util.HashMap;
-import java.util.List;
+import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
+import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.function.Predicate;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.regex.Pattern;
-import kvwal.codec.EntryCodec;
-import kvwal.codec.ValueCodec;
 import kvwal.node.HazelcastInternals;
 import kvwal.node.LoggedMaps;
 import kvwal.node.NotWritten;
 import kvwal.node.ReadyGate;
 import kvwal.node.TaskIds;
+import kvwal.transactions.steps.ApplyChanges;
+import kvwal.transactions.steps.IntentKey;
+import kvwal.transactions.steps.OwnerSteps;
 
 /**
- * Transactions: changes of several keys as one. They are logged as one intent, then applied key by key, then the intent is
- * deleted.
+ * Transactions: changes of several keys as one. The keys are locked where they are, then the changes are logged as one intent,
+ * then each is made, which ends its lock, then the intent is deleted.
  *
- * A member that is killed in between leaves its intent in the memory of other members and in a log. A member that finds an intent
- * whose expander is gone finishes it: it asks all members which of the changes they saw applied, which also makes them refuse the
- * changes from any other member, and applies the rest. So no change is applied twice, over a later one.
+ * A member that is killed in between leaves its intent in the memory of other members and in a log, and the locks of the changes
+ * that were not made with their keys. A member that finds an intent whose expander is gone makes these. Meanwhile nobody else has
+ * changed the keys, so no change is made over a later one, and of two transactions one comes before the other on every key.
  */
 public final class Transactions {
     private static final String SERVICE = "kvwal.intents";
     private static final int AT_ONCE = 64;
     private static final Pattern ID = Pattern.compile("[0-9a-f]{32}");
-    /** A block without entries: the intent of a transaction whose conditions are still being looked at. */
-    static final byte[] UNDECIDED = {(byte) 0x90};
 
-    /** Answer of a conditional transaction: applied; a guard has another value; another transaction has locked a guard. */
-    enum Outcome { DONE, REFUSED, BUSY }
+    /**
+     * Answer of a transaction: applied; a guard has another value; others have locked a key; the keys could not be locked in
+     * time. After all but the first nothing was written.
+     */
+    enum Outcome { DONE, REFUSED, BUSY, LATE }
+
+    /** Answer of a transaction. `timestamp` is as `make` returns it. */
+    record Answer(Outcome outcome, long timestamp) {
+        private static Answer of(Outcome outcome) {
+            return new Answer(outcome, 0);
+        }
+    }
 
     private final ReadyGate gate;
-    private final AtomicBoolean watches = new AtomicBoolean();
-    /** Keys of intents that this member could not finish, whose logging may have failed, or whose locks were met. */
+    private volatile boolean hasIntents;
+    /** Keys of intents that this member could not finish, or whose logging may have failed. */
     private final Set<String> left = ConcurrentHashMap.newKeySet();
+    /** Keys of the intents of transactions that this member expands. */
+    private final Set<String> running = ConcurrentHashMap.newKeySet();
+    private final AtomicLong runs = new AtomicLong();
 
     private Transactions(ReadyGate gate) {
         this.gate = gate;
     }
 
     /** Enables transactions of clients on the member with this configuration; `store` is the map store of a map with a log. */
-    public static void configure(Config config, MapStoreConfig store, ReadyGate gate, AppliedChanges applied) {
+    public static void configure(Config config, MapStoreConfig store, ReadyGate gate) {
         config.getUserContext().put(SERVICE, new Transactions(gate));
-        applied.configure(config);
         config.getExecutorConfig(TaskIds.TRANSACTIONS).setPoolSize(AT_ONCE);
         config.getExecutorConfig(TaskIds.BETWEEN_MEMBERS).setPoolSize(4);
         String majority = config.getMapConfig("default").getSplitBrainProtectionName();
         config.addMapConfig(new MapConfig(IntentKey.MAP).setMapStoreConfig(store).setSplitBrainProtectionName(majority));
-        config.addMapConfig(new MapConfig(Guards.MAP).setSplitBrainProtectionName(majority));
     }
 
     static Transactions of(HazelcastInstance instance) {
@@ -80,9 +82,14 @@ public final class Transactions {
         return gate.isOpen();
     }
 
-    /** Whether the caller is the first to ask, and begins to watch for intents. */
-    boolean beginWatch() {
-        return !watches.getAndSet(true);
+    /** From now on this member may own intents. */
+    void expectIntents() {
+        hasIntents = true;
+    }
+
+    /** Whether this member may own intents: else it need not look for any. */
+    boolean hasIntents() {
+        return hasIntents;
     }
 
     /** Intents that this member is to finish whether their expander lives or not. */
@@ -90,71 +97,142 @@ public final class Transactions {
         return left;
     }
 
-    /** Applies all changes (entries, as in a block of the log) or none; returns when each is in a log and in memory. */
-    public void run(HazelcastInstance instance, String id, String map, byte[] changes) {
-        checkNames(id, map);
-        checkServing();
-        String own = own(instance);
-        String key = IntentKey.of(id, own, map);
-        if (LoggedMaps.has(map)) {
-            log(instance, key, EntryCodec.withTimestamps(changes, timestamps(instance, map, changes)));
-        }
-        applyLogged(instance, key, own, changes, Set.of());
+    /** Whether this member expands the transaction. */
+    boolean isRunning(String intent) {
+        return running.contains(intent);
     }
 
     /**
-     * As `run`, if each guard has the value that `conditions` say, and no other conditional transaction is between this look at
-     * the guards and the last change.
-     *
-     * The intent is logged empty, then the guards are locked and compared, then the intent gets its changes by compare-and-set:
-     * this is the moment at which the transaction happens. A member that finishes an empty intent deletes it before it releases
-     * the guards, so an expander that stood still comes too late.
+     * Makes all changes or none; returns when each is in a log and in memory. It has locked all keys before `until`, a time of
+     * System.nanoTime, or has written nothing. A client that does not send it `again` hears an error in place of BUSY and LATE.
      */
-    Outcome runIf(HazelcastInstance instance, String id, String map, byte[] changes, byte[] conditions) {
+    Answer run(HazelcastInstance instance, String id, String map, Changes changes, long until, boolean again) {
+        checkNames(id, map);
+        checkServing();
+        Answer answer;
+        do {
+            answer = run(instance, map, changes, null, until);
+        } while (!again && answer.outcome == Outcome.BUSY);
+        if (!again && answer.outcome == Outcome.LATE) {
+            throw new NotWritten("Overloaded: other transactions, or clients' locks, held the same keys of " + map
+                + " for too long; nothing was written. Let fewer writers change one key.");
+        }
+        return answer;
+    }
+
+    /** As `run`, if each guard has the value that `conditions` say. */
+    Answer runIf(HazelcastInstance instance, String id, String map, Changes changes, byte[] conditions, long until) {
         checkNames(id, map);
         checkServing();
         if (!LoggedMaps.has(map)) {
             throw new NotWritten("ConfigError: a map without a log has no conditional transactions; nothing was written.");
         }
         Guards guards = new Guards(instance, map, conditions);
-        if (!guards.await()) {
-            Set<String> living = living(instance);
-            guards.intents().filter(intent -> !living.contains(IntentKey.expander(intent))).forEach(left::add);
-            return Outcome.BUSY;
+        return BeforeLog.run(instance, guards::hold) ? run(instance, map, changes.ordered(guards.keys()), guards, until)
+            : Answer.of(Outcome.REFUSED);
+    }
+
+    private Answer run(HazelcastInstance instance, String map, Changes changes, Guards guards, long until) {
+        if (isOver(until)) {
+            return Answer.of(Outcome.LATE);
         }
-        if (!guards.hold()) {
-            return Outcome.REFUSED;
+        Set<Data> keys = new HashSet<>(changes.keys());
+        int last = 0;
+        if (guards != null) {
+            keys.addAll(guards.keys());
+            last = Math.min(changes.count(guards.keys()), IntentKey.MOST_GUARDS);
         }
-        String own = own(instance);
-        String key = IntentKey.of(id, own, map);
-        log(instance, key, UNDECIDED);
+        UUID expander = instance.getCluster().getLocalMember().getUuid();
+        String intent = IntentKey.of(IntentKey.number(runs.incrementAndGet(), last), expander, map);
+        running.add(intent);
+        KeyLocks locks = new KeyLocks(HazelcastInternals.engine(instance), intent, keys);
+        Set<Data> locked = keys;
         try {
-            boolean locked = guards.lock(key);
-            if (!locked || !guards.hold()) {
-                intents(instance).delete(key);
-                guards.release(key);
-                return locked ? Outcome.REFUSED : Outcome.BUSY;
+            long[] timestamps = BeforeLog.run(instance, locks::take);
+            if (timestamps == null) {
+                locked = Set.of();
+                return Answer.of(Outcome.BUSY);
             }
-            byte[] stamped = EntryCodec.withTimestamps(changes, timestamps(instance, map, changes));
-            if (!intents(instance).replace(key, UNDECIDED, stamped)) {
-                throw new NotWritten("CommitUnknown: another member has taken the transaction over."
-                    + " Look whether it is there before you write it again.");
+            if (isOver(until)) { // the client may have gone on before a key was locked
+                return Answer.of(Outcome.LATE);
             }
-        } catch (RuntimeException | Error error) {
-            left.add(key); // it may be logged, and the guards may be locked
-            if (error instanceof RetryableException) { // Hazelcast would run this task again, under a key that is being finished
-                throw new NotWritten("CommitUnknown: the transaction was not decided in time (" + error + ")."
-                    + " Look whether it is there before you write it again.");
+            if (guards != null && !BeforeLog.run(instance, guards::hold)) {
+                return Answer.of(Outcome.REFUSED);
             }
-            throw error;
+            long timestamp = commit(instance, intent, changes, timestamps);
+            locked.removeAll(changes.keys());
+            return new Answer(Outcome.DONE, timestamp);
+        } finally {
+            running.remove(intent);
+            if (!left.contains(intent)) {
+                locks.release(locked);
+            }
         }
-        applyLogged(instance, key, own, changes, guards.locks());
+    }
+
+    private static boolean isOver(long until) {
+        return System.nanoTime() - until >= 0;
+    }
+
+    /** Logs the changes of locked keys, and makes them; returns what `make` returns. */
+    private long commit(HazelcastInstance instance, String intent, Changes changes, long[] timestamps) {
+        boolean isLogged = LoggedMaps.has(IntentKey.map(intent));
+        if (isLogged) {
+            log(instance, intent, changes.stamped(HazelcastInternals.engine(instance), timestamps));
+        }
+        long timestamp;
         try {
-            guards.release(key);
+            timestamp = make(instance, intent, changes);
         } catch (RuntimeException error) {
-            left.add(key); // all is done but for the locks
+            if (!isLogged) {
+                throw unknown("a map without a log may have a part of the transaction (" + error + "), and nobody finishes it.");
+            }
+            left.add(intent);
+            throw unknown("the transaction is logged, but not all of it is in memory (" + error + "). The members finish it when"
+                + " they can.");
         }
-        return Outcome.DONE;
+        if (isLogged) {
+            intents(instance).deleteAsync(intent).exceptionally(error -> left.add(intent));
+        }
+        return timestamp;
+    }
+
+    private void log(HazelcastInstance instance, String intent, byte[] changes) {
+        try {
+            intents(instance).set(intent, changes);
+        } catch (RuntimeException error) {
+            if (error instanceof NotWritten refusal && !refusal.isUnknown()) {
+                throw error;
+            }
+            left.add(intent); // it may be logged
+            // Hazelcast would run the task again after a retryable error, while the first one is finished.
+            throw error instanceof RetryableException
+                ? unknown("the transaction was not logged in time (" + error + ").") : error;
+        }
+    }
+
+    private static NotWritten unknown(String what) {
+        return new NotWritten(NotWritten.UNKNOWN + " " + what + " Look whether it is there before you write it again.");
+    }
+
+    /**
+     * Makes the changes of an intent that were not made. Those of guards come last: a client that reads a guard's new value reads
+     * all else that came with it. Returns the greatest timestamp of the changes in the logs; 0 if one of them is not known, or
+     * nothing had to be logged.
+     */
+    static long make(HazelcastInstance instance, String intent, Changes changes) {
+        long latest = 0;
+        boolean isKnown = true;
+        for (Map<Data, ApplyChanges.Change> part : changes.parts(IntentKey.guards(intent))) {
+            if (!part.isEmpty()) {
+                long[] answers = OwnerSteps.run(HazelcastInternals.engine(instance), new ApplyChanges(intent, part));
+                for (int i = 1; i < answers.length; i += 2) {
+                    isKnown &= answers[i] != ApplyChanges.UNKNOWN;
+                    latest = Math.max(latest, answers[i]);
+                }
+            }
+        }
+        return isKnown ? latest : 0;
     }
 
     /** The id and the map come from a client, and are parts of the intent's key. */
@@ -172,105 +250,6 @@ public final class Transactions {
         gate.check();
     }
 
-    private void applyLogged(HazelcastInstance instance, String key, String own, byte[] changes, Set<String> guards) {
-        String reason = "another member goes on with it";
-        try {
-            if (apply(instance, key, own, changes, new BitSet(), guards)) {
-                return;
-            }
-        } catch (RuntimeException error) {
-            left.add(key);
-            reason = error.toString();
-        }
-        throw new NotWritten("CommitUnknown: the transaction is logged, but not all of it is in memory (" + reason + ")."
-            + " The members finish it when they can. Look whether it is there before you write it again.");
-    }
-
-    /**
-     * For each change, a timestamp that no acknowledged change of its key is above, and every change after the intent is. If
-     * memory is filled from logs before the intent is finished, this tells which changes of a key came before the intent. The
-     * intent's own timestamp cannot: it is of another member's clock than the key's.
-     */
-    private static long[] timestamps(HazelcastInstance instance, String map, byte[] changes) {
-        IMap<Object, Object> keys = instance.getMap(map);
-        IPartitionService partitions = HazelcastInternals.node(instance).getPartitionService();
-        Map<Integer, CompletableFuture<Long>> answers = new HashMap<>();
-        EntryCodec.Reader reader = new EntryCodec.Reader(changes);
-        int[] partitionOf = new int[reader.count()];
-        for (int i = 0; i < partitionOf.length; i++) {
-            EntryCodec.Entry entry = reader.next();
-            Data key = ValueCodec.toData(entry.keyClass(), entry.key());
-            int partition = partitionOf[i] = partitions.getPartitionId(key);
-            answers.computeIfAbsent(partition,
-                first -> keys.submitToKey(key, new ReadTimestamp(map, partition)).toCompletableFuture());
-        }
-        all(answers.values());
-        return Arrays.stream(partitionOf).mapToLong(partition -> answers.get(partition).join()).toArray();
-    }
-
-    private void log(HazelcastInstance instance, String key, byte[] changes) {
-        try {
-            intents(instance).set(key, changes);
-        } catch (RuntimeException error) {
-            if (!(error instanceof NotWritten refusal) || refusal.isUnknown()) {
-                left.add(key); // it may be logged
-            }
-            throw error;
-        }
-    }
-
-    /**
-     * Applies the remaining changes and deletes the intent. False if another member has taken the intent over. The changes of
-     * guards come last: a client that reads a guard's new value reads all else that came with it.
-     */
-    boolean apply(HazelcastInstance instance, String key, String own, byte[] changes, BitSet done, Set<String> guards) {
-        String name = IntentKey.map(key);
-        if (!applyEach(instance, key, own, changes, done, entry -> !guards.contains(Guards.lockOf(entry, name)))
-            || !guards.isEmpty()
-            && !applyEach(instance, key, own, changes, done, entry -> guards.contains(Guards.lockOf(entry, name)))) {
-            return false;
-        }
-        if (LoggedMaps.has(name)) {
-            intents(instance).delete(key);
-        }
-        left.remove(key);
-        instance.getExecutorService(TaskIds.BETWEEN_MEMBERS).executeOnAllMembers(new ForgetIntent(key));
-        return true;
-    }
-
-    private static boolean applyEach(HazelcastInstance instance, String key, String own, byte[] changes, BitSet done,
-                                     Predicate<EntryCodec.Entry> chosen) {
-        IMap<Object, Object> map = instance.getMap(IntentKey.map(key));
-        List<CompletableFuture<Boolean>> answers = new ArrayList<>();
-        EntryCodec.Reader reader = new EntryCodec.Reader(changes);
-        for (int i = 0; i < reader.count(); i++) {
-            EntryCodec.Entry entry = reader.next();
-            if (!done.get(i) && chosen.test(entry)) {
-                Data value = entry.deleted() ? null : ValueCodec.toData(entry.valueClass(), entry.value());
-                Data changed = ValueCodec.toData(entry.keyClass(), entry.key());
-                answers.add(map.submitToKey(changed, new ApplyChange(key, own, i, value, entry.expires())).toCompletableFuture());
-            }
-        }
-        return !all(answers).contains(false);
-    }
-
-    /** Waits for every answer, so that nothing is under way when this throws what one of them threw. */
-    private static <T> List<T> all(Collection<CompletableFuture<T>> answers) {
-        List<T> all = new ArrayList<>();
-        RuntimeException failure = null;
-        for (CompletableFuture<T> answer : answers) {
-            try {
-                all.add(answer.join());
-            } catch (CompletionException error) {
-                failure = error.getCause() instanceof RuntimeException ? (RuntimeException) error.getCause() : error;
-            }
-        }
-        if (failure != null) {
-            throw failure;
-        }
-        return all;
-    }
-
     /** The members of the cluster, as they stand in the keys of intents. */
     static Set<String> living(HazelcastInstance instance) {
         Set<String> living = new TreeSet<>();
@@ -278,6 +257,10 @@ public final class Transactions {
             living.add(member.getUuid().toString());
         }
         return living;
+    }
+
+    static boolean isMember(HazelcastInstance instance, String member) {
+        return living(instance).contains(member);
     }
 
     static String own(HazelcastInstance instance) {

@@ -13,7 +13,7 @@ import java.util.Arrays;
 import java.util.Map;
 import java.util.Set;
 import java.util.StringJoiner;
-import kvwal.clients.ConditionsDeadline;
+import kvwal.clients.deadlines.ConditionsDeadline;
 
 /** What the patches of AndPredicate and OrPredicate have in common: their conditions, and a deadline if these are many. */
 @SuppressWarnings({"rawtypes", "unchecked"})

@@ -10,7 +10,7 @@ import java.io.IOException;
 import java.util.Objects;
 import java.util.Set;
 import java.util.regex.Pattern;
-import kvwal.clients.PatternDeadline;
+import kvwal.clients.deadlines.PatternDeadline;
 
 /**
  * Patch of Hazelcast's class: the same with a deadline (see PatternDeadline), because matching tries each % at each place of a

@@ -6,7 +6,7 @@ import com.hazelcast.nio.ObjectDataOutput;
 import java.io.IOException;
 import java.util.Objects;
 import java.util.regex.Pattern;
-import kvwal.clients.PatternDeadline;
+import kvwal.clients.deadlines.PatternDeadline;
 
 /** Patch of Hazelcast's class: the same with a deadline (see PatternDeadline). */
 @BinaryInterface

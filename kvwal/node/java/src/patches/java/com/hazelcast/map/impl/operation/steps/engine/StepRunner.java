@@ -4,6 +4,7 @@ import com.hazelcast.core.Offloadable;
 import com.hazelcast.internal.namespace.NamespaceUtil;
 import com.hazelcast.internal.util.ThreadUtil;
 import com.hazelcast.map.impl.operation.MapOperation;
+import com.hazelcast.map.impl.operation.TimestampResponse;
 import com.hazelcast.map.impl.recordstore.RecordStore;
 import com.hazelcast.spi.exception.RetryableException;
 import com.hazelcast.spi.impl.PartitionSpecificRunnable;
@@ -17,6 +18,7 @@ import java.util.Set;
 import kvwal.backups.StepHandler;
 import kvwal.log.LoggedRetry;
 import kvwal.log.PendingAppend;
+import kvwal.log.Timestamped;
 import kvwal.node.NotWritten;
 
 /**
@@ -200,7 +202,11 @@ public class StepRunner extends Offload implements PartitionSpecificRunnable {
                 logged.giveUp();
                 LoggedRetry.send(nodeEngine, operation, answer -> sender.sendResponse(operation, answer));
             } else {
-                sender.sendResponse(operation, response);
+                long timestamp = logged.timestamp();
+                if (operation instanceof Timestamped change) {
+                    change.setTimestamp(timestamp);
+                }
+                sender.sendResponse(operation, TimestampResponse.of(operation, response, timestamp));
             }
         }
     }

@@ -1,0 +1,84 @@
+"""Ranges of identities, and the identities that a row group can hold by the statistics in the footer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kvwal_archive.parquet.rows import COLUMNS, IDENTITY
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Identity = tuple[str, bytes]
+LEAST: Identity = ("", b"")
+ABOVE_ALL: Identity = ("\U0010ffff" * 4, b"")
+"""An identity above those of every class of keys."""
+
+
+class KeyRange(NamedTuple):
+    """The identities from `low` on and below `high`."""
+
+    low: Identity = LEAST
+    high: Identity = ABOVE_ALL
+
+    def overlaps(self, least: Identity, greatest: Identity) -> bool:
+        """Whether an identity between `least` and `greatest`, both included, is in the range."""
+        return greatest >= self.low and least < self.high
+
+    @property
+    def only_key(self) -> bytes | None:
+        """The key of the only identity of the range; None if it can have more than one."""
+        return self.low[1] if self.high == (self.low[0], self.low[1] + b"\0") else None
+
+    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of the range. The batch is sorted by identity."""
+        begin = _position(batch, self.low)
+        return batch.slice(begin, max(0, _position(batch, self.high) - begin))
+
+
+def class_range(key_class: str) -> KeyRange:
+    """All identities of one class of keys."""
+    return KeyRange((key_class, b""), (key_class + "\0", b""))
+
+
+def intersect(some: Iterable[KeyRange], others: Sequence[KeyRange]) -> Iterator[KeyRange]:
+    """The identities that are in one of `some` and in one of `others`, as ranges. None of them is empty."""
+    for one in some:
+        for other in others:
+            both = KeyRange(max(one.low, other.low), min(one.high, other.high))
+            if both.low < both.high:
+                yield both
+
+
+def group_bounds(group: Any) -> tuple[Identity, Identity]:
+    """The least and the greatest identity that a row group can hold.
+
+    Parquet's writer leaves out the statistics of a column with long values. Then the bounds are wider.
+    """
+    classes, keys = (group.column(COLUMNS.index(name)).statistics for name in IDENTITY)
+    if classes is None or not classes.has_min_max:
+        return LEAST, ABOVE_ALL
+    if keys is None or not keys.has_min_max:
+        return (classes.min, b""), (classes.max + "\0", b"")
+    return (classes.min, keys.min), (classes.max, keys.max)
+
+
+def keys_sought(group: Any, ranges: Iterable[KeyRange]) -> list[bytes] | None:
+    """The keys of the ranges that a row group can hold by its bounds; None if a range of several keys is among them."""
+    bounds = group_bounds(group)
+    keys = [key_range.only_key for key_range in ranges if key_range.overlaps(*bounds)]
+    return None if None in keys else [key for key in keys if key is not None]
+
+
+def _position(batch: pa.RecordBatch, identity: Identity) -> int:
+    """The number of rows below `identity`."""
+    classes, keys = (batch.column(name) for name in IDENTITY)
+    low, high = 0, len(batch)
+    while low < high:
+        middle = (low + high) // 2
+        if (classes[middle].as_py(), keys[middle].as_py()) < identity:
+            low = middle + 1
+        else:
+            high = middle
+    return low

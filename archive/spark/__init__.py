@@ -1,8 +1,0 @@
-"""Reads and maintenance of the archive on Spark. pyspark is needed where a session is given, and not to import this package."""
-
-from archive.spark.bases import base
-from archive.spark.frames import history, merge
-from archive.spark.maintenance import gc, rewrite, verify
-from archive.spark.restore import restore
-
-__all__ = ["base", "gc", "history", "merge", "restore", "rewrite", "verify"]

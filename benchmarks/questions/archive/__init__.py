@@ -1,0 +1,1 @@
+"""Questions on the archive of one store: jobs of the archiver, and the restore."""

@@ -1,0 +1,4 @@
+package kvwal.locks;
+
+/** Operation of a transaction: it changes keys that its transaction has locked. */
+public interface HoldsLocks { }

@@ -1,0 +1,1 @@
+"""Calls of the operating system behind the disk port: vectored I/O and locks."""

@@ -1,0 +1,98 @@
+"""The logs of one call, each read under the lease of its application: the runs of an application in the order of their starts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+
+from kvwal.errors import ConfigError
+from kvwal.spark.eventlog.listing import Log
+from kvwal.spark.eventlog.log_reader import LogReader, LogResult, ReportProgress, has_more, result_of
+from kvwal.spark.eventlog.logs import ApplicationIdentity, NotAnEventLog, identify
+from kvwal.spark.eventlog.runs import EarlierRun, RecordMap
+from kvwal.spark.record_keys import app_prefix
+from kvwal.spark.state.fence import LeaseHeld, LeaseLost
+
+_Found = tuple[Log, ApplicationIdentity | LogResult]
+Hold = Callable[[str], AbstractContextManager[RecordMap]]
+"""Gives, for a block, the map for the records of the application whose keys begin so."""
+
+
+def record_logs(
+    hold: Hold, logs: Iterable[Log], progress: ReportProgress | None = None, beat: Callable[[], None] = lambda: None
+) -> list[LogResult]:
+    """Read logs, each while `hold` gives its application. `beat` is called while a log is read. See
+    `kvwal.spark.record_event_logs`.
+    """
+    found = [(log, _identified(log)) for log in logs]
+    total, done, results = sum(log.size() for log, _ in found), 0, []
+    for log, identity in _in_order_of_runs(found):
+        size = log.size()
+
+        def report(read: int, before: int = done, name: str = log.path.name) -> None:
+            beat()
+            if progress is not None:
+                progress(before + read, total, name)
+
+        results.append(
+            _record_log(hold, log, identity, report) if isinstance(identity, ApplicationIdentity) else identity
+        )
+        done += size
+        if progress is not None:
+            progress(done, total, log.path.name)
+    return results
+
+
+def _identified(log: Log) -> ApplicationIdentity | LogResult:
+    """The application of a log, or the result of a log that is not read because it names none."""
+    try:
+        identity = identify(log)
+    except NotAnEventLog as error:
+        reason = str(error)
+        why = ("", reason) if log.listed else (reason, "")
+        return LogResult(log.path, "", "", 0, 0, False, *why, is_log=False)
+    except ConfigError as error:
+        return LogResult(log.path, "", "", 0, 0, False, str(error))
+    if identity is None:
+        return LogResult(log.path, "", "", 0, 0, False, skipped="the log does not name its application yet")
+    return identity
+
+
+def _in_order_of_runs(found: list[_Found]) -> Iterator[_Found]:
+    """The logs in their order, but the runs of one application by their starts: the last of them is the one to keep."""
+    runs: dict[tuple[str, str], list[tuple[Log, ApplicationIdentity]]] = defaultdict(list)
+    for log, identity in found:
+        if isinstance(identity, ApplicationIdentity):
+            runs[identity.app, identity.attempt].append((log, identity))
+    following = {app: iter(sorted(logs, key=lambda run: run[1].started)) for app, logs in runs.items()}
+    for log, identity in found:
+        if isinstance(identity, ApplicationIdentity):
+            yield next(following[identity.app, identity.attempt])
+        else:
+            yield log, identity
+
+
+def _record_log(hold: Hold, log: Log, identity: ApplicationIdentity, report: Callable[[int], None]) -> LogResult:
+    prefix = app_prefix(identity.app, identity.attempt)
+    try:
+        with hold(prefix) as records:
+            return _read_on(records, log, identity, report)
+    except EarlierRun as error:
+        return LogResult(log.path, prefix, identity.name, 0, 0, False, skipped=str(error))
+    except (LeaseHeld, LeaseLost) as error:
+        return LogResult(log.path, prefix, identity.name, 0, 0, False, str(error))
+
+
+def _read_on(records: RecordMap, log: Log, identity: ApplicationIdentity, report: Callable[[int], None]) -> LogResult:
+    reader = LogReader(records, log, identity)
+    try:
+        report(0)
+        if has_more(reader, log):
+            if _identified(log) != identity:  # logs before this one took their time
+                why = "it was written anew since the command began; the next one reads it"
+                return LogResult(log.path, reader.projection.prefix, identity.name, 0, 0, False, skipped=why)
+            reader.advance(report)
+        return result_of(reader, log, identity, complete=reader.projection.position.complete)
+    finally:
+        reader.close()

@@ -1,0 +1,24 @@
+"""Texts of the records: without secrets, and bounded."""
+
+from __future__ import annotations
+
+from kvwal.spark.redaction import redacted
+
+MAX_MESSAGE = 4_000
+MAX_STACK = 8_000
+MAX_PLAN = 60_000
+MAX_TEXT = 1_000
+MAX_READ = 1_000_000
+"""Characters of a text that are redacted and may be stored. The rest is never read."""
+_CUT = " … cut … "
+
+
+def cut(text: str | None, limit: int = MAX_TEXT) -> str:
+    """`text` without its secrets, cut to `limit` characters: its head and its tail, since a cause usually stands at an end."""
+    if not text:
+        return ""
+    text = redacted(text[:MAX_READ])
+    if len(text) <= limit:
+        return text
+    head = limit * 2 // 3
+    return text[:head] + _CUT + text[len(text) - (limit - head - len(_CUT)) :]

@@ -1,0 +1,72 @@
+"""The folder in which the lines of docs/mistakes.md are typed, and the servers that some of them name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import kvwal
+from tests.support.disk.mounts import mount, unmount
+
+TOKEN = "the-token-of-this-cluster"
+MANY = 20_000
+"""Entries of `many`: more than a pipe holds."""
+_FULL = 24 << 20
+
+
+@contextmanager
+def scene() -> Iterator[Path]:
+    """The folder as the page describes it. Every user can reach it."""
+    with tempfile.TemporaryDirectory(prefix="kvwal-mistakes-") as made:
+        folder = Path(made)
+        folder.chmod(0o755)
+        with kvwal.open(folder / "data") as store:
+            store.map("jobs").update({"job-1": {"state": "RUNNING"}, "job-2": {"state": "FAILED"}})
+            store.map("owners")["job-1"] = "ada"
+            store.archive()
+        with kvwal.open(folder / "many", archive=None) as store:
+            store.map("many").put_many({f"key-{number:06}": number for number in range(MANY)})
+        for name, mode in (("empty", 0o755), ("private", 0o700), ("shared", 0o755)):
+            (folder / name).mkdir(mode=mode)
+        for name in ("private", "shared"):
+            with kvwal.open(folder / name / "data", archive=None) as store:
+                store.map("jobs")["job-1"] = 1
+        for path in (folder / "shared").rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        (folder / "file").write_text("some text\n")
+        (folder / "rows.csv").write_text("id,name\n1,ada\n2,\n,eve\n")
+        (folder / "bad.jsonl").write_text('{"key": "a", "value": 1}\n{key: "b"}\n')
+        (folder / "token").write_text(f"{TOKEN}\n")
+        yield folder
+
+
+@contextmanager
+def small_disks(folder: Path) -> Iterator[None]:
+    """`full`, a disk without room, and `readonly`, which is mounted so; each with a store."""
+    if os.geteuid():
+        pytest.skip("mounting a small disk needs root")
+    for name in ("full", "readonly"):
+        (folder / name).mkdir()
+        mount("tmpfs", folder / name, folder / name, _FULL)
+    try:
+        for name in ("full", "readonly"):
+            with kvwal.open(folder / name / "data", archive=None) as store:
+                store.map("jobs")["job-1"] = 1
+        with (folder / "full" / "filler").open("wb") as filler:
+            try:
+                while True:
+                    filler.write(bytes(1 << 16))
+                    filler.flush()
+            except OSError:
+                pass
+        subprocess.run(["mount", "-o", "remount,ro", str(folder / "readonly")], check=True)
+        yield
+    finally:
+        for name in ("full", "readonly"):
+            unmount(folder / name)
