@@ -78,7 +78,7 @@ def test_history_doctor_and_figures_say_what_a_lost_disk_took(tmp_path: Path) ->
         ran = kvwal(*asked)
         assert (ran.code, ran.err) == (0, f"kvwal: {sentence(lost)}\n")
         assert "value" in ran.out
-        counted = ["an interval is on record of which a lost disk may have taken changes along."]
+        counted = ["1 interval is on record of which a lost disk may have taken changes along."]
         assert until(lambda: noted(alone.location) or None) == counted
         assert alone.nodes[0].figures()['kvwal_lost_tails{business="jobs"}'] == 1
 
