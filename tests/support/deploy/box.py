@@ -93,8 +93,8 @@ class Box:
         inner = [f"echo {way.host} > /proc/sys/kernel/hostname"]
         for mount in way.mounts:
             inner += self._mount(mount)
-        # Last: a repository under /tmp is hidden by it.
-        inner += [_scratch(*place.partition(":")[::2]) for place in way.scratch]
+        for place in way.scratch:
+            inner += _scratch(*place.partition(":")[::2])
         inner += ["mount -o remount,bind,ro /"] if way.read_only else []
         inner.append(f"exec {shlex.join([*_limits(way), *words])}")
         holder = self._holder.pid
@@ -138,9 +138,17 @@ class Box:
         self._holder.stdout.close()
 
 
-def _scratch(place: str, options: str) -> str:
-    """The command that mounts an empty folder as an engine does: nothing can be run from it, unless its options say so."""
-    return f"mount -t tmpfs -o {','.join(filter(None, ['noexec,nosuid,nodev', options]))} none {place}"
+def _scratch(place: str, options: str) -> list[str]:
+    """Commands that mount an empty folder as an engine does: nothing can be run from it, unless its options say so.
+
+    The box runs the programs of the repository. A repository below the folder is seen in it all the same.
+    """
+    mounted = f"mount -t tmpfs -o {','.join(filter(None, ['noexec,nosuid,nodev', options]))} none {place}"
+    if not ROOT.is_relative_to(place):
+        return [mounted]
+    return [
+        f"mount --bind {ROOT} /mnt", mounted, f"mkdir -p {ROOT}", f"mount --bind /mnt {ROOT}", "umount /mnt",
+    ]  # fmt: skip
 
 
 def _limits(way: Way) -> list[str]:
