@@ -89,7 +89,8 @@ MISSES: dict[str, str] = {
     ),
     "each of three nodes, idle": (
         "the members exchange bounds of clocks, leases and reports on links, which decide within seconds "
-        "(docs/decisions/0078-idle-nodes-wait.md). Each is a message to both others. A third of the figure is Java's compilers."
+        "(docs/decisions/0078-idle-nodes-wait.md). Each is a message of its own to both others, eleven a second with their "
+        "answers."
     ),
     "1M entries into three nodes, backup 1": (
         "the baseline drops its rows. Here three JVMs make Hazelcast's records of each entry in two memories, on the "
