@@ -64,6 +64,16 @@ def test_nobody_else_ends_the_lock_of_a_transaction(one: Node, name: str) -> Non
         assert unlocker.refused == {True}
 
 
+def test_the_keys_of_a_partition_are_changed_by_one_operation(one: Node) -> None:
+    """Each change was an operation of its own, and had a message and a place in a group of the log for itself."""
+    with kvwal.connect(one.address, cluster=CLUSTER) as store, one.client() as client:
+        jobs, partition_of = store.map("together"), client.partition_service.get_partition_id
+        together = [key for key in map(str, range(10_000)) if partition_of(key) == 0]
+        assert len(together) > 20
+        jobs.put_many(dict.fromkeys(together, 1))
+        assert len({jobs.history(key)[0].timestamp for key in together}) == 1
+
+
 def test_the_lock_of_a_client_is_still_ended_by_force(one: Node) -> None:
     with one.client() as first, one.client() as second:
         held, other = first.get_map("held").blocking(), second.get_map("held").blocking()
