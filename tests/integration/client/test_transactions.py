@@ -219,11 +219,10 @@ def spawn(node: Node, first: int) -> subprocess.Popen[str]:
 
 
 class Writers:
-    """Threads that write transactions until told to stop, and go on when one is of unknown outcome."""
+    """Threads that write transactions until told to stop, and go on when one is refused or of unknown outcome."""
 
     def __init__(self, store: Any, first: int) -> None:
         self.acknowledged: set[int] = set()
-        self.unknown = 0
         self.enough = threading.Semaphore(0)
         self._jobs = store.map("jobs")
         self._stop = threading.Event()
@@ -238,11 +237,10 @@ class Writers:
                 with self._jobs.transaction() as t:
                     for part in range(KEYS):
                         t[f"{number}-{part}"] = number
-            except (kvwal.CommitUnknown, kvwal.ClusterUnreachable, kvwal.NotRecovered):
-                self.unknown += 1
-            else:
-                self.acknowledged.add(number)
-                self.enough.release()
+            except (kvwal.CommitUnknown, kvwal.ClusterUnreachable, kvwal.NotRecovered, kvwal.Overloaded):
+                continue
+            self.acknowledged.add(number)
+            self.enough.release()
 
     def stop(self) -> set[int]:
         self._stop.set()
