@@ -19,7 +19,7 @@ from tests.support.cluster.writers import Reader, Writers
 from tests.support.polling import until
 
 MEANWHILE = 100
-"""So many changes are acknowledged while a fault lasts, before it and after it."""
+"""A round waits for this many acknowledged changes before a fault, during it and after it."""
 
 
 class Load(NamedTuple):

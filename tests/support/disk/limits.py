@@ -19,7 +19,7 @@ from kvwal.ports.posix.vectored import MAX_BUFFERS, Part
 
 SECTOR = 512
 SHORT_EVERY = 3
-"""So many calls are a whole one and the next is a short one."""
+"""A disk gets at most this many whole calls before a short one."""
 LARGEST_FILE = 1 << 43
 OPEN_FILES = 64
 
