@@ -14,47 +14,31 @@ from kvwal.spark import leases
 from kvwal.spark.leases import LEASE_SECONDS, SWEEP_SECONDS, LeasedRecords, Leases
 from kvwal.spark.state import LeaseLost
 from tests.support.event_logs import TASKS, counts, event_log
+from tests.support.threads import Standstill
 from tests.unit.follower.test_follower import Setting, setting
 
 __all__ = ["setting"]
 APP = "app-1"
 
 
-class StandsStill:
-    """A map whose user stands still once, before or after its `step`-th call (from 0); `meanwhile` is what others do then."""
+class StandsStill(Standstill):
+    """A map whose user stands still once, at a call of the map."""
 
     def __init__(self, records: Any, step: int, meanwhile: Callable[[], None], *, after: bool) -> None:
+        super().__init__(step, meanwhile, after=after)
         self._records = records
-        self._step = step
-        self._meanwhile = meanwhile
-        self._after = after
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it stood still."""
-        return self._step < 0
-
-    def _call(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        self._step -= 1
-        stands_still = self._step == -1
-        if stands_still and not self._after:
-            self._meanwhile()
-        answer = call(*arguments)
-        if stands_still and self._after:
-            self._meanwhile()
-        return answer
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self._call(self._records.get, key, default)
+        return self.call(lambda: self._records.get(key, default))
 
     def scan(self, prefix: str) -> list[tuple[str, Any]]:
-        return list(self._call(self._records.scan, prefix))
+        return list(self.call(lambda: self._records.scan(prefix)))
 
     def commit_if(self, conditions: Any, items: Any, deletes: Iterable[Any] = ()) -> Any:
-        return self._call(self._records.commit_if, conditions, items, deletes)
+        return self.call(lambda: self._records.commit_if(conditions, items, deletes))
 
     def put_many(self, entries: dict[str, Any]) -> Any:
-        return self._call(self._records.put_many, entries)
+        return self.call(lambda: self._records.put_many(entries))
 
 
 def recorded(records: Any) -> dict[str, Any]:

@@ -15,40 +15,24 @@ from kvwal.spark.sink import commit
 from kvwal.spark.sink.blocks import StagedRowsLost
 from kvwal.spark.sink.commit import Committer
 from kvwal.structures.map import Map, commit_entries_if
+from tests.support.threads import Standstill
 from tests.unit.sink.test_commit import BLOCKS, JOB, QUERY, RUNS, Sink, whole
 
 OTHER = "1795558549424-00000000000000bb"
 
 
-class StandsStill(Map):
-    """A map whose user stands still once, before or after its `step`-th call (from 0); `meanwhile` is what others do then."""
+class StandsStill(Standstill, Map):
+    """A map whose user stands still once, at a call of the map."""
 
     def __init__(self, jobs: Map, step: int, meanwhile: Callable[[], None], *, after: bool) -> None:
-        super().__init__(jobs._business)
-        self._step = step
-        self._meanwhile = meanwhile
-        self._after = after
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it stood still."""
-        return self._step < 0
-
-    def call(self, work: Callable[[], Any]) -> Any:
-        self._step -= 1
-        stands_still = self._step == -1
-        if stands_still and not self._after:
-            self._meanwhile()
-        answer = work()
-        if stands_still and self._after:
-            self._meanwhile()
-        return answer
+        Standstill.__init__(self, step, meanwhile, after=after)
+        Map.__init__(self, jobs._business)
 
     def get(self, *arguments: Any) -> Any:
         return self.call(lambda: super(StandsStill, self).get(*arguments))
 
     def commit_if(self, *arguments: Any) -> bool:
-        return bool(self.call(lambda: super(StandsStill, self).commit_if(*arguments)))
+        return self.call(lambda: super(StandsStill, self).commit_if(*arguments))
 
 
 @pytest.fixture
@@ -57,7 +41,7 @@ def sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sink]:
 
     def commit_of_entries(jobs: Any, *arguments: Any) -> bool:
         if isinstance(jobs, StandsStill):
-            return bool(jobs.call(lambda: commit_entries_if(jobs, *arguments)))
+            return jobs.call(lambda: commit_entries_if(jobs, *arguments))
         return commit_entries_if(jobs, *arguments)
 
     monkeypatch.setattr(commit, "TRANSACTION_BYTES", 1)
