@@ -49,16 +49,16 @@ if TYPE_CHECKING:
     from kvwal.location.connect import connect
     from kvwal.store.sync import Store
     from kvwal.store.sync import open_store as open
-    from kvwal.structures.changes import ABSENT
-    from kvwal.structures.map import Map
+    from kvwal.structures.map.changes import ABSENT
+    from kvwal.structures.map.map import Map
 
     __version__: str
 
 _MODULES = {
-    "ABSENT": "kvwal.structures.changes:ABSENT",
+    "ABSENT": "kvwal.structures.map.changes:ABSENT",
     "DataEntry": "kvwal.entry:DataEntry",
     "Interval": "kvwal.config:Interval",
-    "Map": "kvwal.structures.map:Map",
+    "Map": "kvwal.structures.map.map:Map",
     "RestoreReport": "kvwal.history.restore:RestoreReport",
     "Settings": "kvwal.config:Settings",
     "Store": "kvwal.store.sync:Store",

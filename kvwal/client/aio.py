@@ -27,9 +27,9 @@ from kvwal.ports.boundary import call_on, logged, when_done
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store import asynchronous
 from kvwal.structures.business import Business
-from kvwal.structures.changes import Changes
 from kvwal.structures.handle import Handle
-from kvwal.structures.reads import MapReads
+from kvwal.structures.map.changes import Changes
+from kvwal.structures.map.reads import MapReads
 
 T = TypeVar("T")
 

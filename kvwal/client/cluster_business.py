@@ -38,7 +38,7 @@ from kvwal.log.submission import ConditionalSubmission, Decide, Submission
 from kvwal.ports.boundary import contain, when_done
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.locks import Lock, Semaphore
-from kvwal.structures.state import State, to_state
+from kvwal.structures.map.state import State, to_state
 from kvwal.structures.watch import Feed, Start
 
 SLOTS = 1024

@@ -20,7 +20,7 @@ from kvwal.client.wire import Encoded, from_wire, to_wire
 from kvwal.entry import Entry
 from kvwal.errors import ClusterUnreachable, ConfigError
 from kvwal.history.range_reader import common_part
-from kvwal.structures.view import KeyBounds
+from kvwal.structures.map.view import KeyBounds
 
 KEYS_AT_ONCE = 10_000
 """A map of more keys is listed in pages."""

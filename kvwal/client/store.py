@@ -17,7 +17,7 @@ from kvwal.cluster.requests import NOW, Failures, Page, decode_failures
 from kvwal.entry import DataEntry, is_live
 from kvwal.errors import ClusterUnreachable
 from kvwal.structures.handle import Handle
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 
 MAP_SERVICE = "hz:impl:mapService"
 NODE = "kvwal.node"

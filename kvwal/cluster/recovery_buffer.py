@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from kvwal.cluster.transactions import changes_of, with_changes
 from kvwal.entry import AWAY, Ended, Entry
 from kvwal.key_class import DROPPED, INTENT, is_ended_by_destroy, is_schema
-from kvwal.structures.state import Now, State
+from kvwal.structures.map.state import Now, State
 
 
 def is_dropped(entry: Entry, timestamp: int) -> bool:

@@ -14,7 +14,7 @@ from kvwal.history.tail_reader import Identity, LatestOfEach, OfIdentity, Readin
 from kvwal.hlc import to_text
 from kvwal.ports.disk import Disk
 from kvwal.structures.destroyed import merged_latest
-from kvwal.structures.state import State, to_state
+from kvwal.structures.map.state import State, to_state
 from kvwal_archive import view
 from kvwal_archive.layout import LostTail, Place
 from kvwal_archive.lost_tails import lost_tails

@@ -21,9 +21,9 @@ from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
 from kvwal.store.absent import check_folder_there, missing_part
 from kvwal.store.options import ARCHIVE_FOLDER
-from kvwal.structures.reads import MapReads
-from kvwal.structures.state import State, to_state
-from kvwal.structures.view import KeyBounds
+from kvwal.structures.map.reads import MapReads
+from kvwal.structures.map.state import State, to_state
+from kvwal.structures.map.view import KeyBounds
 from kvwal_archive import view
 from kvwal_archive.layout import Place, parse_object_key, parse_registration_key
 from kvwal_archive.lost_tails import lost_tails

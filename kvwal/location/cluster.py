@@ -17,9 +17,9 @@ from kvwal.history.wanted import KeySpan
 from kvwal.location.readers import WantedIdentity, in_direction
 from kvwal.log.files.names import some
 from kvwal.ports.clock import SYSTEM
-from kvwal.structures.reads import MapReads
-from kvwal.structures.state import to_state
-from kvwal.structures.view import KeyBounds
+from kvwal.structures.map.reads import MapReads
+from kvwal.structures.map.state import to_state
+from kvwal.structures.map.view import KeyBounds
 
 if TYPE_CHECKING:
     from kvwal.client.store import ClusterMap, ClusterStore

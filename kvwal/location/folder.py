@@ -10,9 +10,9 @@ from kvwal.history.wanted import KeySpan
 from kvwal.location.readers import WantedIdentity, in_direction
 from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.store.sync import ReadOnlyStore
-from kvwal.structures.map import Map
-from kvwal.structures.reads import MapReads
-from kvwal.structures.view import KeyBounds
+from kvwal.structures.map.map import Map
+from kvwal.structures.map.reads import MapReads
+from kvwal.structures.map.view import KeyBounds
 
 
 class FolderReader:

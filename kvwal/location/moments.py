@@ -9,8 +9,8 @@ from typing import Any
 from kvwal.entry import DataEntry
 from kvwal.history.wanted import KeySpan
 from kvwal.location.readers import Reader, WantedIdentity
-from kvwal.structures.reads import MapReads
-from kvwal.structures.view import KeyBounds
+from kvwal.structures.map.reads import MapReads
+from kvwal.structures.map.view import KeyBounds
 
 
 class MomentReader:

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from kvwal.entry import DataEntry
 from kvwal.history.wanted import KeySpan
-from kvwal.structures.map import Map
-from kvwal.structures.reads import MapReads
-from kvwal.structures.view import KeyBounds
+from kvwal.structures.map.map import Map
+from kvwal.structures.map.reads import MapReads
+from kvwal.structures.map.view import KeyBounds
 
 WantedIdentity = Callable[[bytes, str], bool]
 """Whether a key is wanted, by its bytes and its class."""

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import msgspec
 
 from kvwal.spark.records import Application, Error, from_value, to_value
-from kvwal.structures.changes import ABSENT
+from kvwal.structures.map.changes import ABSENT
 
 APPLICATIONS = "=app/"
 """Where the keys of summaries and marks begin."""

@@ -25,7 +25,7 @@ from kvwal.ports.locks import Lock
 from kvwal.spark.eventlog.runs import RecordMap
 from kvwal.spark.state.fence import FencedRecord, LeaseLost
 from kvwal.spark.state.records import nonce
-from kvwal.structures.changes import ABSENT
+from kvwal.structures.map.changes import ABSENT
 
 LEASE_SECONDS = 60.0
 BEAT_SECONDS = 5.0

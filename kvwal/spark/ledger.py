@@ -19,7 +19,7 @@ import msgspec
 from kvwal.codecs import registry
 from kvwal.entry import Entry
 from kvwal.errors import Kind, KvwalError
-from kvwal.structures.changes import ABSENT
+from kvwal.structures.map.changes import ABSENT
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,7 @@ from kvwal.spark.queries import RecordedApplication
 from kvwal.spark.record_keys import is_key_of_run
 from kvwal.spark.record_reader import RecordReader
 from kvwal.spark.records import Application, from_value
-from kvwal.structures.changes import ABSENT
+from kvwal.structures.map.changes import ABSENT
 
 MOST_DELETES = 2_000
 """Keys that are deleted in one transaction: other writes wait for it."""

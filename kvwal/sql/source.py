@@ -14,7 +14,7 @@ from kvwal.history.moving import read_settled
 from kvwal.history.wanted import Pieces, ReadPieces, Wanted, open_wanted
 from kvwal.ports.disk import Disk
 from kvwal.sql.changes import all_changes, warn_of_lost_tails
-from kvwal.structures.reads import MapReads
+from kvwal.structures.map.reads import MapReads
 from kvwal_archive.layout import Place
 from kvwal_archive.objects import Objects
 

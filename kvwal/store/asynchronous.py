@@ -23,10 +23,10 @@ from kvwal.log.submission import Decide, Submission
 from kvwal.store.engine import Engine
 from kvwal.store.options import Default, Options
 from kvwal.structures.business import Business
-from kvwal.structures.changes import Changes, TimeToLive
 from kvwal.structures.handle import Handle
-from kvwal.structures.reads import MapReads, seconds_left
-from kvwal.structures.transaction import CollectedChanges
+from kvwal.structures.map.changes import Changes, TimeToLive
+from kvwal.structures.map.reads import MapReads, seconds_left
+from kvwal.structures.map.transaction import CollectedChanges
 from kvwal.structures.watch import AsyncWatch, Feed, parse_start
 
 T = TypeVar("T")

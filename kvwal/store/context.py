@@ -11,7 +11,7 @@ from kvwal.config import Settings
 from kvwal.hlc import HybridClock
 from kvwal.log.log import Ports
 from kvwal.log.reader import Progress
-from kvwal.structures.state import Now, State
+from kvwal.structures.map.state import Now, State
 from kvwal_archive.layout import Place
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from kvwal.store.context import StoreContext, embedded_memory, one_interval
 from kvwal.store.open_business import OpenBusiness, open_business
 from kvwal.store.options import Options
 from kvwal.store.retirement import Forgetting, Retirement, always
-from kvwal.structures.state import Now, State
+from kvwal.structures.map.state import Now, State
 from kvwal_archive.faults import NotTaken
 from kvwal_archive.layout import Place, check_name
 

@@ -9,7 +9,7 @@ from kvwal.errors import KvwalError
 from kvwal.log.log import Log
 from kvwal.log.submission import Submission, size_of
 from kvwal.ports.boundary import logged, when_done
-from kvwal.structures.state import State
+from kvwal.structures.map.state import State
 
 _SWEEP_AT_ONCE = 1000
 

@@ -33,7 +33,7 @@ from kvwal.store.expiry import ExpirySweep
 from kvwal.store.scheduling.failing_jobs import FailingJobs
 from kvwal.store.scheduling.schedule import JOB_BYTES, MAINTENANCE_SECONDS, MaintenanceJob, Schedule
 from kvwal.store.scheduling.slowdown import Slowdown
-from kvwal.structures.state import State
+from kvwal.structures.map.state import State
 from kvwal_archive.layout import MAX_NUMBER, Place
 
 _SETTLED_MS = 3_600_000

@@ -21,7 +21,7 @@ from kvwal.ports.clock import Clock
 from kvwal.ports.processes import take_before_fork, tell_if_forked
 from kvwal.store.context import StoreContext
 from kvwal.store.maintenance import Maintenance
-from kvwal.structures.state import State
+from kvwal.structures.map.state import State
 from kvwal.structures.watch import Start
 from kvwal_archive.layout import Place
 from kvwal_archive.objects import Objects, open_objects

@@ -23,8 +23,8 @@ from kvwal.ports.space import space_stats
 from kvwal.sql.source import FileSource
 from kvwal.store.absent import no_such_log
 from kvwal.store.options import Options
-from kvwal.structures.lazy_memory import LazyMemory
-from kvwal.structures.state import State, after_prefix, to_state
+from kvwal.structures.map.lazy_memory import LazyMemory
+from kvwal.structures.map.state import State, after_prefix, to_state
 from kvwal.structures.watch import Start
 from kvwal_archive.layout import LostTail, Place
 from kvwal_archive.objects import Objects, open_objects

@@ -26,7 +26,7 @@ from kvwal.store.engine import Engine
 from kvwal.store.options import Default, Options
 from kvwal.store.read_only import ReadOnlyBusiness, read_only_stats, sizes_of_files, source_of_files
 from kvwal.structures.handle import Handle
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,1 +1,1 @@
-"""Data structures on the log: the in-memory state of each key (`state`), and the map of synchronous callers (`map`). No I/O."""
+"""Data structures on the log: a folder for each (`map`), and what they share. No I/O."""

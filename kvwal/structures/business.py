@@ -8,7 +8,7 @@ from typing import Protocol
 from kvwal.codecs import Codecs
 from kvwal.entry import DataEntry, Entry
 from kvwal.log.submission import Submission
-from kvwal.structures.view import KeyBounds
+from kvwal.structures.map.view import KeyBounds
 from kvwal.structures.watch import Feed, Start
 
 

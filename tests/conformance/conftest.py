@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kvwal
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 from tests.support.cluster.nodes import CLUSTER, Cluster, cluster, needs_hazelcast
 
 _NUMBERS = count(1)

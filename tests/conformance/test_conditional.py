@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kvwal
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 from tests.support.threads import THREADS, at_once
 
 ADDITIONS = 5

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 
 suite = pytest.importorskip(
     "test.mapping_tests", reason="this Python comes without CPython's own tests", exc_type=ImportError

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kvwal.errors import CodecError, ConfigError, KvwalError, TooLarge
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 from tests.support.threads import THREADS, at_once
 
 ADDITIONS = 5

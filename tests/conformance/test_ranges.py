@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvwal.errors import CodecError, ConfigError
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 
 TEXTS = ["", "a", "a/1", "a/2", "a0", "b", "ß", "ßa", "\U0010ffff"]
 NUMBERS = [-(2**70), -1, 0, 9, 10, 300]

@@ -12,7 +12,7 @@ import kvwal
 from kvwal.ports.clock import SystemClock
 from kvwal.spark.state import Lease, LeaseHeld, LeaseLost, Ledger, PositionMoved, Progress
 from kvwal.spark.state.ledger import Run
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 from tests.repository.source import ROOT
 from tests.support.threads import THREADS, at_once
 

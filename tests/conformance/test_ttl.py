@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kvwal.errors import CodecError
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 from tests.support.polling import until
 from tests.support.threads import at_once
 

@@ -12,7 +12,7 @@ import pytest
 from kvwal.client.store import ClusterMap
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError, StoreClosed, WrongType
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 from kvwal.structures.watch import Watch
 
 LONG_AGO = datetime(2020, 1, 1)

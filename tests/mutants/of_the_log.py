@@ -53,7 +53,7 @@ MUTANTS = [
         f"{POWER} tests/crash/test_cut_everywhere.py tests/crash/test_kill.py",
     ),
     Mutant(
-        "a scan is not told what changes ahead of it", 3, "kvwal/structures/state.py",
+        "a scan is not told what changes ahead of it", 3, "kvwal/structures/map/state.py",
         "            view.changes(entry, old)\n", "            pass\n",
         "tests/property/test_memory_laws.py",
     ),

@@ -21,8 +21,8 @@ from kvwal import aio
 from kvwal.codecs import registry
 from kvwal.history.entry_rows import entries_of
 from kvwal.store.read_only import ReadOnlyBusiness
-from kvwal.structures.map import Map
-from kvwal.structures.state import to_state
+from kvwal.structures.map.map import Map
+from kvwal.structures.map.state import to_state
 from kvwal_archive.layout import Place
 from kvwal_archive.maintenance import compaction as rewrite
 from kvwal_archive.objects import open_objects

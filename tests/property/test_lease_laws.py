@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 import kvwal
 from kvwal.ports.clock import SystemClock
 from kvwal.spark.state import Lease, LeaseLost
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 
 HOLDERS = 3
 SECONDS = 60.0

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from kvwal.entry import Entry, make_entry
 from kvwal.structures import order
-from kvwal.structures.state import State
-from kvwal.structures.view import KeyBounds
+from kvwal.structures.map.state import State
+from kvwal.structures.map.view import KeyBounds
 from tests.support.log.shapes import Shaped, shapes
 
 CLASSES = ("bytes", "int", "str")

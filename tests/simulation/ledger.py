@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kvwal.entry import Entry
-from kvwal.structures.state import Now, State
+from kvwal.structures.map.state import Now, State
 from kvwal_archive.layout import Place
 from tests.simulation.checker import check_calls, check_recovery
 from tests.simulation.history import ABSENT, Op, Stamped, Txn, Version

@@ -14,8 +14,8 @@ from kvwal.codecs import registry
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
 from kvwal.location.readers import Reader
-from kvwal.structures.state import after_prefix
-from kvwal.structures.view import KeyBounds
+from kvwal.structures.map.state import after_prefix
+from kvwal.structures.map.view import KeyBounds
 
 
 @dataclass(frozen=True)

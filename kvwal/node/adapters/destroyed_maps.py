@@ -29,7 +29,7 @@ from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
 from kvwal.store.open_business import OpenBusiness
-from kvwal.structures.changes import in_transactions
+from kvwal.structures.map.changes import in_transactions
 from kvwal_archive.layout import Place
 from kvwal_archive.objects import Objects
 

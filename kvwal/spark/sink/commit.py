@@ -39,7 +39,7 @@ from kvwal.spark.sink.blocks import Block, StagedRowsLost, decode_plan, encode_p
 from kvwal.spark.sink.options import WriteOptions
 from kvwal.spark.sink.rows import TRANSACTION_BYTES
 from kvwal.spark.sink.staging import MANIFEST, Staging, open_staging
-from kvwal.structures.map import Map, commit_entries_if, submit_entries
+from kvwal.structures.map.map import Map, commit_entries_if, submit_entries
 
 RETRY_SECONDS = 60.0
 """How long a transaction is tried while the cluster recovers or does not answer."""

@@ -15,7 +15,7 @@ import msgspec
 from kvwal.errors import Kind, KvwalError
 from kvwal.ports.clock import Clock
 from kvwal.spark.state.records import Items, StateMap, exchange, nonce
-from kvwal.structures.changes import ABSENT
+from kvwal.structures.map.changes import ABSENT
 
 
 class LeaseLost(KvwalError):

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from kvwal.spark.state.records import PREFIX, Changes, StateMap, exchange, nonce
-from kvwal.structures.changes import ABSENT
+from kvwal.structures.map.changes import ABSENT
 
 
 class Mark(msgspec.Struct, frozen=True, tag_field="kind", tag="run"):

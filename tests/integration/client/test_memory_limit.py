@@ -12,7 +12,7 @@ import pytest
 import kvwal
 from kvwal.node.config import heap_bytes
 from kvwal.node.health.memory_limit import room_of
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast, running, small_jvm
 from tests.support.polling import until
 

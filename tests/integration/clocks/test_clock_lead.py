@@ -14,7 +14,7 @@ import pytest
 import kvwal
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.ports.clock import SYSTEM
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 from tests.support.cluster.nodes import CLUSTER, Cluster, cluster, needs_hazelcast
 
 pytestmark = [needs_hazelcast, pytest.mark.long]

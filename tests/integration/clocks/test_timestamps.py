@@ -16,7 +16,7 @@ import kvwal
 from kvwal.client.link import send_delete, send_put
 from kvwal.client.memory import to_data
 from kvwal.codecs import registry
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 from tests.support.cluster.nodes import CLUSTER, Cluster, cluster, needs_hazelcast
 
 pytestmark = needs_hazelcast

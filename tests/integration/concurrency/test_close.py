@@ -16,7 +16,7 @@ import pytest
 
 import kvwal
 from kvwal.errors import Overloaded, StoreClosed, StoreLocked, WrongLoop
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 from tests.integration.concurrency.test_load import SMALL, Background
 from tests.support.disk.faults import FakeDisk, open_aio, open_store
 

@@ -18,7 +18,7 @@ import pytest
 
 import kvwal
 from kvwal.errors import StoreLocked
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 from tests.integration.concurrency.test_load import Background
 from tests.support.disk.faults import FakeDisk, open_aio, open_store
 

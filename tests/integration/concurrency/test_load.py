@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import kvwal
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 from tests.support.chance import new_seed
 from tests.support.programs.mixed import Blocking, Tally, Worker, check, drive
 

@@ -20,7 +20,7 @@ from kvwal.errors import CommitUnknown, LogFailed, WrongLoop
 from kvwal.log.waiter import Waiter
 from kvwal.ports.boundary import settle
 from kvwal.store.sync import WritableStore
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 from tests.support.disk.faults import FakeDisk, open_store
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from kvwal import aio
 from kvwal.errors import ArchiveError, ArchiveGap, CommitUnknown, LogFailed, Overloaded, StorageFull, StoreClosed
 from kvwal.store.open_business import OpenBusiness
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 from tests.simulation.history import ABSENT, Op, Stamped
 from tests.simulation.ledger import Ledger, to_version
 from tests.simulation.machine.process import Process

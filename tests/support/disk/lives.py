@@ -15,7 +15,7 @@ from kvwal.config import Flush, Settings
 from kvwal.errors import CommitUnknown, KvwalError
 from kvwal.ports.clock import Clock
 from kvwal.store.sync import WritableStore
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 from tests.support.disk.cuts import ROOT, AcknowledgedWrites, Cuts, Model
 from tests.support.disk.faults import FakeClock, make_options
 from tests.support.disk.power import MemoryDisk

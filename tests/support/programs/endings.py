@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 import kvwal
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 
 THREADS = 4
 WRITES = 20

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 
 COUNTERS = 3
 LOCKS = 3

@@ -22,7 +22,7 @@ from kvwal.location.readers import Reader
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.datasource.options import read_options
 from kvwal.spark.datasource.source import KvwalReader
-from kvwal.structures.map import submit_entries
+from kvwal.structures.map.map import submit_entries
 from kvwal_archive.layout import Place
 from kvwal_archive.parquet.key_ranges import KeyRange
 from tests.support.cli import Ran

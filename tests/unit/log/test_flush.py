@@ -12,7 +12,7 @@ import pytest
 import kvwal
 from kvwal.config import Flush, Interval
 from kvwal.errors import ConfigError
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 from tests.support.disk.faults import FakeDisk, open_store
 
 NEVER = Interval(ms=3_600_000, bytes=1 << 40)

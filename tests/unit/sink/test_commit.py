@@ -20,7 +20,7 @@ from kvwal.spark.sink.blocks import Block, StagedRowsLost, make_block
 from kvwal.spark.sink.commit import Committer
 from kvwal.spark.sink.options import write_options
 from kvwal.spark.sink.staging import Staging, epoch_write, open_staging
-from kvwal.structures.map import commit_entries_if, submit_entries
+from kvwal.structures.map.map import commit_entries_if, submit_entries
 from kvwal_archive.errors import ConfigError
 
 JOB, QUERY = "1795558549423-00000000000000aa", "340e2949-67e6-416e-b99a-f322758fd1f9"

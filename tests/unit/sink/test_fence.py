@@ -14,7 +14,7 @@ from kvwal.spark.ledger import PREFIX, FencedWriter, Ledger
 from kvwal.spark.sink import commit
 from kvwal.spark.sink.blocks import StagedRowsLost
 from kvwal.spark.sink.commit import Committer
-from kvwal.structures.map import Map, commit_entries_if
+from kvwal.structures.map.map import Map, commit_entries_if
 from tests.support.threads import Standstill
 from tests.unit.sink.test_commit import BLOCKS, JOB, QUERY, RUNS, Sink, whole
 

@@ -11,7 +11,7 @@ import pytest
 import kvwal
 from kvwal.spark.state import Lease
 from kvwal.spark.state.records import exchange
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 
 RECORD = "!ledger/lease/outcome"
 TRIES = 3

@@ -15,7 +15,7 @@ from kvwal.errors import ClockSkew, CodecError, StorageFull
 from kvwal.history.tail_reader import read_local
 from kvwal.ports.disk import OS_DISK, Space
 from kvwal.structures import state
-from kvwal.structures.order import CHUNK_KEYS, KeyOrder
+from kvwal.structures.map.order import CHUNK_KEYS, KeyOrder
 from kvwal_archive.layout import Place
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import START_MS, FakeClock, FakeDisk, open_aio, open_store

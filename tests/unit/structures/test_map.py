@@ -13,7 +13,7 @@ import pytest
 
 import kvwal
 from kvwal.errors import CodecError, TooLarge
-from kvwal.structures.map import Map
+from kvwal.structures.map.map import Map
 from tests.support import threads
 from tests.support.disk.faults import FakeDisk, open_store
 

@@ -53,7 +53,7 @@ class Late:
 
     @contextmanager
     def transaction(self) -> Iterator[dict[str, Any]]:
-        """See `kvwal.structures.map.Map.transaction`."""
+        """See `kvwal.structures.map.map.Map.transaction`."""
         changes: dict[str, Any] = {}
         yield changes
         self._write("transaction", list(changes), lambda: self._jobs.put_many(changes))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from kvwal.entry import Entry
 from kvwal.ports.locks import Lock
 from kvwal.structures.business import Memory
-from kvwal.structures.view import KeyBounds
+from kvwal.structures.map.view import KeyBounds
 
 
 class LazyMemory:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kvwal.entry import Entry, entry_identity
 from kvwal.errors import TransactionClosed
-from kvwal.structures.changes import Changes, TimeToLive
+from kvwal.structures.map.changes import Changes, TimeToLive
 
 _NEW, _OPEN, _OVER = "was not begun", "is open", "is over"
 

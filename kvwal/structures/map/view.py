@@ -10,7 +10,7 @@ from sortedcontainers import SortedDict
 
 from kvwal.entry import Entry
 from kvwal.ports.locks import Lock
-from kvwal.structures.order import KeyOrder, Table
+from kvwal.structures.map.order import KeyOrder, Table
 
 _FIRST, _MOST = 8, 512
 """Entries that are read at a time: few at first, because many callers need only the first ones."""

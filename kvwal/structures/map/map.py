@@ -15,10 +15,10 @@ from kvwal.log.submission import Decide, Submission
 from kvwal.log.waiter import Waiter
 from kvwal.ports.boundary import CommitFuture
 from kvwal.structures.business import Business
-from kvwal.structures.changes import Changes, TimeToLive
 from kvwal.structures.handle import Handle
-from kvwal.structures.reads import MapReads, seconds_left
-from kvwal.structures.transaction import CollectedChanges
+from kvwal.structures.map.changes import Changes, TimeToLive
+from kvwal.structures.map.reads import MapReads, seconds_left
+from kvwal.structures.map.transaction import CollectedChanges
 from kvwal.structures.watch import Watch, parse_start
 
 _MISSING = object()

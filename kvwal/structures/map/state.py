@@ -16,8 +16,8 @@ from kvwal.entry import Entry
 from kvwal.key_class import DROPPED, classes_of_map, is_ended_by_destroy, is_of_map
 from kvwal.ports.locks import Lock
 from kvwal.structures.destroyed import to_marks
-from kvwal.structures.order import CHUNK_KEYS, KeyOrder, Keys, Overlay, Table, build_order, listed
-from kvwal.structures.view import KeyBounds, Range, View
+from kvwal.structures.map.order import CHUNK_KEYS, KeyOrder, Keys, Overlay, Table, build_order, listed
+from kvwal.structures.map.view import KeyBounds, Range, View
 
 Now = Callable[[], int]
 """The current time of the hybrid clock in unix ms, by which expiry is judged."""

@@ -12,7 +12,7 @@ from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CodecError, ConfigError, KvwalError
 from kvwal.key_codecs import END_OF_TUPLES
 from kvwal.structures.business import Memory
-from kvwal.structures.view import KeyBounds
+from kvwal.structures.map.view import KeyBounds
 
 _SHOWN, _SHOWN_TEXT = 10, 200
 """Entries, and characters of each key and value, that a notebook shows."""
