@@ -1,7 +1,8 @@
-"""Key classes: what the `key_class` of an entry says, and the one place that knows which classes are those of a map.
+"""Key classes: what the `key_class` of an entry says: the structure whose entry it is, and the codec of its key.
 
-The class of a map's key is the name of a codec: `str`, `int`. Every other entry of a log says so in its class, as
-`<structure>:<codec>`: the marks, intents and schemas that kvwal keeps beside a map. No codec has a colon in its name.
+The class of a key of a business's own map is the name of a codec: `str`, `int`. Every other entry of a log says so in its class,
+as `<structure>:<codec>`: the entries of other structures, and the marks, intents and schemas that kvwal keeps for itself. No
+codec has a colon in its name. A structure is `<kind>` or, if it has a name of its own, `<kind>/<name>`.
 """
 
 from __future__ import annotations
@@ -15,13 +16,25 @@ DROPPED = "dropped:none"
 `kvwal.entry.AWAY`."""
 INTENT = "intent:str"
 """The class of an intent: all changes of a cluster's transaction, until each is in its own member's log."""
-_SCHEMAS = "schema:"
-_OTHER_STRUCTURE = ":"
+OWN_MAP = ""
+"""The structure that a business's own map is: its entries have no structure in their class."""
+_MARKS, _SCHEMAS = "dropped", "schema"
+_END_OF_STRUCTURE = ":"
+
+
+def structure_of(key_class: str) -> str:
+    """The structure whose entries have this class; `OWN_MAP` for the business's own map."""
+    return key_class.rpartition(_END_OF_STRUCTURE)[0]
+
+
+def kind_of(structure: str) -> str:
+    """The kind of a structure."""
+    return structure.partition("/")[0]
 
 
 def is_of_map(key_class: str) -> bool:
-    """Whether entries of this class are entries of a map, which callers see. kvwal keeps all other entries for itself."""
-    return _OTHER_STRUCTURE not in key_class
+    """Whether entries of this class are entries of the business's own map."""
+    return _END_OF_STRUCTURE not in key_class
 
 
 def classes_of_map(key_classes: Iterable[str]) -> list[str]:
@@ -31,9 +44,14 @@ def classes_of_map(key_classes: Iterable[str]) -> list[str]:
 
 def is_schema(key_class: str) -> bool:
     """Whether entries of this class are schemas of a map's values."""
-    return key_class.startswith(_SCHEMAS)
+    return structure_of(key_class) == _SCHEMAS
 
 
 def is_ended_by_destroy(key_class: str) -> bool:
     """Whether the destruction of its map voids an entry of this class. The mark itself and the schemas outlive it."""
-    return key_class != DROPPED and not is_schema(key_class)
+    return is_ended_with_map(structure_of(key_class))
+
+
+def is_ended_with_map(structure: str) -> bool:
+    """As `is_ended_by_destroy`, of the entries of a structure."""
+    return structure not in (_MARKS, _SCHEMAS)

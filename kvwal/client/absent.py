@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kvwal.entry import Entry
-from kvwal.log.submission import Lookup, Submission, size_of
+from kvwal.log.submission import GroupView, Submission, size_of
 
 if TYPE_CHECKING:
     from kvwal.client.store import ClusterMap
@@ -38,5 +38,5 @@ def _submitted(target: ClusterMap, entries: Iterable[Entry]) -> Iterator[Future[
         yield future
 
 
-def _if_absent(entry: Entry, lookup: Lookup) -> list[Entry]:
-    return [entry] if lookup(entry.key_class, entry.key) is None else []
+def _if_absent(entry: Entry, group: GroupView) -> list[Entry]:
+    return [entry] if group.lookup(entry.key_class, entry.key) is None else []

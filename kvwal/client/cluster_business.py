@@ -34,11 +34,11 @@ from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_decoder
 from kvwal.errors import ClusterUnreachable, CommitUnknown, ConfigError, KvwalError, NotRecovered, Overloaded
 from kvwal.history.feed.lost_tails import warn_of
 from kvwal.hlc import HybridClock
-from kvwal.log.submission import ConditionalSubmission, Decide, Submission
+from kvwal.log.submission import ConditionalSubmission, Decide, Submission, values_read
 from kvwal.ports.boundary import contain, when_done
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.locks import Lock, Semaphore
-from kvwal.structures.map.state import State, to_state
+from kvwal.structures.map.state import MapState, to_state
 from kvwal.structures.watch import Feed, Start
 
 SLOTS = 1024
@@ -108,7 +108,7 @@ class ClusterBusiness:
         """As `history`, without a warning of versions that may be missing: for callers that look at the latest ones."""
         return [entry.public() for entry in self._ask(Question(self.name, key_class, key))]
 
-    def as_of(self, timestamp: int) -> State:
+    def as_of(self, timestamp: int) -> MapState:
         """See `structures.business.Business.as_of`, and `history`. The whole map is transferred to this client, in pages."""
         return to_state(self.logged_entries(timestamp), lambda: timestamp >> TIMESTAMP_SHIFT)
 
@@ -289,7 +289,7 @@ class _Sending(_Steps):
     def _decided(self, decide: Decide, value: Any) -> None:
         key = self._submission.entries[0]
         current = None if value is None else make_entry(key.key, key.key_class, value)
-        changes = decide(lambda key_class, key: current)
+        changes = decide(values_read(lambda key_class, key: current))
         if not changes:
             self._business.answer(self._submission, False)
         else:
@@ -366,7 +366,7 @@ class _Conditional(_Several):
 
     def _decided(self, values: Any) -> None:
         read = {(key.key_class, key.key): key for key in map(partial(_guard, values), self._keys)}
-        changes = [] if self._decide is None else self._decide(partial(_lookup, read))
+        changes = [] if self._decide is None else self._decide(values_read(partial(_lookup, read)))
         if not changes:
             self._business.answer(self._submission, False)
         else:

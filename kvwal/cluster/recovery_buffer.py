@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from kvwal.cluster.transactions import changes_of, with_changes
 from kvwal.entry import AWAY, Ended, Entry
 from kvwal.key_class import DROPPED, INTENT, is_ended_by_destroy, is_schema
-from kvwal.structures.map.state import Now, State
+from kvwal.structures.guards import Now
+from kvwal.structures.map.state import MapState
+from kvwal.structures.memory import BusinessMemory
 
 
 def is_dropped(entry: Entry, timestamp: int) -> bool:
@@ -16,8 +18,8 @@ def is_dropped(entry: Entry, timestamp: int) -> bool:
     return entry.timestamp <= timestamp and is_ended_by_destroy(entry.key_class)
 
 
-class RecoveryBuffer(State):
-    """A `State` that collects the latest entries while a log is recovered, and hands them over once. Then it keeps nothing."""
+class RecoveryBuffer(BusinessMemory):
+    """Collects the latest entries while a log is recovered, and hands them over once. Then it keeps nothing."""
 
     def __init__(self, now: Now, *, collects: bool = True) -> None:
         """`collects`: memory is filled from this log, and not from the archive of all members."""
@@ -27,8 +29,12 @@ class RecoveryBuffer(State):
         self._dropped_at = 0
         self._watchers: list[set[tuple[str, bytes]]] = []
 
+    def state(self, structure: str) -> MapState:
+        """One state for all structures: what is collected is the latest entry of each identity."""
+        return self.map
+
     def apply(self, entries: list[Entry]) -> None:
-        """See `State.apply`."""
+        """See `BusinessMemory.apply`."""
         self._note(entries)
         if self._collecting:
             for part in with_changes(entries, self._is_newer):
@@ -62,7 +68,7 @@ class RecoveryBuffer(State):
         return self._put_at <= self._dropped_at
 
     def _is_newer(self, change: Entry) -> bool:
-        kept = self.tables.get(change.key_class, {}).get(change.key)
+        kept = self.map.tables.get(change.key_class, {}).get(change.key)
         return kept is not None and kept.timestamp > change.timestamp
 
     @contextmanager
@@ -89,32 +95,32 @@ class RecoveryBuffer(State):
 
     def take_dropped(self) -> list[Entry]:
         """The collected entries before the mark of a destroyed map, and the mark last. They are no longer kept."""
-        self.tables.get(DROPPED, {}).pop(AWAY, None)  # it ended what others' logs do not bring any more
-        mark = self.tables.get(DROPPED, {}).get(b"")
+        self.map.tables.get(DROPPED, {}).pop(AWAY, None)  # it ended what others' logs do not bring any more
+        mark = self.map.tables.get(DROPPED, {}).get(b"")
         if mark is None:
             return []
-        entries = [e for table in self.tables.values() for e in table.values() if is_dropped(e, mark.timestamp)]
+        entries = [e for table in self.map.tables.values() for e in table.values() if is_dropped(e, mark.timestamp)]
         for entry in (*entries, mark):
-            del self.tables[entry.key_class][entry.key]
+            del self.map.tables[entry.key_class][entry.key]
         return [*entries, mark]
 
     def take_unfinished(self) -> list[tuple[Entry, list[Entry]]]:
         """Intents that were collected, each with those of its changes that are still the latest of their keys; the intents
         are no longer kept."""
-        intents = list(self.tables.pop(INTENT, {}).values())
+        intents = list(self.map.tables.pop(INTENT, {}).values())
         return [(intent, [change for change in changes_of(intent) if self._is_latest(change)]) for intent in intents]
 
     def _is_latest(self, change: Entry) -> bool:
-        kept = self.tables.get(change.key_class, {}).get(change.key)
+        kept = self.map.tables.get(change.key_class, {}).get(change.key)
         return change.deleted if kept is None else kept.timestamp == change.timestamp
 
     def hand_over(self, at_once: int, most_bytes: int) -> Iterator[list[Entry]]:
         """The collected live entries, in lists of at most `at_once` and of about `most_bytes`. They are no longer kept."""
-        now = self._now()
+        now = self.guards.now()
         self._collecting = False
         batch: list[Entry] = []
         size = 0
-        for table in self.tables.values():
+        for table in self.map.tables.values():
             while table:
                 _, entry = table.popitem()
                 if entry.expires and entry.expires <= now:
@@ -129,8 +135,8 @@ class RecoveryBuffer(State):
         self.clear()
 
 
-def as_recovery_buffer(state: State) -> RecoveryBuffer:
-    """`state` as a `RecoveryBuffer`, which the state of every business of a node is. `TypeError` for any other state."""
-    if not isinstance(state, RecoveryBuffer):
-        raise TypeError(f"a node's engine makes {type(state).__name__} for memory")
-    return state
+def as_recovery_buffer(memory: BusinessMemory) -> RecoveryBuffer:
+    """`memory` as a `RecoveryBuffer`, which that of every business of a node is. `TypeError` for any other memory."""
+    if not isinstance(memory, RecoveryBuffer):
+        raise TypeError(f"a node's engine makes {type(memory).__name__} for memory")
+    return memory

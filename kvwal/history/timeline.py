@@ -14,7 +14,8 @@ from kvwal.history.tail_reader import Identity, LatestOfEach, OfIdentity, Readin
 from kvwal.hlc import to_text
 from kvwal.ports.disk import Disk
 from kvwal.structures.destroyed import merged_latest
-from kvwal.structures.map.state import State, to_state
+from kvwal.structures.guards import guards_alone
+from kvwal.structures.map.state import MapState, to_state
 from kvwal_archive import view
 from kvwal_archive.layout import LostTail, Place
 from kvwal_archive.lost_tails import lost_tails
@@ -73,7 +74,7 @@ class Timeline:
         first = self._first_place()
         return lost_tails(self._objects, first.namespace, first.cluster, first.business, self._nodes())
 
-    def as_of(self, timestamp: int) -> State:
+    def as_of(self, timestamp: int) -> MapState:
         """The state after all entries at or before `timestamp`. Its clock stands at `timestamp`."""
         readings = [(place, self._read(place, lambda: LatestOfEach(timestamp))) for place in self._places]
         if self._objects is not None:
@@ -104,13 +105,13 @@ class Timeline:
         reading = read_log(self._disk, self._root, place, sink, archived=lambda log_id: archived, until=self._until)
         return to_table(reading.sink.rows)
 
-    def _merged(self, objects: Objects, tails: view.Tails, timestamp: int) -> State:
+    def _merged(self, objects: Objects, tails: view.Tails, timestamp: int) -> MapState:
         """The state at `timestamp` of the archive and these tails. It is built one batch at a time."""
         first, nodes = self._first_place(), self._nodes()
         where = (first.namespace, first.cluster, first.business)
 
-        def merge() -> State:
-            state = State(_stopped_clock(timestamp))
+        def merge() -> MapState:
+            state = MapState(guards_alone(_stopped_clock(timestamp)))
             for batch in map_rows(objects, where, nodes=nodes, tails=tails, at=timestamp):
                 state.apply(list(entries_of(batch)))
             return state

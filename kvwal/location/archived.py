@@ -22,7 +22,7 @@ from kvwal.ports.disk import OS_DISK
 from kvwal.store.absent import check_folder_there, missing_part
 from kvwal.store.options import ARCHIVE_FOLDER
 from kvwal.structures.map.reads import MapReads
-from kvwal.structures.map.state import State, to_state
+from kvwal.structures.map.state import MapState, to_state
 from kvwal.structures.map.view import KeyBounds
 from kvwal_archive import view
 from kvwal_archive.layout import Place, parse_object_key, parse_registration_key
@@ -58,7 +58,7 @@ class ArchiveReader:
     def at(self, business: str, timestamp: int) -> MapReads:
         """See `Reader.at`. It has what was archived up to now."""
 
-        def read() -> State:
+        def read() -> MapState:
             entries = chain.from_iterable(map(entries_of, self._rows(business, at=timestamp)))
             return to_state(entries, lambda: timestamp >> TIMESTAMP_SHIFT)
 

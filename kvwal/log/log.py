@@ -12,7 +12,7 @@ from weakref import ref
 import msgspec
 
 from kvwal.config import Flush, Settings
-from kvwal.entry import TIMESTAMP_SHIFT, Entry
+from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ArchiveError, ClockSkew, ConfigError, KvwalError, StorageFull, StoreLocked
 from kvwal.hlc import HybridClock, to_text
 from kvwal.log.appender import Appender, LogMoved, storage_full
@@ -24,7 +24,8 @@ from kvwal.log.files.segment import SealedSegment
 from kvwal.log.reader import Progress, entry_decoder
 from kvwal.log.recovery import Recovered, RecoveryTarget, recover
 from kvwal.log.ring import Ring
-from kvwal.log.writer import Writer, WriterState
+from kvwal.log.submission import LogMemory
+from kvwal.log.writer import Writer
 from kvwal.ports.boundary import raised_to_awaiter, start_task, when_done
 from kvwal.ports.clock import Clock
 from kvwal.ports.descriptors import OWN_DESCRIPTORS, Descriptors
@@ -220,13 +221,12 @@ async def open_log(
     *,
     settings: Settings,
     flush: Flush,
-    target: RecoveryTarget,
-    lookup: Callable[[str, bytes], Entry | None],
+    memory: LogMemory,
     hybrid: HybridClock,
     accept_clock: bool = False,
     progress: Progress | None = None,
 ) -> Log:
-    """Lock the log of `place`, recover it into `target`, begin a new segment, and start the writer.
+    """Lock the log of `place`, recover it into `memory`, begin a new segment, and start the writer.
 
     `StoreLocked` names the holder of the lock. `CorruptLog`, `NewerVersion`, `ClockSkew`, and `ConfigError` for a log of another
     place, are raised before a file of the log is changed.
@@ -243,6 +243,7 @@ async def open_log(
 
         def recover_log() -> Recovered:
             bring_back(ports.disk, root, place, check)
+            target = RecoveryTarget(memory.apply, memory.clear)
             recovered = recover(ports.disk, folder, target, entry_decoder(), progress, check)
             forget(ports.disk, root, place)
             return recovered
@@ -259,7 +260,7 @@ async def open_log(
         appender = await ports.workers.run(begin)
         ring = Ring(settings.ring_slots, settings.ring_bytes, settings.ring_seconds, ports.clock.elapsed)
         writer = Writer(
-            ring, appender, WriterState(lookup, target.apply), hybrid,
+            ring, appender, memory, hybrid,
             clock=ports.clock, workers=ports.workers, flush=flush, metrics=ports.metrics,
         )  # fmt: skip
         return Log(ports, folder, place, recovered, hybrid, held[0], writer)

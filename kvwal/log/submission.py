@@ -5,17 +5,70 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
 
-from kvwal.entry import Entry
+from kvwal.entry import Entry, is_live
+from kvwal.errors import ConfigError
+from kvwal.key_class import structure_of
 
 T = TypeVar("T")
 ENTRY_BYTES = 64
 """Estimated bytes of an entry in the ring besides its key and value."""
 
 Lookup: TypeAlias = Callable[[str, bytes], Entry | None]
-"""The latest entry of an identity, as of all transactions before this one; None if it is absent, deleted or expired."""
-Decide: TypeAlias = Callable[[Lookup], list[Entry]]
+"""The latest entry of an identity, None if it is absent, deleted or expired."""
+
+
+class LogMemory(Protocol):
+    """The memory behind a log. Recovery calls it, and then the holder of the ring's turn."""
+
+    def lookup(self, key_class: str, key: bytes) -> Entry | None:
+        """See `Lookup`."""
+        ...
+
+    def state(self, structure: str) -> Any:
+        """What a structure keeps in memory."""
+        ...
+
+    def apply(self, entries: list[Entry]) -> None:
+        """Apply a group of durable entries, in the order of the log."""
+        ...
+
+    def clear(self) -> None:
+        """Drop all entries: recovery begins again from an older snapshot."""
+        ...
+
+
+class GroupView:
+    """The state as of the transactions before one that is being decided: the memory, and its group so far."""
+
+    def __init__(self, lookup: Lookup, state: Callable[[str], Any], now_ms: int) -> None:
+        """`lookup` and `state` are those of the memory. Expiry is judged by `now_ms` (unix ms)."""
+        self.state = state
+        self._lookup = lookup
+        self._now_ms = now_ms
+        self._changed: dict[tuple[str, bytes], Entry] = {}
+
+    def add(self, entries: list[Entry]) -> None:
+        """Add a transaction of the group."""
+        for entry in entries:
+            self._changed[entry.key_class, entry.key] = entry
+
+    def lookup(self, key_class: str, key: bytes) -> Entry | None:
+        """The latest entry of an identity, None if it is absent, deleted or expired."""
+        entry = self._changed.get((key_class, key))
+        if entry is None:
+            return self._lookup(key_class, key)
+        return entry if is_live(entry, self._now_ms) else None
+
+    def changes(self, structure: str) -> list[Entry]:
+        """What the group so far changes of a structure, which `state(structure)` does not have yet: the last entry of each
+        identity, deletes included, in the order in which the identities were first changed.
+        """
+        return [entry for entry in self._changed.values() if structure_of(entry.key_class) == structure]
+
+
+Decide: TypeAlias = Callable[[GroupView], list[Entry]]
 """A conditional write: returns the entries to log, none if the condition does not hold."""
 
 
@@ -131,3 +184,12 @@ def cut(items: Iterable[T], most_bytes: int, size: Callable[[T], int], *, most: 
         filled += cost
     if taken:
         yield taken
+
+
+def values_read(lookup: Lookup) -> GroupView:
+    """A view of some values that were read elsewhere. Conditions on a whole structure cannot be decided on it."""
+    return GroupView(lookup, _not_here, 0)
+
+
+def _not_here(structure: str) -> NoReturn:
+    raise ConfigError(f"a condition on the structure {structure!r} is decided where its log is; nothing was written.")

@@ -15,14 +15,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kvwal.config import Flush, Interval
-from kvwal.entry import Entry, encode_entries, is_live
+from kvwal.entry import Entry, encode_entries
 from kvwal.errors import CommitUnknown, KvwalError, LogFailed, StorageFull, TooLarge
 from kvwal.hlc import HybridClock
 from kvwal.log.appender import Appender, LogMoved
 from kvwal.log.files.format import MAX_PAYLOAD
 from kvwal.log.listeners import Listeners
 from kvwal.log.ring import GROUP_BYTES, Ring
-from kvwal.log.submission import Command, Lookup, Submission
+from kvwal.log.submission import Command, GroupView, LogMemory, Submission
 from kvwal.ports.boundary import (
     call_later,
     call_on,
@@ -40,17 +40,6 @@ BLOCK_BYTES = 4 << 20
 _MEND = "Reading goes on. Mend the disk, then reopen the store: every acknowledged write is recovered."
 _TURN_SECONDS = 0.005
 """How long the writer keeps the event loop for itself while the ring is never empty."""
-
-
-class WriterState:
-    """The writer's access to the in-memory state: `lookup` decides conditions, `apply` adds a durable group.
-
-    Both are called by the holder of the ring's turn only.
-    """
-
-    def __init__(self, lookup: Callable[[str, bytes], Entry | None], apply: Callable[[list[Entry]], None]) -> None:
-        self.lookup = lookup
-        self.apply = apply
 
 
 class Group(NamedTuple):
@@ -81,7 +70,7 @@ class Writer:
         self,
         ring: Ring,
         appender: Appender,
-        state: WriterState,
+        memory: LogMemory,
         hybrid: HybridClock,
         *,
         clock: Clock,
@@ -93,7 +82,7 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self.ring = ring
         self.appender = appender
-        self._state = state
+        self._memory = memory
         self._hybrid = hybrid
         self._clock = clock
         self._workers = workers
@@ -235,7 +224,7 @@ class Writer:
         if group.payloads:
             self.full = None
             self.timestamp = group.entries[-1].timestamp
-        self._state.apply(group.entries)
+        self._memory.apply(group.entries)
         self.applied = self.appender.next_sequence - 1
         self.groups += 1
         size = sum(map(len, group.payloads))
@@ -253,7 +242,7 @@ class Writer:
         wall = self._clock.wall_ms()
         stamp = self._hybrid.stamp
         conditions = any(submission.decide is not None for submission in submissions)
-        overlay = _Overlay(self._state.lookup, self._hybrid.now_ms(wall, began)) if conditions else None
+        view = self._view(self._hybrid.now_ms(wall, began)) if conditions else None
         taken: list[Submission] = []
         entries: list[Entry] = []
         payloads: list[bytes] = []
@@ -265,7 +254,7 @@ class Writer:
             taken.append(submission)
             sync = sync or submission.sync
             try:
-                decided = self._decide(submission, overlay)
+                decided = self._decide(submission, view)
                 timestamp = stamp(wall) if decided else 0
             except KvwalError as error:  # a condition that cannot be decided must not stop the other submissions
                 submission.error = error
@@ -281,8 +270,8 @@ class Writer:
                 continue
             if submission.decide is None:
                 submission.answer = timestamp
-            if overlay is not None:
-                overlay.add(decided)
+            if view is not None:
+                view.add(decided)
             if size and size + submission.size > BLOCK_BYTES:
                 payloads.append(encode_entries(entries[begin:]))
                 begin, size = len(entries), 0
@@ -305,10 +294,13 @@ class Writer:
             hint="Split it into smaller ones, or keep large values elsewhere and store where they are.",
         )
 
-    def _decide(self, submission: Submission, overlay: _Overlay | None) -> list[Entry]:
-        if submission.decide is None or overlay is None:
+    def _view(self, now_ms: int) -> GroupView:
+        return GroupView(self._memory.lookup, self._memory.state, now_ms)
+
+    def _decide(self, submission: Submission, view: GroupView | None) -> list[Entry]:
+        if submission.decide is None or view is None:
             return submission.entries
-        entries = submission.decide(overlay.lookup)
+        entries = submission.decide(view)
         submission.answer = bool(entries)
         return entries
 
@@ -365,25 +357,6 @@ class Writer:
         )
         failure.__cause__ = self.failed
         return failure
-
-
-class _Overlay:
-    """The in-memory state plus the group's transactions so far, as of `now_ms`: conditions are decided on it."""
-
-    def __init__(self, lookup: Lookup, now_ms: int) -> None:
-        self._below = lookup
-        self._now_ms = now_ms
-        self._changed: dict[tuple[str, bytes], Entry] = {}
-
-    def add(self, entries: list[Entry]) -> None:
-        for entry in entries:
-            self._changed[entry.key_class, entry.key] = entry
-
-    def lookup(self, key_class: str, key: bytes) -> Entry | None:
-        entry = self._changed.get((key_class, key))
-        if entry is None:
-            return self._below(key_class, key)
-        return entry if is_live(entry, self._now_ms) else None
 
 
 _not_prepared = logged("the next segment could not be preallocated; it is created when it is needed")

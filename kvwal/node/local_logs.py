@@ -44,7 +44,7 @@ async def load_own(engine: Engine, loader: Any, workers: Workers) -> int:
     loaded = 0
     for name in engine.names():
         business = await engine.business(name)
-        state = as_recovery_buffer(business.state)
+        state = as_recovery_buffer(business.memory)
         if dropped := state.take_dropped():
             await delete(business, dropped[:-1], lambda entry: True)
         for intent, changes in state.take_unfinished():

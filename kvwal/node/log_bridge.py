@@ -137,7 +137,7 @@ class LogBridge:
             business.maintenance.held += (
                 1  # not undone after an error: the entries to delete stay in the log until the next start
             )
-            with as_recovery_buffer(business.state).watching() as written:
+            with as_recovery_buffer(business.memory).watching() as written:
                 await business.submit_soon(submission)
                 timestamp = await future
                 # A delete now could come behind a put in another member's log: the mark stays, in the archive when the log has
@@ -156,7 +156,7 @@ class LogBridge:
 
     async def _open(self, name: str) -> OpenBusiness:
         business = await self._engine.business(to_business(name))
-        as_recovery_buffer(business.state).stop_collecting()
+        as_recovery_buffer(business.memory).stop_collecting()
         return business
 
     def _answer(self, number: int, error: BaseException | None, timestamp: int) -> None:

@@ -40,7 +40,7 @@ from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.engine import Engine
 from kvwal.store.options import Options, archive_argument
-from kvwal.structures.map.state import Now
+from kvwal.structures.guards import Now
 from kvwal_archive.layout import Place
 
 _ARCHIVE_SECONDS = 75.0

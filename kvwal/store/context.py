@@ -11,16 +11,17 @@ from kvwal.config import Settings
 from kvwal.hlc import HybridClock
 from kvwal.log.log import Ports
 from kvwal.log.reader import Progress
-from kvwal.structures.map.state import Now, State
+from kvwal.structures.guards import Now
+from kvwal.structures.memory import BusinessMemory
 from kvwal_archive.layout import Place
 
 if TYPE_CHECKING:
     from kvwal.ports.logger import Logger
 
 
-def embedded_memory(place: Place, now: Now) -> State:
+def embedded_memory(place: Place, now: Now) -> BusinessMemory:
     """The memory of a business in an embedded store: all live entries, as encoded bytes."""
-    return State(now)
+    return BusinessMemory(now)
 
 
 def one_interval() -> int:
@@ -40,7 +41,7 @@ class StoreContext(NamedTuple):
     accept_clock: bool
     progress: Progress | None
     logger: Logger
-    memory: Callable[[Place, Now], State] = embedded_memory
+    memory: Callable[[Place, Now], BusinessMemory] = embedded_memory
     """Makes the memory of a business. In a node the entries live in Hazelcast, and this memory passes them on."""
     hybrid: Callable[[], HybridClock] = HybridClock
     """Makes the hybrid clock of a log."""

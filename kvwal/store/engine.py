@@ -32,7 +32,8 @@ from kvwal.store.context import StoreContext, embedded_memory, one_interval
 from kvwal.store.open_business import OpenBusiness, open_business
 from kvwal.store.options import Options
 from kvwal.store.retirement import Forgetting, Retirement, always
-from kvwal.structures.map.state import Now, State
+from kvwal.structures.guards import Now
+from kvwal.structures.memory import BusinessMemory
 from kvwal_archive.faults import NotTaken
 from kvwal_archive.layout import Place, check_name
 
@@ -53,7 +54,7 @@ class Engine:
         options: Options,
         *,
         own_loop: bool,
-        memory: Callable[[Place, Now], State] = embedded_memory,
+        memory: Callable[[Place, Now], BusinessMemory] = embedded_memory,
         hybrid: Callable[[], HybridClock] = HybridClock,
         flush_of: Callable[[str], Flush] | None = None,
         archive_interval_factor: Callable[[], int] = one_interval,

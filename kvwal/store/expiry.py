@@ -9,7 +9,7 @@ from kvwal.errors import KvwalError
 from kvwal.log.log import Log
 from kvwal.log.submission import Submission, size_of
 from kvwal.ports.boundary import logged, when_done
-from kvwal.structures.map.state import State
+from kvwal.structures.memory import BusinessMemory
 
 _SWEEP_AT_ONCE = 1000
 
@@ -19,9 +19,9 @@ _not_marked = logged("the sweep of expired keys could not note that its time mar
 class ExpirySweep:
     """Frees the memory of expired entries, and appends time marks. Used on the store's event loop."""
 
-    def __init__(self, log: Log, state: State) -> None:
+    def __init__(self, log: Log, memory: BusinessMemory) -> None:
         self._log = log
-        self._state = state
+        self._memory = memory
         self._expired_ms = 0
         self._is_marking = False
 
@@ -31,7 +31,7 @@ class ExpirySweep:
         The log gets no delete: a delete would override a put of another node (docs/decisions/0022). A log whose last timestamp
         is older gets one time mark. So a clock that is set back while the store is closed revives no expired entry.
         """
-        while last_ms := self._state.drop_expired(_SWEEP_AT_ONCE):
+        while last_ms := self._memory.drop_expired(_SWEEP_AT_ONCE):
             self._expired_ms = max(self._expired_ms, last_ms)
             await asyncio.sleep(0)
         if self._log.writer.timestamp >> TIMESTAMP_SHIFT < self._expired_ms:

@@ -33,7 +33,7 @@ from kvwal.store.expiry import ExpirySweep
 from kvwal.store.scheduling.failing_jobs import FailingJobs
 from kvwal.store.scheduling.schedule import JOB_BYTES, MAINTENANCE_SECONDS, MaintenanceJob, Schedule
 from kvwal.store.scheduling.slowdown import Slowdown
-from kvwal.structures.map.state import State
+from kvwal.structures.memory import BusinessMemory
 from kvwal_archive.layout import MAX_NUMBER, Place
 
 _SETTLED_MS = 3_600_000
@@ -53,10 +53,10 @@ class Maintenance:
     callers that still use the log.
     """
 
-    def __init__(self, place: Place, log: Log, state: State, context: StoreContext) -> None:
+    def __init__(self, place: Place, log: Log, memory: BusinessMemory, context: StoreContext) -> None:
         self.place = place
         self.log = log
-        self.state = state
+        self.memory = memory
         is_archived = context.archive_url is not None
         self.progress = ArchiveProgress(is_new=is_archived and log.recovered.next_sequence == 1)
         self.held = 0
@@ -68,7 +68,7 @@ class Maintenance:
         self._finished = False
         now = context.ports.clock.elapsed()
         self._checkpointed = now
-        self._expiry = ExpirySweep(log, state)
+        self._expiry = ExpirySweep(log, memory)
         self._schedule = Schedule(
             log, context.settings, self.progress if is_archived else None, context.archive_interval_factor, now
         )
@@ -179,7 +179,7 @@ class Maintenance:
             self.progress.note(self.log.appender.next_sequence - 1, self._context.ports.clock.elapsed())
         await self.failing.contain("sweep", self._expiry.run)
         now = self._context.ports.clock.elapsed()
-        self._schedule.note(now, may_retire=self.retires and self.state.holds_nothing())
+        self._schedule.note(now, may_retire=self.retires and self.memory.holds_nothing())
         works = not self.failing.failures.keys() & _KEEPS_UP and self.log.writer.failed is None
         self._slowdown.note(self._schedule.behind(), works=works)
         if self._running is None and (job := self._schedule.next_job(now)) is not None:

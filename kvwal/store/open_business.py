@@ -14,14 +14,14 @@ from kvwal.history.feed.lost_tails import warn_of
 from kvwal.history.tail_reader import Identity
 from kvwal.history.timeline import Timeline
 from kvwal.hlc import HybridClock
-from kvwal.log import recovery
 from kvwal.log.log import Log, open_log
 from kvwal.log.submission import Submission
 from kvwal.ports.clock import Clock
 from kvwal.ports.processes import take_before_fork, tell_if_forked
 from kvwal.store.context import StoreContext
 from kvwal.store.maintenance import Maintenance
-from kvwal.structures.map.state import State
+from kvwal.structures.map.state import MapState
+from kvwal.structures.memory import BusinessMemory
 from kvwal.structures.watch import Start
 from kvwal_archive.layout import Place
 from kvwal_archive.objects import Objects, open_objects
@@ -37,17 +37,18 @@ class OpenBusiness:
     """
 
     def __init__(
-        self, place: Place, flush: Flush, context: StoreContext, hybrid: HybridClock, state: State, log: Log,
+        self, place: Place, flush: Flush, context: StoreContext, hybrid: HybridClock, memory: BusinessMemory, log: Log,
         maintenance: Maintenance,
     ) -> None:  # fmt: skip
-        """`state` and `log` are recovered, and judge expiry by `hybrid`."""
+        """`memory` and `log` are recovered, and judge expiry by `hybrid`."""
         self.place = place
         self.name = place.business
         self.flush = flush
         self.codecs = registry
         self.overflow_bytes = context.settings.overflow_bytes
         self.hybrid = hybrid
-        self.state = state
+        self.memory = memory
+        self.state = memory.map
         self.log = log
         self.maintenance = maintenance
         self._context = context
@@ -87,7 +88,7 @@ class OpenBusiness:
         warn_of(timeline.lost_tails())
         return entries
 
-    def as_of(self, timestamp: int) -> State:
+    def as_of(self, timestamp: int) -> MapState:
         """See `structures.business.Business.as_of`."""
         return self._timeline().as_of(timestamp)
 
@@ -157,7 +158,7 @@ class OpenBusiness:
         last = log.appender.next_sequence - 1
         if not maintenance.retires or self._closed or not maintenance.is_idle or log.writer.failed is not None:
             return False
-        if log.ring.slots or log.writer.applied != last or not self.state.holds_nothing():
+        if log.ring.slots or log.writer.applied != last or not self.memory.holds_nothing():
             return False
         return self._context.archive_url is None or (not log.appender.entries and maintenance.archived >= last)
 
@@ -197,20 +198,19 @@ class OpenBusiness:
 async def open_business(place: Place, flush: Flush, context: StoreContext) -> OpenBusiness:
     """Lock, recover and open the log of a business. Errors are those of `open_log`."""
     hybrid = context.hybrid()
-    state = context.memory(place, partial(_now_ms, hybrid, context.ports.clock))
+    memory = context.memory(place, partial(_now_ms, hybrid, context.ports.clock))
     log = await open_log(
         context.ports, context.root, place,
         settings=context.settings, flush=flush,
-        target=recovery.RecoveryTarget(state.apply, state.clear),
-        lookup=state.lookup, hybrid=hybrid,
+        memory=memory, hybrid=hybrid,
         accept_clock=context.accept_clock, progress=context.progress,
     )  # fmt: skip
-    state.drop_destroyed()
-    maintenance = Maintenance(place, log, state, context)
+    memory.drop_destroyed()
+    maintenance = Maintenance(place, log, memory, context)
     await maintenance.failing.take_note()
-    business = OpenBusiness(place, flush, context, hybrid, state, log, maintenance)
-    take_before_fork(state.building)
-    take_before_fork(state.lock)
+    business = OpenBusiness(place, flush, context, hybrid, memory, log, maintenance)
+    take_before_fork(memory.guards.building)
+    take_before_fork(memory.guards.lock)
     take_before_fork(hybrid.lock)
     tell_if_forked(business)
     _log_recovery(log, context)

@@ -24,7 +24,7 @@ from kvwal.sql.source import FileSource
 from kvwal.store.absent import no_such_log
 from kvwal.store.options import Options
 from kvwal.structures.map.lazy_memory import LazyMemory
-from kvwal.structures.map.state import State, after_prefix, to_state
+from kvwal.structures.map.state import MapState, after_prefix, to_state
 from kvwal.structures.watch import Start
 from kvwal_archive.layout import LostTail, Place
 from kvwal_archive.objects import Objects, open_objects
@@ -45,7 +45,7 @@ class ReadOnlyBusiness:
         """The memory, loaded from the files at its first use. `find`, `history`, `as_of` and `feed` do not use it."""
         self._find()
 
-    def _load(self) -> State:
+    def _load(self) -> MapState:
         options = self._options
         entries = options.reach(lambda: self._read(lambda places: merged_entries(options.disk, options.root, places)))
         return to_state(entries.values(), self.now_ms)
@@ -109,7 +109,7 @@ class ReadOnlyBusiness:
         warn_of(tails)
         return entries
 
-    def as_of(self, timestamp: int) -> State:
+    def as_of(self, timestamp: int) -> MapState:
         """See `structures.business.Business.as_of`."""
         return self._read(lambda places: self._timeline(places).as_of(timestamp))
 

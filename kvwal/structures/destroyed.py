@@ -31,7 +31,11 @@ class Marks(NamedTuple):
     def ended(self, node: str, timestamp: int, skew: int = SKEW) -> bool:
         """Whether a destruction of the map voids an entry of this node's log: its own mark does, or, `skew` before the last
         mark, that of any other node, because a node that had nothing of the map made no mark."""
-        return bool(self.own) and timestamp <= max(self.own.get(node, 0), self.last - skew)
+        return timestamp <= self.until(node, skew)
+
+    def until(self, node: str, skew: int = SKEW) -> int:
+        """The timestamp up to which entries of this node's log are void; negative if the map was never destroyed."""
+        return max(self.own.get(node, 0), self.last - skew) if self.own else -1
 
     def shows(self, node: str, entry: Entry) -> bool:
         """Whether an entry of this node's log is one of the map: it is no entry that kvwal keeps for itself, and not void."""

@@ -32,7 +32,7 @@ MUTANTS = [
     ),
     Mutant(
         "a condition is judged without what stands before it in its group", 2, "kvwal/log/writer.py",
-        "                overlay.add(decided)\n", "                pass\n",
+        "                view.add(decided)\n", "                pass\n",
         "tests/unit/structures/test_map.py",
     ),
     Mutant(

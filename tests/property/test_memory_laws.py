@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvwal.entry import Entry, make_entry
-from kvwal.structures import order
-from kvwal.structures.map.state import State
+from kvwal.structures.map import order
 from kvwal.structures.map.view import KeyBounds
+from kvwal.structures.memory import BusinessMemory
 from tests.support.log.shapes import Shaped, shapes
 
 CLASSES = ("bytes", "int", "str")
@@ -41,11 +41,12 @@ def live(model: dict[tuple[str, bytes], Entry], key_class: str | None, prefix: b
 @given(st.integers(0, 1 << 32), st.sampled_from([5, 60, 3000]))
 def test_an_iterator_shows_its_moment_under_later_writes(seed: int, keys: int) -> None:
     chance = random.Random(seed)
-    state, model = State(lambda: NOW), dict[tuple[str, bytes], Entry]()
+    memory, model = BusinessMemory(lambda: NOW), dict[tuple[str, bytes], Entry]()
+    state = memory.map
     going: list[tuple[Iterator[Entry], list[Entry], list[Entry]]] = []
     for stamp in range(60):
         group = [change(chance, keys, stamp) for _ in range(chance.choice([1, 3, keys // 4 + 1]))]
-        state.apply(group)
+        memory.apply(group)
         for entry in group:
             model.pop((entry.key_class, entry.key), None)
             if not entry.deleted:
@@ -74,11 +75,12 @@ BOUNDS = st.builds(
 def test_a_range_shows_its_moment_in_both_directions(seed: int, keys: int, asked: list[tuple[KeyBounds, bool]]) -> None:
     """A range is the slice of a sorted dict that has the keys of its moment, under any later writes."""
     chance = random.Random(seed)
-    state, model = State(lambda: NOW), dict[tuple[str, bytes], Entry]()
+    memory, model = BusinessMemory(lambda: NOW), dict[tuple[str, bytes], Entry]()
+    state = memory.map
     going: list[tuple[Iterator[Entry], list[Entry], list[Entry]]] = []
     for stamp, (bounds, reverse) in enumerate(asked):
         group = [change(chance, keys, stamp) for _ in range(chance.choice([1, 3, keys]))]
-        state.apply(group)
+        memory.apply(group)
         for entry in group:
             model.pop((entry.key_class, entry.key), None)
             if not entry.deleted:
@@ -97,7 +99,8 @@ def test_a_range_shows_its_moment_in_both_directions(seed: int, keys: int, asked
 @given(shapes(400, huge=3000), st.integers(1, 50), st.integers(1, 5))
 def test_an_iterator_shows_its_moment_under_data_of_any_shape(shaped: Shaped, size: int, every: int) -> None:
     """Changes come in groups of `size`. After every few groups an iterator is made, and all iterators go on by some."""
-    state, model = State(lambda: NOW), dict[tuple[str, bytes], Entry]()
+    memory, model = BusinessMemory(lambda: NOW), dict[tuple[str, bytes], Entry]()
+    state = memory.map
     going: list[tuple[Iterator[Entry], list[Entry], list[Entry]]] = []
     for start in range(0, len(shaped.changes), size):
         group = [
@@ -107,7 +110,7 @@ def test_an_iterator_shows_its_moment_under_data_of_any_shape(shaped: Shaped, si
             )
             for number, (key, value, ttl_ms) in enumerate(shaped.changes[start : start + size])
         ]  # fmt: skip
-        state.apply(group)
+        memory.apply(group)
         for entry in group:
             model.pop((entry.key_class, entry.key), None)
             if not entry.deleted:
@@ -157,9 +160,10 @@ def test_the_garbage_collector_leaves_out_the_keys_of_an_order() -> None:
 
 def test_keys_are_brought_in_order_beside_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between any two steps of the reader that brings a million keys in order, others write: here from that very thread."""
-    state = State(lambda: NOW)
+    memory = BusinessMemory(lambda: NOW)
+    state = memory.map
     model = {b"%d" % number: Entry(b"%d" % number, "str", b"", "bytes", False, 1) for number in range(30_000)}
-    state.apply(list(model.values()))
+    memory.apply(list(model.values()))
     chance = random.Random(1)
     steps = 0
 
@@ -170,7 +174,7 @@ def test_keys_are_brought_in_order_beside_writes(monkeypatch: pytest.MonkeyPatch
             number = b"%d" % chance.randrange(60_000)
             deleted = chance.random() < 0.5
             entry = Entry(number, "str", b"", "" if deleted else "bytes", deleted, 2)
-            state.apply([entry])
+            memory.apply([entry])
             model.pop(number, None)
             if not deleted:
                 model[number] = entry

@@ -7,7 +7,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kvwal.entry import Entry
-from kvwal.structures.map.state import Now, State
+from kvwal.structures.guards import Now
+from kvwal.structures.memory import BusinessMemory
 from kvwal_archive.layout import Place
 from tests.simulation.checker import check_calls, check_recovery
 from tests.simulation.history import ABSENT, Op, Stamped, Txn, Version
@@ -158,7 +159,7 @@ def to_found(entries: Sequence[Entry]) -> Found:
     return {key: stamped for key, stamped in found.items() if stamped.version.value is not ABSENT}
 
 
-class WatchedState(State):
+class WatchedMemory(BusinessMemory):
     """Memory that tells its ledger what it takes over."""
 
     def __init__(self, place: Place, now: Now) -> None:

@@ -14,7 +14,7 @@ from tests.simulation.actors.clients import Client
 from tests.simulation.actors.disturber import DAMAGE, Disturber
 from tests.simulation.actors.operator import Operator
 from tests.simulation.history import Violation
-from tests.simulation.ledger import Ledger, WatchedState
+from tests.simulation.ledger import Ledger, WatchedMemory
 from tests.simulation.machine.disk import ROOMY, Machine
 from tests.simulation.machine.ports import options
 from tests.simulation.machine.process import Process
@@ -172,7 +172,7 @@ class Life:
             self.process, self.profile, archive=self.profile.archive, accept_clock=accept, is_quiet=self.quiet
         )
         store = aio.Store(given)
-        store._engine = Engine(store._options, own_loop=self.profile.own_loop, memory=WatchedState)
+        store._engine = Engine(store._options, own_loop=self.profile.own_loop, memory=WatchedMemory)
         return store
 
     def _opened(self, ledger: Ledger, business: OpenBusiness) -> None:

@@ -23,7 +23,7 @@ from kvwal.errors import KvwalError
 from kvwal.history.map_rows import marks_of
 from kvwal.history.timeline import Timeline
 from kvwal.key_class import DROPPED
-from kvwal.log.submission import Lookup, Submission, size_of
+from kvwal.log.submission import GroupView, Submission, size_of
 from kvwal.node.retries import retry_on
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
@@ -66,7 +66,7 @@ def may_retire_log(engine: Engine, business: OpenBusiness, *, alone: bool) -> bo
     On a node alone every log may. With several members a log needs a mark, and an archive that keeps it: a delete in this log may
     hold down puts in other logs.
     """
-    return alone or (engine.options.archive_url is not None and as_recovery_buffer(business.state).was_dropped)
+    return alone or (engine.options.archive_url is not None and as_recovery_buffer(business.memory).was_dropped)
 
 
 async def mark_log(business: OpenBusiness, ended: Ended) -> None:
@@ -103,7 +103,7 @@ class MissedDestroySearch:
     async def _look(self) -> None:
         """Mark the logs whose last put is older than the others' mark by more than the clocks may differ."""
         candidates = [
-            one for one in self._engine.businesses.values() if not as_recovery_buffer(one.state).holds_nothing()
+            one for one in self._engine.businesses.values() if not as_recovery_buffer(one.memory).holds_nothing()
         ]
         if not candidates:
             return
@@ -112,7 +112,7 @@ class MissedDestroySearch:
         for business in candidates:
             destroyed = await self._readers.run(partial(self._destroyed, business.place))
             ended = Ended(destroyed - skew, destroyed)
-            state = as_recovery_buffer(business.state)
+            state = as_recovery_buffer(business.memory)
             if not business.closed and not state.holds_nothing() and state.put_at <= ended.until:
                 await mark_log(business, ended)
                 self._logger.info("destroyed while this member was away", map=to_map(business.name))
@@ -122,8 +122,8 @@ class MissedDestroySearch:
 
 
 async def _submit(business: OpenBusiness, deletes: list[Entry], still: Callable[[Entry], bool]) -> None:
-    def decide(lookup: Lookup) -> list[Entry]:
-        return [entry for entry in deletes if still(entry) and lookup(entry.key_class, entry.key) is None]
+    def decide(group: GroupView) -> list[Entry]:
+        return [entry for entry in deletes if still(entry) and group.lookup(entry.key_class, entry.key) is None]
 
     future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
     await business.submit_soon(Submission(deletes, size_of(deletes), future, decide))

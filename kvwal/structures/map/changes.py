@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from kvwal.entry import Entry, make_entry
 from kvwal.errors import CodecError, ConfigError, TooLarge
-from kvwal.log.submission import Answer, ConditionalSubmission, Decide, Lookup, Submission, cut, size_of
+from kvwal.log.submission import Answer, ConditionalSubmission, Decide, GroupView, Submission, cut, size_of
 from kvwal.structures.business import Business
 
 _SEVERAL_ENCODINGS = ("json", "float")
@@ -30,7 +30,7 @@ class Absence(Enum):
 
 ABSENT: Final = Absence.ABSENT
 """In the conditions of `Map.commit_if`: the key is absent."""
-Condition = Callable[[Lookup], bool]
+Condition = Callable[[GroupView], bool]
 OnDelete = Callable[[Entry], None]
 """Called with the entry that a conditional delete ends."""
 
@@ -70,7 +70,7 @@ class Changes:
         """A put that happens only if the key is absent."""
         entries = self.put(key, value, ttl)
         identity = (entries[0].key_class, entries[0].key)
-        return entries, lambda lookup: entries if lookup(*identity) is None else []
+        return entries, lambda group: entries if group.lookup(*identity) is None else []
 
     def replace(self, key: Any, expected: Any, value: Any) -> tuple[list[Entry], Decide]:
         """A put that happens only if the key's value equals `expected` and is of its type."""
@@ -119,8 +119,8 @@ class Changes:
         )  # they change last, so a thread that reads a guard's new value reads all else that came with it
         entries = sorted(plain.entries, key=lambda entry: (entry.key_class, entry.key) in guards)
 
-        def decide(lookup: Lookup) -> list[Entry]:
-            return entries if all(check(lookup) for check in checks) else []
+        def decide(group: GroupView) -> list[Entry]:
+            return entries if all(check(group) for check in checks) else []
 
         return ConditionalSubmission(entries, plain.size, future, decide, encoded)
 
@@ -132,8 +132,8 @@ class Changes:
         identity = (stored.key_class, stored.key)
         end = 0 if ttl is None else self._end(ttl)
 
-        def decide(lookup: Lookup) -> list[Entry]:
-            entry = lookup(*identity)
+        def decide(group: GroupView) -> list[Entry]:
+            entry = group.lookup(*identity)
             if entry is None or len(entry.value) > len(stored.value):
                 return []
             return [make_entry(entry.key, entry.key_class, entry.value, entry.value_class, False, 0, end)]
@@ -171,8 +171,8 @@ class Changes:
         return self._business.now_ms() + max(1, round(seconds * 1000))
 
     def _if_there(self, delete: Entry, on_delete: OnDelete) -> tuple[list[Entry], Decide]:
-        def decide(lookup: Lookup) -> list[Entry]:
-            entry = lookup(delete.key_class, delete.key)
+        def decide(group: GroupView) -> list[Entry]:
+            entry = group.lookup(delete.key_class, delete.key)
             if entry is None:
                 return []
             on_delete(entry)
@@ -182,17 +182,17 @@ class Changes:
 
     def _if_equal(self, entries: list[Entry], expected: Any) -> tuple[list[Entry], Decide]:
         holds = self._condition((entries[0].key_class, entries[0].key), expected)
-        return entries, lambda lookup: entries if holds(lookup) else []
+        return entries, lambda group: entries if holds(group) else []
 
     def _condition(self, identity: tuple[str, bytes], expected: Any) -> Condition:
         """Whether a key's value equals `expected` and is of its type; or whether the key is `ABSENT`."""
         if expected is ABSENT:
-            return lambda lookup: lookup(*identity) is None
+            return lambda group: group.lookup(*identity) is None
         wanted, wanted_class = self.codecs.encode_value(expected)
         decode = self.codecs.decode
 
-        def holds(lookup: Lookup) -> bool:
-            entry = lookup(*identity)
+        def holds(group: GroupView) -> bool:
+            entry = group.lookup(*identity)
             if entry is None or entry.value_class != wanted_class:
                 return False
             if entry.value == wanted:

@@ -1,4 +1,4 @@
-"""In-memory state: the latest entry of every live identity of one business, as encoded bytes.
+"""State of a map in memory: the latest entry of every live identity, as encoded bytes.
 
 One thread at a time writes it (the holder of the log's turn), any thread reads it. A single look-up needs no lock, because a
 `dict` answers in one step. A group is applied under `lock`. An iterator (`View`) takes `lock` for a few entries at a time and is
@@ -7,33 +7,30 @@ notified of changes ahead of it. So an iterator shows one moment with whole tran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from weakref import ref
 
 from sortedcontainers import SortedDict
 
 from kvwal.entry import Entry
-from kvwal.key_class import DROPPED, classes_of_map, is_ended_by_destroy, is_of_map
-from kvwal.ports.locks import Lock
-from kvwal.structures.destroyed import to_marks
+from kvwal.structures.guards import Guards, Now, guards_alone
 from kvwal.structures.map.order import CHUNK_KEYS, KeyOrder, Keys, Overlay, Table, build_order, listed
 from kvwal.structures.map.view import KeyBounds, Range, View
-
-Now = Callable[[], int]
-"""The current time of the hybrid clock in unix ms, by which expiry is judged."""
-
 
 _CATCH_UP = 500
 """How many changed keys are added to a new key order while writers wait."""
 
 
-class State:
-    """The state of one business: a table of entries for each key class. No method returns an expired entry."""
+class MapState:
+    """The state of one map: a table of entries for each key class. No method returns an expired entry.
 
-    def __init__(self, now: Now) -> None:
-        self._now = now
-        self.lock = Lock()
-        self.building = Lock()
+    Its methods are those of `structures.memory.StructureState` and `structures.business.Memory`.
+    """
+
+    def __init__(self, guards: Guards) -> None:
+        self._now = guards.now
+        self._lock = guards.lock
+        self._building = guards.building
         self.tables: dict[str, dict[bytes, Entry]] = {}
         self._orders: dict[str, KeyOrder] = {}
         self._changed: dict[str, set[bytes]] = {}
@@ -41,30 +38,25 @@ class State:
         self._expiring: SortedDict = SortedDict()
 
     def clear(self) -> None:
-        """Drop all entries: recovery begins again from an older snapshot."""
-        with self.lock:
-            self.tables.clear()
-            self._orders.clear()
-            self._views.clear()
-            self._expiring.clear()
+        """See `StructureState.clear`."""
+        self.tables.clear()
+        self._orders.clear()
+        self._views.clear()
+        self._expiring.clear()
 
-    def drop_destroyed(self) -> None:
-        """After recovery, drop the entries of a map that was destroyed: logs of a cluster have marks of that."""
-        marks = to_marks(("", mark) for mark in self.tables.get(DROPPED, {}).values())
-        if marks.own:
-            tables = [table for name, table in self.tables.items() if is_ended_by_destroy(name)]
-            ended = [entry for table in tables for entry in table.values() if marks.ended("", entry.timestamp)]
-            self.apply([Entry(entry.key, entry.key_class, b"", "", True, entry.timestamp) for entry in ended])
+    def drop_until(self, timestamp: int) -> None:
+        """See `StructureState.drop_until`."""
+        ended = [entry for table in self.tables.values() for entry in table.values() if entry.timestamp <= timestamp]
+        self.apply([Entry(entry.key, entry.key_class, b"", "", True, entry.timestamp) for entry in ended])
 
     def apply(self, entries: list[Entry]) -> None:
-        """Apply a group, in log order."""
-        with self.lock:
-            if self._orders or self._expiring or self._changed:
-                views = self._live_views()
-                for entry in entries:
-                    self._apply_indexed(entry, views)
-            else:
-                self._apply_plain(entries)
+        """See `StructureState.apply`."""
+        if self._orders or self._expiring or self._changed:
+            views = self._live_views()
+            for entry in entries:
+                self._apply_indexed(entry, views)
+        else:
+            self._apply_plain(entries)
 
     def _apply_plain(self, entries: list[Entry]) -> None:
         """Apply entries while there is no key order and no expiring entry to update: the fast path."""
@@ -127,27 +119,22 @@ class State:
 
     def count(self) -> int:
         """Number of live identities."""
-        with self.lock:
-            return sum(len(table) for name, table in self.tables.items() if is_of_map(name)) - self._expired_count()
+        with self._lock:
+            return sum(map(len, self.tables.values())) - self._expired_count()
 
     def holds_nothing(self) -> bool:
-        """Whether the tables are empty. An expired entry counts until it is swept."""
+        """Whether the tables are empty. An expired entry counts until it is dropped."""
         return not any(self.tables.values())
 
     def _expired_count(self) -> int:
         return self._expiring.bisect_left((self._now() + 1,)) if self._expiring else 0
 
     def drop_expired(self, most: int) -> int:
-        """Free the memory of up to `most` expired entries. Returns when the last of them expired (unix ms), 0 if there was none.
-
-        No result of another method changes, because expired entries were absent before. An iterator that was created before an
-        entry expired keeps it.
-        """
-        with self.lock:
-            ended = list(self._expiring.islice(0, min(most, self._expired_count())))
-            views = self._live_views() if ended else []
-            for _, key_class, key in ended:
-                self._apply_indexed(Entry(key, key_class, b"", "", True, 0), views)
+        """See `StructureState.drop_expired`. An iterator that was created before an entry expired keeps it."""
+        ended = list(self._expiring.islice(0, min(most, self._expired_count())))
+        views = self._live_views() if ended else []
+        for _, key_class, key in ended:
+            self._apply_indexed(Entry(key, key_class, b"", "", True, 0), views)
         return ended[-1][0] if ended else 0
 
     def ordered(self, key_class: str, prefix: bytes = b"") -> Iterator[Entry]:
@@ -159,7 +146,7 @@ class State:
         return next(self.all_ordered(), None)
 
     def all_ordered(self) -> Iterator[Entry]:
-        """Live entries of all classes of a map, in the order of identity (class, then key): all as of now."""
+        """Live entries of all classes, in the order of identity (class, then key): all as of now."""
         return self._view(None)
 
     def between(self, bounds: KeyBounds, *, reverse: bool = False) -> Iterator[Entry]:
@@ -171,15 +158,13 @@ class State:
         self, classes: Iterable[str] | None, start: bytes = b"", stop: bytes | None = None, *, reverse: bool = False
     ) -> View:
         while True:
-            with self.lock:
+            with self._lock:
                 tables, orders = self.tables, self._orders
-                wanted = [
-                    name for name in (sorted(classes_of_map(tables)) if classes is None else classes) if name in tables
-                ]
+                wanted = [name for name in (sorted(tables) if classes is None else classes) if name in tables]
                 missing = [name for name in wanted if name not in orders]
                 if not missing:
                     ranges = [Range(name, start, stop, tables[name], orders[name]) for name in wanted]
-                    view = View(self.lock, ranges, self._now(), reverse=reverse)
+                    view = View(self._lock, ranges, self._now(), reverse=reverse)
                     self._views.append(ref(view))
                     return view
             for name in missing:
@@ -187,8 +172,8 @@ class State:
 
     def _build_order(self, key_class: str) -> None:
         """Sort the keys of a class in the background. Writes wait only for short steps of it."""
-        with self.building:
-            with self.lock:
+        with self._building:
+            with self._lock:
                 table = self.tables.get(key_class, {})
                 if key_class in self._orders or key_class not in self.tables:
                     return
@@ -199,17 +184,17 @@ class State:
             try:
                 self._catch_up(key_class, build_order(self._keys(key_class, table)))
             finally:
-                with self.lock:
+                with self._lock:
                     self._changed.pop(key_class, None)
 
     def _keys(self, key_class: str, table: Table) -> list[Keys]:
         """The keys of a table. The table must keep its keys meanwhile, so an overlay takes the changes."""
-        with self.lock:
+        with self._lock:
             overlay = self.tables[key_class] = Overlay(table)
         try:
             return listed(table)
         finally:
-            with self.lock:
+            with self._lock:
                 self.tables[key_class] = overlay.settle()
 
     def _catch_up(self, key_class: str, order: KeyOrder) -> None:
@@ -219,7 +204,7 @@ class State:
         while True:
             for key in changed:
                 (order.add if key in table else order.discard)(key)
-            with self.lock:
+            with self._lock:
                 changed, self._changed[key_class] = self._changed[key_class], set()
                 if len(changed) > _CATCH_UP:
                     continue
@@ -235,8 +220,8 @@ def after_prefix(prefix: bytes) -> bytes | None:
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
 
-def to_state(entries: Iterable[Entry], now: Now) -> State:
+def to_state(entries: Iterable[Entry], now: Now) -> MapState:
     """A state of these entries without the deletes; expiry is judged by `now` (unix ms)."""
-    state = State(now)
+    state = MapState(guards_alone(now))
     state.apply([entry for entry in entries if not entry.deleted])
     return state

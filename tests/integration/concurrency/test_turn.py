@@ -163,7 +163,7 @@ def test_a_bug_on_a_callers_thread_stops_the_log_and_nobody_waits(
         followers = [Caller(f"follower-{n}", lambda n=n: jobs.put(n, 1)) for n in range(3)]  # type: ignore[misc]
         waiting(store, 3)
         log: Any = jobs._business.log  # type: ignore[attr-defined]
-        monkeypatch.setattr(log.writer._state, "apply", lambda entries: state.no_such_thing)
+        monkeypatch.setattr(log.writer._memory, "apply", lambda entries: state.no_such_thing)
         disk.go_on()
         with pytest.raises(CommitUnknown):
             leader.outcome()
@@ -219,7 +219,7 @@ def test_a_fork_on_a_thread_that_writes_leaves_the_child_able_to_write(
         jobs = store.map("jobs")
         jobs["before"] = 1
         log: Any = jobs._business.log  # type: ignore[attr-defined]
-        apply = log.writer._state.apply
+        apply = log.writer._memory.apply
 
         def fork_and_apply(entries: Any) -> None:
             children.append(os.fork())
@@ -228,7 +228,7 @@ def test_a_fork_on_a_thread_that_writes_leaves_the_child_able_to_write(
             apply(entries)
 
         with monkeypatch.context() as patched:
-            patched.setattr(log.writer._state, "apply", fork_and_apply)
+            patched.setattr(log.writer._memory, "apply", fork_and_apply)
             Caller("leader", lambda: jobs.put("a", 1)).outcome()
         assert os.waitpid(children[0], 0)[1] == 0
 

@@ -174,7 +174,7 @@ def test_a_log_is_marked_that_is_older_than_the_mark_by_more_than_clocks_differ(
         await look(engine, tmp_path)
         last = business.log.appender.next_sequence
         assert business.maintenance.retires is marked
-        assert as_recovery_buffer(business.state).holds_nothing() is marked
+        assert as_recovery_buffer(business.memory).holds_nothing() is marked
         await look(engine, tmp_path)
         assert business.log.appender.next_sequence == last
         if marked:
@@ -197,7 +197,7 @@ def test_a_put_that_comes_before_the_mark_is_written_stays(tmp_path: Path) -> No
         looking = asyncio.create_task(look(engine, tmp_path))
         await _put(engine)
         await looking
-        assert not as_recovery_buffer(engine.businesses["b"].state).holds_nothing()
+        assert not as_recovery_buffer(engine.businesses["b"].memory).holds_nothing()
 
     member(tmp_path, work)
 

@@ -14,7 +14,7 @@ import kvwal
 from kvwal.errors import ClockSkew, CodecError, StorageFull
 from kvwal.history.tail_reader import read_local
 from kvwal.ports.disk import OS_DISK, Space
-from kvwal.structures import state
+from kvwal.structures.map import state
 from kvwal.structures.map.order import CHUNK_KEYS, KeyOrder
 from kvwal_archive.layout import Place
 from tests.support.archive.archiver import InProcess
@@ -55,7 +55,7 @@ def test_an_iterator_shows_its_moment_though_entries_end_and_are_swept_meanwhile
         iterators = {"items": iter(b.items()), "scan": b.scan(), "prefix": b.scan("k"), "entries": b.entries()}
         begun = {name: [next(iterator)] for name, iterator in iterators.items()}
         clock.ms += 1000
-        while b._business.state.drop_expired(7):
+        while b._business.memory.drop_expired(7):
             pass
         assert not b._business.state.tables["str"]
         b["k39"] = "put again"
@@ -80,7 +80,7 @@ def test_entries_that_are_swept_while_their_keys_are_sorted_are_in_no_order(
         def swept_meanwhile(keys: list[tuple[bytes, ...]]) -> KeyOrder:
             order = build(keys)
             clock.ms += 1000
-            assert b._business.state.drop_expired(1_000)
+            assert b._business.memory.drop_expired(1_000)
             return order
 
         monkeypatch.setattr(state, "build_order", swept_meanwhile)

@@ -61,10 +61,10 @@ def test_a_destroyed_map_is_deleted_in_transactions_that_the_log_takes(tmp_path:
     async def start() -> tuple[int, int]:
         engine = Engine(make_options(tmp_path), own_loop=True, memory=lambda place, now: RecoveryBuffer(now))
         business = await engine.business("jobs")
-        state = as_recovery_buffer(business.state)
+        state = as_recovery_buffer(business.memory)
         dropped = state.take_dropped()
         deleted = await delete(business, dropped[:-1], lambda entry: True) if dropped else 0
-        left = state.count()
+        left = state.map.count()
         await engine.close(archive=False)
         return deleted, left
 

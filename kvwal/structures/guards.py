@@ -1,0 +1,27 @@
+"""Guards of the memory of a business: the locks and the clock that all its structures share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from kvwal.ports.locks import Lock
+
+Now: TypeAlias = Callable[[], int]
+"""The current time of the hybrid clock in unix ms, by which expiry is judged."""
+
+
+class Guards(NamedTuple):
+    """`lock` is held while a group is applied, and by iterators for a few entries at a time.
+
+    `building` is held by whoever prepares something large beside the writes (a key order); it is taken before `lock`.
+    """
+
+    now: Now
+    lock: Lock
+    building: Lock
+
+
+def guards_alone(now: Now) -> Guards:
+    """Guards of a state that belongs to no open business."""
+    return Guards(now, Lock(), Lock())
