@@ -26,7 +26,8 @@ from kvwal.structures.business import Business
 from kvwal.structures.handle import Handle
 from kvwal.structures.map.changes import Changes, TimeToLive
 from kvwal.structures.map.reads import MapReads, seconds_left
-from kvwal.structures.map.transaction import CollectedChanges
+from kvwal.structures.map.transaction import MapInBlock
+from kvwal.structures.transaction import Block, submission_of
 from kvwal.structures.watch import AsyncWatch, Feed, parse_start
 
 T = TypeVar("T")
@@ -59,7 +60,7 @@ class Map(Handle):
     async def put(self, key: Any, value: Any, ttl: TimeToLive | None = None, *, sync: bool = False) -> int:
         """Put, and return the timestamp. The key counts as absent after `ttl`, seconds or a `timedelta`."""
         changes = self._changes or await self._open()
-        return await self._commit(changes, changes.put(key, value, ttl), sync)
+        return await self._commit(changes.put(key, value, ttl), sync)
 
     async def put_many(
         self,
@@ -70,7 +71,7 @@ class Map(Handle):
     ) -> int:
         """Put all items in one transaction, and return its timestamp. `ttl` is that of `put`. `TooLarge` above 5 MiB."""
         changes = self._changes or await self._open()
-        return await self._commit(changes, changes.put_all(items, ttl), sync)
+        return await self._commit(changes.put_all(items, ttl), sync)
 
     def transaction(self) -> Transaction:
         """A transaction: `async with jobs.transaction() as t: t["a"] = 1; del t["b"]` commits both at the end, or neither."""
@@ -79,12 +80,12 @@ class Map(Handle):
     async def delete(self, key: Any, *, sync: bool = False) -> int:
         """Delete the key, also if it is absent, and return the timestamp."""
         changes = self._changes or await self._open()
-        return await self._commit(changes, changes.delete(key), sync)
+        return await self._commit(changes.delete(key), sync)
 
     async def put_if_absent(self, key: Any, value: Any, ttl: TimeToLive | None = None) -> bool:
         """Put only if the key is absent, which is decided in log order. Returns whether the value was put."""
         changes = self._changes or await self._open()
-        return await self._decide(changes, *changes.put_if_absent(key, value, ttl))
+        return await self._decide(*changes.put_if_absent(key, value, ttl))
 
     async def ttl(self, key: Any) -> float | None:
         """The seconds until the key counts as absent, None if it never will. `KeyError` if it is absent."""
@@ -105,12 +106,12 @@ class Map(Handle):
     async def replace(self, key: Any, expected: Any, value: Any) -> bool:
         """Put only if the key's value equals `expected` and has its type. Returns whether the value was put."""
         changes = self._changes or await self._open()
-        return await self._decide(changes, *changes.replace(key, expected, value))
+        return await self._decide(*changes.replace(key, expected, value))
 
     async def remove(self, key: Any, expected: Any) -> bool:
         """Delete only if the key's value equals `expected` and has its type. Returns whether the key was deleted."""
         changes = self._changes or await self._open()
-        return await self._decide(changes, *changes.remove(key, expected))
+        return await self._decide(*changes.remove(key, expected))
 
     async def commit_if(
         self,
@@ -133,7 +134,7 @@ class Map(Handle):
             if default is _MISSING:
                 raise KeyError(key) from error
             return default
-        if await self._decide(changes, *change):
+        if await self._decide(*change):
             return self._opened().codecs.decode(removed[0].value, removed[0].value_class)
         if default is _MISSING:
             raise KeyError(key)
@@ -227,13 +228,13 @@ class Map(Handle):
             raise StoreClosed(f"{self._name} is not open yet.", hint="Await one of its methods first.")
         return self._business
 
-    def _commit(self, changes: Changes, entries: list[Entry], sync: bool) -> Awaitable[int]:
+    def _commit(self, entries: list[Entry], sync: bool) -> Awaitable[int]:
         future: asyncio.Future[int] = self._checked_loop().create_future()
-        return self._submit(changes.submission(entries, future, None, sync), future)
+        return self._submit(submission_of(self._opened(), entries, future, None, sync), future)
 
-    def _decide(self, changes: Changes, entries: list[Entry], decide: Decide) -> Awaitable[bool]:
+    def _decide(self, entries: list[Entry], decide: Decide) -> Awaitable[bool]:
         future: asyncio.Future[bool] = self._checked_loop().create_future()
-        return self._submit(changes.submission(entries, future, decide), future)
+        return self._submit(submission_of(self._opened(), entries, future, decide), future)
 
     def _checked_loop(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.get_running_loop()
@@ -251,18 +252,19 @@ class Map(Handle):
         return await future
 
 
-class Transaction(CollectedChanges):
+class Transaction(MapInBlock):
     """Changes of one map that are logged as one: all or none of them is present after any crash.
 
     Used by one task, for one `async with` block. A read in the block is that of the synchronous `Transaction`.
     """
 
     def __init__(self, changed: Map) -> None:
-        super().__init__()
+        super().__init__(Block())
+        self.timestamp = 0
         self._map = changed
 
     async def __aenter__(self) -> Self:
-        self._begin()
+        self._block.begin()
         await self._map._reading()
         return self
 
@@ -270,9 +272,9 @@ class Transaction(CollectedChanges):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Commit, unless the block raised. Afterwards `timestamp` is that of the transaction."""
-        entries = self._end(kind is not None)
+        entries = self._block.end(raised=kind is not None)
         if entries:
-            self.timestamp = await self._map._commit(self._changes(), entries, False)
+            self.timestamp = await self._map._commit(entries, False)
 
     async def get(self, key: Any, default: Any = None) -> Any:
         """The value of `key`, or `default`, with the changes of this block."""

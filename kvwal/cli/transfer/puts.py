@@ -11,6 +11,7 @@ from kvwal.cli import show
 from kvwal.counted import counted
 from kvwal.entry import Entry
 from kvwal.errors import CommitUnknown, ConfigError, Kind, KvwalError
+from kvwal.structures.transaction import commit
 
 BATCH_ENTRIES = 500
 BATCH_BYTES = 1 << 20
@@ -109,7 +110,7 @@ def batches(rows: Iterable[Row], source: Source, count: Count) -> Iterator[list[
 
 def put_all(target: kvwal.Map, entries: list[Entry]) -> None:
     """Put entries with their stored bytes unchanged, in one transaction."""
-    target._commit(entries, True)
+    commit(target._business, entries, sync=True)
 
 
 def _stopped(count: Count, source: Source, batch: list[Row], error: KvwalError) -> ImportStopped:

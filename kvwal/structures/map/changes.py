@@ -1,4 +1,4 @@
-"""Transaction builder: turns puts, deletes and conditional writes into entries and submissions. No I/O, no waiting."""
+"""Changes of a map: puts, deletes and conditional writes as entries. No I/O, no waiting."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from enum import Enum
 from typing import Any, Final, TypeAlias
 
 from kvwal.entry import Entry, make_entry
-from kvwal.errors import CodecError, ConfigError, TooLarge
-from kvwal.log.submission import Answer, ConditionalSubmission, Decide, GroupView, Submission, cut, size_of
+from kvwal.errors import CodecError, ConfigError
+from kvwal.log.submission import Answer, ConditionalSubmission, Decide, GroupView, cut, size_of
 from kvwal.structures.business import Business
+from kvwal.structures.transaction import submission_of
 
 _SEVERAL_ENCODINGS = ("json", "float")
 """Codecs that may encode equal values as different bytes: the order of a dict's keys, and -0.0."""
@@ -36,7 +37,7 @@ OnDelete = Callable[[Entry], None]
 
 
 class Changes:
-    """Transaction builder of one business. Every method raises `CodecError` before anything is submitted."""
+    """Builds the changes of a map. Every method raises `CodecError` before anything is submitted."""
 
     def __init__(self, business: Business) -> None:
         self._business = business
@@ -113,7 +114,7 @@ class Changes:
             )
         encoded = [self.codecs.encode_key(key)[::-1] for key in conditions]
         checks = [self._condition(*pair) for pair in zip(encoded, conditions.values(), strict=True)]
-        plain = self.submission(entries, future)
+        plain = submission_of(self._business, entries, future)
         guards = set(
             encoded
         )  # they change last, so a thread that reads a guard's new value reads all else that came with it
@@ -139,28 +140,6 @@ class Changes:
             return [make_entry(entry.key, entry.key_class, entry.value, entry.value_class, False, 0, end)]
 
         return ConditionalSubmission([stored], size_of([stored]), future, decide, [identity])
-
-    def submission(
-        self,
-        entries: list[Entry],
-        future: Answer,
-        decide: Decide | None = None,
-        sync: bool = False,
-    ) -> Submission:
-        """These entries as one transaction. Of several entries of one identity the last one counts.
-
-        `TooLarge` if they have more than `overflow_bytes` bytes.
-        """
-        if len(entries) > 1:
-            entries = _latest_of_each(entries)
-        size = size_of(entries)
-        if size > self._business.overflow_bytes:
-            raise TooLarge(
-                f"{self._business.name}: {len(entries)} entries of {size} bytes are too much for one transaction"
-                f" (limit: {self._business.overflow_bytes} bytes); nothing was written.",
-                hint="Split it into smaller ones, or keep large values elsewhere and store where they are.",
-            )
-        return Submission(entries, size, future, decide, sync)
 
     def _end(self, ttl: Any) -> int:
         seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
@@ -210,10 +189,3 @@ def in_transactions(deletes: Iterable[Entry], most_bytes: int = _DELETES_BYTES) 
 
 def _delete_of(entry: Entry) -> Entry:
     return Entry(entry.key, entry.key_class, b"", "", True, 0)
-
-
-def _latest_of_each(entries: list[Entry]) -> list[Entry]:
-    if len({entry.key for entry in entries}) == len(entries):
-        return entries
-    latest = {(entry.key_class, entry.key): entry for entry in entries}
-    return list(latest.values())

@@ -18,7 +18,9 @@ from kvwal.structures.business import Business
 from kvwal.structures.handle import Handle
 from kvwal.structures.map.changes import Changes, TimeToLive
 from kvwal.structures.map.reads import MapReads, seconds_left
-from kvwal.structures.map.transaction import CollectedChanges
+from kvwal.structures.map.transaction import MapInBlock
+from kvwal.structures.transaction import Transaction as BusinessTransaction
+from kvwal.structures.transaction import commit, submission_of
 from kvwal.structures.watch import Watch, parse_start
 
 _MISSING = object()
@@ -59,7 +61,7 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
 
     def put(self, key: Any, value: Any, ttl: TimeToLive | None = None, *, sync: bool = False) -> int:
         """Put, and return the timestamp. The key counts as absent after `ttl`, seconds or a `timedelta`."""
-        return self._commit(self._changes.put(key, value, ttl), sync)
+        return commit(self._business, self._changes.put(key, value, ttl), sync=sync)
 
     def submit(self, key: Any, value: Any, ttl: TimeToLive | None = None) -> Future[int]:
         """Put without waiting, and return a future of the timestamp. Waits only while the ring is full.
@@ -80,7 +82,7 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
         sync: bool = False,
     ) -> int:
         """Put all items in one transaction, and return its timestamp. `ttl` is that of `put`. `TooLarge` above 5 MiB."""
-        return self._commit(self._changes.put_all(items, ttl), sync)
+        return commit(self._business, self._changes.put_all(items, ttl), sync=sync)
 
     def submit_many(
         self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]], deletes: Iterable[Any] = ()
@@ -94,7 +96,7 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
 
     def delete(self, key: Any, *, sync: bool = False) -> int:
         """Delete, whether the key is there or not, and return the timestamp."""
-        return self._commit(self._changes.delete(key), sync)
+        return commit(self._business, self._changes.delete(key), sync=sync)
 
     def put_if_absent(self, key: Any, value: Any, ttl: TimeToLive | None = None) -> bool:
         """Put only if the key is absent, decided in the order of the log. Returns whether it was put."""
@@ -185,7 +187,7 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
         are deleted and the others are still there: call `clear` again. A key that is put meanwhile may be deleted or stay.
         """
         for deletes in self._changes.deletes(self._state.all_ordered()):
-            self._commit(deletes, False)
+            commit(self._business, deletes)
 
     def history(self, key: Any) -> list[DataEntry]:
         """All changes of the key that log and archive hold, newest first, deletes included.
@@ -216,18 +218,12 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
 
     def _submit(self, entries: list[Entry]) -> Future[int]:
         future: CommitFuture[int] = CommitFuture()
-        self._business.submit(self._changes.submission(entries, future))
+        self._business.submit(submission_of(self._business, entries, future))
         return future
-
-    def _commit(self, entries: list[Entry], sync: bool) -> int:
-        waiter = Waiter()
-        self._business.submit(self._changes.submission(entries, waiter, None, sync), waits=True)
-        timestamp: int = waiter.result()
-        return timestamp
 
     def _decide(self, entries: list[Entry], decide: Decide) -> bool:
         waiter = Waiter()
-        return self._decided(self._changes.submission(entries, waiter, decide), waiter)
+        return self._decided(submission_of(self._business, entries, waiter, decide), waiter)
 
     def _commit_entries_if(self, conditions: Mapping[Any, Any], entries: list[Entry]) -> bool:
         waiter = Waiter()
@@ -238,28 +234,32 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
         return bool(waiter.result())
 
 
-class Transaction(CollectedChanges):
-    """A transaction of one map: after any crash all of its changes are there, or none.
+class Transaction(MapInBlock):
+    """A transaction of one map: after any crash all of its changes are there, or none. `timestamp` is 0 until it is committed.
 
     Used by one thread, for one `with` block. If the block raises, nothing is written. A read in the block shows what the block
     has put, and else what the map has at that moment. It locks nothing: changes that depend on what was read need `commit_if`.
     """
 
     def __init__(self, target: Map) -> None:
-        super().__init__()
+        self._whole = BusinessTransaction(target._business)
+        super().__init__(self._whole.block)
         self._map = target
 
+    @property
+    def timestamp(self) -> int:
+        """The timestamp of the transaction."""
+        return self._whole.timestamp
+
     def __enter__(self) -> Self:
-        self._begin()
+        self._whole.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Commit, unless the block raised. Then set `timestamp`."""
-        entries = self._end(kind is not None)
-        if entries:
-            self.timestamp = self._map._commit(entries, False)
+        self._whole.__exit__(kind, error, trace)
 
     def __getitem__(self, key: Any) -> Any:
         """The value of `key`, with the changes of this block; `KeyError` if it is absent."""

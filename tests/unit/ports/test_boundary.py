@@ -16,6 +16,7 @@ import kvwal
 from kvwal.errors import CommitUnknown, KvwalError, StoreClosed
 from kvwal.ports import boundary
 from kvwal.ports.tasks import LoopEnded, LoopThread, ThreadWorkers
+from kvwal.structures.transaction import submission_of
 
 
 class Gone(BaseException):
@@ -39,7 +40,7 @@ def test_a_callback_of_submit_cannot_stop_the_store(tmp_path: Path, kind: type[B
         future.add_done_callback(leave)
         future.add_done_callback(lambda done: heard.append(done.result()))
         business = jobs._business
-        business.submit(jobs._changes.submission(jobs._changes.put("a", 1, None), future))
+        business.submit(submission_of(business, jobs._changes.put("a", 1, None), future))
         assert future.result() > 0
         jobs["b"] = 2
         assert dict(jobs) == {"a": 1, "b": 2}
