@@ -7,8 +7,6 @@ codec has a colon in its name. A structure is `<kind>` or, if it has a name of i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 TIME_MARK = "time:none"
 """The class of a time mark: a delete of a key that callers cannot use. Only its timestamp has a meaning."""
 DROPPED = "dropped:none"
@@ -35,11 +33,6 @@ def kind_of(structure: str) -> str:
 def is_of_map(key_class: str) -> bool:
     """Whether entries of this class are entries of the business's own map."""
     return _END_OF_STRUCTURE not in key_class
-
-
-def classes_of_map(key_classes: Iterable[str]) -> list[str]:
-    """Those of these classes whose entries are entries of a map, in their order."""
-    return [name for name in key_classes if is_of_map(name)]
 
 
 def is_schema(key_class: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kvwal.history.entry_rows import entries_of
-from kvwal.key_class import DROPPED, classes_of_map, is_ended_by_destroy
+from kvwal.key_class import DROPPED, OWN_MAP, is_ended_by_destroy, structure_of
 from kvwal.structures.destroyed import SKEW, Marks, to_marks
 from kvwal_archive import view
 from kvwal_archive.objects import Objects
@@ -23,11 +23,16 @@ def marks_of(objects: Objects, where: tuple[str, str, str], at: int | None = Non
 
 
 def rows_of_map(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of the map: none of those that kvwal keeps for itself. Also of a table."""
+    """The rows of the business's own map: none of those that kvwal keeps for itself. Also of a table."""
+    return rows_of_structure(rows, OWN_MAP)
+
+
+def rows_of_structure(rows: pa.RecordBatch, structure: str) -> pa.RecordBatch:
+    """The rows of a structure. Also of a table."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    names = classes_of_map(pc.unique(rows.column("key_class")).to_pylist())
+    names = [name for name in pc.unique(rows.column("key_class")).to_pylist() if structure_of(name) == structure]
     return rows.filter(pc.is_in(rows.column("key_class"), value_set=pa.array(names, pa.string())))
 
 

@@ -1,4 +1,4 @@
-"""Every change of a business that the nodes' logs and the archive hold, read without the locks of the logs."""
+"""Every change of all structures of a business that the nodes' logs and the archive hold, read without the locks of the logs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from kvwal.history.entry_rows import to_table
 from kvwal.history.feed.lost_tails import warn_of
-from kvwal.history.map_rows import rows_of_map
 from kvwal.history.tail_reader import read_local
 from kvwal.ports.disk import Disk
 from kvwal_archive.layout import Place
@@ -28,12 +27,12 @@ def all_changes(disk: Disk, root: Path, places: Sequence[Place], objects: Object
     An entry that only a snapshot holds has lost its sequence, and gets a negative one.
     """
     logged = [(place.node, _logged(disk, root, place)) for place in places]
-    return _merged([*(_archived(objects, places) if objects is not None else []), *logged])
+    return all_rows([*(_archived(objects, places) if objects is not None else []), *logged])
 
 
 def archived_changes(objects: Objects, places: Sequence[Place]) -> pa.Table:
     """Every change in the objects that these logs have in an archive, newest first."""
-    return _merged(_archived(objects, places))
+    return all_rows(_archived(objects, places))
 
 
 def warn_of_lost_tails(objects: Objects | None, places: Sequence[Place]) -> None:
@@ -41,10 +40,6 @@ def warn_of_lost_tails(objects: Objects | None, places: Sequence[Place]) -> None
     if objects is not None and places:
         first, nodes = places[0], {place.node for place in places}
         warn_of(lost_tails(objects, first.namespace, first.cluster, first.business, nodes))
-
-
-def _merged(sources: list[tuple[str, pa.Table]]) -> pa.Table:
-    return rows_of_map(all_rows(sources))
 
 
 def _archived(objects: Objects, places: Sequence[Place]) -> list[tuple[str, pa.Table]]:

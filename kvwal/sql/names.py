@@ -12,8 +12,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from kvwal.errors import ConfigError
+from kvwal.key_class import OWN_MAP, kind_of
 from kvwal.sql.rows import HISTORY
 from kvwal.sql.typed import TypedTable, typed_tables
+from kvwal.structures.memory import STRUCTURES
 
 MAIN, HISTORIES, TYPED = "main", "history", "typed"
 """Schemas. `history` and `typed` have each history and typed table, also one whose name in `main` is that of a business."""
@@ -24,6 +26,7 @@ class Kind(Enum):
 
     LATEST = "latest"
     CHANGES = "changes"
+    STRUCTURE = "latest of a structure beside the map"
     TYPED = "typed"
 
 
@@ -36,6 +39,7 @@ class TableName(NamedTuple):
     kind: Kind
     hidden: bool = False
     typed: TypedTable | None = None
+    structure: str = OWN_MAP
 
     @property
     def text(self) -> str:
@@ -65,6 +69,20 @@ def table_names(businesses: Sequence[str]) -> list[TableName]:
         for name, table in typed_tables(business).items():
             names += _both(TYPED, name, TableName(MAIN, name, business, Kind.TYPED, typed=table), businesses)
     return names
+
+
+def structure_tables(businesses: Sequence[str], written: Iterable[str]) -> list[TableName]:
+    """The tables of structures beside the maps, of those names that a statement has: `"<business>/<structure>"`, and with
+    `_history` behind it.
+    """
+    tables = []
+    for name in written:
+        business, _, named = name.partition("/")
+        structure = named.removesuffix(HISTORY)
+        if business in businesses and kind_of(structure) in STRUCTURES:
+            kind = Kind.STRUCTURE if structure == named else Kind.CHANGES
+            tables.append(TableName(MAIN, name, business, kind, structure=structure))
+    return tables
 
 
 def _both(schema: str, name: str, short: TableName, businesses: Sequence[str]) -> Iterator[TableName]:

@@ -26,6 +26,11 @@ CHANGES = (
     + """, deleted, node, CASE WHEN sequence > 0 THEN sequence END AS sequence FROM "{rows}"
     QUALIFY row_number() OVER (PARTITION BY node, key_class, key, timestamp ORDER BY "{rows}".sequence DESC) = 1"""
 )
+LATEST_OF_CHANGES = (
+    _COLUMNS
+    + """ FROM "{rows}" QUALIFY row_number() OVER (PARTITION BY key_class, key ORDER BY timestamp DESC, node DESC) = 1
+    AND NOT deleted AND ("{rows}".expires = 0 OR "{rows}".expires > epoch_ms(now()))"""
+)
 _ENTRY = ("key", "key_class", "value", "value_class", "timestamp", "expires")
 
 

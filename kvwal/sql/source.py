@@ -45,7 +45,8 @@ class Source(Protocol):
         ...
 
     def changes(self, business: str) -> pa.Table:
-        """Every change of a business that logs and archive hold, newest first: rows of the archive with their node.
+        """Every change of all structures of a business that logs and archive hold, newest first: rows of the archive with their
+        node, those that kvwal keeps for itself among them.
 
         A warning is logged of each interval of which a lost disk may have taken changes along.
         """

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from kvwal.history.map_rows import rows_of_structure
 from kvwal.ports.logger import get_logger
-from kvwal.sql.names import MAIN, Kind, TableName, hidden_by, placed, table_names, wanted
-from kvwal.sql.rows import CHANGES, LATEST, no_changes, pieces, rows_of, rows_of_changes
+from kvwal.sql.names import MAIN, Kind, TableName, hidden_by, placed, structure_tables, table_names, wanted
+from kvwal.sql.rows import CHANGES, LATEST, LATEST_OF_CHANGES, no_changes, pieces, rows_of, rows_of_changes
 from kvwal.sql.source import Source
 from kvwal.sql.statements import names_no_table, written_names
 from kvwal.sql.typed import TypedTable, dataset, open_records
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _PART = "part of a table"
-_COLUMNS = {Kind.LATEST: LATEST, Kind.CHANGES: CHANGES}
+_COLUMNS = {Kind.LATEST: LATEST, Kind.CHANGES: CHANGES, Kind.STRUCTURE: LATEST_OF_CHANGES}
 Sources = Mapping[str, Source]
 """Sources by namespace. The name is empty if there is only one, whose tables then have no column `namespace`."""
 
@@ -39,7 +40,8 @@ def load_tables(connection: duckdb.DuckDBPyConnection, sources: Sources, stateme
     """
     names = _names(sources)
     is_list = names_no_table(connection, statement)
-    tables = wanted(names, statement, written_names(connection, statement))
+    written = written_names(connection, statement)
+    tables = [*wanted(names, statement, written), *structure_tables(_businesses(sources), written or ())]
     for table in tables:
         for sentence in hidden_by(table, names):
             get_logger(__name__).warning(sentence)
@@ -69,8 +71,8 @@ def _having(sources: Sources, business: str) -> dict[str, Source]:
 def _parts(sources: Mapping[str, Source], table: TableName) -> Iterator[tuple[str, pa.Table]]:
     """The rows of a table in pieces, each with its namespace."""
     for name, source in sources.items():
-        if table.kind is Kind.CHANGES:
-            yield name, rows_of_changes(source.changes(table.business))
+        if table.kind is not Kind.LATEST:
+            yield name, rows_of_changes(rows_of_structure(source.changes(table.business), table.structure))
         else:
             for entries in pieces(source.entries(table.business)):
                 yield name, rows_of(entries)

@@ -9,6 +9,7 @@ from kvwal.codecs import Codecs
 from kvwal.entry import DataEntry, Entry
 from kvwal.log.submission import Submission
 from kvwal.structures.map.view import KeyBounds
+from kvwal.structures.memory import BusinessMemory
 from kvwal.structures.watch import Feed, Start
 
 
@@ -85,3 +86,9 @@ class Business(Protocol):
     def feed(self, start: Start) -> Feed:
         """The changes from `start` on. Raises `BeforeHistory` if they do not reach back so far. Blocks."""
         ...
+
+
+class LocalBusiness(Business, Protocol):
+    """A business whose memory is in this process, for structures beside the map."""
+
+    memory: BusinessMemory

@@ -1,4 +1,4 @@
-"""Watches: iterators over the changes of a map, in the order in which they were made, from any position on.
+"""Watches: iterators over the changes of a structure, in the order in which they were made, from any position on.
 
 A watch reads the changes from a feed, a page at a time, when its caller asks for them. So a slow caller costs one page of memory,
 and a caller that is not there costs none.
@@ -42,7 +42,7 @@ class Change(NamedTuple):
 
 
 class Feed(Protocol):
-    """The changes of a map. Used by one thread at a time."""
+    """The changes of a business. Used by one thread at a time."""
 
     poll_seconds: float | None
     """How often to look for changes; None if `subscribe` tells of them."""
@@ -67,9 +67,10 @@ class Watch(Iterator[DataEntry]):
     `ArchiveGap` if the next changes are not kept any more: the watch fell too far behind.
     """
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: Feed, shows: Callable[[str], bool] = is_of_map) -> None:
+        """`shows` says of a key class whether changes of its entries are given: those of one structure."""
         self._feed = feed
-        self._pages = _Pages(feed)
+        self._pages = _Pages(feed, shows)
         self._signal = Signal()
         feed.subscribe(self._wake)
 
@@ -149,8 +150,9 @@ class AsyncWatch(AsyncIterator[DataEntry]):
 class _Pages:
     """The page that was read last, and the position in it."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: Feed, shows: Callable[[str], bool] = is_of_map) -> None:
         self._feed = feed
+        self._shows = shows
         self._positions = feed.positions()
         self._page: deque[Change] = deque()
 
@@ -162,7 +164,7 @@ class _Pages:
         while self._page:
             change = self._page.popleft()
             self._positions[change.node] = change.sequence
-            if is_of_map(change.entry.key_class):
+            if self._shows(change.entry.key_class):
                 return change.entry.public()
         return None
 
