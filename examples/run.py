@@ -162,8 +162,9 @@ def show_disk(home: Path, root: Path) -> None:
                "flights": "input and output of the application"}  # fmt: skip
     for name, text in meaning.items():
         files = [path for path in (home / name).rglob("*") if path.is_file()]
+        count = "1 file" if len(files) == 1 else f"{len(files)} files"
         size = sum(path.stat().st_size for path in files) / 1e6
-        console.print(f"{home / name!s:<16} {len(files):>4} files {size:>8.1f} MB   {text}")
+        console.print(f"{home / name!s:<16} {count:>10} {size:>8.1f} MB   {text}")
     console.print("\n[dim]More questions:[/]")
     for question in ("flights", '--runs "delays by carrier"', "--failed --since 1h", "--json"):
         console.print(f"[dim]$ kvwal jobs {root} {question}[/]")
