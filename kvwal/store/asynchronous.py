@@ -26,8 +26,8 @@ from kvwal.structures.business import Business
 from kvwal.structures.handle import Handle
 from kvwal.structures.map.changes import Changes, TimeToLive
 from kvwal.structures.map.reads import MapReads, seconds_left
-from kvwal.structures.map.transaction import MapInBlock
-from kvwal.structures.transaction import Block, submission_of
+from kvwal.structures.map.transaction import MapInTransaction
+from kvwal.structures.transaction import TransactionChanges, submission_of
 from kvwal.structures.watch import AsyncWatch, Feed, parse_start
 
 T = TypeVar("T")
@@ -252,19 +252,19 @@ class Map(Handle):
         return await future
 
 
-class Transaction(MapInBlock):
+class Transaction(MapInTransaction):
     """Changes of one map that are logged as one: all or none of them is present after any crash.
 
     Used by one task, for one `async with` block. A read in the block is that of the synchronous `Transaction`.
     """
 
     def __init__(self, changed: Map) -> None:
-        super().__init__(Block())
+        super().__init__(TransactionChanges())
         self.timestamp = 0
         self._map = changed
 
     async def __aenter__(self) -> Self:
-        self._block.begin()
+        self._pending_changes.begin()
         await self._map._reading()
         return self
 
@@ -272,7 +272,7 @@ class Transaction(MapInBlock):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Commit, unless the block raised. Afterwards `timestamp` is that of the transaction."""
-        entries = self._block.end(raised=kind is not None)
+        entries = self._pending_changes.end(raised=kind is not None)
         if entries:
             self.timestamp = await self._map._commit(entries, False)
 

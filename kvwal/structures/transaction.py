@@ -14,7 +14,7 @@ from kvwal.structures.business import Business
 _NEW, _OPEN, _OVER = "was not begun", "is open", "is over"
 
 
-class Block:
+class TransactionChanges:
     """The changes of one `with` block, of any structures of one business, in their order.
 
     Outside the block, and in a second block, every call raises `TransactionClosed`. So changes that were rolled back or committed
@@ -60,25 +60,25 @@ class Block:
 
 
 class Transaction:
-    """A synchronous transaction of one business: after any crash all changes of its `block` are there, or none.
+    """A synchronous transaction of one business: after any crash all of its `changes` are there, or none.
 
     Used by one thread, for one `with` block. If the block raises, nothing is written. `timestamp` is 0 until it is committed.
     """
 
     def __init__(self, business: Business) -> None:
-        self.block = Block()
+        self.changes = TransactionChanges()
         self.timestamp = 0
         self._business = business
 
     def __enter__(self) -> Self:
-        self.block.begin()
+        self.changes.begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Commit, unless the block raised. Then set `timestamp`."""
-        entries = self.block.end(raised=kind is not None)
+        entries = self.changes.end(raised=kind is not None)
         if entries:
             self.timestamp = commit(self._business, entries)
 

@@ -18,7 +18,7 @@ from kvwal.structures.business import Business
 from kvwal.structures.handle import Handle
 from kvwal.structures.map.changes import Changes, TimeToLive
 from kvwal.structures.map.reads import MapReads, seconds_left
-from kvwal.structures.map.transaction import MapInBlock
+from kvwal.structures.map.transaction import MapInTransaction
 from kvwal.structures.transaction import Transaction as BusinessTransaction
 from kvwal.structures.transaction import commit, submission_of
 from kvwal.structures.watch import Watch, parse_start
@@ -234,7 +234,7 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
         return bool(waiter.result())
 
 
-class Transaction(MapInBlock):
+class Transaction(MapInTransaction):
     """A transaction of one map: after any crash all of its changes are there, or none. `timestamp` is 0 until it is committed.
 
     Used by one thread, for one `with` block. If the block raises, nothing is written. A read in the block shows what the block
@@ -243,7 +243,7 @@ class Transaction(MapInBlock):
 
     def __init__(self, target: Map) -> None:
         self._whole = BusinessTransaction(target._business)
-        super().__init__(self._whole.block)
+        super().__init__(self._whole.changes)
         self._map = target
 
     @property

@@ -15,7 +15,7 @@ from kvwal.log.waiter import Waiter
 from kvwal.structures.business import LocalBusiness
 from kvwal.structures.guards import Guards
 from kvwal.structures.memory import STRUCTURES
-from kvwal.structures.transaction import Block, submission_of
+from kvwal.structures.transaction import TransactionChanges, submission_of
 from kvwal.structures.watch import Watch, parse_start
 
 KIND = "counter"
@@ -83,9 +83,9 @@ class Counters:
         self._business.submit(Submission(room.entries, room.size, waiter, decide), waits=True)
         return bool(waiter.result())
 
-    def set_in(self, block: Block, name: str, value: int) -> None:
+    def set_in(self, changes: TransactionChanges, name: str, value: int) -> None:
         """Set a counter in a transaction."""
-        block.add([self._entry(name, value)])
+        changes.add([self._entry(name, value)])
 
     def value(self, name: str) -> int:
         return amount(self._business.memory.state(self._structure).lookup(self._key_class, name.encode()))

@@ -127,13 +127,13 @@ def test_a_transaction_commits_it_with_the_map(root: Path) -> None:
         pages, web = store.map("web"), counters(store, "web")
         before = store.stats()["businesses"]["web"]["last_sequence"]
         with Transaction(pages._business) as t:
-            web.set_in(t.block, "hits", 0)
-            t.block.add(pages._changes.put("index", "another"))
+            web.set_in(t.changes, "hits", 0)
+            t.changes.add(pages._changes.put("index", "another"))
         stamps = {entry.timestamp for entry in (pages.history("index")[0], latest(store, "hits"))}
         assert stamps == {t.timestamp}
         assert store.stats()["businesses"]["web"]["last_sequence"] == before + 2
         with pytest.raises(ZeroDivisionError), Transaction(pages._business) as t:
-            web.set_in(t.block, "hits", 1 // 0)
+            web.set_in(t.changes, "hits", 1 // 0)
         assert web.value("hits") == 0
         pages.clear()
         assert web.value("misses") == 2
