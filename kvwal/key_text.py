@@ -1,4 +1,4 @@
-"""Keys as text: what a person reads and types for a moment, a day, a decimal, a UUID or a tuple, and the key back from it."""
+"""Keys as text: what a person reads and types for a key of each class, and the key back from it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 from uuid import UUID  # noqa: TID251 - the type only: no UUID is drawn here
 
@@ -15,6 +15,7 @@ import msgspec
 
 from kvwal.errors import CodecError
 
+_LIKE_JSON = "Write it as JSON does: 7, 1.5, true, null."
 _HINTS = {
     "datetime": "Write 2026-01-31T12:00:00 (UTC), or 2026-01-31T12:00:00+05:30.",
     "date": "Write 2026-01-31.",
@@ -24,6 +25,9 @@ _HINTS = {
 }
 TEXT_CLASSES = tuple(_HINTS)
 """The classes of keys that JSON has no form for: they are shown as text, a tuple as an array."""
+KEY_CLASSES = ("str", "int", "float", "bool", "bytes", "none", *TEXT_CLASSES)
+"""The classes of keys that can be written as text."""
+_JSON_TYPES = {"int": int, "float": float, "bool": bool, "none": type(None)}
 _JSON_BITS = 63
 _NANOSECONDS = re.compile(r"\.[0-9]{7}")
 _DIGITS = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|Infinity)")
@@ -46,13 +50,34 @@ def plain(key: Any) -> Any:
 
 
 def from_plain(content: Any, key_class: str) -> Any:
-    """The key that `plain` made this of, for one of the `TEXT_CLASSES`. A time without a zone is UTC. Raises `CodecError`."""
+    """The key that this text stands for, of one of the `KEY_CLASSES`; of a tuple also the array that `plain` made of it.
+
+    Bytes are those of the text, a time without a zone is UTC, and what JSON has a form for is written as in JSON. Raises
+    `CodecError`.
+    """
+    if key_class == "str":
+        return content
+    if key_class == "bytes":
+        return content.encode("utf-8", "surrogateescape")
     try:
         if key_class == "tuple":
             return _tuple(_decode_json(content) if isinstance(content, str) else content)
-        return _parsed(key_class, content)
-    except (ValueError, TypeError, InvalidOperation, LookupError, RecursionError, msgspec.DecodeError) as error:
-        raise CodecError(f"the key {content!r:.80} is no {key_class}.", hint=_HINTS[key_class]) from error
+        return _from_json(content, key_class) if key_class in _JSON_TYPES else _parsed(key_class, content)
+    except (ValueError, TypeError, ArithmeticError, LookupError, RecursionError, msgspec.DecodeError) as error:
+        raise CodecError(
+            f"the key {content!r:.80} is no {key_class}.", hint=_HINTS.get(key_class, _LIKE_JSON)
+        ) from error
+
+
+def _from_json(text: str, key_class: str) -> Any:
+    if key_class == "float" and text in ("Infinity", "-Infinity"):
+        return float(text)
+    value = _decode_json(text)
+    if key_class == "float" and type(value) is int:
+        value = float(value)
+    if type(value) is not _JSON_TYPES[key_class]:
+        raise TypeError("it is JSON of another type")
+    return value
 
 
 def _part(part: Any) -> Any:

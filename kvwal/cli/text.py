@@ -15,9 +15,9 @@ import msgspec
 
 from kvwal.config import parse_duration
 from kvwal.entry import EPOCH, TIMESTAMP_SHIFT, DataEntry
-from kvwal.errors import CodecError, ConfigError
+from kvwal.errors import ConfigError
 from kvwal.hlc import FIRST_TIMESTAMP, from_text, to_text, to_timestamp
-from kvwal.key_text import TEXT_CLASSES, from_plain
+from kvwal.key_text import KEY_CLASSES, from_plain
 from kvwal.ports.clock import SYSTEM
 from kvwal.sql.text import decoded as decoded
 from kvwal.sql.text import decoded_key as decoded_key
@@ -30,7 +30,6 @@ _decode_json = msgspec.json.Decoder().decode
 
 _PRINTED = re.compile(r"(.+Z)\+([0-9]{1,5})")
 """A timestamp as it is printed if it is not the first one of its millisecond."""
-KEY_CLASSES = ("str", "int", "float", "bool", "bytes", "none", *TEXT_CLASSES)
 
 
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -97,25 +96,11 @@ def parse_value(text: str) -> Any:
 
 def parse_key(text: str, class_name: str) -> Any:
     """Key of the argument KEY: the text, or its value of the class that `--key-class` names."""
-    if class_name == "str":
-        return check_text("the key", text)
-    if class_name == "bytes":
-        return text.encode("utf-8", "surrogateescape")
     if class_name not in KEY_CLASSES:
         raise ConfigError(
             f"--key-class {class_name} is no class of keys.", hint=f"Choose one of {', '.join(KEY_CLASSES)}."
         )
-    if class_name in TEXT_CLASSES:
-        return from_plain(text, class_name)
-    if class_name == "float" and text in ("Infinity", "-Infinity"):
-        return float(text)
-    kinds = {"int": int, "float": float, "bool": bool, "none": type(None)}
-    value = parse_value(text)
-    if class_name == "float" and type(value) is int:
-        value = float(value)
-    if type(value) is not kinds[class_name]:
-        raise CodecError(f"the key {text!r} is no {class_name}.", hint="Write it as JSON does: 7, 1.5, true, null.")
-    return value
+    return from_plain(check_text("the key", text) if class_name == "str" else text, class_name)
 
 
 def parse_moment(text: str) -> int:

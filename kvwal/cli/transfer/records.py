@@ -13,12 +13,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kvwal.cli import show
-from kvwal.cli.text import KEY_CLASSES, parse_key
 from kvwal.cli.transfer.puts import BadRow
 from kvwal.codecs import registry
 from kvwal.entry import Entry
 from kvwal.errors import CodecError, ConfigError
-from kvwal.key_text import TEXT_CLASSES, from_plain
+from kvwal.key_text import KEY_CLASSES, TEXT_CLASSES, from_plain
 
 PAIR = ("key", "value")
 _OF_THE_PAIR = ("key_encoding", "value_encoding", "key_class")
@@ -81,11 +80,9 @@ def _key(record: Mapping[str, Any]) -> Any:
             hint=f"There are {', '.join(KEY_CLASSES)}.",
         )
     try:
-        if key_class in TEXT_CLASSES:
-            return from_plain(content, key_class)
-        key = parse_key(content, key_class) if isinstance(content, str) else content
+        key = from_plain(content, key_class) if isinstance(content, str) or key_class in TEXT_CLASSES else content
         _, found = registry.encode_key(key)
-    except (CodecError, ConfigError) as error:
+    except CodecError as error:
         raise CodecError(f"is no entry: {error.what}", hint=error.hint) from error
     if found != key_class:
         raise CodecError(f"is no entry: its key {content!r:.80} is no {key_class}.")

@@ -8,7 +8,7 @@ import msgspec
 
 from kvwal.codecs import registry
 from kvwal.errors import CodecError
-from kvwal.key_text import TEXT_CLASSES, from_plain
+from kvwal.key_text import KEY_CLASSES, from_plain
 
 _decode_json = msgspec.json.Decoder().decode
 _READ_ONLY = frozenset({"int64", "hz"})
@@ -27,19 +27,9 @@ def key_of_text(text: str, key_class: str) -> Encoded:
         return text.encode(), "str"
     if key_class == "bytes":
         return _shown_bytes(text), "bytes"
-    if key_class in TEXT_CLASSES:
-        return registry.encode_key(from_plain(text, key_class))
-    if key_class not in ("int", "float", "bool", "none"):
-        classes = ", ".join(("str, int, float, bool, bytes, none", *TEXT_CLASSES))
-        raise CodecError(f"its key_class is {key_class!r}, and a key can be {classes}")
-    try:
-        key = {"int": int, "float": float}.get(key_class, _json)(text)
-    except ValueError:
-        key = text
-    data, found = registry.encode_key(key)
-    if found != key_class:
-        raise CodecError(f"the key is no {key_class}")
-    return data, found
+    if key_class not in KEY_CLASSES:
+        raise CodecError(f"its key_class is {key_class!r}, and a key can be {', '.join(KEY_CLASSES)}")
+    return registry.encode_key(from_plain(text, key_class))
 
 
 def _shown_bytes(text: str) -> bytes:

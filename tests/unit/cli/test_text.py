@@ -60,6 +60,11 @@ def test_a_key_that_is_not_of_its_class_is_refused() -> None:
         parse_key("x", "int")
     with pytest.raises(CodecError, match="'true' is no int"):
         parse_key("true", "int")
+    for number in ("07", "+7", "1_0", "7.0"):
+        with pytest.raises(CodecError, match="is no int"):
+            parse_key(number, "int")
+    with pytest.raises(CodecError, match="is no float"):
+        parse_key("1" * 400, "float")
     with pytest.raises(ConfigError, match="--key-class json"):
         parse_key("x", "json")
 

@@ -55,7 +55,11 @@ def test_a_text_that_is_no_value_of_its_class_is_refused(text: str, value_class:
 
 
 @pytest.mark.parametrize(
-    ("text", "key_class"), [("1.5", "int"), ("x", "float"), ("1", "bool"), ("nan", "float"), ("a", "json"), ("a", "dropped:none")]
+    ("text", "key_class"),
+    [
+        ("1.5", "int"), ("07", "int"), ("1_0", "int"), ("x", "float"), ("inf", "float"), ("nan", "float"), ("1" * 400, "float"),
+        ("1", "bool"), ("a", "json"), ("a", "dropped:none"),
+    ],
 )  # fmt: skip
 def test_a_text_that_is_no_key_of_its_class_is_refused(text: str, key_class: str) -> None:
     with pytest.raises(CodecError):
