@@ -27,7 +27,7 @@ from kvwal.cli.options import (
 from kvwal.cli.text import moment_text, parse_moment
 from kvwal.errors import ConfigError
 from kvwal.location.archived import not_archived, places_under
-from kvwal.location.cluster import ClusterWriter
+from kvwal.location.cluster import ClusterMaps
 from kvwal.location.moments import MomentReader
 from kvwal.location.opening import Names, open_reader, open_writer
 from kvwal.location.parse import ArchiveLocation, ClusterLocation, FolderLocation, Location, parse_location
@@ -92,9 +92,9 @@ class StoreSelection:
             show.progress() as report,
             open_writer(self.parsed(), self._names(), accept_clock=accept_clock, progress=report) as store,
         ):
-            if isinstance(store, ClusterWriter) and existing is not None:
-                store.existing(existing)
-            if isinstance(store, ClusterWriter) and begins is not None:
+            if isinstance(store, ClusterMaps) and existing is not None:
+                store.check_there(existing)
+            if isinstance(store, ClusterMaps) and begins is not None:
                 begun = begun_in_cluster(self.cluster, begins, store.businesses())
             yield store
         if begun:

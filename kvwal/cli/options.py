@@ -17,6 +17,7 @@ import typer
 import kvwal
 from kvwal.cli import show
 from kvwal.cli.text import parse_key
+from kvwal.codecs import registry
 from kvwal.config import parse_duration
 from kvwal.errors import ArchiveError, ConfigError, Kind
 from kvwal.location.parse import is_archive
@@ -162,6 +163,11 @@ class EntryKey:
     def decoded(self) -> Any:
         """The key as a program gives it to the map."""
         return parse_key(self.key, self.key_class)
+
+    def identity(self) -> tuple[str, bytes]:
+        """Class and bytes of the key, as an entry has them."""
+        data, key_class = registry.encode_key(self.decoded())
+        return key_class, data
 
 
 class NotArchived(ArchiveError):

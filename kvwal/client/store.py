@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from kvwal.client.address import ClusterAddress
-from kvwal.client.cluster_business import NO_LIMIT, ClusterBusiness
+from kvwal.client.cluster_business import ClusterBusiness
 from kvwal.client.link import Link
 from kvwal.client.member_tasks import MapChanges, ask_failures, ask_objects
 from kvwal.client.wire import Encoded
 from kvwal.cluster.map_names import has_log
-from kvwal.cluster.requests import NOW, Failures, Page, decode_failures
-from kvwal.entry import DataEntry, is_live
+from kvwal.cluster.requests import Failures, decode_failures
 from kvwal.errors import ClusterUnreachable
 from kvwal.structures.handle import Handle
 from kvwal.structures.map.map import Map
@@ -50,23 +49,6 @@ class ClusterMap(Map):
         super().__init__(business, store)
         self._cluster = business
 
-    def logged_entries(self, prefix: str | None = None) -> Iterator[DataEntry]:
-        """Live entries in key order as the logs have them, with timestamp and expiry, which memory does not hold.
-
-        With a `prefix` only entries whose text key begins so. A member reads archive and logs for each page of some megabytes, so
-        this is slower than `entries`.
-        """
-        page = NO_LIMIT if prefix is None else Page(prefix_class="str", prefix=prefix.encode())
-        for entry in self._cluster.logged_entries(NOW, page):
-            if is_live(entry, self._cluster.now_ms()):
-                yield entry.public()
-
-    def logged_entry(self, key_class: str, key: bytes) -> DataEntry | None:
-        """The latest entry of an identity as the logs have it, None if it is absent. Memory says whether it is there."""
-        if self._cluster.state.lookup(key_class, key) is None:
-            return None
-        return next((entry for entry in self._cluster.versions(key_class, key) if not entry.deleted), None)
-
     def logged_changes(self) -> MapChanges:
         """The changes of the map in the logs of all nodes, for a reader that keeps its place itself. `watch` keeps it."""
         return self._cluster.changes()
@@ -77,10 +59,6 @@ class ClusterMap(Map):
         With a `prefix` keys that are text and do not begin so may be missing.
         """
         return self._cluster.state.identities(prefix)
-
-    def entries_of(self, keys: list[Encoded]) -> Iterator[DataEntry]:
-        """The entries of those keys that are there, in this order, as memory has them: without timestamp and expiry."""
-        return (entry.public() for entry in self._cluster.state.entries_of(keys))
 
     def clear(self) -> None:
         """Delete every key that is there now, partition by partition, each key in its node's log first. Not one transaction.
@@ -113,7 +91,11 @@ class ClusterStore(Handle):
 
     def map(self, name: str) -> ClusterMap:
         """The map `name` of the cluster, with a log of that name on every node."""
-        return ClusterMap(ClusterBusiness(self._link, name, _call_here), store=self)
+        return ClusterMap(self.business(name), store=self)
+
+    def business(self, name: str) -> ClusterBusiness:
+        """The business of the map `name`: memory, history and changes by the bytes of keys."""
+        return ClusterBusiness(self._link, name, _call_here)
 
     def maps(self) -> list[str]:
         """Names of the existing maps that have a log, sorted. Raises `NotRecovered` while the cluster loads its memory."""

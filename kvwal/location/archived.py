@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kvwal.codecs import registry
 from kvwal.config import Settings
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, is_live, timestamps_within
 from kvwal.errors import ConfigError
@@ -15,14 +14,15 @@ from kvwal.history.entry_rows import data_entries_of, each_once, entries_of
 from kvwal.history.feed.lost_tails import warn_of
 from kvwal.history.map_rows import expired_rows, map_rows, marks_of
 from kvwal.history.wanted import KeySpan
-from kvwal.location.readers import WantedIdentity, in_direction
+from kvwal.location.sql_source import LocationSource
 from kvwal.log.files.names import first_place
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
+from kvwal.sql.changes import archived_changes, warn_of_lost_tails
 from kvwal.store.absent import check_folder_there, missing_part
 from kvwal.store.options import ARCHIVE_FOLDER
-from kvwal.structures.map.reads import MapReads
-from kvwal.structures.map.state import MapState, to_state
+from kvwal.store.read_only import BusinessReader, WantedIdentity, in_direction
+from kvwal.structures.map.state import MapState, after_prefix, to_state
 from kvwal.structures.map.view import KeyBounds
 from kvwal_archive import view
 from kvwal_archive.layout import Place, parse_object_key, parse_registration_key
@@ -48,88 +48,17 @@ class ArchiveReader:
         self._namespace = namespace
         self._cluster = cluster
         self._node = node
-        self._skew = timestamps_within(Settings().max_skew_seconds)
-
-    def map(self, name: str, /) -> MapReads:
-        """See `Reader.map`."""
-        entries = chain.from_iterable(map(entries_of, self._rows(name)))
-        return MapReads(to_state(entries, SYSTEM.wall_ms), registry)
-
-    def at(self, business: str, timestamp: int) -> MapReads:
-        """See `Reader.at`. It has what was archived up to now."""
-
-        def read() -> MapState:
-            entries = chain.from_iterable(map(entries_of, self._rows(business, at=timestamp)))
-            return to_state(entries, lambda: timestamp >> TIMESTAMP_SHIFT)
-
-        return MapReads(listed_again(read), registry)
 
     def businesses(self) -> list[str]:
         """See `Reader.businesses`."""
         return sorted({place.business for place in self._places()})
 
-    def lookup(self, business: str, key: Any) -> DataEntry | None:
-        """See `Reader.lookup`."""
-        return self.find(business, key)
-
-    def find(self, business: str, key: Any) -> DataEntry | None:
-        """See `Reader.find`. Of each object a few pages are read."""
-        nodes = self._nodes(business)
-        where = (self._namespace, self._cluster, business)
-        data, key_class = registry.encode_key(key)
-        newest = view.history(self._objects, *where, key_class=key_class, key=data, nodes=nodes).slice(0, 1)
-        entry = next(iter(entries_of(newest)), None)
-        if entry is None or not is_live(entry, SYSTEM.wall_ms()):
-            return None
-        node = newest.column("node")[0].as_py()
-        is_void = marks_of(self._objects, where).ended(node, entry.timestamp, self._skew)
-        return None if is_void else entry.public()
-
-    def scan(self, business: str, prefix: str | None = None) -> Iterator[DataEntry]:
-        """See `Reader.scan`."""
-        return self.entries(business, prefix)
-
-    def entries(self, business: str, prefix: str | None = None) -> Iterator[DataEntry]:
-        """See `Reader.entries`. All objects are read, in bounded memory."""
-        if prefix is None:
-            return self._live(business, None)
-        begins = prefix.encode()
-        return self._live(business, lambda key, key_class: key_class == "str" and key.startswith(begins))
-
-    def scan_within(
-        self, business: str, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None
-    ) -> Iterator[DataEntry]:
-        """See `Reader.scan_within`."""
-        return self.entries_within(business, bounds, reverse=reverse, limit=limit)
-
-    def entries_within(
-        self, business: str, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None
-    ) -> Iterator[DataEntry]:
-        """See `Reader.entries_within`. Of the objects those row groups are read that may have such keys."""
-        if (span := bounds.identities()) is None:
-            return in_direction(self.entries(business), reverse, limit)
-        return in_direction(self._live(business, None, [KeyRange(*span)]), reverse, limit)
-
-    def select(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
-        """See `Reader.select`."""
-        return self._live(business, wanted)
-
-    def scan_wanted(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
-        """See `Reader.scan_wanted`."""
-        return self._live(business, wanted)
-
-    def scan_spans(self, business: str, spans: Sequence[KeySpan]) -> Iterator[DataEntry]:
-        """See `Reader.scan_spans`. Of the objects those row groups are read that may have such keys."""
-        return self._live(business, None, [KeyRange(("str", low), ("str", high)) for low, high in spans])
-
-    def history(self, business: str, key: Any) -> list[DataEntry]:
-        """See `Reader.history`."""
-        nodes = self._nodes(business)
-        data, key_class = registry.encode_key(key)
-        where = (self._namespace, self._cluster, business)
-        rows = view.history(self._objects, *where, key_class=key_class, key=data, nodes=nodes)
-        warn_of(lost_tails(self._objects, *where, nodes))
-        return each_once(list(entries_of(rows)))
+    def business(self, name: str, *, logged: bool = False) -> ArchivedBusiness:
+        """See `Reader.business`. Its entries always have the timestamps of the logs."""
+        nodes = [place.node for place in self._places(name)]
+        if not nodes:
+            raise self._no_such_log(name)
+        return ArchivedBusiness(self._objects, (self._namespace, self._cluster, name), nodes)
 
     def sizes(self) -> dict[str, int | None]:
         """See `Reader.sizes`: the bytes of the objects that count. Raises `ConfigError` if there is none."""
@@ -139,9 +68,9 @@ class ArchiveReader:
             sizes[place.business] = sizes.get(place.business, 0) + of_node
         return dict(sorted(sizes.items()))
 
-    def count(self, business: str) -> int:
-        """See `Reader.count`."""
-        return sum(rows.num_rows for rows in self._live_rows(business))
+    def source(self, statement: str = "") -> LocationSource:
+        """See `Reader.source`."""
+        return LocationSource(self, statement, self._changes)
 
     def stats(self) -> dict[str, Any]:
         """See `Reader.stats`: what each node has archived of each business."""
@@ -161,41 +90,10 @@ class ArchiveReader:
             "businesses": businesses,
         }
 
-    def _live(
-        self, business: str, wanted: WantedIdentity | None, ranges: Sequence[KeyRange] | None = None
-    ) -> Iterator[DataEntry]:
-        """The live entries whose keys are wanted (None: all), and in the ranges if these are given.
-
-        A million may pass here, so all but `wanted` is done by columns.
-        """
-        import pyarrow as pa
-
-        for live in self._live_rows(business, ranges):
-            if wanted is not None:
-                identities = zip(live.column("key").to_pylist(), live.column("key_class").to_pylist(), strict=True)
-                live = live.filter(pa.array((wanted(*identity) for identity in identities), pa.bool_()))
-            yield from data_entries_of(live)
-
-    def _live_rows(self, business: str, ranges: Sequence[KeyRange] | None = None) -> Iterator[pa.RecordBatch]:
-        import pyarrow.compute as pc
-
-        now_ms = SYSTEM.wall_ms()
-        for rows in self._rows(business, ranges):
-            yield rows.filter(pc.invert(expired_rows(rows, now_ms)))
-
-    def _rows(
-        self, business: str, ranges: Sequence[KeyRange] | None = None, at: int | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        where = (self._namespace, self._cluster, business)
-        return map_rows(self._objects, where, self._skew, nodes=self._nodes(business), ranges=ranges, at=at)
-
-    def _nodes(self, business: str) -> dict[str, int | None]:
-        """The nodes of a business, as the archive's readers take them. Raises `ConfigError` if there is none."""
-        places = self._places()
-        nodes: dict[str, int | None] = {place.node: None for place in places if place.business == business}
-        if not nodes:
-            raise self._no_such_log(business)
-        return nodes
+    def _changes(self, business: str) -> pa.Table:
+        places = self._places(business)
+        warn_of_lost_tails(self._objects, places)
+        return archived_changes(self._objects, places)
 
     def _some_places(self) -> list[Place]:
         """The places, of which there is at least one. Raises `ConfigError` otherwise."""
@@ -208,9 +106,96 @@ class ArchiveReader:
         names = {"namespace": self._namespace, "cluster": self._cluster, "business": business, "node": self._node}
         return not_archived(self._objects, **names)
 
-    def _places(self) -> list[Place]:
+    def _places(self, business: str | None = None) -> list[Place]:
         places = registered(self._objects, self._namespace, self._cluster)
-        return [place for place in places if self._node in (None, place.node)]
+        return [place for place in places if self._node in (None, place.node) and business in (None, place.business)]
+
+
+class ArchivedBusiness(BusinessReader):
+    """A business in an archive: the merge of what some nodes archived. Each call lists their objects anew."""
+
+    def __init__(self, objects: Objects, where: tuple[str, str, str], nodes: Iterable[str]) -> None:
+        """`where` is its namespace, its cluster and its name."""
+        self._objects = objects
+        self._where = where
+        self._nodes: dict[str, int | None] = dict.fromkeys(nodes)
+        self._skew = timestamps_within(Settings().max_skew_seconds)
+
+    def find(self, key_class: str, key: bytes) -> DataEntry | None:
+        """See `BusinessReader.find`. Of each object a few pages are read."""
+        newest = self._versions(key_class, key).slice(0, 1)
+        entry = next(iter(entries_of(newest)), None)
+        if entry is None or not is_live(entry, SYSTEM.wall_ms()):
+            return None
+        node = newest.column("node")[0].as_py()
+        is_void = marks_of(self._objects, self._where).ended(node, entry.timestamp, self._skew)
+        return None if is_void else entry.public()
+
+    def entries(self, prefix: str | None = None) -> Iterator[DataEntry]:
+        """See `BusinessReader.entries`. All objects are read, in bounded memory; with a prefix see `within`."""
+        if prefix is None:
+            return self._live()
+        return self.within(KeyBounds("str", prefix.encode(), after_prefix(prefix.encode())))
+
+    def within(self, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None) -> Iterator[DataEntry]:
+        """See `BusinessReader.within`. Of the objects those row groups are read that may have such keys."""
+        span = bounds.identities()
+        return in_direction(self._live(ranges=None if span is None else [KeyRange(*span)]), reverse, limit)
+
+    def select(self, wanted: WantedIdentity) -> Iterator[DataEntry]:
+        """See `BusinessReader.select`."""
+        return self._live(wanted)
+
+    def spans(self, spans: Sequence[KeySpan]) -> Iterator[DataEntry]:
+        """See `BusinessReader.spans`. Of the objects those row groups are read that may have such keys."""
+        return self._live(ranges=[KeyRange(("str", low), ("str", high)) for low, high in spans])
+
+    def count(self) -> int:
+        """See `BusinessReader.count`."""
+        return sum(rows.num_rows for rows in self._live_rows())
+
+    def history(self, key_class: str, key: bytes) -> list[DataEntry]:
+        """See `BusinessReader.history`."""
+        rows = self._versions(key_class, key)
+        warn_of(lost_tails(self._objects, *self._where, self._nodes))
+        return each_once(list(entries_of(rows)))
+
+    def as_of(self, timestamp: int) -> MapState:
+        """See `BusinessReader.as_of`. It has what was archived up to now."""
+
+        def read() -> MapState:
+            entries = chain.from_iterable(map(entries_of, self._rows(at=timestamp)))
+            return to_state(entries, lambda: timestamp >> TIMESTAMP_SHIFT)
+
+        return listed_again(read)
+
+    def _versions(self, key_class: str, key: bytes) -> pa.Table:
+        return view.history(self._objects, *self._where, key_class=key_class, key=key, nodes=self._nodes)
+
+    def _live(
+        self, wanted: WantedIdentity | None = None, ranges: Sequence[KeyRange] | None = None
+    ) -> Iterator[DataEntry]:
+        """The live entries whose keys are wanted (None: all), and in the ranges if these are given.
+
+        A million may pass here, so all but `wanted` is done by columns.
+        """
+        import pyarrow as pa
+
+        for live in self._live_rows(ranges):
+            if wanted is not None:
+                identities = zip(live.column("key").to_pylist(), live.column("key_class").to_pylist(), strict=True)
+                live = live.filter(pa.array((wanted(*identity) for identity in identities), pa.bool_()))
+            yield from data_entries_of(live)
+
+    def _live_rows(self, ranges: Sequence[KeyRange] | None = None) -> Iterator[pa.RecordBatch]:
+        import pyarrow.compute as pc
+
+        now_ms = SYSTEM.wall_ms()
+        for rows in self._rows(ranges):
+            yield rows.filter(pc.invert(expired_rows(rows, now_ms)))
+
+    def _rows(self, ranges: Sequence[KeyRange] | None = None, at: int | None = None) -> Iterator[pa.RecordBatch]:
+        return map_rows(self._objects, self._where, self._skew, nodes=self._nodes, ranges=ranges, at=at)
 
 
 def check_archive_folder(objects: Objects) -> None:

@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 from kvwal.client.wire import Encoded
 from kvwal.cluster.map_names import to_business, to_map
-from kvwal.codecs import registry
-from kvwal.entry import DataEntry, Entry
+from kvwal.cluster.requests import NOW, Page
+from kvwal.entry import DataEntry, is_live
 from kvwal.errors import ConfigError
 from kvwal.history.range_reader import common_part
 from kvwal.history.wanted import KeySpan
-from kvwal.location.readers import WantedIdentity, in_direction
+from kvwal.location.readers import MemoryReader
+from kvwal.location.sql_source import LocationSource
 from kvwal.log.files.names import some
-from kvwal.ports.clock import SYSTEM
-from kvwal.structures.map.reads import MapReads
-from kvwal.structures.map.state import to_state
+from kvwal.sql.rows import HISTORY
+from kvwal.store.read_only import BusinessReader, WantedIdentity, in_direction
+from kvwal.structures.business import Memory
 from kvwal.structures.map.view import KeyBounds
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kvwal.client.cluster_business import ClusterBusiness
     from kvwal.client.store import ClusterMap, ClusterStore
 
 _MOST_KEYS = 32
@@ -32,8 +36,8 @@ _MOST_SPANS = 16
 """Spans of keys that members are asked for one by one. Each member looks at all of its keys for each."""
 
 
-class ClusterWriter:
-    """The maps of a cluster by the names of their businesses. See `Writer`."""
+class ClusterMaps:
+    """The maps of a cluster by the names of their businesses. See `Reader` and `Writer`."""
 
     def __init__(self, store: ClusterStore) -> None:
         self._store = store
@@ -43,118 +47,31 @@ class ClusterWriter:
         return self._store.map(to_map(name))
 
     def businesses(self) -> list[str]:
-        """See `Writer.businesses`."""
+        """See `Reader.businesses`."""
         return sorted(to_business(name) for name in self._store.maps())
 
-    def existing(self, name: str) -> ClusterMap:
-        """The map of a business. Raises `ConfigError` if the cluster has none, because Hazelcast would make it."""
+    def check_there(self, name: str) -> None:
+        """Raise `ConfigError` if the cluster has no map of this business, because Hazelcast would make it."""
         there = self.businesses()
         if name not in there:
             raise ConfigError(
                 f"the cluster {self._store.cluster} has no map {name!r} (there are: {some(there, name)}).",
                 hint="Check the name and the address.",
             )
-        return self.map(name)
 
-
-class ClusterReader:
-    """The maps of a cluster as it serves them. See `Reader`.
-
-    Keys and values come from the members' memory, and timestamps, expiries and history from their logs and the archive.
-    """
-
-    def __init__(self, store: ClusterStore) -> None:
-        self._store = store
-        self._maps = ClusterWriter(store)
-
-    def map(self, name: str, /) -> MapReads:
-        """See `Reader.map`. The whole map is transferred, some entries at a time."""
-        stored = (Entry(e.key, e.key_class, e.value, e.value_class, False, 0) for e in self.scan(name))
-        return MapReads(to_state(stored, SYSTEM.wall_ms), registry)
-
-    def at(self, business: str, timestamp: int) -> MapReads:
-        """See `Reader.at`. The whole map is transferred, some megabytes at a time."""
-        return self._maps.existing(business).at(timestamp)
-
-    def businesses(self) -> list[str]:
-        """See `Reader.businesses`."""
-        return self._maps.businesses()
-
-    def lookup(self, business: str, key: Any) -> DataEntry | None:
-        """See `Reader.lookup`."""
-        return self._maps.existing(business).entry(key)
-
-    def find(self, business: str, key: Any) -> DataEntry | None:
-        """See `Reader.find`. A member reads archive and logs for it."""
-        jobs = self._maps.existing(business)
-        identity = jobs.identity(key)
-        return None if identity is None else jobs.logged_entry(*identity)
-
-    def scan(self, business: str, prefix: str | None = None) -> Iterator[DataEntry]:
-        """See `Reader.scan`."""
-        return self._maps.existing(business).entries(prefix)
-
-    def entries(self, business: str, prefix: str | None = None) -> Iterator[DataEntry]:
-        """See `Reader.entries`."""
-        return self._maps.existing(business).logged_entries(prefix)
-
-    def scan_within(
-        self, business: str, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None
-    ) -> Iterator[DataEntry]:
-        """See `Reader.scan_within`. The keys are sent, and then values of those within the bounds, up to the limit."""
-        return self._maps.existing(business).within(bounds, reverse=reverse, limit=limit)
-
-    def entries_within(
-        self, business: str, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None
-    ) -> Iterator[DataEntry]:
-        """See `Reader.entries_within`. A member sends all entries whose text keys begin as both bounds do, or all."""
-        low_class, low, high = bounds
-        common = None if low_class != "str" or high is None else common_part(("str", low), ("str", high))
-        text = None if common is None else common.decode(errors="ignore")  # a letter may be cut
-        entries = self._maps.existing(business).logged_entries(text or None)
-        within = (entry for entry in entries if bounds.has(entry.key_class, entry.key))
-        return in_direction(within, reverse, limit)
-
-    def select(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
-        """See `Reader.select`. The logs are asked for each key; or, if many are wanted, for what begins as all of them do."""
-        jobs = self._maps.existing(business)
-        chosen = [key for key in jobs.identities() if wanted(key.data, key.class_name)]
-        if len(chosen) > _MOST_KEYS:
-            entries = jobs.logged_entries(_common_text(chosen))
-            yield from (entry for entry in entries if wanted(entry.key, entry.key_class))
-            return
-        for key in chosen:
-            entry = jobs.logged_entry(key.class_name, key.data)
-            if entry is not None:
-                yield entry
-
-    def scan_wanted(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
-        """See `Reader.scan_wanted`. The keys are sent, and then the values of these keys."""
-        jobs = self._maps.existing(business)
-        return jobs.entries_of([key for key in jobs.identities() if wanted(key.data, key.class_name)])
-
-    def scan_spans(self, business: str, spans: Sequence[KeySpan]) -> Iterator[DataEntry]:
-        """See `Reader.scan_spans`. Single keys are asked for as they are; members select other keys by their beginning."""
-        jobs = self._maps.existing(business)
-        if all(high == low + b"\0" for low, high in spans):
-            yield from jobs.entries_of([Encoded(low, "str") for low, _ in spans])
-            return
-        for asked in [[span] for span in spans] if len(spans) <= _MOST_SPANS else [spans]:
-            common = common_part(("str", asked[0][0]), ("str", asked[-1][1])) or b""
-            keys = jobs.identities(common.decode(errors="ignore"))  # a letter may be cut
-            yield from jobs.entries_of([key for key in keys if key.class_name == "str" and _is_within(key.data, asked)])
-
-    def history(self, business: str, key: Any) -> list[DataEntry]:
-        """See `Reader.history`."""
-        return self._maps.existing(business).history(key)
+    def business(self, name: str, *, logged: bool = False) -> BusinessReader:
+        """See `Reader.business`. Without `logged` members answer from memory, with it from their logs and the archive."""
+        self.check_there(name)
+        business = self._store.business(to_map(name))
+        return _InLogs(business) if logged else _InMemory(business)
 
     def sizes(self) -> dict[str, int | None]:
         """See `Reader.sizes`. They are not known."""
         return dict.fromkeys(self.businesses())
 
-    def count(self, business: str) -> int:
-        """See `Reader.count`."""
-        return len(self._maps.existing(business))
+    def source(self, statement: str = "") -> LocationSource:
+        """See `Reader.source`. The changes of a business are in many logs, so there is no table of them."""
+        return LocationSource(self, statement, self._no_changes, has_changes=False)
 
     def stats(self) -> dict[str, Any]:
         """See `Reader.stats`: the members of the cluster, and the number of entries of each business."""
@@ -162,8 +79,86 @@ class ClusterReader:
             "cluster": self._store.cluster,
             "namespace": self._store.namespace,
             "members": {member.node: member.address for member in self._store.members()},
-            "businesses": {name: {"entries": len(self._maps.map(name))} for name in self.businesses()},
+            "businesses": {name: {"entries": len(self.map(name))} for name in self.businesses()},
         }
+
+    def _no_changes(self, business: str) -> pa.Table:
+        raise ConfigError(
+            f"{self._store.address}: a cluster gives no table of all changes ({business}{HISTORY}).",
+            hint="Query the archive of the cluster for them, or see one key with `kvwal history`.",
+        )
+
+
+class _InMemory(MemoryReader):
+    """A business as the members have it in memory. The past comes from their logs and the archive."""
+
+    def __init__(self, business: ClusterBusiness) -> None:
+        super().__init__(business.state)
+        self._business = business
+
+    def select(self, wanted: WantedIdentity) -> Iterator[DataEntry]:
+        """See `BusinessReader.select`. The keys are sent, and then the values of these keys."""
+        return self._entries_of(self._wanted(wanted))
+
+    def spans(self, spans: Sequence[KeySpan]) -> Iterator[DataEntry]:
+        """See `BusinessReader.spans`. Single keys are asked for as they are; members select other keys by their beginning."""
+        if all(high == low + b"\0" for low, high in spans):
+            yield from self._entries_of([Encoded(low, "str") for low, _ in spans])
+            return
+        for asked in [[span] for span in spans] if len(spans) <= _MOST_SPANS else [spans]:
+            common = common_part(("str", asked[0][0]), ("str", asked[-1][1])) or b""
+            keys = self._business.state.identities(common.decode(errors="ignore"))  # a letter may be cut
+            yield from self._entries_of([k for k in keys if k.class_name == "str" and _is_within(k.data, asked)])
+
+    def history(self, key_class: str, key: bytes) -> list[DataEntry]:
+        """See `BusinessReader.history`."""
+        return self._business.history(key_class, key)
+
+    def as_of(self, timestamp: int) -> Memory:
+        """See `BusinessReader.as_of`. The whole map is transferred, some megabytes at a time."""
+        return self._business.as_of(timestamp)
+
+    def _wanted(self, wanted: WantedIdentity) -> list[Encoded]:
+        return [key for key in self._business.state.identities() if wanted(key.data, key.class_name)]
+
+    def _entries_of(self, keys: list[Encoded]) -> Iterator[DataEntry]:
+        return (entry.public() for entry in self._business.state.entries_of(keys))
+
+
+class _InLogs(_InMemory):
+    """A business as the members' logs and the archive have it: with timestamps and expiries, which memory does not hold."""
+
+    def find(self, key_class: str, key: bytes) -> DataEntry | None:
+        """See `BusinessReader.find`. Memory says whether the key is there."""
+        if self._memory.lookup(key_class, key) is None:
+            return None
+        return next((entry for entry in self._business.versions(key_class, key) if not entry.deleted), None)
+
+    def entries(self, prefix: str | None = None) -> Iterator[DataEntry]:
+        """See `BusinessReader.entries`. A member reads archive and logs for each page of some megabytes."""
+        page = Page() if prefix is None else Page(prefix_class="str", prefix=prefix.encode())
+        for entry in self._business.logged_entries(NOW, page):
+            if is_live(entry, self._business.now_ms()):
+                yield entry.public()
+
+    def within(self, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None) -> Iterator[DataEntry]:
+        """See `BusinessReader.within`. A member sends all entries whose text keys begin as both bounds do, or all."""
+        low_class, low, high = bounds
+        common = None if low_class != "str" or high is None else common_part(("str", low), ("str", high))
+        text = None if common is None else common.decode(errors="ignore")  # a letter may be cut
+        found = (entry for entry in self.entries(text or None) if bounds.has(entry.key_class, entry.key))
+        return in_direction(found, reverse, limit)
+
+    def select(self, wanted: WantedIdentity) -> Iterator[DataEntry]:
+        """See `BusinessReader.select`. The logs are asked for each key; or, if many are wanted, for what begins as all do."""
+        chosen = self._wanted(wanted)
+        if len(chosen) > _MOST_KEYS:
+            entries = self.entries(_common_text(chosen))
+            return (entry for entry in entries if wanted(entry.key, entry.key_class))
+        found = (self.find(key.class_name, key.data) for key in chosen)
+        return (entry for entry in found if entry is not None)
+
+    spans = BusinessReader.spans  # that of `_InMemory` gives no timestamps
 
 
 def _is_within(key: bytes, spans: Sequence[KeySpan]) -> bool:

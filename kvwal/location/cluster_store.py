@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvwal.client.store import ClusterStore
-from kvwal.location.cluster import ClusterReader
-from kvwal.location.sql_source import LocationSource, no_changes
+from kvwal.location.cluster import ClusterMaps
+from kvwal.location.sql_source import LocationSource
 from kvwal.sql.engine import answered
 
 if TYPE_CHECKING:
@@ -29,7 +29,4 @@ class QueryStore(ClusterStore):
 
     def source(self, statement: str = "") -> LocationSource:
         """The businesses as SQL reads them. Entries that `statement` does not ask for may be missing."""
-        return LocationSource(ClusterReader(self), statement, self._changes)
-
-    def _changes(self, business: str) -> pa.Table:
-        raise no_changes(str(self.address), business)
+        return ClusterMaps(self).source(statement)

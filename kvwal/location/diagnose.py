@@ -11,7 +11,7 @@ from msgspec.structs import astuple
 from kvwal.client.address import check_nodes
 from kvwal.counted import counted
 from kvwal.errors import KvwalError
-from kvwal.location.cluster import ClusterReader
+from kvwal.location.cluster import ClusterMaps
 from kvwal.location.connect import connect
 from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.diagnose import NOTE, OK, PROBLEM, Finding, failing
@@ -92,9 +92,8 @@ def _ask(about: str, addresses: str, cluster: str, namespace: str) -> Iterator[F
             yield Finding(
                 NOTE, business, text, "`kvwal archive list URL` shows from when to when: operations.md, ArchiveGap."
             )
-        reader = ClusterReader(store)
         began = SYSTEM.elapsed()
-        counts = {name: count["entries"] for name, count in reader.stats()["businesses"].items()}
+        counts = {name: count["entries"] for name, count in ClusterMaps(store).stats()["businesses"].items()}
         milliseconds = 1000 * (SYSTEM.elapsed() - began) / (1 + len(counts))
         text = (
             f"it serves {counted(len(counts), 'map')} with {counted(sum(counts.values()), 'entry', 'entries')} on"

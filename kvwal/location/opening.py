@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 from kvwal.errors import ConfigError
 from kvwal.location.archived import ArchiveReader, check_archive_folder
-from kvwal.location.cluster import ClusterReader, ClusterWriter
+from kvwal.location.cluster import ClusterMaps
 from kvwal.location.connect import connect
-from kvwal.location.folder import FolderReader
 from kvwal.location.parse import ArchiveLocation, ClusterLocation, FolderLocation, Location
 from kvwal.location.readers import Reader, Writer
 from kvwal.log.reader import Progress
-from kvwal.store.options import Default
-from kvwal.store.sync import ReadOnlyStore, Store, open_store
+from kvwal.store.options import Default, Options
+from kvwal.store.sync import ReadOnlyStore, WritableStore
 from kvwal_archive.objects import open_objects, without_credentials
 
 
@@ -35,7 +34,7 @@ def open_reader(location: Location, names: Names, progress: Progress | None = No
     if isinstance(location, ClusterLocation):
         _check_cluster(location, names)
         with connect(location.addresses, cluster=names.cluster, namespace=names.namespace) as cluster:
-            yield ClusterReader(cluster)
+            yield ClusterMaps(cluster)
     elif isinstance(location, ArchiveLocation):
         if names.archive is not Default.ARCHIVE:
             raise ConfigError(f"{without_credentials(location.url)} is an archive itself.", hint="Leave out --archive.")
@@ -43,10 +42,8 @@ def open_reader(location: Location, names: Names, progress: Progress | None = No
         check_archive_folder(objects)
         yield ArchiveReader(objects, names.namespace, names.cluster, names.node)
     else:
-        with _open_folder(location, names, read_only=True, progress=progress) as store:
-            if not isinstance(store, ReadOnlyStore):
-                raise TypeError(f"{store!r} was opened to be read only")
-            yield FolderReader(store)
+        with ReadOnlyStore(_options(location, names, progress=progress)) as store:
+            yield store
 
 
 @contextmanager
@@ -59,9 +56,9 @@ def open_writer(
     if isinstance(location, ClusterLocation):
         _check_cluster(location, names)
         with connect(location.addresses, cluster=names.cluster, namespace=names.namespace) as cluster:
-            yield ClusterWriter(cluster)
+            yield ClusterMaps(cluster)
     else:
-        with _open_folder(location, names, accept_clock=accept_clock, progress=progress) as store:
+        with WritableStore(_options(location, names, accept_clock=accept_clock, progress=progress)) as store:
             yield store
 
 
@@ -73,24 +70,13 @@ def only_reads(location: ArchiveLocation) -> ConfigError:
     )
 
 
-def _open_folder(
-    location: FolderLocation,
-    names: Names,
-    *,
-    read_only: bool = False,
-    accept_clock: bool = False,
-    progress: Progress | None = None,
-) -> Store:
-    return open_store(
-        location.root,
-        namespace=names.namespace,
-        cluster=names.cluster,
-        node=names.node,
-        archive=names.archive,
-        read_only=read_only,
-        accept_clock=accept_clock,
-        progress=progress,
-    )
+def _options(
+    location: FolderLocation, names: Names, *, accept_clock: bool = False, progress: Progress | None = None
+) -> Options:
+    return Options(
+        location.root, namespace=names.namespace, cluster=names.cluster, node=names.node, archive=names.archive, flush="sync",
+        storage_options=None, settings=None, accept_clock=accept_clock, progress=progress,
+    )  # fmt: skip
 
 
 def _check_cluster(location: ClusterLocation, names: Names) -> None:

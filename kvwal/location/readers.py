@@ -2,87 +2,31 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Protocol
 
 from kvwal.entry import DataEntry
-from kvwal.history.wanted import KeySpan
+from kvwal.sql.source import Source
+from kvwal.store.read_only import BusinessReader
+from kvwal.structures.business import Memory
 from kvwal.structures.map.map import Map
-from kvwal.structures.map.reads import MapReads
 from kvwal.structures.map.view import KeyBounds
-
-WantedIdentity = Callable[[bytes, str], bool]
-"""Whether a key is wanted, by its bytes and its class."""
 
 
 class Reader(Protocol):
-    """A location that is open for reading. The same data give the same answers from every kind of location.
-
-    Every method that names a business raises `ConfigError`, with the names that are there, if the location has none of that name.
-    """
-
-    def map(self, name: str, /) -> MapReads:
-        """All entries of a business as they are now, in the memory of this process. They are those of `scan`."""
-        ...
-
-    def at(self, business: str, timestamp: int) -> MapReads:
-        """All entries of a business as they were at a timestamp, in the memory of this process: see `Map.at`.
-
-        Raises `BeforeHistory` if its history does not reach back so far.
-        """
-        ...
+    """A location that is open for reading: a `ReadOnlyStore`, a cluster, an archive, or one of them at an earlier moment."""
 
     def businesses(self) -> list[str]:
         """Names of the existing businesses, sorted."""
         ...
 
-    def lookup(self, business: str, key: Any) -> DataEntry | None:
-        """As `find`, but the timestamp and the expiry are 0 where the memory of a cluster answered."""
-        ...
+    def business(self, name: str, *, logged: bool = False) -> BusinessReader:
+        """The reads of one business. Raises `ConfigError`, with the names that are there, if the location has none of that name.
 
-    def find(self, business: str, key: Any) -> DataEntry | None:
-        """The latest entry of a key, None if it is absent."""
-        ...
-
-    def scan(self, business: str, prefix: str | None = None) -> Iterator[DataEntry]:
-        """As `entries`, but the timestamps and expiries are 0 where the memory of a cluster answered."""
-        ...
-
-    def entries(self, business: str, prefix: str | None = None) -> Iterator[DataEntry]:
-        """The live entries of a business in key order, as a stream: all, or those whose text key begins with `prefix`."""
-        ...
-
-    def scan_within(
-        self, business: str, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None
-    ) -> Iterator[DataEntry]:
-        """As `scan`, of the keys within these bounds: in reverse order, and at most `limit` entries, if these are given.
-
-        A reader of logs or objects keeps the entries of a reverse order in memory: at most `limit` if it is given.
+        With `logged`, timestamps and expiries are those of the logs. Without it they are 0 where the memory of a cluster answers,
+        which takes less time.
         """
-        ...
-
-    def entries_within(
-        self, business: str, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None
-    ) -> Iterator[DataEntry]:
-        """As `entries`, of the keys within these bounds: see `scan_within`."""
-        ...
-
-    def select(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
-        """As `entries`, of the keys that `wanted` accepts. A cluster sends the keys, and values of these keys only."""
-        ...
-
-    def scan_wanted(self, business: str, wanted: WantedIdentity) -> Iterator[DataEntry]:
-        """As `select`, but the timestamps and expiries are 0 where the memory of a cluster answered."""
-        ...
-
-    def scan_spans(self, business: str, spans: Sequence[KeySpan]) -> Iterator[DataEntry]:
-        """As `scan`, of the text keys in these spans, which are sorted and apart: other entries are not sent, or not read."""
-        ...
-
-    def history(self, business: str, key: Any) -> list[DataEntry]:
-        """Every change of a key that logs and archive hold, newest first. A warning is logged as by `Map.history`."""
         ...
 
     def sizes(self) -> dict[str, int | None]:
@@ -92,8 +36,8 @@ class Reader(Protocol):
         """
         ...
 
-    def count(self, business: str) -> int:
-        """The number of keys of a business. Members of a cluster know it; of any other location all entries are read."""
+    def source(self, statement: str = "") -> Source:
+        """The businesses as SQL reads them. Entries that `statement` does not ask for may be missing."""
         ...
 
     def stats(self) -> dict[str, Any]:
@@ -101,9 +45,29 @@ class Reader(Protocol):
         ...
 
 
-def in_direction(entries: Iterable[DataEntry], reverse: bool, limit: int | None) -> Iterator[DataEntry]:
-    """Sorted entries as a range gives them: see `Reader.scan_within`."""
-    return reversed(deque(entries, limit)) if reverse else islice(entries, limit)
+class MemoryReader(BusinessReader):
+    """Reads of a business whose entries are in a memory: that of a cluster, or of this process."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def find(self, key_class: str, key: bytes) -> DataEntry | None:
+        """See `BusinessReader.find`."""
+        entry = self._memory.lookup(key_class, key)
+        return None if entry is None else entry.public()
+
+    def entries(self, prefix: str | None = None) -> Iterator[DataEntry]:
+        """See `BusinessReader.entries`."""
+        found = self._memory.all_ordered() if prefix is None else self._memory.ordered("str", prefix.encode())
+        return (entry.public() for entry in found)
+
+    def within(self, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None) -> Iterator[DataEntry]:
+        """See `BusinessReader.within`."""
+        return (entry.public() for entry in islice(self._memory.between(bounds, reverse=reverse), limit))
+
+    def count(self) -> int:
+        """See `BusinessReader.count`."""
+        return self._memory.count()
 
 
 class Writer(Protocol):

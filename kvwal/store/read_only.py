@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from kvwal.codecs import registry
@@ -17,22 +20,77 @@ from kvwal.history.moving import read_settled
 from kvwal.history.range_reader import live_entries
 from kvwal.history.tail_reader import Identity, Uncounted, latest_of, merged_entries, read_log
 from kvwal.history.timeline import Timeline
+from kvwal.history.wanted import KeySpan
 from kvwal.log.files.retired import retired_places
 from kvwal.log.submission import Submission
 from kvwal.ports.space import space_stats
 from kvwal.sql.source import FileSource
 from kvwal.store.absent import no_such_log
 from kvwal.store.options import Options
+from kvwal.structures.business import Memory
 from kvwal.structures.map.lazy_memory import LazyMemory
 from kvwal.structures.map.state import MapState, after_prefix, to_state
+from kvwal.structures.map.view import KeyBounds
 from kvwal.structures.watch import Start
 from kvwal_archive.layout import LostTail, Place
 from kvwal_archive.objects import Objects, open_objects
 
 T = TypeVar("T")
+WantedIdentity = Callable[[bytes, str], bool]
+"""Whether a key is wanted, by its bytes and its class."""
 
 
-class ReadOnlyBusiness:
+class BusinessReader(ABC):
+    """Reads of one business, from the files of a store, from a cluster or from an archive. The same data give the same answers.
+
+    Keys are those of entries: a class and bytes. Entries come in the order of identity. What is not asked for is not loaded.
+    """
+
+    @abstractmethod
+    def find(self, key_class: str, key: bytes) -> DataEntry | None:
+        """The latest entry of one key, None if it is absent."""
+
+    @abstractmethod
+    def entries(self, prefix: str | None = None) -> Iterator[DataEntry]:
+        """The live entries as a stream: all, or those whose text key begins with `prefix`."""
+
+    @abstractmethod
+    def within(self, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None) -> Iterator[DataEntry]:
+        """As `entries`, of the keys within these bounds: in reverse order, and at most `limit` entries, if these are given.
+
+        A reader of logs or objects keeps the entries of a reverse order in memory: at most `limit` if it is given.
+        """
+
+    def select(self, wanted: WantedIdentity) -> Iterator[DataEntry]:
+        """As `entries`, of the keys that `wanted` accepts. A cluster sends the keys, and values of these keys only."""
+        return (entry for entry in self.entries() if wanted(entry.key, entry.key_class))
+
+    def spans(self, spans: Sequence[KeySpan]) -> Iterator[DataEntry]:
+        """As `entries`, of the text keys in these spans, which are sorted and apart: others are not sent, or not read."""
+        return chain.from_iterable(self.within(KeyBounds("str", low, high)) for low, high in spans)
+
+    def count(self) -> int:
+        """The number of keys. Members of a cluster know it; from files and objects all entries are read."""
+        return sum(1 for _ in self.entries())
+
+    @abstractmethod
+    def history(self, key_class: str, key: bytes) -> list[DataEntry]:
+        """Every change of a key that logs and archive hold, newest first. A warning is logged as by `Map.history`."""
+
+    @abstractmethod
+    def as_of(self, timestamp: int) -> Memory:
+        """All entries as they were after those with timestamps up to `timestamp`, in the memory of this process.
+
+        Raises `BeforeHistory` if the history does not reach back so far.
+        """
+
+
+def in_direction(entries: Iterable[DataEntry], reverse: bool, limit: int | None) -> Iterator[DataEntry]:
+    """Sorted entries as a range gives them: see `BusinessReader.within`."""
+    return reversed(deque(entries, limit)) if reverse else islice(entries, limit)
+
+
+class ReadOnlyBusiness(BusinessReader):
     """A business as its files are: its memory shows the moment at which it was first used."""
 
     def __init__(self, name: str, options: Options) -> None:
@@ -46,20 +104,26 @@ class ReadOnlyBusiness:
         self._find()
 
     def _load(self) -> MapState:
-        options = self._options
-        entries = options.reach(lambda: self._read(lambda places: merged_entries(options.disk, options.root, places)))
-        return to_state(entries.values(), self.now_ms)
+        disk, root = self._options.disk, self._options.root
+        return to_state(self._read(lambda places: merged_entries(disk, root, places)).values(), self.now_ms)
 
     def find(self, key_class: str, key: bytes) -> DataEntry | None:
-        """The latest entry of one key, None if it is absent. No other entry is loaded."""
+        """See `BusinessReader.find`. No other entry is loaded."""
         disk, root = self._options.disk, self._options.root
         entry = self._read(lambda places: latest_of(disk, root, places, (key_class, key), self.now_ms()))
         return None if entry is None else entry.public()
 
-    def in_order(self) -> Iterator[DataEntry]:
-        """Live entries in the order of identity, read with bounded memory and temporary files."""
-        for entry in live_in_order(self._options.disk, self._options.root, self._find, self.now_ms()):
-            yield entry.public()
+    def entries(self, prefix: str | None = None) -> Iterator[DataEntry]:
+        """See `BusinessReader.entries`. Memory stays bounded, with temporary files; with a prefix see `between`."""
+        if prefix is not None:
+            return self.within(KeyBounds("str", prefix.encode(), after_prefix(prefix.encode())))
+        found = live_in_order(self._options.disk, self._options.root, self._find, self.now_ms())
+        return (entry.public() for entry in found)
+
+    def within(self, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None) -> Iterator[DataEntry]:
+        """See `BusinessReader.within`, and `between`."""
+        span = bounds.identities()
+        return in_direction(self.entries() if span is None else self.between(*span), reverse, limit)
 
     def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
         """The latest entries with identities from `low` to before `high`, sorted. Of a snapshot only that range is read.
@@ -75,12 +139,6 @@ class ReadOnlyBusiness:
             entries = iter(self._read(lambda places: list(live_entries(disk, root, places, low, high, now_ms))))
         while (entry := options.reach(lambda: next(entries, None))) is not None:
             yield entry.public()
-
-    def entries(self, prefix: str | bytes) -> Iterator[DataEntry]:
-        """The latest entries whose str (or bytes) key begins with `prefix`, sorted: see `between`."""
-        start, key_class = self.codecs.encode_key(prefix)
-        stop = after_prefix(start)
-        return self.between((key_class, start), (key_class, stop) if stop is not None else (key_class + "\0", b""))
 
     @property
     def nodes(self) -> list[str]:
@@ -136,7 +194,8 @@ class ReadOnlyBusiness:
         return places
 
     def _read(self, read: Callable[[Sequence[Place]], T]) -> T:
-        return read_settled(self._options.disk, self._options.root, self._find, read)
+        options = self._options
+        return options.reach(lambda: read_settled(options.disk, options.root, self._find, read))
 
 
 def _history(timeline: Timeline, key_class: str, key: bytes) -> tuple[list[DataEntry], list[LostTail]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import WeakMethod
 
 from kvwal.config import Flush, Settings
-from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError, StoreClosed
 from kvwal.history.backup import backup
 from kvwal.log.reader import Progress
@@ -72,8 +71,8 @@ class Store(Handle):
         with answered({"": self.source()}, statement) as answer:
             return answer.table()
 
-    def source(self) -> Source:
-        """The businesses as SQL reads them."""
+    def source(self, statement: str = "") -> Source:
+        """The businesses as SQL reads them. Entries that `statement` does not ask for may be missing."""
         raise NotImplementedError
 
     def checkpoint(self) -> None:
@@ -153,7 +152,7 @@ class WritableStore(Store):
         """See `Store.businesses`."""
         return self._engine.names()
 
-    def source(self) -> Source:
+    def source(self, statement: str = "") -> Source:
         """See `Store.source`. A business that is named is opened, if it was not."""
         return MemorySource(self.businesses, self.map, source_of_files(self._options, self.node))
 
@@ -245,29 +244,12 @@ class ReadOnlyStore(Store):
         """
         return Map(self.business(name))
 
-    def find(self, name: str, key: Any) -> DataEntry | None:
-        """The latest entry of one key of a map, None if it is absent. The map itself is not loaded."""
-        business = ReadOnlyBusiness(name, self._options)
-        data, key_class = business.codecs.encode_key(key)
-        return self._options.reach(lambda: business.find(key_class, data))
+    def business(self, name: str, *, logged: bool = False) -> ReadOnlyBusiness:
+        """The business `name` as its files are. Its memory is not loaded until it is asked for.
 
-    def in_order(self, name: str, prefix: str | None = None) -> Iterator[DataEntry]:
-        """Live entries of a map in the order of keys: all of them, or those whose str key begins with `prefix`.
-
-        The map itself is not loaded: memory stays bounded, with temporary files in the folder that TMPDIR names.
+        `logged` changes nothing: files hold all of an entry. It is there for `kvwal.location.readers.Reader`.
         """
-        business = ReadOnlyBusiness(name, self._options)
-        return business.entries(prefix) if prefix else business.in_order()
-
-    def business(self, name: str) -> ReadOnlyBusiness:
-        """The business `name` as its files are. Its memory is not loaded until it is asked for."""
         return ReadOnlyBusiness(name, self._options)
-
-    def history(self, name: str, key: Any) -> list[DataEntry]:
-        """As `Map.history`. The map itself is not loaded."""
-        business = ReadOnlyBusiness(name, self._options)
-        data, key_class = business.codecs.encode_key(key)
-        return self._options.reach(lambda: business.history(key_class, data))
 
     def businesses(self) -> list[str]:
         """See `Store.businesses`."""
@@ -277,7 +259,7 @@ class ReadOnlyStore(Store):
         """The bytes of the files of each business, over the nodes that are read; None if this user may not read its folder."""
         return sizes_of_files(self._options)
 
-    def source(self) -> Source:
+    def source(self, statement: str = "") -> Source:
         """See `Store.source`. The files are read when a statement needs them."""
         return source_of_files(self._options, self.node)
 

@@ -17,6 +17,7 @@ import kvwal
 from kvwal.client import key_pages, memory
 from kvwal.client.cluster_business import ClusterBusiness
 from kvwal.cluster import requests
+from kvwal.location.cluster import ClusterMaps
 from tests.repository.source import ROOT
 from tests.support.cli import Ran
 from tests.support.cli import kvwal as run
@@ -251,7 +252,8 @@ def test_large_reads_come_in_pages(written: Written, monkeypatch: pytest.MonkeyP
             large[number] = bytes([number]) * (1 << 20)
         assert [value[0] for value in large.values()] == list(range(20))
         monkeypatch.setattr(ClusterBusiness, "_ask", counted)
-        assert [entry.value[0] for entry in large.logged_entries()] == list(range(20))
+        logged = ClusterMaps(store).business("large", logged=True)
+        assert [entry.value[0] for entry in logged.entries()] == list(range(20))
         assert len(pages) == 3
         assert max(pages) <= requests.PAGE_BYTES + (1 << 20)
         assert len(large.at(large.put("last", 1))) == 21

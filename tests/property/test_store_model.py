@@ -172,16 +172,17 @@ def every_reader(root: Path, archive: Path, clock: FakeClock) -> dict[str, dict[
     """What each reader of a store shows."""
     options = make_options(root, archive=archive, clock=clock)
     store = ReadOnlyStore(options)
+    business = store.business("b")
     tables = store.sql("SELECT key, raw FROM b").to_pylist()
     shown = {
         "map": dict(store.map("b")),
-        "in order": {entry.key.decode(): entry.value for entry in store.in_order("b")},
-        "range": {e.key.decode(): e.value for e in store.business("b").between(("str", b""), ("str\0", b""))},
+        "in order": {entry.key.decode(): entry.value for entry in business.entries()},
+        "range": {e.key.decode(): e.value for e in business.between(("str", b""), ("str\0", b""))},
         "sql": {row["key"]: row["raw"] for row in tables},
         "at": dict(store.map("b").at(clock.ms << 16 | 0xFFFF)),
     }
     keys = ["absent", *shown["map"]][:20]
-    found = {key: entry for key in keys if (entry := store.find("b", key)) is not None}
+    found = {key: entry for key in keys if (entry := business.find("str", key.encode())) is not None}
     assert {key: entry.value for key, entry in found.items()} == {key: shown["map"][key] for key in found}
     assert len(found) == len(keys) - 1
     return shown

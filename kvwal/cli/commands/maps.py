@@ -40,7 +40,7 @@ def _keys(store: Reader, name: str, size: int | None, refused: list[KvwalError |
     if size is not None and size > COUNTED_BYTES:
         return None
     try:
-        return store.count(name)
+        return store.business(name).count()
     except (KvwalError, PermissionError) as error:
         refused.append(error)
         return None

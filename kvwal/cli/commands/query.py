@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,19 +14,11 @@ from kvwal.cli.locations import StoreSelection, WideStoreSelection
 from kvwal.cli.options import ALL, At, Json
 from kvwal.cli.show import Format
 from kvwal.cli.tables import SAMPLE
-from kvwal.cli.text import check_text, label, parse_moment
+from kvwal.cli.text import check_text, label
 from kvwal.hlc import datetime_text
-from kvwal.location.parse import ArchiveLocation
-from kvwal.location.sql_source import LocationSource, no_changes
-from kvwal.sql.changes import archived_changes, warn_of_lost_tails
 from kvwal.sql.engine import answered
 from kvwal.sql.source import Source
 from kvwal.sql.text import finite
-from kvwal_archive.objects import open_objects
-from kvwal_archive.registry import registered
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def query(
@@ -54,44 +45,15 @@ def sources(selection: StoreSelection, sql: str, at: str | None, stores: ExitSta
     selected.
     """
     folder = selection.folder()
-    if folder is not None and at is None:
-        names = sorted({place.namespace for place in folder.logs(closed=set())})
-        opened = {name: stores.enter_context(replace(folder, namespace=name).open(read_only=True)) for name in names}
-        return {name if selection.namespace == ALL else "": store.source() for name, store in opened.items()}
-    selection.check_there()
-    parts = {"": selection}
-    if selection.namespace == ALL:
-        names = sorted({name for business in selection.businesses() for name in selection.namespaces(business)})
-        parts = {name: replace(selection, namespace=name) for name in names}
-    until = None if at is None else parse_moment(at)
-    return {
-        name: LocationSource(stores.enter_context(part.reader(at)), sql, partial(changes, part, until))
-        for name, part in parts.items()
-    }
-
-
-def changes(selection: StoreSelection, until: int | None, business: str) -> pa.Table:
-    """Every change of a business that a folder or an archive has, up to a timestamp."""
-    import pyarrow.compute as pc
-
-    found = all_changes(selection, business)
-    return found if until is None else found.filter(pc.field("timestamp") <= until)
-
-
-def all_changes(selection: StoreSelection, business: str) -> pa.Table:
-    """Every change of a business. Raises `ConfigError` for a cluster, whose changes are in many logs."""
-    location = selection.parsed()
-    folder = selection.folder()
     if folder is not None:
-        with folder.open(read_only=True) as store:
-            return store.source().changes(business)
-    if isinstance(location, ArchiveLocation):
-        objects = open_objects(location.url)
-        places = registered(objects, selection.namespace, selection.cluster, business)
-        places = [place for place in places if selection.node in (None, place.node)]
-        warn_of_lost_tails(objects, places)
-        return archived_changes(objects, places)
-    raise no_changes(selection.location, business)
+        names = sorted({place.namespace for place in folder.logs(closed=set())})
+    elif selection.namespace == ALL:
+        names = sorted({name for business in selection.businesses() for name in selection.namespaces(business)})
+    else:
+        selection.check_there()
+        names = [selection.namespace]
+    opened = {name: stores.enter_context(replace(selection, namespace=name).reader(at)) for name in names}
+    return {name if selection.namespace == ALL else "": store.source(sql) for name, store in opened.items()}
 
 
 def plain(value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from statistics import median
 from typing import Annotated, Any, TypeVar
 
@@ -31,8 +30,7 @@ from kvwal.cli.text import parse_time, visible
 from kvwal.config import parse_duration
 from kvwal.errors import ConfigError
 from kvwal.location.archived import ArchiveReader
-from kvwal.location.cluster import ClusterReader
-from kvwal.location.folder import FolderReader
+from kvwal.location.cluster import ClusterMaps
 from kvwal.location.moments import MomentReader
 from kvwal.location.readers import Reader
 from kvwal.ports.clock import SYSTEM
@@ -41,6 +39,7 @@ from kvwal.spark import queries
 from kvwal.spark.eventlog.log_reader import BUSINESS
 from kvwal.spark.queries import RecordedApplication
 from kvwal.spark.record_reader import ClusterRecords, RecordReader, reader_of, reader_of_entries, under
+from kvwal.store.read_only import ReadOnlyBusiness
 
 T = TypeVar("T")
 _DAY_MS = 86_400_000
@@ -111,11 +110,12 @@ def _application(records: RecordReader, wanted: str) -> RecordedApplication:
 
 def records_of(store: Reader) -> RecordReader:
     """The reader of the records of an open location."""
-    if isinstance(store, FolderReader):
-        return reader_of(store.business(BUSINESS))
-    if isinstance(store, ClusterReader):
-        return reader_of(ClusterRecords(partial(store.scan, BUSINESS)))
-    return reader_of_entries(store.scan(BUSINESS))
+    business = store.business(BUSINESS)
+    if isinstance(business, ReadOnlyBusiness):
+        return reader_of(business)
+    if isinstance(store, ClusterMaps):
+        return reader_of(ClusterRecords(business.entries))
+    return reader_of_entries(business.entries())
 
 
 def parse_since(text: str | None) -> int:

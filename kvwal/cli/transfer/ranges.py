@@ -13,7 +13,7 @@ from kvwal.cli.text import check_text, parse_key
 from kvwal.codecs import registry
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
-from kvwal.location.readers import Reader
+from kvwal.store.read_only import BusinessReader
 from kvwal.structures.map.state import after_prefix
 from kvwal.structures.map.view import KeyBounds
 
@@ -40,17 +40,11 @@ class KeyRange:
         ),
     ] = None
 
-    def scan(self, store: Reader, business: str, prefix: str = "") -> Iterator[DataEntry]:
-        """As `Reader.scan`, of these keys; with a prefix only of text keys that begin with it."""
+    def read(self, business: BusinessReader, prefix: str = "") -> Iterator[DataEntry]:
+        """The entries of these keys; with a prefix only of text keys that begin with it."""
         if self == KeyRange():
-            return store.scan(business, prefix or None)
-        return store.scan_within(business, self.bounds(prefix), reverse=self.reverse, limit=self.limit)
-
-    def entries(self, store: Reader, business: str) -> Iterator[DataEntry]:
-        """As `Reader.entries`, of these keys."""
-        if self == KeyRange():
-            return store.entries(business)
-        return store.entries_within(business, self.bounds(), reverse=self.reverse, limit=self.limit)
+            return business.entries(prefix or None)
+        return business.within(self.bounds(prefix), reverse=self.reverse, limit=self.limit)
 
     def bounds(self, prefix: str = "") -> KeyBounds:
         """The bounds of the keys. Raises `ConfigError` and `CodecError`."""

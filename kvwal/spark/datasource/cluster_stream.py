@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from kvwal.cluster.requests import POLL_SECONDS, WatchStarted
 from kvwal.history.entry_rows import from_bytes, to_bytes, to_table
-from kvwal.location.cluster import ClusterWriter
+from kvwal.location.cluster import ClusterMaps
 from kvwal.location.connect import connect
 from kvwal.location.parse import ClusterLocation, parse_location
 from kvwal.log.submission import cut
@@ -136,8 +136,9 @@ class ClusterChangesReader(StreamReader):
         if not isinstance(location, ClusterLocation):
             raise TypeError(f"{location!r} is no cluster")
         store = self._store = connect(location.addresses, cluster=read.cluster, namespace=read.namespace)
-        jobs = ClusterWriter(store).existing(read.business)
-        return ClusterBatches(jobs.logged_changes(), "/".join(read.where))
+        maps = ClusterMaps(store)
+        maps.check_there(read.business)
+        return ClusterBatches(maps.map(read.business).logged_changes(), "/".join(read.where))
 
 
 def _place(offset: Offset) -> WatchStarted:

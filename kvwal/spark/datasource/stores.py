@@ -24,11 +24,12 @@ def stored_rows(
     They are of one moment, with what is not archived yet. `node` and `sequence` are null: a merged read does not have them.
     Raises ConfigError, ClusterUnreachable and the errors of a store that cannot be read.
     """
-    with open_reader(parse_location(OS_DISK, store), Names(namespace, cluster)) as reader:
+    with open_reader(parse_location(OS_DISK, store), Names(namespace, cluster)) as location:
+        reader = location.business(business, logged=True)
         if list(ranges) == [KeyRange()]:
-            entries = reader.entries(business)
+            entries = reader.entries()
         else:
-            entries = reader.select(business, lambda key, key_class: _is_in(ranges, (key_class, key)))
+            entries = reader.select(lambda key, key_class: _is_in(ranges, (key_class, key)))
         for piece in pieces(entries):
             yield _rows(piece)
 

@@ -193,7 +193,7 @@ def _copy_records(where: RecorderRoot, prefix: str, store: Store) -> None:
     reader = open_store(where.root, namespace=where.namespace, cluster=where.cluster, archive=None, read_only=True)
     if not isinstance(reader, ReadOnlyStore):
         raise TypeError(f"{reader!r} was opened to be read only")
-    for entry in reader.in_order(BUSINESS, prefix):
+    for entry in reader.business(BUSINESS).entries(prefix):
         copied[registry.decode_key(entry.key, entry.key_class)] = registry.decode(entry.value, entry.value_class)
         if len(copied) >= _COPIED:
             records.put_many(copied)

@@ -187,7 +187,7 @@ def test_a_reader_that_comes_to_a_merged_log_too_late_finds_its_entries_in_the_t
 def test_a_scan_that_comes_to_a_merged_log_too_late_finds_its_entries_in_the_target() -> None:
     disk = merging()
     options = make_options(ROOT, disk=disk, clock=FakeClock(START_MS + 1_000), archive=None)
-    keys = [entry.key for entry in ReadOnlyBusiness("b", options).in_order()]
+    keys = [entry.key for entry in ReadOnlyBusiness("b", options).entries()]
     assert disk.merged
     assert keys == [b"a/app", b"both", b"m/app", b"shared", b"z/app"]
     disk = merging()

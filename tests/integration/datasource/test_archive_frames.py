@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 import kvwal
 import kvwal_archive.spark
 from kvwal.codecs import registry as registry_of_codecs
+from kvwal.location.cluster import ClusterMaps
 from kvwal.location.opening import Names, open_reader
 from kvwal.location.parse import FolderLocation
 from kvwal.ports.clock import SYSTEM
@@ -116,7 +117,9 @@ def test_five_ways_give_the_same_latest_rows(
     assert sorted(map(tuple, source)) == sorted(tuple(getattr(row, name) for name in ages) for row in plain)
     kvwal.restore(url, folder / "root", namespace=NAMES["namespace"], cluster=NAMES["cluster"])
     with open_reader(FolderLocation(folder / "root"), Names(NAMES["namespace"], NAMES["cluster"])) as store:
-        restored = [(entry.key_class, entry.key, entry.value_class, entry.value) for entry in store.entries("jobs")]
+        restored = [
+            (entry.key_class, entry.key, entry.value_class, entry.value) for entry in store.business("jobs").entries()
+        ]
     assert sorted(restored) == sorted((row.key_class, row.key, row.value_class, row.value) for row in plain)
 
 
@@ -239,7 +242,7 @@ def assert_restored_into(spark: SparkSession, address: str, folder: Path) -> Non
         assert store.map("jobs")["old"] == {"n": 8}
         more = dict(store.map("more").items())
         assert more == {**{number: f"value {number}" for number in range(1, 500)}, "later": [1.5]}
-        (entry,) = store.map("more").logged_entries("later")
+        (entry,) = ClusterMaps(store).business("more", logged=True).entries("later")
         assert 3_000_000 < entry.expires - time.time() * 1000 <= 3_600_000
 
 

@@ -18,7 +18,7 @@ from kvwal.location.archived import ArchiveReader
 from kvwal_archive.errors import ArchiveError
 from kvwal_archive.objects import open_objects
 from tests.support.archive import s3
-from tests.support.archive.members import check_archive, contents, wait_archived
+from tests.support.archive.members import check_archive, contents, past, wait_archived
 from tests.support.archive.proxy import Choose, Proxy, proxied
 from tests.support.cluster.faults import loaded
 from tests.support.cluster.nodes import CLUSTER, Cluster, cluster, needs_hazelcast
@@ -95,16 +95,17 @@ def right_or_refused(read: Callable[[], object], wanted: object, url: str) -> bo
 
 def check_reads(archive: Archive, name: str, fault: str) -> None:
     """Scans and histories of the archive while its answers are wrong, by a location and by a member."""
-    sound = archive.reader(archive.server.endpoint)
-    key = next(iter(sorted(sound.map(name))))
-    wanted, past = contents(sound, name), [entry.timestamp for entry in sound.history(name, key)]
+    sound = archive.reader(archive.server.endpoint).business(name)
+    wanted = contents(sound)
+    key = min(wanted)
+    changes = [entry.timestamp for entry in past(sound, key)]
     through = archive.reader(archive.proxy.url)
     with kvwal.connect(archive.members.addresses, cluster=CLUSTER) as store:
         reads: list[tuple[Callable[[], object], object]] = [
-            (lambda: contents(through, name), wanted),
-            (lambda: [entry.timestamp for entry in through.history(name, key)], past),
-            (lambda: through.count(name), len(wanted)),
-            (lambda: [entry.timestamp for entry in store.map(name).history(key)], past),
+            (lambda: contents(through.business(name)), wanted),
+            (lambda: [entry.timestamp for entry in past(through.business(name), key)], changes),
+            (lambda: through.business(name).count(), len(wanted)),
+            (lambda: [entry.timestamp for entry in store.map(name).history(key)], changes),
         ]
         archive.proxy.choose = in_bursts(fault, BURST_OF_READS, BETWEEN_READS)
         told = [right_or_refused(read, answer, archive.url) for _ in range(READS) for read, answer in reads]

@@ -7,7 +7,9 @@ from typing import Any
 
 import kvwal
 from kvwal.codecs import registry
+from kvwal.entry import DataEntry
 from kvwal.location.archived import ArchiveReader
+from kvwal.store.read_only import BusinessReader
 from kvwal_archive.objects import Objects
 from kvwal_archive.verify import verify
 from tests.support.cluster.nodes import CLUSTER, Cluster, Node
@@ -45,24 +47,29 @@ def wait_archived(nodes: Sequence[Node], *businesses: str) -> None:
 def check_archive(objects: Objects, cluster: Cluster, writers: Writers, name: str, checked: str) -> None:
     """The merge of the archive is what the maps hold, and the history of `name` has each version that was acknowledged."""
     assert verify(objects).findings == []
-    reader = ArchiveReader(objects, "default", CLUSTER, None)
+    archive = ArchiveReader(objects, "default", CLUSTER, None)
     with kvwal.connect(cluster.addresses, cluster=CLUSTER) as store:
         for business in (name, checked):
-            differing = set(contents(reader, business).items()) ^ set(store.map(business).items())
+            differing = set(contents(archive.business(business)).items()) ^ set(store.map(business).items())
             assert not differing, f"{business}: {sorted(differing, key=str)[:10]}"
+    reader = archive.business(name)
     kept = {
-        key: {
-            registry.decode(entry.value, entry.value_class) for entry in reader.history(name, key) if not entry.deleted
-        }
+        key: {registry.decode(entry.value, entry.value_class) for entry in past(reader, key) if not entry.deleted}
         for key in writers.acknowledged
     }
     lacking = sorted(put for put in writers.puts if put[1] not in kept[put[0]])
     assert not lacking, f"{len(lacking)} of {len(writers.puts)}: {lacking[:10]}"
 
 
-def contents(reader: ArchiveReader, business: str) -> dict[Any, Any]:
+def past(reader: BusinessReader, key: Any) -> list[DataEntry]:
+    """The history of a key."""
+    data, key_class = registry.encode_key(key)
+    return reader.history(key_class, data)
+
+
+def contents(reader: BusinessReader) -> dict[Any, Any]:
     """What a map holds by a scan of the archive."""
     return {
         registry.decode(entry.key, entry.key_class): registry.decode(entry.value, entry.value_class)
-        for entry in reader.scan(business)
+        for entry in reader.entries()
     }
