@@ -30,8 +30,6 @@ _decode_json = msgspec.json.Decoder().decode
 
 _PRINTED = re.compile(r"(.+Z)\+([0-9]{1,5})")
 """A timestamp as it is printed if it is not the first one of its millisecond."""
-
-
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 _MOST_KEYS = 32
 """Keys that the logs are asked for one by one. For more of them a member reads entries in a row."""
-
-
 _MOST_SPANS = 16
 """Spans of keys that members are asked for one by one. Each member looks at all of its keys for each."""
 
@@ -108,7 +106,8 @@ class _InMemory(MemoryReader):
         for asked in [[span] for span in spans] if len(spans) <= _MOST_SPANS else [spans]:
             common = common_part(("str", asked[0][0]), ("str", asked[-1][1])) or b""
             keys = self._business.state.identities(common.decode(errors="ignore"))  # a letter may be cut
-            yield from self._entries_of([k for k in keys if k.class_name == "str" and _is_within(k.data, asked)])
+            within = [key for key in keys if key.class_name == "str" and _is_within(key.data, asked)]
+            yield from self._entries_of(within)
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """See `BusinessReader.history`."""

@@ -18,6 +18,8 @@ from kvwal.codecs import registry
 from kvwal.errors import StoreLocked
 from kvwal.history.moving import live_entry
 from kvwal.history.tail_reader import Uncounted, find_entry, read_log
+from kvwal.location.opening import Names, open_reader
+from kvwal.location.parse import FolderLocation
 from kvwal.log.files.names import find_places
 from kvwal.ports.boundary import contain, logged
 from kvwal.ports.clock import SYSTEM
@@ -27,7 +29,7 @@ from kvwal.spark.index import complete_index, mark_key
 from kvwal.spark.record_keys import app_prefix
 from kvwal.spark.recording.spool import POSITION, spools
 from kvwal.store.nodes.merge import MergePorts, MergeResult, has_leftovers, merge_nodes
-from kvwal.store.sync import ReadOnlyStore, Store, open_store
+from kvwal.store.sync import Store, open_store
 from kvwal_archive.layout import Place
 
 SHARED = "shared"
@@ -190,14 +192,12 @@ def open_recording(root: str | Path, app: str, attempt: str, options: Mapping[st
 def _copy_records(where: RecorderRoot, prefix: str, store: Store) -> None:
     records = store.map(BUSINESS)
     copied: dict[Any, Any] = {}
-    reader = open_store(where.root, namespace=where.namespace, cluster=where.cluster, archive=None, read_only=True)
-    if not isinstance(reader, ReadOnlyStore):
-        raise TypeError(f"{reader!r} was opened to be read only")
-    for entry in reader.business(BUSINESS).entries(prefix):
-        copied[registry.decode_key(entry.key, entry.key_class)] = registry.decode(entry.value, entry.value_class)
-        if len(copied) >= _COPIED:
-            records.put_many(copied)
-            copied = {}
+    with open_reader(FolderLocation(where.root), Names(where.namespace, where.cluster, archive=None)) as reader:
+        for entry in reader.business(BUSINESS).entries(prefix):
+            copied[registry.decode_key(entry.key, entry.key_class)] = registry.decode(entry.value, entry.value_class)
+            if len(copied) >= _COPIED:
+                records.put_many(copied)
+                copied = {}
     if copied:
         records.put_many(copied)
     complete_index(records, store.node or "")
