@@ -28,7 +28,7 @@ from kvwal.archiver.jobs import (
     up_to_bytes,
 )
 from kvwal.archiver.scratch import scratch_beside_log
-from kvwal.entry import TIMESTAMP_SHIFT, Decode, Entry, time_mark
+from kvwal.entry import TIMESTAMP_SHIFT, Decode, time_mark
 from kvwal.errors import ArchiveError, ArchiveGap, KvwalError
 from kvwal.history.entry_rows import to_table
 from kvwal.key_class import DROPPED, TIME_MARK
@@ -37,8 +37,7 @@ from kvwal.log.checkpoint import Tombstones, checkpoint
 from kvwal.log.files.atomic_file import delete_abandoned
 from kvwal.log.files.chain import snapshot_parts
 from kvwal.log.files.parts import open_snapshot
-from kvwal.log.files.segment import SealedSegment
-from kvwal.log.reader import SegmentEnd, SegmentReader, entry_decoder, log_files
+from kvwal.log.reader import entry_decoder, log_files, sealed_blocks
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
 from kvwal.ports.locks import Lock
@@ -216,7 +215,7 @@ def _put(objects: Objects, target: ArchiveTarget, disk: Disk, decode: Decode, ba
     table = pa.concat_tables(
         to_table(list(enumerate(block, first)))
         for ref in batch
-        for first, block in numbered_blocks(disk, ref.segment(), decode)
+        for first, block in sealed_blocks(disk, ref.segment(), decode)
     )
     writer.put_segment(
         objects, target.place, Span(batch[0].first, batch[-1].last), table,
@@ -224,21 +223,6 @@ def _put(objects: Objects, target: ArchiveTarget, disk: Disk, decode: Decode, ba
     )  # fmt: skip
     greatest: int = pc.max(table.column("timestamp")).as_py()
     return greatest
-
-
-def numbered_blocks(disk: Disk, segment: SealedSegment, decode: Decode) -> Iterator[tuple[int, list[Entry]]]:
-    """The entries of a sealed segment by blocks, each with the sequence of its first entry.
-
-    Raises `CorruptLog`, after the last block at the latest, if it is not whole, or not the segment that was sealed.
-    """
-    first = segment.first
-    with disk.view(segment.path) as buffer:
-        segment_reader = SegmentReader(segment.path, buffer)
-        for block in segment_reader.entries(decode):
-            yield first, block
-            first += len(block)
-        if segment_reader.ending() is not SegmentEnd.SEALED or segment_reader.seal_crc != segment.crc:
-            raise segment_reader.damage()
 
 
 def _snapshot_end(disk: Disk, folder: Path) -> int:

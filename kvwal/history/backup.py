@@ -21,7 +21,7 @@ from kvwal.errors import ConfigError, CorruptLog, KvwalError, Overloaded
 from kvwal.log.appender import storage_full
 from kvwal.log.files.atomic_file import write_file
 from kvwal.log.files.names import RETIRED, find_places, log_folder
-from kvwal.log.reader import SegmentEnd, SegmentReader, entry_decoder, log_files
+from kvwal.log.reader import SegmentReader, entry_decoder, log_files
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import Disk, Lock
 from kvwal.ports.space import DiskSpace
@@ -197,8 +197,7 @@ class _Copy:
         reader = SegmentReader(source, data)
         for _ in reader.entries(entry_decoder()):
             pass
-        if reader.ending() is SegmentEnd.DAMAGED:
-            raise reader.damage()
+        reader.check_ending(data, last=True)
         valid = data if reader.seal is not None else data[: reader.end]
         self._check_room(target.parent, len(valid))
         write_file(self._disk, target, [valid])

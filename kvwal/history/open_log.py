@@ -15,14 +15,12 @@ from kvwal.entry import Decode, Entry, entry_identity
 from kvwal.history.tail_reader import LOOKS, Identity, Sink, read_log
 from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.names import log_folder
-from kvwal.log.files.parts import merge_all, merge_all_blocks, merge_blocks, open_snapshot
-from kvwal.log.reader import SnapshotReader, SnapshotView, entry_decoder, log_files
-from kvwal.ports.disk import Buffer, Disk, drop_pages
+from kvwal.log.files.parts import SnapshotView, merge_all, merge_all_blocks, merge_blocks, open_snapshot
+from kvwal.log.reader import SnapshotReader, entry_decoder, log_files, streamed
+from kvwal.ports.disk import Buffer, Disk
 from kvwal.structures.destroyed import MARKS
 from kvwal_archive.layout import Place
 
-READ_BYTES = 8 << 20
-"""About how many bytes of a part of a snapshot are in memory at a time."""
 Blocks = Iterator[list[Entry]]
 Part = tuple[Path, Buffer]
 
@@ -99,9 +97,5 @@ def _open_parts(disk: Disk, root: Path, place: Place, opened: ExitStack) -> tupl
 
 
 def _blocks(path: Path, buffer: Buffer, decode: Decode) -> Blocks:
-    reader, before = SnapshotReader(path, buffer), 0
-    for entries in reader.whole(decode):
-        yield entries
-        if reader.end - before >= READ_BYTES:
-            before = reader.end
-            drop_pages(buffer, before)
+    reader = SnapshotReader(path, buffer)
+    yield from streamed(reader, buffer, reader.whole(decode))

@@ -22,8 +22,8 @@ from kvwal.key_class import DROPPED
 from kvwal.log.files.chain import check_belongs, link_problem
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import LogFile, log_folder
-from kvwal.log.files.parts import Snapshot, merge_all, open_snapshot
-from kvwal.log.reader import SegmentEnd, SegmentReader, SnapshotView, entry_decoder, log_files
+from kvwal.log.files.parts import Snapshot, SnapshotView, merge_all, open_snapshot
+from kvwal.log.reader import SegmentReader, entry_decoder, log_files, read_header
 from kvwal.ports.disk import Disk
 from kvwal.structures.destroyed import MARKS, FoundMarks, merged_latest
 from kvwal_archive.layout import Place
@@ -31,7 +31,6 @@ from kvwal_archive.layout import Place
 T = TypeVar("T")
 LOOKS = 10
 """How often a log whose files change meanwhile is read again."""
-_HEADER_BYTES = 64 << 10
 
 Identity = tuple[str, bytes]
 
@@ -331,8 +330,7 @@ class _LogReader:
     def _log_id(self, segments: list[LogFile], snapshot: Snapshot | None) -> str:
         if not segments:
             return snapshot.header.log_id if snapshot else ""
-        path = self._folder / segments[-1].name
-        return SegmentReader(path, self._disk.read_part(path, 0, _HEADER_BYTES)).header.log_id
+        return read_header(self._disk, self._folder / segments[-1].name).log_id
 
     def _take_snapshot(self, snapshot: Snapshot, sink: Sink) -> None:
         last = snapshot.header.last_sequence
@@ -356,7 +354,8 @@ class _LogReader:
         needed = sum(end <= floor for end in ends)
         for index, file in enumerate(files[needed:]):
             path = self._folder / file.name
-            reader = SegmentReader(path, self._disk.read(path))
+            data = self._disk.read(path)
+            reader = SegmentReader(path, data)
             check_belongs(reader.header, self._place, self._folder)
             follows = index or (file.number >= wanted and not needed)
             wrong = link_problem(reader.header, wanted, crc) if follows else None
@@ -364,9 +363,7 @@ class _LogReader:
                 raise CorruptLog(wrong, path=path, offset=0, sequence=wanted)
             for at, entries in reader.numbered(self._decode, holding):
                 yield reader, at, entries
-            ending = reader.ending()
-            if ending is SegmentEnd.DAMAGED or (ending is SegmentEnd.TORN and file is not files[-1]):
-                raise reader.damage()
+            reader.check_ending(data, last=file is files[-1])
             yield reader, reader.next_sequence, []
             wanted, crc = reader.next_sequence, reader.seal_crc
 
@@ -379,8 +376,7 @@ def _between(at: int, entries: list[Entry], floor: int, until: int | None) -> tu
 
 
 def _torn(reader: SegmentReader) -> str | None:
-    lost = reader.torn_bytes() if reader.seal is None else 0
-    return f"{reader.path}: {lost} bytes behind byte {reader.end}" if lost else None
+    return f"{reader.path}: {reader.torn} bytes behind byte {reader.end}" if reader.torn else None
 
 
 def _read_again(disk: Disk, folder: Path, read: Callable[[], T]) -> T:

@@ -24,14 +24,12 @@ from kvwal.log.files.parts import merge_all
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.files.snapshot import in_blocks, size_of, write_snapshot
 from kvwal.log.latest_entries import LatestEntries
-from kvwal.log.reader import SegmentEnd, SegmentReader, SnapshotReader, log_files
+from kvwal.log.reader import SnapshotReader, log_files, read_header, sealed_blocks, streamed
 from kvwal.ports.clock import Clock
-from kvwal.ports.disk import Disk, drop_pages
+from kvwal.ports.disk import Disk
 
 ROUND_BYTES = 64 << 20
 """Bytes of segments that are held in memory at a time; more segments are merged in several rounds."""
-READ_BYTES = 8 << 20
-"""About how many bytes of an old part of the snapshot are in memory at a time."""
 FILE_BYTES = 512
 """About the bytes of a file's header and seal."""
 Holds = Callable[[str, bytes, int], bool]
@@ -183,17 +181,9 @@ def _fold(disk: Disk, segments: list[SealedSegment], decode: Decode) -> tuple[La
     """The latest entry of every identity in these segments, and the header of the last."""
     latest = LatestEntries(decode)
     for segment in segments:
-        with disk.view(segment.path) as buffer:
-            reader, before = SegmentReader(segment.path, buffer), 0
-            for entries in reader.entries(decode):
-                latest.add(entries)
-                if reader.end - before >= READ_BYTES:
-                    before = reader.end
-                    drop_pages(buffer, before)
-            if reader.ending() is not SegmentEnd.SEALED or reader.seal_crc != segment.crc:
-                raise reader.damage()
-            header = reader.header
-    return latest, header
+        for _, entries in sealed_blocks(disk, segment, decode):
+            latest.add(entries)
+    return latest, read_header(disk, segments[-1].path)
 
 
 class _Counter:
@@ -219,12 +209,9 @@ def _kept(merged: Iterator[Entry], now_ms: int, tombstones: Tombstones, counter:
 def _stream(disk: Disk, folder: Path, part: LogFile, decode: Decode, counter: _Counter) -> Iterator[Entry]:
     path = folder / part.name
     with disk.view(path) as buffer:
-        reader, before = SnapshotReader(path, buffer), 0
-        for entries in reader.whole(decode):
+        reader = SnapshotReader(path, buffer)
+        for entries in streamed(reader, buffer, reader.whole(decode)):
             yield from entries
-            if reader.end - before >= READ_BYTES:
-                before = reader.end
-                drop_pages(buffer, before)
         counter.left_out = max(counter.left_out, reader.left_out)
 
 

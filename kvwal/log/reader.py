@@ -1,21 +1,23 @@
-"""Readers of segments and snapshots: they return checked blocks in order and classify the bytes after the last valid block.
+"""The walk over the blocks of a segment or snapshot: each whole block in order, then what stands behind the last one.
+
+Recovery, checkpoints, the archiver, change feeds, readers without the lock, `kvwal log verify` and `kvwal log repair` walk with
+it. Each decides for itself what to do at an end that is torn or damaged.
 
 This module imports neither asyncio nor Arrow, so that `kvwal get` starts fast.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
-from itertools import takewhile
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from kvwal.codecs import registry
-from kvwal.entry import Decode, Entry, count_entries, entry_identity, make_decoder
+from kvwal.entry import Decode, Entry, count_entries, make_decoder
 from kvwal.errors import CorruptLog, NewerVersion
 from kvwal.log.files.format import (
     DURABLE,
@@ -27,7 +29,6 @@ from kvwal.log.files.format import (
     Header,
     Seal,
     SnapshotHeader,
-    align,
     block_size,
     decode_seal,
     find_blocks,
@@ -36,24 +37,73 @@ from kvwal.log.files.format import (
     unpack_snapshot_header,
 )
 from kvwal.log.files.names import FileKind, LogFile, parse_name
-from kvwal.ports.disk import Buffer, Disk
+from kvwal.log.files.segment import SEAL_ROOM, SealedSegment
+from kvwal.ports.disk import Buffer, Disk, drop_pages
 
 T = TypeVar("T")
+READ_BYTES = 8 << 20
+"""About how many bytes of a file that is streamed are in memory at a time."""
 _PART_BYTES = 1 << 20
-"""Bytes of a snapshot that are read at a time, unless a block is larger."""
-_NEAR_BYTES = 8 << 10
-"""A search ends with so many bytes, whose blocks are decoded one by one. A compressed block of 1,000 entries may be so small."""
+"""Bytes of a file that a `Window` reads at a time, unless a block is larger."""
+_HEADER_BYTES = 64 << 10
 
 Progress = Callable[[int, int, str], None]
 """Progress callback: bytes done, bytes in all, and the name of the step."""
 
 
 class SegmentEnd(Enum):
-    """State of a segment after its last valid block: sealed, torn by a crash, or damaged."""
+    """State of a file behind its last valid block.
+
+    `OPEN`: nothing is torn, and the next group may follow. `TORN`: a crash tore a group, or one is being written. `DAMAGED`: what
+    no crash leaves.
+    """
 
     SEALED = "sealed"
+    OPEN = "open"
     TORN = "torn"
     DAMAGED = "damaged"
+
+
+class Window:
+    """A file of any size, of which one piece at a time is in memory."""
+
+    def __init__(self, read: Callable[[int, int], bytes]) -> None:
+        """`read` gives the bytes from an offset on: so many, or fewer if the file ends before."""
+        self._read = read
+        self.piece, self._start = read(0, _PART_BYTES), 0
+
+    @property
+    def end(self) -> int:
+        """The offset behind the piece in memory."""
+        return self._start + len(self.piece)
+
+    def forget(self) -> None:
+        """Drop the piece in memory: the file may have other bytes by now."""
+        self.piece = b""
+
+    def block(self, offset: int, salt: int) -> Block | None:
+        """The block at `offset`, None if the bytes there do not verify."""
+        length = int.from_bytes(self._bytes(offset, HEAD_BYTES)[:4], "little")
+        if length > MAX_PAYLOAD:
+            return None
+        return unpack_block(self._bytes(offset, block_size(length)), 0, salt, base=offset)
+
+    def find_block(self, offset: int, limit: int, salt: int) -> Block | None:
+        """The first valid block at or behind `offset` that ends before `limit`, None if there is none."""
+        size = 0
+        while offset + size < limit:
+            size = min(max(2 * size, _PART_BYTES), limit - offset)
+            block = next(find_blocks(self._bytes(offset, size), 0, salt, base=offset), None)
+            if block is not None:
+                return block
+        return None
+
+    def _bytes(self, offset: int, size: int) -> bytes:
+        begin = offset - self._start
+        if begin < 0 or begin + size > len(self.piece):
+            self.piece, self._start = self._read(offset, max(size, _PART_BYTES)), offset
+            begin = 0
+        return self.piece[begin : begin + size]
 
 
 def entry_decoder() -> Decode:
@@ -62,16 +112,17 @@ def entry_decoder() -> Decode:
 
 
 class SegmentReader:
-    """Reader of one segment or snapshot, from its first block to its last valid one.
+    """Walk over one segment or snapshot, from its first block to its last valid one.
 
     `header` is read at once. A file without a valid header is `CorruptLog`, because a segment gets its name only after its header
-    is durable. After the last item of `entries`, `end` is the offset after the last valid block, `count` is the number of entries
-    before it, and `seal`/`seal_crc` are set if the file is sealed.
+    is durable. `end` is the offset behind the last block that was passed, `count` the number of entries before it. At the seal
+    `seal` and `seal_crc` are set. After `ending`, `torn` is the number of bytes behind `end` that may belong to a torn group.
     """
 
-    def __init__(self, path: Path, buffer: Buffer, *, snapshot: bool = False) -> None:
+    def __init__(self, path: Path, source: Buffer | Window, *, snapshot: bool = False) -> None:
+        """`source` has the bytes of the file. For the header alone its first bytes are enough."""
         self.path = path
-        self._buffer = buffer
+        buffer = source.piece if isinstance(source, Window) else source
         try:
             unpacked = unpack_snapshot_header(buffer) if snapshot else unpack_header(buffer)
         except NewerVersion as error:
@@ -86,116 +137,138 @@ class SegmentReader:
             )
         self.header: Header | SnapshotHeader = unpacked[0]
         self.start = self.end = unpacked[1]
-        self.count = 0
+        self.count = self.torn = 0
         self.seal: Seal | None = None
         self.seal_crc = 0
+        self._unpack = source.block if isinstance(source, Window) else partial(unpack_block, source)
 
     @property
     def next_sequence(self) -> int:
-        """The sequence of the entry after the last valid block."""
+        """The sequence of the entry behind the last block that was passed."""
         return self.header.first_sequence + self.count
 
-    def blocks(self) -> Iterator[Block]:
-        """Entries blocks in order, up to the seal or the first invalid block. `CorruptLog` if the seal does not match."""
-        while (block := self._block()) is not None:
-            if block.kind is BlockKind.SEAL:
-                self._check_seal(block, self._decode_seal(block))
-                return
-            if block.kind is not BlockKind.ENTRIES:
-                raise self._corrupt(f"a block of kind {block.kind.name} does not belong here.", block.offset)
-            self.end = block.end
-            yield block
+    def next_block(self) -> Block | None:
+        """The entries block at `end`. None at the seal, which is set then, and where no block verifies.
 
-    def _block(self) -> Block | None:
-        """The block at `end`, None if it is not valid. An overflow block is `NewerVersion`: this version writes none."""
+        Raises `CorruptLog` if the seal does not match what is before it, or if a block of another kind stands here.
+        """
+        block = self.block_at(self.end)
+        if block is None or block.kind is BlockKind.ENTRIES:
+            return block
+        if block.kind is not BlockKind.SEAL:
+            raise self.corrupt(f"a block of kind {block.kind.name} does not belong here.")
+        self._check_seal(block, self._decode_seal(block))
+        return None
+
+    def advance(self, block: Block, count: int) -> None:
+        """Pass the block at `end`, which has `count` entries."""
+        self.end = block.end
+        self.count += count
+
+    def block_at(self, offset: int) -> Block | None:
+        """The valid block of any kind at `offset`, None if there is none."""
         try:
-            block = self._unpack(self.end)
-            if block is not None and block.kind is BlockKind.OVERFLOW:
-                raise NewerVersion(
-                    f"the block at byte {self.end} refers to an overflow file: written by a newer version.",
-                    hint="Open it with that version.",
-                )
+            return self._unpack(offset, self.header.salt)
         except NewerVersion as error:
             raise _newer(self.path, error) from error
-        return block
-
-    def _unpack(self, offset: int) -> Block | None:
-        return unpack_block(self._buffer, offset, self.header.salt)
 
     def entries(self, decode: Decode) -> Iterator[list[Entry]]:
-        """The entries of each block."""
-        for _, entries in self.numbered(decode):
+        """The entries of each block, up to the seal or the first block that does not verify."""
+        while (block := self.next_block()) is not None:
+            entries = self.decoded(decode, block)
+            self.advance(block, len(entries))
             yield entries
 
     def numbered(self, decode: Decode, holding: Sequence[bytes] = ()) -> Iterator[tuple[int, list[Entry]]]:
-        """The entries of each block, with the sequence of the first one. With `holding`, only blocks with any of these bytes."""
-        for block in self.blocks():
-            first = self.next_sequence
+        """As `entries`, with the sequence of the first entry. With `holding`, only blocks with any of these bytes."""
+        while (block := self.next_block()) is not None:
             if holding and not any(part in block.payload for part in holding):
-                self.count += self._decoded(count_entries, block)
+                self.advance(block, self.decoded(count_entries, block))
                 continue
-            entries = self._decoded(decode, block)
-            self.count += len(entries)
+            first, entries = self.next_sequence, self.decoded(decode, block)
+            self.advance(block, len(entries))
             yield first, entries
 
-    def _decoded(self, decode: Callable[[bytes], T], block: Block) -> T:
+    def decoded(self, decode: Callable[[bytes], T], block: Block) -> T:
+        """The content of an entries block. `CorruptLog` if it is of another shape."""
         try:
             return decode(block.payload)
         except msgspec.DecodeError as error:
-            raise self._corrupt(f"the block verifies, but holds no entries ({error}).", block.offset) from error
+            raise self.corrupt(f"the block verifies, but holds no entries ({error}).", block.offset) from error
 
-    def ending(self) -> SegmentEnd:
-        """The state of the file after `end`. Call it after the last item of `entries`.
+    def skip_to_seal(self, buffer: Buffer) -> bool:
+        """Pass the blocks before the seal unread: the seal has the number of their entries.
 
-        Damaged: a later block verifies and says that everything before it was durable. Torn: anything else that is not sealed,
-        which is what a crash leaves.
+        Returns whether `buffer`, the bytes of the file, ends with a seal.
+        """
+        blocks = list(find_blocks(buffer, max(self.start, len(buffer) - SEAL_ROOM), self.header.salt))
+        if not blocks or blocks[-1].kind is not BlockKind.SEAL:
+            return False
+        self.end, self.seal_crc = blocks[-1].offset, blocks[-1].crc
+        self.seal = self._decode_seal(blocks[-1])
+        self.count = self.seal.entries
+        return True
+
+    def ending(self, buffer: Buffer, *, last: bool) -> SegmentEnd:
+        """The state of the file behind its last valid block, which was passed. `buffer` are the bytes of the file.
+
+        Damaged: a later block verifies and says that everything before it was durable; or the file is not sealed, and is not the
+        `last` segment of its log. Open: the end mark is there, and no later block verifies. Torn: anything else.
         """
         if self.seal is not None:
             return SegmentEnd.SEALED
-        later = find_blocks(self._buffer, self.end, self.header.salt)
-        return SegmentEnd.DAMAGED if any(block.flags & DURABLE for block in later) else SegmentEnd.TORN
+        if not last:
+            return SegmentEnd.DAMAGED
+        durable = [block.flags & DURABLE for block in find_blocks(buffer, self.end, self.header.salt)]
+        if any(durable):
+            return SegmentEnd.DAMAGED
+        if durable or any(buffer[self.end : self.end + HEAD_BYTES]):
+            self.torn = len(bytes(buffer[self.end :]).rstrip(b"\x00"))
+            return SegmentEnd.TORN
+        return SegmentEnd.OPEN
 
-    def torn_bytes(self) -> int:
-        """Bytes after `end` that may belong to a torn group: 0 if the end mark is there and no later block verifies."""
-        marked = not any(self._buffer[self.end : self.end + HEAD_BYTES])
-        if marked and next(find_blocks(self._buffer, self.end, self.header.salt), None) is None:
-            return 0
-        return len(bytes(self._buffer[self.end :]).rstrip(b"\x00"))
+    def check_ending(self, buffer: Buffer, *, last: bool) -> SegmentEnd:
+        """As `ending`. Raises `CorruptLog` for a damaged file."""
+        ending = self.ending(buffer, last=last)
+        if ending is SegmentEnd.DAMAGED:
+            raise self.damage()
+        return ending
 
     def damage(self) -> CorruptLog:
         """The error for a file with an invalid block before its seal."""
-        return self._corrupt("the block here does not verify, and a later block says that it was durable.", self.end)
+        return self.corrupt("the block here does not verify, and a later block says that it was durable.")
+
+    def corrupt(self, what: str, offset: int | None = None) -> CorruptLog:
+        """The error for damage at `offset` (None: at `end`)."""
+        at = self.end if offset is None else offset
+        return CorruptLog(what, path=self.path, offset=at, sequence=self.next_sequence)
 
     def _decode_seal(self, block: Block) -> Seal:
         try:
             return decode_seal(block.payload)
         except msgspec.DecodeError as error:
-            raise self._corrupt(f"the block verifies, but holds no seal ({error}).", block.offset) from error
+            raise self.corrupt(f"the block verifies, but holds no seal ({error}).") from error
 
     def _check_seal(self, block: Block, seal: Seal) -> None:
-        last = self.header.first_sequence + self.count - 1
+        last = self.next_sequence - 1
         if (seal.entries, seal.bytes) != (self.count, block.offset) or seal.last_sequence != last:
-            raise self._corrupt(
-                f"the seal counts {seal.entries} entries up to {seal.last_sequence}, and the file has {self.count} up to {last}.",
-                block.offset,
+            raise self.corrupt(
+                f"the seal counts {seal.entries} entries up to {seal.last_sequence}, and the file has {self.count} up to {last}."
             )
         self.seal, self.seal_crc = seal, block.crc
 
-    def _corrupt(self, what: str, offset: int) -> CorruptLog:
-        return CorruptLog(what, path=self.path, offset=offset, sequence=self.next_sequence)
-
 
 class SnapshotReader(SegmentReader):
-    """Reader of one part of a snapshot. Its entries are sorted by identity; its header says where the log continues."""
+    """Walk over one part of a snapshot. Its entries are sorted by identity; its header says where the log continues."""
 
     header: SnapshotHeader
 
-    def __init__(self, path: Path, buffer: Buffer) -> None:
-        super().__init__(path, buffer, snapshot=True)
+    def __init__(self, path: Path, source: Buffer | Window) -> None:
+        super().__init__(path, source, snapshot=True)
 
     def _check_seal(self, block: Block, seal: Seal) -> None:
         if (seal.entries, seal.bytes, seal.last_sequence) != (self.count, block.offset, self.header.last_sequence):
-            raise self._corrupt("the seal does not match the entries of the snapshot.", block.offset)
+            raise self.corrupt("the seal does not match the entries of the snapshot.")
         self.seal, self.seal_crc = seal, block.crc
 
     @property
@@ -208,100 +281,38 @@ class SnapshotReader(SegmentReader):
         """The entries of each block. `CorruptLog` if the file does not end with its seal."""
         yield from self.entries(decode)
         if self.seal is None:
-            raise self._corrupt("the snapshot is not complete: a block does not verify.", self.end)
+            raise self.incomplete()
+
+    def incomplete(self) -> CorruptLog:
+        """The error for a part with an invalid block before its seal."""
+        return self.corrupt("the snapshot is not complete: a block does not verify.")
 
 
-class SnapshotSearch(SnapshotReader):
-    """Reader of one part of a snapshot of any size, of which it reads one piece at a time, and finds ranges of identities."""
-
-    def __init__(self, path: Path, size: int, read: Callable[[int, int], bytes]) -> None:
-        """`read` gives the bytes from an offset on: so many, or fewer if the file of `size` bytes ends before."""
-        self._size = size
-        self._read = read
-        self._part, self._part_start = read(0, _PART_BYTES), 0
-        super().__init__(path, self._part)
-
-    def find(self, decode: Decode, identity: tuple[str, bytes]) -> Entry | None:
-        """The entry of one identity, None if there is none. A binary search: only a few blocks are read and checked."""
-        entry = next(self._from(decode, identity), None)
-        return entry if entry is not None and entry_identity(entry) == identity else None
-
-    def between(self, decode: Decode, low: tuple[str, bytes], high: tuple[str, bytes]) -> Iterator[Entry]:
-        """The entries with identities from `low` to before `high`, sorted. Other blocks are not read, but a few."""
-        return takewhile(lambda entry: entry_identity(entry) < high, self._from(decode, low))
-
-    def between_at_start(self, decode: Decode, low: tuple[str, bytes], high: tuple[str, bytes]) -> Iterator[Entry]:
-        """`between`, for a range that mostly comes before all entries: then one block is read, and no other."""
-        self.end = self.start
-        block = self._block()
-        if block is None or block.kind is not BlockKind.ENTRIES:
-            return self.between(decode, low, high)
-        begins_behind = entry_identity(self._decoded(decode, block)[0]) >= high
-        return iter(()) if begins_behind else self.between(decode, low, high)
-
-    def _from(self, decode: Decode, identity: tuple[str, bytes]) -> Iterator[Entry]:
-        """The entries from an identity on, up to the seal. `CorruptLog` for a block that does not verify."""
-        self.end = self._search(decode, identity)
-        while (block := self._block()) is not None:
-            if block.kind is not BlockKind.ENTRIES:
-                return
-            entries = self._decoded(decode, block)
-            self.end = block.end
-            if entry_identity(entries[-1]) >= identity:
-                yield from entries[bisect_left(entries, identity, key=entry_identity) :]
-        raise self._corrupt("the snapshot is not complete: a block does not verify.", self.end)
-
-    def _search(self, decode: Decode, identity: tuple[str, bytes]) -> int:
-        """The offset of a block that is at or before the place of an identity, and near to it."""
-        low, high = self.start, self._size
-        while high - low > _NEAR_BYTES:
-            middle = align((low + high) // 2)
-            block = self._block_after(middle, high)
-            if block is None:
-                break  # few blocks are left
-            if block.kind is not BlockKind.ENTRIES or entry_identity(self._decoded(decode, block)[0]) > identity:
-                high = middle
-            else:
-                low = block.offset
-        return low
-
-    def _block_after(self, offset: int, limit: int) -> Block | None:
-        """The first valid block after `offset` that ends before `limit`, None if there is none."""
-        size = 0
-        while offset + size < limit:
-            size = min(max(2 * size, _PART_BYTES), limit - offset)
-            block = next(find_blocks(self._bytes(offset, size), 0, self.header.salt, base=offset), None)
-            if block is not None:
-                return block
-        return None
-
-    def _unpack(self, offset: int) -> Block | None:
-        size = block_size(int.from_bytes(self._bytes(offset, HEAD_BYTES)[:4], "little"))
-        if size > block_size(MAX_PAYLOAD):
-            return None
-        return unpack_block(self._bytes(offset, size), 0, self.header.salt, base=offset)
-
-    def _bytes(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes of the file from `offset`. Reads larger pieces and keeps the last one."""
-        begin = offset - self._part_start
-        if begin < 0 or begin + size > len(self._part):
-            self._part, self._part_start = self._read(offset, max(size, _PART_BYTES)), offset
-            begin = 0
-        return self._part[begin : begin + size]
+def read_header(disk: Disk, path: Path) -> Header:
+    """The header of a segment. `CorruptLog` if it does not verify."""
+    return SegmentReader(path, disk.read_part(path, 0, _HEADER_BYTES)).header
 
 
-class SnapshotFile(SnapshotSearch):
-    """A part of a snapshot, read from its file."""
+def streamed(reader: SegmentReader, buffer: Buffer, blocks: Iterable[T]) -> Iterator[T]:
+    """The items of `blocks`, which `reader` reads from the view `buffer`. The memory of the pages behind it is freed."""
+    before = 0
+    for block in blocks:
+        yield block
+        if reader.end - before >= READ_BYTES:
+            before = reader.end
+            drop_pages(buffer, before)
 
-    def __init__(self, disk: Disk, path: Path) -> None:
-        super().__init__(path, disk.size(path), lambda offset, size: disk.read_part(path, offset, size))
 
+def sealed_blocks(disk: Disk, segment: SealedSegment, decode: Decode) -> Iterator[tuple[int, list[Entry]]]:
+    """The entries of a sealed segment by blocks, each with the sequence of its first entry.
 
-class SnapshotView(SnapshotSearch):
-    """A part of a snapshot whose file is held open, and may have been removed."""
-
-    def __init__(self, path: Path, view: Buffer) -> None:
-        super().__init__(path, len(view), lambda offset, size: bytes(view[offset : offset + size]))
+    Raises `CorruptLog`, after the last block at the latest, if it is not whole, or not the segment that was sealed.
+    """
+    with disk.view(segment.path) as buffer:
+        reader = SegmentReader(segment.path, buffer)
+        yield from streamed(reader, buffer, reader.numbered(decode))
+        if reader.seal is None or reader.seal_crc != segment.crc:
+            raise reader.damage()
 
 
 def _newer(path: Path, error: NewerVersion) -> NewerVersion:

@@ -57,7 +57,7 @@ from kvwal.log.files.chain import (
 from kvwal.log.files.format import Header, Seal, align, pack_seal
 from kvwal.log.files.names import LogFile, torn_name
 from kvwal.log.files.segment import SEAL_ROOM, SealedSegment
-from kvwal.log.reader import Progress, SegmentEnd, SegmentReader, SnapshotReader, log_files
+from kvwal.log.reader import Progress, SegmentEnd, SegmentReader, SnapshotReader, log_files, read_header
 from kvwal.ports.disk import Buffer, Disk
 
 _ORPHANS = 5
@@ -257,15 +257,10 @@ class _Recovery:
     def _record_covered(self, file: LogFile, following: LogFile | None, first_needed: int) -> None:
         """Record a segment that the snapshot covers and that waits for the archive. The next header has the crc of its seal."""
         path = self._folder / file.name
-        with self._disk.view(path) as buffer:
-            header = SegmentReader(path, buffer).header
-        if following is None:
-            last, crc = first_needed - 1, self._crc
-        else:
-            following_path = self._folder / following.name
-            with self._disk.view(following_path) as buffer:
-                crc = SegmentReader(following_path, buffer).header.previous_crc
-            last = following.number - 1
+        header = read_header(self._disk, path)
+        last, crc = first_needed - 1, self._crc
+        if following is not None:
+            last, crc = following.number - 1, read_header(self._disk, self._folder / following.name).previous_crc
         self._sealed.append(SealedSegment(path, file.number, last, header.previous_crc, crc, self._disk.size(path)))
 
     def _read_segment(self, file: LogFile, *, last: bool) -> None:
@@ -279,12 +274,10 @@ class _Recovery:
                 self._target.apply(entries)
                 self._timestamp = max(self._timestamp, entries[-1].timestamp if entries else 0)
                 self._report(reader.end)
-            ending = reader.ending()
-            if ending is SegmentEnd.DAMAGED or (ending is SegmentEnd.TORN and not last):
-                raise reader.damage()
+            ending = reader.check_ending(buffer, last=last)
             self._header = reader.header
             self._epoch = max(self._epoch, reader.header.epoch)
-            if ending is SegmentEnd.TORN:
+            if ending is not SegmentEnd.SEALED:
                 self._repairs.append(partial(self._cut, reader, buffer))
                 return
             self._keep(path, reader, reader.seal_crc, len(buffer))
@@ -303,7 +296,7 @@ class _Recovery:
 
     def _cut(self, reader: SegmentReader, buffer: Buffer) -> None:
         """End the last segment after its last valid block."""
-        lost = reader.torn_bytes()
+        lost = reader.torn
         if lost:
             evidence = self._folder / torn_name(reader.path.name, self._epoch)
             write_file(self._disk, evidence, [bytes(buffer[: reader.end + lost])])

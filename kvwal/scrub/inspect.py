@@ -12,8 +12,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from kvwal.entry import Entry
 from kvwal.errors import KvwalError
 from kvwal.log.files.chain import (
@@ -24,9 +22,7 @@ from kvwal.log.files.chain import (
     placement_problem,
     snapshot_parts,
 )
-from kvwal.log.files.format import BlockKind, decode_seal, find_blocks
 from kvwal.log.files.names import FileKind, LogFile, log_folder, parse_name
-from kvwal.log.files.segment import SEAL_ROOM
 from kvwal.log.reader import Progress, SegmentEnd, SegmentReader, SnapshotReader, entry_decoder, log_files
 from kvwal.ports.disk import Buffer, Disk
 from kvwal.scrub.progress import NotesInMemory
@@ -145,7 +141,7 @@ class _Inspector:
         path = self._folder / file.name
         with self._open(path, file.kind) as buffer:
             try:
-                reader = SnapshotReader(path, buffer) if file.kind is FileKind.SNAPSHOT else SegmentReader(path, buffer)
+                reader = _reader(path, buffer, file.kind)
                 name, mark = f"{'/'.join(self._place)}/{file.name}", f"{len(buffer)} {reader.header.salt}"
                 if (record := self._notes.known(name, mark)) is not None:
                     return Inspection(*record)
@@ -153,7 +149,7 @@ class _Inspector:
                 for entries in reader.entries(self._decode):
                     newest = max(newest, entries[-1].timestamp if entries else 0)
                     self._report(reader.end)
-                inspection = _described(reader, len(buffer), newest, last=last)
+                inspection = _described(reader, buffer, newest, last=last)
             except KvwalError as error:
                 return Inspection(file.name, _begins(file), 0, 0, len(buffer), "damaged", error.what)
         inspection = inspection._replace(
@@ -168,8 +164,12 @@ class _Inspector:
         path = self._folder / file.name
         try:
             with self._disk.view(path) as buffer:
-                reader = SnapshotReader(path, buffer) if file.kind is FileKind.SNAPSHOT else SegmentReader(path, buffer)
-                inspection = _by_its_seal(reader, buffer)
+                reader = _reader(path, buffer, file.kind)
+                if reader.skip_to_seal(buffer):
+                    inspection = _described(reader, buffer, 0, last=False)._replace(glanced=True)
+                else:
+                    first, size = reader.header.first_sequence, len(buffer)
+                    inspection = Inspection(file.name, first, 0, 0, size, "damaged", "it does not end with its seal.")
         except FileNotFoundError:
             return None
         except (KvwalError, OSError) as error:
@@ -189,55 +189,28 @@ class _Inspector:
             self._progress(self._done + done, self._total, f"verifying {self._place.business}/{self._place.node}")
 
 
+def _reader(path: Path, buffer: Buffer, kind: FileKind) -> SegmentReader:
+    return SnapshotReader(path, buffer) if kind is FileKind.SNAPSHOT else SegmentReader(path, buffer)
+
+
 def _begins(file: LogFile) -> int:
     """The first sequence of a file, by its name."""
     return file.first if file.kind is FileKind.SNAPSHOT else file.number
 
 
-def _described(reader: SegmentReader, size: int, newest: int, *, last: bool) -> Inspection:
+def _described(reader: SegmentReader, buffer: Buffer, newest: int, *, last: bool) -> Inspection:
     """The inspection of a file that was read to its end."""
-    state, problem = _ending(reader, last=last)
+    ending = reader.ending(buffer, last=last)
+    problem = reader.damage().what if ending is SegmentEnd.DAMAGED else ""
     header = reader.header
     if isinstance(reader, SnapshotReader):
         final, crc, newest = reader.header.last_sequence, reader.header.last_crc, reader.header.last_timestamp
     else:
         final, crc = reader.next_sequence - 1, reader.seal_crc
     return Inspection(
-        reader.path.name, header.first_sequence, final, reader.count, size, state, problem,
+        reader.path.name, header.first_sequence, final, reader.count, len(buffer), ending.value, problem,
         header.previous_crc, crc, header.log_id, header.created_ms, newest,
     )  # fmt: skip
-
-
-def _by_its_seal(reader: SegmentReader, buffer: Buffer) -> Inspection:
-    """The inspection of a file of which only header and seal were read. The seal has the number of entries."""
-    header = reader.header
-    blocks = list(find_blocks(buffer, max(reader.start, len(buffer) - SEAL_ROOM), header.salt))
-    if not blocks or blocks[-1].kind is not BlockKind.SEAL:
-        return Inspection(
-            reader.path.name, header.first_sequence, 0, 0, len(buffer), "damaged", "it does not end with its seal."
-        )
-    try:
-        seal = decode_seal(blocks[-1].payload)
-    except msgspec.DecodeError as error:
-        return Inspection(
-            reader.path.name, header.first_sequence, 0, 0, len(buffer), "damaged", f"its seal is none ({error})."
-        )
-    crc, newest = blocks[-1].crc, 0
-    if isinstance(reader, SnapshotReader):
-        crc, newest = reader.header.last_crc, reader.header.last_timestamp
-    return Inspection(
-        reader.path.name, header.first_sequence, seal.last_sequence, seal.entries, len(buffer), "sealed", "",
-        header.previous_crc, crc, header.log_id, header.created_ms, newest, glanced=True,
-    )  # fmt: skip
-
-
-def _ending(reader: SegmentReader, *, last: bool) -> tuple[str, str]:
-    ending = reader.ending()
-    if ending is SegmentEnd.SEALED:
-        return "sealed", ""
-    if ending is SegmentEnd.TORN and last:
-        return ("torn", "") if reader.torn_bytes() else ("open", "")
-    return "damaged", str(reader.damage().what)
 
 
 def check_chain(files: list[Inspection], place: Place) -> Iterator[Inspection]:
@@ -308,13 +281,10 @@ def dump(disk: Disk, root: Path, place: Place) -> Iterator[tuple[str, int, Entry
     """(file, sequence, entry) of every entry in the segments of a log, in order. Raises CorruptLog for a damaged file."""
     folder = log_folder(root, place)
     segments, _ = log_files(disk, folder)
-    for number, file in enumerate(segments):
+    for file in segments:
         buffer = disk.read(folder / file.name)
         reader = SegmentReader(folder / file.name, buffer)
-        for entries in reader.entries(entry_decoder()):
-            first = reader.next_sequence - len(entries)
-            for offset, entry in enumerate(entries):
-                yield file.name, first + offset, entry
-        ending = reader.ending()
-        if ending is SegmentEnd.DAMAGED or (ending is SegmentEnd.TORN and number < len(segments) - 1):
-            raise reader.damage()
+        for first, entries in reader.numbered(entry_decoder()):
+            for sequence, entry in enumerate(entries, first):
+                yield file.name, sequence, entry
+        reader.check_ending(buffer, last=file is segments[-1])

@@ -93,7 +93,7 @@ class Counted:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.entries = 0
         patch.setattr(reader, "_PART_BYTES", 4 << 10)
-        self._count(patch, reader.SnapshotReader, "_decoded", len)
+        self._count(patch, reader.SnapshotReader, "decoded", len)
         self._count(patch, Columns, "batches", None)
         self._count(patch, ClusterMemory, "_fetch", len)
 

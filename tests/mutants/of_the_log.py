@@ -79,14 +79,12 @@ MUTANTS = [
     ),
     Mutant(
         "damage in front of durable blocks is taken for a crash", 4, "kvwal/log/reader.py",
-        "        return SegmentEnd.DAMAGED if any(block.flags & DURABLE for block in later) else SegmentEnd.TORN\n",
-        "        return SegmentEnd.TORN if any(block.flags & DURABLE for block in later) else SegmentEnd.TORN\n",
+        "        if any(durable):\n", "        if not last:\n",
         STATES,
     ),
     Mutant(
-        "a segment in the middle needs no seal", 4, "kvwal/log/recovery.py",
-        "            if ending is SegmentEnd.DAMAGED or (ending is SegmentEnd.TORN and not last):\n",
-        "            if ending is SegmentEnd.DAMAGED:\n",
+        "a segment in the middle needs no seal", 4, "kvwal/log/reader.py",
+        "        if not last:\n            return SegmentEnd.DAMAGED\n", "",
         STATES,
     ),
     Mutant(

@@ -58,6 +58,12 @@ class BlockKind(IntEnum):
     SEAL = 4
 
 
+_KNOWN_FLAGS = {int(kind): DURABLE for kind in (BlockKind.HEADER, BlockKind.SEAL)} | {
+    int(BlockKind.ENTRIES): DURABLE | COMPRESSED
+}
+"""The flags of the kinds that this version knows. It writes no overflow block, and reads none."""
+
+
 class Header(msgspec.Struct, kw_only=True):
     """Payload of the first block of a segment."""
 
@@ -181,11 +187,12 @@ def unpack_block(buffer: Buffer, offset: int, salt: int, *, base: int = 0) -> Bl
     payload = buffer[start : start + length]
     if checksum(salt, base + offset, buffer[offset:start], payload) != crc:
         return None
-    known = DURABLE | COMPRESSED if kind == BlockKind.ENTRIES else DURABLE
-    if kind > BlockKind.SEAL or flags & ~known or reserved:
+    known = _KNOWN_FLAGS.get(kind)
+    if known is None or flags & ~known or reserved:
+        overflows = kind == BlockKind.OVERFLOW
+        what = "refers to an overflow file" if overflows else f"has kind {kind}, flags {flags}, reserved {reserved}"
         raise NewerVersion(
-            f"the block at byte {base + offset} has kind {kind}, flags {flags}, reserved {reserved}: written by a newer version.",
-            hint="Open it with that version.",
+            f"the block at byte {base + offset} {what}: written by a newer version.", hint="Open it with that version."
         )
     content = decompress(payload, MAX_PAYLOAD) if flags & COMPRESSED else payload
     if content is None:

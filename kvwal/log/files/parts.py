@@ -1,21 +1,93 @@
-"""Snapshot reader: the base and the deltas of a log's newest snapshot, merged while they are read.
+"""Snapshot reader: the base and the deltas of a log's newest snapshot, searched by identity, and merged while they are read.
 
 This module imports neither asyncio nor Arrow, so that `kvwal get` starts fast.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from kvwal.entry import Decode, Entry, entry_identity
 from kvwal.errors import CorruptLog
 from kvwal.log.files.chain import missing_part_problem, part_problem, snapshot_part, snapshot_parts
-from kvwal.log.files.format import SnapshotHeader
+from kvwal.log.files.format import BlockKind, SnapshotHeader, align
 from kvwal.log.files.names import LogFile
-from kvwal.log.reader import SnapshotFile
-from kvwal.ports.disk import Disk
+from kvwal.log.reader import SnapshotReader, Window
+from kvwal.ports.disk import Buffer, Disk
+
+_NEAR_BYTES = 8 << 10
+"""A search ends with so many bytes, whose blocks are decoded one by one. A compressed block of 1,000 entries may be so small."""
+
+
+class SnapshotSearch(SnapshotReader):
+    """Reader of one part of a snapshot of any size, of which it reads one piece at a time, and finds ranges of identities."""
+
+    def __init__(self, path: Path, size: int, read: Callable[[int, int], bytes]) -> None:
+        """`size` is that of the file; `read` is that of a `Window`."""
+        self._size = size
+        self._window = Window(read)
+        super().__init__(path, self._window)
+
+    def find(self, decode: Decode, identity: tuple[str, bytes]) -> Entry | None:
+        """The entry of one identity, None if there is none. A binary search: only a few blocks are read and checked."""
+        entry = next(self._from(decode, identity), None)
+        return entry if entry is not None and entry_identity(entry) == identity else None
+
+    def between(self, decode: Decode, low: tuple[str, bytes], high: tuple[str, bytes]) -> Iterator[Entry]:
+        """The entries with identities from `low` to before `high`, sorted. Other blocks are not read, but a few."""
+        return takewhile(lambda entry: entry_identity(entry) < high, self._from(decode, low))
+
+    def between_at_start(self, decode: Decode, low: tuple[str, bytes], high: tuple[str, bytes]) -> Iterator[Entry]:
+        """`between`, for a range that mostly comes before all entries: then one block is read, and no other."""
+        block = self.block_at(self.start)
+        if block is None or block.kind is not BlockKind.ENTRIES:
+            return self.between(decode, low, high)
+        begins_behind = entry_identity(self.decoded(decode, block)[0]) >= high
+        return iter(()) if begins_behind else self.between(decode, low, high)
+
+    def _from(self, decode: Decode, identity: tuple[str, bytes]) -> Iterator[Entry]:
+        """The entries from an identity on, up to the seal. `CorruptLog` for a block that does not verify."""
+        self.end = self._search(decode, identity)
+        while (block := self.block_at(self.end)) is not None:
+            if block.kind is not BlockKind.ENTRIES:
+                return
+            entries = self.decoded(decode, block)
+            self.end = block.end
+            if entry_identity(entries[-1]) >= identity:
+                yield from entries[bisect_left(entries, identity, key=entry_identity) :]
+        raise self.incomplete()
+
+    def _search(self, decode: Decode, identity: tuple[str, bytes]) -> int:
+        """The offset of a block that is at or before the place of an identity, and near to it."""
+        low, high = self.start, self._size
+        while high - low > _NEAR_BYTES:
+            middle = align((low + high) // 2)
+            block = self._window.find_block(middle, high, self.header.salt)
+            if block is None:
+                break  # few blocks are left
+            if block.kind is not BlockKind.ENTRIES or entry_identity(self.decoded(decode, block)[0]) > identity:
+                high = middle
+            else:
+                low = block.offset
+        return low
+
+
+class SnapshotFile(SnapshotSearch):
+    """A part of a snapshot, read from its file."""
+
+    def __init__(self, disk: Disk, path: Path) -> None:
+        super().__init__(path, disk.size(path), partial(disk.read_part, path))
+
+
+class SnapshotView(SnapshotSearch):
+    """A part of a snapshot whose file is held open, and may have been removed."""
+
+    def __init__(self, path: Path, view: Buffer) -> None:
+        super().__init__(path, len(view), lambda offset, size: bytes(view[offset : offset + size]))
 
 
 class Snapshot:

@@ -92,9 +92,10 @@ def recovered(disk: MemoryDisk, folder: Path = FOLDER) -> Found:
 
 def _check_sealed(disk: MemoryDisk, found: Recovered) -> None:
     for at, segment in enumerate(found.sealed):
-        reader = SegmentReader(segment.path, disk.read(segment.path))
+        data = disk.read(segment.path)
+        reader = SegmentReader(segment.path, data)
         assert sum(len(entries) for entries in reader.entries(entry_decoder())) == segment.last - segment.first + 1
-        assert reader.ending() is SegmentEnd.SEALED
+        assert reader.ending(data, last=False) is SegmentEnd.SEALED
         assert reader.seal_crc == segment.crc
         if at:
             assert segment.first == found.sealed[at - 1].last + 1, "segments without a gap"

@@ -17,6 +17,7 @@ from kvwal.errors import CorruptLog
 from kvwal.history import open_log
 from kvwal.history.merged import merged_in_order
 from kvwal.history.tail_reader import LatestOfEach, merged_entries
+from kvwal.log import reader
 from kvwal.log.files import runs
 from kvwal.log.files.names import find_places
 from kvwal.ports.clock import SystemClock
@@ -58,7 +59,7 @@ def test_the_merge_has_the_entries_of_the_state_in_order(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_bytes: int
 ) -> None:
     monkeypatch.setattr(runs, "RUN_BYTES", run_bytes)
-    monkeypatch.setattr(open_log, "READ_BYTES", 1)
+    monkeypatch.setattr(reader, "READ_BYTES", 1)
     expected = merged_entries(OS_DISK, root, places(root))
     assert any(entry.deleted for entry in expected.values())
     shown = [entry.public() for entry in merged_in_order(OS_DISK, root, lambda: places(root), tmp_path)]

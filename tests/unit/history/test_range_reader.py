@@ -12,7 +12,8 @@ from kvwal.codecs import registry
 from kvwal.entry import DataEntry, Entry
 from kvwal.history.range_reader import live_entries
 from kvwal.log import reader
-from kvwal.log.reader import SnapshotFile, entry_decoder
+from kvwal.log.files.parts import SnapshotFile
+from kvwal.log.reader import entry_decoder
 from kvwal.ports.disk import OS_DISK
 from kvwal.store.sync import ReadOnlyStore, WritableStore
 from tests.support.disk.faults import FakeClock, make_options

@@ -15,8 +15,9 @@ from kvwal.errors import CorruptLog
 from kvwal.history.tail_reader import OfIdentity, find_entry, read_local, read_log
 from kvwal.log import reader
 from kvwal.log.files.format import SnapshotHeader, find_blocks
+from kvwal.log.files.parts import SnapshotFile
 from kvwal.log.files.snapshot import in_blocks, write_snapshot
-from kvwal.log.reader import SnapshotFile, entry_decoder
+from kvwal.log.reader import entry_decoder
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
 from kvwal_archive.layout import Place

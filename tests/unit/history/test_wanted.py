@@ -88,14 +88,14 @@ def test_of_a_snapshot_only_the_blocks_of_the_spans_are_read(tmp_path: Path, mon
             store.map("spark").put_many({f"a/job/{number:010d}": number for number in range(first, first + 6_000)})
         store.checkpoint()
     decoded: list[int] = []
-    decode = reader.SnapshotReader._decoded
+    decode = reader.SnapshotReader.decoded
 
     def counted(self: reader.SnapshotReader, *arguments: Any) -> Any:
         entries = decode(self, *arguments)
         decoded.append(len(entries))
         return entries
 
-    monkeypatch.setattr(reader.SnapshotReader, "_decoded", counted)
+    monkeypatch.setattr(reader.SnapshotReader, "decoded", counted)
     monkeypatch.setattr(reader, "_PART_BYTES", 4 << 10)
     find = partial(find_places, OS_DISK, tmp_path, "default", "local", "spark")
     with open_wanted(OS_DISK, tmp_path, find, re.compile(rb"/job/").search, 0) as pieces:

@@ -14,7 +14,7 @@ from kvwal.log import recovery
 from kvwal.log.checkpoint import checkpoint
 from kvwal.log.files.format import HEAD_BYTES, pack_header, unpack_block, unpack_header
 from kvwal.log.files.names import snapshot_name
-from kvwal.log.reader import SegmentReader, entry_decoder
+from kvwal.log.reader import SegmentEnd, SegmentReader, entry_decoder
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
 from tests.support.log.logs import Writer, header, keys, recovered, segments, three_groups, three_segments
@@ -119,9 +119,10 @@ def test_unsealed_recycled(tmp_path: Path) -> None:
 def recovered_tail(folder: Path) -> list[bytes]:
     """Keys of the last segment, by recovery of it alone as the log's first."""
     path = segments(folder)[-1]
-    reader = SegmentReader(path, path.read_bytes())
+    data = path.read_bytes()
+    reader = SegmentReader(path, data)
     found = [entry.key for entries in reader.entries(entry_decoder()) for entry in entries]
-    assert reader.torn_bytes() == 0
+    assert reader.ending(data, last=True) is SegmentEnd.OPEN
     return found
 
 

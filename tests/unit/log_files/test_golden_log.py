@@ -5,6 +5,7 @@ own error.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,15 @@ import pytest
 import kvwal
 from kvwal.entry import Entry
 from kvwal.errors import ConfigError, CorruptLog, KvwalError, NewerVersion
+from kvwal.history.feed.segment_cursor import SegmentCursor
+from kvwal.history.tail_reader import read_local
 from kvwal.log.files.format import DURABLE, HEAD_BYTES, Header, checksum, pack_block, unpack_block, unpack_header
 from kvwal.log.files.names import log_folder, segment_name, snapshot_name
 from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import Recovered, RecoveryTarget, recover
 from kvwal.ports.disk import OS_DISK
+from kvwal.scrub.inspect import dump
+from kvwal.scrub.salvage import salvage
 from kvwal_archive.layout import Place
 from tests.support.disk.faults import START_MS, FakeClock, open_store
 
@@ -227,6 +232,36 @@ def test_a_seal_that_does_not_fit_what_is_before_it_is_damage(folder: Path, fiel
     with pytest.raises(CorruptLog, match="the seal counts") as caught:
         read(folder)
     assert caught.value.offset == SEAL
+
+
+def follow(root: Path) -> None:
+    cursor = SegmentCursor(OS_DISK, root, PLACE, 0, acknowledged_only=False)
+    while cursor.read():
+        pass
+
+
+WALKS: dict[str, Callable[[Path], object]] = {
+    "a reader without the lock": lambda root: read_local(OS_DISK, root, PLACE),
+    "a change feed": follow,
+    "log dump": lambda root: list(dump(OS_DISK, root, PLACE)),
+}
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_every_walk_checks_the_seal(folder: Path, tmp_path: Path, walk: str) -> None:
+    (folder / SNAPSHOT).unlink()
+    rewrite_payload(folder / FIRST, SEAL, {"entries": 4})
+    with pytest.raises(CorruptLog, match="the seal counts 4 entries up to 5, and the file has 5") as caught:
+        WALKS[walk](tmp_path)
+    assert (caught.value.path, caught.value.offset) == (folder / FIRST, SEAL)
+
+
+def test_no_walk_passes_an_overflow_block(folder: Path, tmp_path: Path) -> None:
+    (folder / SNAPSHOT).unlink()
+    reseal(folder / FIRST, BLOCK, bytes([3, 1, 0, 0]))
+    for walk in (*WALKS.values(), lambda root: salvage(OS_DISK, folder, entry_decoder())):
+        with pytest.raises(NewerVersion, match=f"the block at byte {BLOCK} refers to an overflow file"):
+            walk(tmp_path)
 
 
 def test_entries_of_another_shape_are_damage(folder: Path) -> None:

@@ -13,6 +13,7 @@ import kvwal
 from kvwal.errors import ArchiveGap, CorruptLog
 from kvwal.history.feed.segment_cursor import SegmentCursor
 from kvwal.log.files.names import log_folder
+from kvwal.log.reader import SegmentReader, entry_decoder
 from kvwal.ports.disk import OsDisk
 from kvwal.store.engine import Engine
 from kvwal.store.sync import ReadOnlyStore
@@ -149,8 +150,10 @@ def test_a_torn_block_is_searched_behind_ever_more_seldom(tmp_path: Path) -> Non
         reader = SegmentCursor(disk, tmp_path, PLACE, 0, acknowledged_only=False)
         assert len(reader.read()) == 1
         (segment,) = log_folder(tmp_path, PLACE).glob("*.wal")
+        whole = SegmentReader(segment, segment.read_bytes())
+        assert len(list(whole.entries(entry_decoder()))) == 1
         with segment.open("r+b") as file:
-            file.seek(reader._opened().offset)
+            file.seek(whole.end)
             file.write(b"torn block")
         for _ in range(1536):
             assert reader.read() == []
