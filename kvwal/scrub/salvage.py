@@ -6,14 +6,15 @@ damage backwards from the segment's seal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from kvwal.entry import Decode, Entry
-from kvwal.errors import KvwalError, NewerVersion
+from kvwal.errors import CorruptLog
 from kvwal.log.files.chain import snapshot_parts
 from kvwal.log.files.format import (
     DURABLE,
@@ -21,7 +22,7 @@ from kvwal.log.files.format import (
     Block,
     BlockKind,
     SnapshotHeader,
-    align,
+    block_size,
     decode_seal,
     find_blocks,
 )
@@ -30,6 +31,8 @@ from kvwal.log.reader import SegmentReader, SnapshotReader, log_files
 from kvwal.ports.disk import Buffer, Disk
 from kvwal.scrub.compare_archive import missing
 from kvwal.scrub.salt_recovery import find_salt
+
+R = TypeVar("R")
 
 
 class Lost(NamedTuple):
@@ -107,10 +110,8 @@ def _read_part(disk: Disk, path: Path, file: LogFile, decode: Decode, saved: Sav
     try:
         reader = SnapshotReader(path, buffer)
         entries = [entry for block in reader.whole(decode) for entry in block]
-    except NewerVersion:
-        raise
-    except KvwalError:
-        intact, holes = _intact_entries(buffer, decode)
+    except CorruptLog:
+        intact, holes = _intact_entries(path, buffer, decode)
         saved.snapshot.extend(intact)
         saved.lost.append(Lost(file.first, file.number, 0, f"{file.name} is damaged ({holes})", in_snapshot=True))
         return None
@@ -118,41 +119,27 @@ def _read_part(disk: Disk, path: Path, file: LogFile, decode: Decode, saved: Sav
     return reader.header
 
 
-def _intact_entries(buffer: Buffer, decode: Decode) -> tuple[list[Entry], str]:
+def _intact_entries(path: Path, buffer: Buffer, decode: Decode) -> tuple[list[Entry], str]:
     """The entries of a damaged snapshot that verify, and the keys between which entries are lost: it is sorted by key."""
-    salt = _salt(buffer)
-    intact: list[Entry] = []
-    holes: list[str] = []
-    end = 0
-    for block in find_blocks(buffer, 1, salt) if salt is not None else ():
-        entries = _decoded(block, decode) if block.kind is BlockKind.ENTRIES else []
-        if end and block.offset != end:
-            holes.append(f"{_key(intact[-1:])} and {_key((entries or [])[:1])}")
-        intact.extend(entries or [])
-        end = block.end
+    reader = _opened(SnapshotReader, path, buffer)
+    salt = find_salt(buffer) if reader is None else reader.header.salt
     if salt is None:
-        return intact, "nothing of it can be read"
-    return intact, f"keys are lost between {', between '.join(holes)}" if holes else "which keys are lost is not known"
+        return [], "nothing of it can be read"
+    runs = _runs(find_blocks(buffer, 1, salt), decode)
+    holes = [f"{_key(before.entries[-1:])} and {_key(after.entries[:1])}" for before, after in pairwise(runs)]
+    known = f"keys are lost between {', between '.join(holes)}" if holes else "which keys are lost is not known"
+    return [entry for run in runs for entry in run.entries], known
 
 
 def _key(entries: Sequence[Entry]) -> str:
     return repr(entries[0].key.decode("utf-8", "backslashreplace")) if entries else "the end"
 
 
-def _salt(buffer: Buffer) -> int | None:
-    """The salt in a snapshot's header; if the header is damaged, the salt that its blocks agree on."""
+def _opened(reader: Callable[[Path, Buffer], R], path: Path, buffer: Buffer) -> R | None:
+    """The reader of a file, None if its header is damaged."""
     try:
-        return SnapshotReader(Path(), buffer).header.salt
-    except NewerVersion:
-        raise
-    except KvwalError:
-        return find_salt(buffer)
-
-
-def _decoded(block: Block, decode: Decode) -> list[Entry] | None:
-    try:
-        return decode(block.payload)
-    except msgspec.DecodeError:
+        return reader(path, buffer)
+    except CorruptLog:
         return None
 
 
@@ -161,7 +148,14 @@ class _Segment:
 
     def __init__(self, path: Path, buffer: Buffer, file: LogFile, following: int, decode: Decode) -> None:
         """`following` is the first sequence of the next segment, 0 for the last."""
-        begins, salt, self.epoch, self.log_id = _header(path, buffer)
+        reader = _opened(SegmentReader, path, buffer)
+        if reader is None:  # the length may be damaged, too; the blocks agree on the salt
+            begins = block_size(int.from_bytes(buffer[:4], "little"))
+            begins = begins if begins < len(buffer) else 0
+            salt, self.epoch, self.log_id = find_salt(buffer), 0, ""
+        else:
+            begins, salt = reader.start, reader.header.salt
+            self.epoch, self.log_id = reader.header.epoch, reader.header.log_id
         blocks = list(find_blocks(buffer, 1, salt)) if salt is not None else []
         runs = _runs(blocks if following else _without_torn(blocks, begins), decode)
         sealed = next((_sealed(block) for block in blocks if block.kind is BlockKind.SEAL), 0)
@@ -187,21 +181,6 @@ class _Segment:
     def _lose(self, path: Path, first: int, last: int, entries: int, runs: list[_Run], begins: int) -> None:
         offset = runs[0].end if runs and runs[0].start == begins else begins
         self.lost.append(Lost(first, last, entries, f"{path.name} is damaged at byte {offset}"))
-
-
-def _header(path: Path, buffer: Buffer) -> tuple[int, int | None, int, str]:
-    """The offset of the first block, the salt, the epoch and the log_id of a segment.
-
-    If the header is damaged, the offset is computed from its length, the salt from the blocks, and epoch and log_id are unknown.
-    """
-    try:
-        reader = SegmentReader(path, buffer)
-    except NewerVersion:
-        raise
-    except KvwalError:
-        begins = align(HEAD_BYTES + int.from_bytes(buffer[:4], "little"))
-        return begins if begins < len(buffer) else 0, find_salt(buffer), 0, ""
-    return reader.start, reader.header.salt, reader.header.epoch, reader.header.log_id
 
 
 def _is_blank(buffer: Buffer, begins: int) -> bool:
@@ -231,20 +210,21 @@ class _Run(NamedTuple):
     entries: list[Entry]
 
 
-def _runs(blocks: list[Block], decode: Decode) -> list[_Run]:
-    """The runs of blocks that verify. A seal behind a gap is a run without entries."""
+def _runs(blocks: Iterable[Block], decode: Decode) -> list[_Run]:
+    """The runs of blocks that verify, without blocks of another shape. A seal behind a gap is a run without entries."""
     runs: list[_Run] = []
     for block in blocks:
-        entries = (
-            _decoded(block, decode) if block.kind is BlockKind.ENTRIES else [] if block.kind is BlockKind.SEAL else None
-        )
-        if entries is None:
-            continue
+        entries: list[Entry] = []
+        if block.kind is BlockKind.ENTRIES:
+            try:
+                entries = decode(block.payload)
+            except msgspec.DecodeError:
+                continue
         if runs and runs[-1].end == block.offset:
             runs[-1].entries.extend(entries)
             runs[-1] = runs[-1]._replace(end=block.end)
         else:
-            runs.append(_Run(block.offset, block.end, list(entries)))
+            runs.append(_Run(block.offset, block.end, entries))
     return runs
 
 
