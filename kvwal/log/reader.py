@@ -65,17 +65,13 @@ class SegmentEnd(Enum):
 
 
 class Window:
-    """A file of any size, of which one piece at a time is in memory."""
+    """A file of any size, of which one piece at a time is in memory. `reads` counts the pieces that were read."""
 
     def __init__(self, read: Callable[[int, int], bytes]) -> None:
         """`read` gives the bytes from an offset on: so many, or fewer if the file ends before."""
         self._read = read
         self.piece, self._start = read(0, _PART_BYTES), 0
-
-    @property
-    def end(self) -> int:
-        """The offset behind the piece in memory."""
-        return self._start + len(self.piece)
+        self.reads = 1
 
     def forget(self) -> None:
         """Drop the piece in memory: the file may have other bytes by now."""
@@ -102,6 +98,7 @@ class Window:
         begin = offset - self._start
         if begin < 0 or begin + size > len(self.piece):
             self.piece, self._start = self._read(offset, max(size, _PART_BYTES)), offset
+            self.reads += 1
             begin = 0
         return self.piece[begin : begin + size]
 

@@ -183,6 +183,11 @@ MUTANTS = [
         "tests/unit/store/test_watch.py::test_a_reader_makes_a_group_durable_before_it_shows_it",
     ),
     Mutant(
+        "a watch syncs another process's file once for all groups", 2, "kvwal/history/feed/segment_cursor.py",
+        "segment.window.reads == segment.durable:\n", "segment.durable:\n",
+        "tests/unit/store/test_watch_files.py",
+    ),
+    Mutant(
         "a backup's name is not durable when it returns", 1, "kvwal/history/backup.py",
         "            disk.sync_folder(target.parent)\n", "", BACKUP,
     ),

@@ -43,14 +43,15 @@ class NotInLog(Exception):
 
 
 class _GrowingSegment(SegmentReader):
-    """Walk over a segment that may grow meanwhile. `durable_to` is the offset up to which this process made it durable, `looks`
-    counts how often no block was found at `end`.
+    """Walk over a segment that may grow meanwhile.
+
+    `durable` is `window.reads` as it was when this process synced the file. `looks` counts how often no block was found at `end`.
     """
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self.window = Window(partial(disk.read_part, path))
         super().__init__(path, self.window)
-        self.durable_to = self.looks = 0
+        self.durable = self.looks = 0
 
     def fresh_block(self) -> Block | None:
         """As `next_block`. The file is read again where the bytes in memory, which may be older, have no block."""
@@ -260,12 +261,11 @@ class SegmentCursor:
         """Whether the block is as durable as the log's writer acknowledges it, now that this process has asked the disk for it if
         need be.
         """
-        if segment.header.unsynced is True or block.end <= segment.durable_to:
+        if segment.header.unsynced is True or segment.window.reads == segment.durable:
             return True
         later = segment.block_at(block.end)
         if later is not None and later.flags & DURABLE:
             return True
-        known = segment.window.end
         try:
             file = self._disk.open(segment.path)
         except PermissionError:
@@ -275,7 +275,7 @@ class SegmentCursor:
             file.datasync()
         finally:
             file.close()
-        segment.durable_to = known
+        segment.durable = segment.window.reads  # what is read later may have been written since
         return True
 
     def _start_of(self, file: LogFile) -> SegmentStart | None:

@@ -19,7 +19,9 @@ from kvwal.store.engine import Engine
 from kvwal.store.sync import ReadOnlyStore
 from kvwal_archive.layout import Place
 from tests.support.archive.archiver import InProcess
-from tests.support.disk.faults import FakeClock, make_options
+from tests.support.disk.faults import FakeClock, FakeDisk, make_options
+from tests.support.log import logs as of_logs
+from tests.support.log.logs import Writer
 from tests.support.log.store import open_with_archiver
 from tests.support.log.submissions import entry, put
 
@@ -140,6 +142,21 @@ class _Counting(OsDisk):
     def read(self, path: Path) -> bytes:
         self.whole += 1
         return super().read(path)
+
+
+def test_a_reader_syncs_what_was_written_since_its_last_sync(tmp_path: Path) -> None:
+    """The file is allocated ahead, so a group may be written into bytes that were zeros when the reader synced."""
+    writer, disk = Writer(log_folder(tmp_path, of_logs.PLACE)), FakeDisk()
+    cursor = SegmentCursor(disk, tmp_path, of_logs.PLACE, 0, acknowledged_only=True)
+    for number in (1, 2, 3):
+        writer.group(1, sync=False)
+        assert [sequence for sequence, _ in cursor.read()] == [number]
+        assert disk.calls["datasync"] == number
+    for _ in range(5):
+        writer.group(1, sync=False)
+    assert [sequence for _ in range(5) for sequence, _ in cursor.read()] == [4, 5, 6, 7, 8]
+    assert disk.calls["datasync"] == 4, "one sync for all that was there"
+    writer.crash()
 
 
 def test_a_torn_block_is_searched_behind_ever_more_seldom(tmp_path: Path) -> None:
