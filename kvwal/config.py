@@ -14,6 +14,17 @@ from kvwal_archive.objects import check_url, typed_path
 
 KIB = 1 << 10
 MIB = 1 << 20
+TRANSACTION_BYTES = 5 * MIB
+"""The limit of a transaction, in bytes as `kvwal.log.submission.size_of` counts them. All other limits come from it:
+
+- `Settings.overflow_bytes`, which a store may set lower. Every map, also one of a cluster, refuses more with `TooLarge`.
+- `PendingEntry.MAX_BYTES` in Java: one change of a cluster's map, or the intent that holds all changes of a transaction.
+- `kvwal.spark.sink.rows.ROWS_BYTES`: rows beside the marks of a write.
+- The longest field of a CSV file that `kvwal import` reads.
+
+One block of the log holds any such transaction (`MAX_PAYLOAD` of `kvwal.log.files.format`, 16 MiB): an entry takes there at most
+2.7 times what `size_of` counts.
+"""
 LEAST_SEGMENT = 64 * KIB
 """The smallest `segment_bytes`. A smaller segment would have little besides its header and seal."""
 MOST_BYTES = 1 << 60
@@ -117,7 +128,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of keys and values that may wait for the log writer before producers wait."""
     ring_seconds: float = 60.0
     """How long a producer waits for space in the ring before `Overloaded` is raised."""
-    overflow_bytes: int = 5 * MIB
+    overflow_bytes: int = TRANSACTION_BYTES
     """A transaction above this size is refused with `TooLarge`."""
     checkpoint_seconds: float = 120.0
     """A business that was written to is checkpointed at least this often, if that is worth its cost."""
@@ -154,7 +165,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(f"settings: reserve_bytes={reserve!r} must be a number of bytes, 0 for none, or None.")
         if self.segment_bytes < LEAST_SEGMENT:
             raise ConfigError(f"settings: segment_bytes={self.segment_bytes} is below 64 KiB.")
-        if self.overflow_bytes > 5 * MIB:
+        if self.overflow_bytes > TRANSACTION_BYTES:
+            most = f"{TRANSACTION_BYTES // MIB} MiB"
             raise ConfigError(
-                f"settings: overflow_bytes={self.overflow_bytes} is above 5 MiB, which one block can hold."
+                f"settings: overflow_bytes={self.overflow_bytes} is above {most}, which one block can hold."
             )

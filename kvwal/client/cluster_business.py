@@ -29,7 +29,7 @@ from kvwal.client.memory import ClusterMemory, make_entry, to_data
 from kvwal.client.wire import from_wire
 from kvwal.cluster.requests import PAGE_BYTES, ClientQuestion, Page, Question, WatchRead, WatchStart
 from kvwal.codecs import registry
-from kvwal.config import MIB
+from kvwal.config import TRANSACTION_BYTES
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_decoder
 from kvwal.errors import ClusterUnreachable, CommitUnknown, ConfigError, KvwalError, NotRecovered, Overloaded
 from kvwal.history.feed.lost_tails import warn_of
@@ -43,7 +43,6 @@ from kvwal.structures.watch import Feed, Start
 
 SLOTS = 1024
 """Writes of one map that may be on their way to the cluster; the next writer waits."""
-_OVERFLOW_BYTES = 5 * MIB
 _LOCK_SECONDS = 0.5
 """How long after its arrival a member may lock the keys of a transaction: at first. If it could not, it gets twice as long."""
 _RETRY_SECONDS = 0.2
@@ -63,7 +62,7 @@ class ClusterBusiness:
     def __init__(self, link: Link, name: str, deliver: Deliver) -> None:
         self.name = name
         self.codecs = registry
-        self.overflow_bytes = _OVERFLOW_BYTES
+        self.overflow_bytes = TRANSACTION_BYTES
         self.label = f"{name} ({link.address})"
         self.state = ClusterMemory(link, name, self.label)
         self._slots = Semaphore(SLOTS)

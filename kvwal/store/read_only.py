@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from kvwal.codecs import registry
-from kvwal.config import Settings
+from kvwal.config import TRANSACTION_BYTES
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
 from kvwal.history.feed.feeds import FilesFeed
@@ -97,7 +97,7 @@ class ReadOnlyBusiness(BusinessReader):
         """Raises `ConfigError`, which lists the known names, if there is no such business."""
         self.name = name
         self.codecs = registry
-        self.overflow_bytes = Settings().overflow_bytes
+        self.overflow_bytes = TRANSACTION_BYTES
         self._options = options
         self.state = LazyMemory(self._load)
         """The memory, loaded from the files at its first use. `find`, `history`, `as_of` and `feed` do not use it."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kvwal.config import MIB, TRANSACTION_BYTES
 from tests.repository.source import ROOT, committed, script
 
 SOURCES = "kvwal/node/java/src/"
@@ -51,6 +52,11 @@ def test_files_folders_and_lines_stay_small() -> None:
     folders = Counter(path.rsplit("/", 1)[0] for path in files)
     assert not {folder: count for folder, count in folders.items() if count > MAX_FOLDER}
     assert not [path for path, text in files.items() for line in text.splitlines() if len(line) > MAX_LINE]
+
+
+def test_a_change_of_a_cluster_has_the_limit_of_a_transaction() -> None:
+    text = java_files()[f"{SOURCES}main/java/kvwal/log/PendingEntry.java"]
+    assert f"int MAX_BYTES = {TRANSACTION_BYTES // MIB} << 20;" in text
 
 
 def test_classes_and_packages_need_each_other_in_one_direction() -> None:

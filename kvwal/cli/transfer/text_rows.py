@@ -11,7 +11,7 @@ import msgspec
 from kvwal.cli.transfer.lines import entry_of_line
 from kvwal.cli.transfer.puts import Row
 from kvwal.cli.transfer.records import Records, bad_row
-from kvwal.config import Settings
+from kvwal.config import TRANSACTION_BYTES
 from kvwal.entry import Entry
 from kvwal.errors import CodecError, ConfigError
 
@@ -51,7 +51,7 @@ def csv_rows(lines: Iterable[bytes], records: Records) -> Iterator[Row]:
 
     Raises `ConfigError` if the first line does not name a key; an iteration raises `BadRow`.
     """
-    csv.field_size_limit(Settings().overflow_bytes)
+    csv.field_size_limit(TRANSACTION_BYTES)
     reader = csv.reader(_texts(lines), strict=True)
     try:
         head = next(reader, [])

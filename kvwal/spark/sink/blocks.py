@@ -63,15 +63,7 @@ def in_blocks(entries: Iterable[Entry], most: int) -> Iterator[list[Entry]]:
 
 def in_transactions(blocks: Iterable[Block], most: int) -> list[list[Block]]:
     """The blocks as transactions of up to `most` bytes, in order. One transaction if all of them fit."""
-    transactions: list[list[Block]] = []
-    size = 0
-    for block in blocks:
-        if not transactions or size + block.size > most:
-            transactions.append([])
-            size = 0
-        transactions[-1].append(block)
-        size += block.size
-    return transactions
+    return list(cut(blocks, most, lambda block: block.size))
 
 
 encode_plan = msgspec.msgpack.Encoder().encode

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kvwal.codecs import registry
-from kvwal.config import Settings
+from kvwal.config import KIB, TRANSACTION_BYTES
 from kvwal.entry import Entry
 from kvwal.errors import CodecError, KvwalError
 from kvwal.log.submission import size_of
@@ -20,7 +20,7 @@ from kvwal.spark.sink.texts import Encoded, key_of_text, value_of_bytes, value_o
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TRANSACTION_BYTES = Settings().overflow_bytes - (64 << 10)
+ROWS_BYTES = TRANSACTION_BYTES - 64 * KIB
 """The most bytes of rows in one transaction. The rest is for marks of the ledger."""
 
 _LEDGER = PREFIX.encode()
@@ -69,7 +69,7 @@ class RowEncoder:
             return Entry(key_bytes, key_class, b"", "", True, 0)
         try:
             entry = Entry(key_bytes, key_class, *self._value(value), False, 0)
-            if size_of([entry]) > TRANSACTION_BYTES:
+            if size_of([entry]) > ROWS_BYTES:
                 raise CodecError(
                     f"key and value have {len(key_bytes) + len(entry.value)} bytes, too many for one entry"
                 )

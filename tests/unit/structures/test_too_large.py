@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from kvwal.cluster.recovery_buffer import RecoveryBuffer, as_recovery_buffer
-from kvwal.entry import Entry
-from kvwal.errors import TooLarge
+from kvwal.codecs import Codecs
+from kvwal.config import TRANSACTION_BYTES
+from kvwal.entry import Entry, encode_entries, make_entry
+from kvwal.errors import ConfigError, TooLarge
 from kvwal.key_class import DROPPED
 from kvwal.log.files.format import MAX_PAYLOAD
 from kvwal.log.submission import Submission, size_of
@@ -21,6 +23,17 @@ from kvwal.store.open_business import OpenBusiness
 from tests.support.disk.faults import make_options, open_store
 
 LONG = 3500
+
+
+@pytest.mark.parametrize(("key", "value"), [(b"", b""), (b"k", b"v"), (b"k" * 300, b"v" * 70_000)])
+def test_one_block_holds_any_transaction_up_to_the_limit(key: bytes, value: bytes) -> None:
+    name = "c" * 63 + "@999999"
+    Codecs().register_old(name, bytes)
+    with pytest.raises(ConfigError, match="is no codec name"):
+        Codecs().register_old(f"c{name}", bytes)
+    entry = make_entry(key, name, value, name, False, (1 << 64) - 1, (1 << 64) - 1)
+    count = TRANSACTION_BYTES // size_of([entry])
+    assert len(encode_entries([entry] * count)) < MAX_PAYLOAD
 
 
 def test_a_transaction_above_the_block_limit_is_refused_and_the_writer_goes_on(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import kvwal.node.NotWritten;
 
 /** One entry on its way to the log, and the callback that hears when the log has answered. */
 public final class PendingEntry {
-    /** Most bytes of an entry, and of a batch: what one block of the log holds. */
+    /** Most bytes of an entry, and of a batch: TRANSACTION_BYTES of kvwal/config.py, which one block of the log holds. */
     static final int MAX_BYTES = 5 << 20;
     /** The other members could not be told the time yet: nothing was written, and a retry may succeed. */
     private static final String RETRYABLE = "ClusterUnreachable:";
