@@ -1,7 +1,7 @@
 """Leases of applications: each application has one reader at a time, a follower of event logs or a reader of a recorder's spool.
 
     !lease/<app>                    AppLease: the reader of the application's log
-    !follower/<id>                  the fenced record of a reader (`state.fence`): it changes while the reader lives
+    !follower/<id>                  the fenced record of a reader (`state.lease`): it changes while the reader lives
 
 A reader writes the records of an application in transactions, each on two conditions: its own record is what it wrote last, and
 the application's lease names it. Another reader takes the application over when it has seen the record of the holder unchanged
@@ -23,11 +23,10 @@ import msgspec
 from kvwal.ports.clock import Clock
 from kvwal.ports.locks import Lock
 from kvwal.spark.eventlog.runs import RecordMap
-from kvwal.spark.state.fence import FencedRecord, LeaseLost
+from kvwal.spark.state.lease import LEASE_SECONDS, FencedRecord, LeaseLost
 from kvwal.spark.state.records import nonce
 from kvwal.structures.map.changes import ABSENT
 
-LEASE_SECONDS = 60.0
 BEAT_SECONDS = 5.0
 SWEEP_SECONDS = 600.0
 """A reader looks this often for the records of readers that have ended, and deletes those that it saw before."""

@@ -19,12 +19,12 @@ import msgspec
 from kvwal.codecs import registry
 from kvwal.entry import Entry
 from kvwal.errors import Kind, KvwalError
+from kvwal.spark.state.records import PREFIX as PREFIX
 from kvwal.structures.map.changes import ABSENT
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PREFIX = "!ledger/"
 _UNFINISHED = f"{PREFIX}unfinished"
 _FORMER = 32
 """How many former runs of a query a mark names: each of them is refused by name."""

@@ -12,7 +12,7 @@ from kvwal.spark.eventlog.log_reader import LogReader, LogResult, ReportProgress
 from kvwal.spark.eventlog.logs import ApplicationIdentity, NotAnEventLog, identify
 from kvwal.spark.eventlog.runs import EarlierRun, RecordMap
 from kvwal.spark.record_keys import app_prefix
-from kvwal.spark.state.fence import LeaseHeld, LeaseLost
+from kvwal.spark.state.lease import LeaseHeld, LeaseLost
 
 _Found = tuple[Log, ApplicationIdentity | LogResult]
 Hold = Callable[[str], AbstractContextManager[RecordMap]]

@@ -20,7 +20,7 @@ from kvwal.spark.follower.status import FollowerStatus
 from kvwal.spark.index import complete_index, node_of_mark
 from kvwal.spark.leases import BEAT_SECONDS
 from kvwal.spark.outages import PASSING
-from kvwal.spark.state.fence import LeaseLost
+from kvwal.spark.state.lease import LeaseLost
 
 EVERY_SECONDS = 5.0
 WAITED_FOR = (*PASSING, LeaseLost)

@@ -13,7 +13,7 @@ from kvwal.ports.boundary import contain, start_thread, trace_of_bug
 from kvwal.spark.recording.delivery import PatientRecords
 from kvwal.spark.recording.spool import Spool, spools
 from kvwal.spark.recording.spool_lease import LeaseWait, leased
-from kvwal.spark.state.fence import LeaseHeld
+from kvwal.spark.state.lease import LeaseHeld
 
 _log = logging.getLogger("kvwal.spark")
 

@@ -21,7 +21,7 @@ from kvwal.spark.recording.left_spools import LeftSpools
 from kvwal.spark.recording.spool import LAST_ROLL, POSITION, add_roll, delete_read_rolls
 from kvwal.spark.recording.spool_lease import LeaseWait, SpoolReader, leased
 from kvwal.spark.recording.target import Target
-from kvwal.spark.state.fence import LeaseLost
+from kvwal.spark.state.lease import LeaseLost
 
 MOST_SPOOLED = 1 << 30
 """Bytes of events that wait in the spool of a recording. Spark writes no more events then."""

@@ -15,10 +15,10 @@ from typing import NamedTuple
 from kvwal.ports.boundary import contain, logged
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.spark.eventlog.runs import RecordMap
-from kvwal.spark.leases import LEASE_SECONDS, LeasedMap, LeasedRecords, Leases
+from kvwal.spark.leases import LeasedMap, LeasedRecords, Leases
 from kvwal.spark.outages import PASSING
 from kvwal.spark.recording.spool import Spool
-from kvwal.spark.state.fence import LeaseHeld, LeaseLost
+from kvwal.spark.state.lease import LEASE_SECONDS, LeaseHeld, LeaseLost
 
 ASK_SECONDS = 0.5
 """The pause between two looks at a lease that another reader holds."""

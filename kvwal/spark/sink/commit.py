@@ -23,7 +23,6 @@ from kvwal.entry import Entry
 from kvwal.errors import ClusterUnreachable, KvwalError, NotRecovered, Overloaded
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.logger import get_logger
-from kvwal.spark.leases import LEASE_SECONDS
 from kvwal.spark.ledger import (
     FencedWriter,
     Ledger,
@@ -37,8 +36,9 @@ from kvwal.spark.ledger import (
 )
 from kvwal.spark.sink.blocks import Block, StagedRowsLost, decode_plan, encode_plan, in_transactions
 from kvwal.spark.sink.options import WriteOptions
-from kvwal.spark.sink.rows import ROWS_BYTES
+from kvwal.spark.sink.rows import TRANSACTION_BYTES
 from kvwal.spark.sink.staging import MANIFEST, Staging, open_staging
+from kvwal.spark.state.lease import LEASE_SECONDS
 from kvwal.structures.map.map import Map, commit_entries_if, submit_entries
 
 RETRY_SECONDS = 60.0
@@ -78,7 +78,7 @@ class Committer:
     def write_batch(self, job: str, staging: Staging, blocks: Sequence[Block]) -> None:
         """Write the blocks of a batch write. Then unfinished batch writes of others have been finished, too."""
         self.finish_others(job)
-        plan = in_transactions(blocks, ROWS_BYTES)
+        plan = in_transactions(blocks, TRANSACTION_BYTES)
         if len(plan) == 1:
             entries = self._entries(staging, job, plan[0])
             self._patiently(lambda: submit_entries(self._map, entries).result())
@@ -140,7 +140,7 @@ class Committer:
         mark = self._ledger.mark(query)
         verdict = judge(query, mark, run, epoch)
         first = mark is None or mark.run != run
-        plan = in_transactions(blocks, ROWS_BYTES)
+        plan = in_transactions(blocks, TRANSACTION_BYTES)
         if mark is not None and mark.run != run:
             mark = self._take_query(query, mark, run, epoch)
         if mark is not None and verdict is Verdict.FINISH:

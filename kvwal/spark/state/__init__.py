@@ -10,17 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kvwal.spark.state.fence import LeaseHeld as LeaseHeld
-    from kvwal.spark.state.fence import LeaseLost as LeaseLost
     from kvwal.spark.state.lease import Lease as Lease
+    from kvwal.spark.state.lease import LeaseHeld as LeaseHeld
+    from kvwal.spark.state.lease import LeaseLost as LeaseLost
     from kvwal.spark.state.ledger import Ledger as Ledger
     from kvwal.spark.state.progress import PositionMoved as PositionMoved
     from kvwal.spark.state.progress import Progress as Progress
 
 _MODULES = {
     "Lease": "state.lease",
-    "LeaseHeld": "state.fence",
-    "LeaseLost": "state.fence",
+    "LeaseHeld": "state.lease",
+    "LeaseLost": "state.lease",
     "Ledger": "state.ledger",
     "PositionMoved": "state.progress",
     "Progress": "state.progress",

@@ -1,6 +1,6 @@
 """Ledger of runs: which parts of an input are done. The mark of a part and the results of its run are one transaction.
 
-    !ledger/run/<input>/<part>     Mark: the part is done, and what the run said of it
+    !ledger/run/<input>/<part>     RunMark: the part is done, and what the run said of it
 
 The input's name stands there with `%2F` for a slash and `%25` for a percent sign; the part stands as it is.
 The mark is put on the condition that it is absent. So of two runs of a part, at once or one after a kill, one is committed.
@@ -13,11 +13,10 @@ from typing import Any
 
 import msgspec
 
-from kvwal.spark.state.records import PREFIX, Changes, StateMap, exchange, nonce
-from kvwal.structures.map.changes import ABSENT
+from kvwal.spark.state.records import PREFIX, Changes, StateMap, exchange, nonce, read_record, unchanged
 
 
-class Mark(msgspec.Struct, frozen=True, tag_field="kind", tag="run"):
+class RunMark(msgspec.Struct, frozen=True, tag_field="kind", tag="run"):
     """A part of an input is done. `note` is what the run said of it, `write` a text that no other run has."""
 
     write: str
@@ -31,7 +30,7 @@ class Run(Changes):
     `is_committed` says, after the block, whether the changes of this run are in the map.
     """
 
-    def __init__(self, commit: Callable[[Changes], None], before: Mark | None) -> None:
+    def __init__(self, commit: Callable[[Changes], None], before: RunMark | None) -> None:
         super().__init__(commit)
         self.is_done = before is not None
         self.note: Any = None if before is None else before.note
@@ -69,20 +68,18 @@ class Ledger:
 
     def forget(self, name: str, part: int | str = 0) -> None:
         """Let a part be done again. The results of its run stay."""
-        mark = self._mark(name, part)
+        key = _key(name, part)
+        mark = read_record(self._state, key, RunMark)
         if mark is not None:
-            key = _key(name, part)
-            self._state.commit_if({key: msgspec.to_builtins(mark)}, {}, [key])
+            self._state.commit_if(unchanged(key, mark), {}, [key])
 
     def _commit(self, name: str, part: int | str, run: Run) -> None:
-        if run.is_done:
-            return
-        key, mark = _key(name, part), msgspec.to_builtins(Mark(nonce(), run.note))
-        run.is_committed = exchange(self._state, key, {key: ABSENT}, mark, run.puts, run.deletes)
+        if not run.is_done:
+            mark = RunMark(nonce(), run.note)
+            run.is_committed = exchange(self._state, _key(name, part), None, mark, run.puts, run.deletes)
 
-    def _mark(self, name: str, part: int | str) -> Mark | None:
-        value = self._state.get(_key(name, part))
-        return None if value is None else msgspec.convert(value, Mark)
+    def _mark(self, name: str, part: int | str) -> RunMark | None:
+        return read_record(self._state, _key(name, part), RunMark)
 
 
 def _key(name: str, part: int | str) -> str:

@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 
 from kvwal.errors import Kind, KvwalError
-from kvwal.spark.state.records import PREFIX, Changes, StateMap, exchange, nonce
-from kvwal.structures.map.changes import ABSENT
+from kvwal.spark.state.records import PREFIX, Changes, StateMap, exchange, nonce, read_record
 
 
 class PositionMoved(KvwalError):
@@ -94,15 +93,11 @@ class Progress:
 
     def _commit(self, changes: Changes) -> None:
         assert isinstance(changes, Step)
-        before = changes.before
-        expected = ABSENT if before is None else msgspec.to_builtins(before)
-        after = msgspec.to_builtins(changes.after())
-        if not exchange(self._state, self._key, {self._key: expected}, after, changes.puts, changes.deletes):
+        if not exchange(self._state, self._key, changes.before, changes.after(), changes.puts, changes.deletes):
             raise PositionMoved(
                 f"another process has moved the position {self.name} since this step began; nothing of the step was written.",
                 hint="Let one process work at a time (a Lease), or begin a new step from the new position.",
             )
 
     def _read(self) -> Position | None:
-        value = self._state.get(self._key)
-        return None if value is None else msgspec.convert(value, Position)
+        return read_record(self._state, self._key, Position)

@@ -11,8 +11,9 @@ import pytest
 import kvwal
 from kvwal.errors import CommitUnknown
 from kvwal.spark import leases
-from kvwal.spark.leases import LEASE_SECONDS, SWEEP_SECONDS, LeasedRecords, Leases
+from kvwal.spark.leases import SWEEP_SECONDS, LeasedRecords, Leases
 from kvwal.spark.state import LeaseLost
+from kvwal.spark.state.lease import LEASE_SECONDS
 from tests.support.event_logs import TASKS, counts, event_log
 from tests.support.threads import Standstill
 from tests.unit.follower.test_follower import Setting, setting

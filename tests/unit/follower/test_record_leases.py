@@ -10,8 +10,8 @@ import pytest
 from kvwal.spark.eventlog.leased import leased_reading
 from kvwal.spark.eventlog.logs import find_logs
 from kvwal.spark.eventlog.record_logs import record_logs
-from kvwal.spark.leases import LEASE_SECONDS
 from kvwal.spark.recording.spool_lease import LeaseWait
+from kvwal.spark.state.lease import LEASE_SECONDS
 from tests.support.event_logs import counts, event_log
 from tests.unit.follower.test_follower import Setting, setting
 from tests.unit.follower.test_lease_fence import StandsStill

@@ -17,13 +17,14 @@ from kvwal.spark.eventlog.folders import LocalFolder
 from kvwal.spark.eventlog.log_reader import LogReader
 from kvwal.spark.follower.follower import Follower
 from kvwal.spark.follower.status import FollowerStatus
-from kvwal.spark.leases import LEASE_SECONDS, Leases
+from kvwal.spark.leases import Leases
 from kvwal.spark.recording import delivery, recorder, spool_lease
 from kvwal.spark.recording.left_spools import locked
 from kvwal.spark.recording.recorder import JobRecorder
 from kvwal.spark.recording.spool import POSITION, Spool
 from kvwal.spark.recording.spool_lease import LeaseWait, leased
 from kvwal.spark.state import LeaseHeld
+from kvwal.spark.state.lease import LEASE_SECONDS
 from tests.support.event_logs import TASKS, counts, event_log, job_events, lines
 from tests.support.polling import until
 from tests.support.recording.driver import AwayStore, Driver, Listener

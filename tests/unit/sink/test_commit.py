@@ -13,13 +13,13 @@ import pytest
 import kvwal
 from kvwal.entry import Entry
 from kvwal.errors import ClusterUnreachable, NotRecovered, StorageFull
-from kvwal.spark.leases import LEASE_SECONDS
 from kvwal.spark.ledger import PREFIX, FencedWriter, Ledger, Mark, Verdict, judge
 from kvwal.spark.sink import commit, staging
 from kvwal.spark.sink.blocks import Block, StagedRowsLost, make_block
 from kvwal.spark.sink.commit import Committer
 from kvwal.spark.sink.options import write_options
 from kvwal.spark.sink.staging import Staging, epoch_write, open_staging
+from kvwal.spark.state.lease import LEASE_SECONDS
 from kvwal.structures.map.map import commit_entries_if, submit_entries
 from kvwal_archive.errors import ConfigError
 
@@ -110,7 +110,7 @@ def sink(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Sink]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction for each block."""
-    monkeypatch.setattr(commit, "ROWS_BYTES", 1)
+    monkeypatch.setattr(commit, "TRANSACTION_BYTES", 1)
 
 
 @contextmanager
@@ -218,7 +218,7 @@ def test_a_transaction_is_tried_again_while_the_cluster_recovers(sink: Sink, mon
 
 @pytest.mark.parametrize("most", [1, 1 << 20])
 def test_an_epoch_counts_once(sink: Sink, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(commit, "ROWS_BYTES", most)
+    monkeypatch.setattr(commit, "TRANSACTION_BYTES", most)
     sink.epoch(0, RUNS[0])
     sink.map.delete("key-0")
     sink.epoch(0, RUNS[0])

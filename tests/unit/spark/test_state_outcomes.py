@@ -10,7 +10,8 @@ import pytest
 
 import kvwal
 from kvwal.spark.state import Lease
-from kvwal.spark.state.records import exchange
+from kvwal.spark.state.ledger import RunMark
+from kvwal.spark.state.records import exchange, plain
 from kvwal.structures.map.map import Map
 
 RECORD = "!ledger/lease/outcome"
@@ -44,18 +45,19 @@ def jobs(tmp_path: Path) -> Iterator[Map]:
         yield store.map("jobs")
 
 
-@pytest.mark.parametrize("before", [None, {"write": "before"}], ids=["absent", "there"])
-def test_a_condition_that_fails_after_an_unknown_try_is_no_refusal(jobs: Map, before: Any) -> None:
+@pytest.mark.parametrize("before", [None, RunMark("before")], ids=["absent", "there"])
+def test_a_condition_that_fails_after_an_unknown_try_is_no_refusal(jobs: Map, before: RunMark | None) -> None:
     """A member applies a decided transaction key by key: the condition's key may have its new value before the record has."""
     link = Link(jobs)
     jobs["other"] = 1
     if before is not None:
-        jobs[RECORD] = before
-    conditions = {RECORD: kvwal.ABSENT if before is None else before, "other": 1}
+        jobs[RECORD] = plain(before)
     link.fates = [lambda send: jobs.put("other", 2)]
     with pytest.raises(kvwal.CommitUnknown):
-        exchange(link, RECORD, conditions, {"write": "new"}, {"other": 2})
-    assert not exchange(link, RECORD, conditions, {"write": "new"}, {"other": 2}), "the first try of a call knows"
+        exchange(link, RECORD, before, RunMark("new"), {"other": 2}, others={"other": 1})
+    assert not exchange(link, RECORD, before, RunMark("new"), {"other": 2}, others={"other": 1}), (
+        "the first try of a call knows"
+    )
 
 
 def test_a_release_after_a_renewal_that_arrived_late_releases(jobs: Map) -> None:
@@ -79,6 +81,16 @@ def test_a_release_of_unknown_outcome_can_be_called_again(jobs: Map) -> None:
         lease.release()
     lease.release()
     assert (jobs[RECORD]["holder"], lease.token) == ("", 0)
+
+
+def test_a_release_changes_nothing_once_another_holder_has_the_lease(jobs: Map) -> None:
+    lease, heir = Lease(jobs, "outcome"), Lease(jobs, "outcome")
+    assert lease.take()
+    jobs.delete(RECORD)
+    assert heir.take()
+    lease.release()
+    assert (jobs[RECORD]["holder"], lease.token) == (heir.holder, 0)
+    heir.renew()
 
 
 def test_the_token_grows_for_a_holder_whose_record_was_deleted(jobs: Map) -> None:
