@@ -23,22 +23,13 @@ from kvwal.entry import Entry
 from kvwal.errors import ClusterUnreachable, KvwalError, NotRecovered, Overloaded
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.logger import get_logger
-from kvwal.spark.ledger import (
-    FencedWriter,
-    Ledger,
-    Mark,
-    Verdict,
-    condition,
-    end_entry,
-    judge,
-    mark_entry,
-    successor,
-)
 from kvwal.spark.sink.blocks import Block, StagedRowsLost, decode_plan, encode_plan, in_transactions
+from kvwal.spark.sink.marks import FencedWriter, Verdict, WriteMark, WriteMarks, condition, judge, mark_entry, successor
 from kvwal.spark.sink.options import WriteOptions
 from kvwal.spark.sink.rows import TRANSACTION_BYTES
 from kvwal.spark.sink.staging import MANIFEST, Staging, open_staging
 from kvwal.spark.state.lease import LEASE_SECONDS
+from kvwal.spark.state.records import Silence
 from kvwal.structures.map.map import Map, commit_entries_if, submit_entries
 
 RETRY_SECONDS = 60.0
@@ -48,7 +39,6 @@ _NOTHING_WRITTEN = (NotRecovered, Overloaded, ClusterUnreachable)
 
 T = TypeVar("T")
 Plan = Sequence[list[Block]]
-Ending = Callable[[str], Entry]
 
 
 class Committer:
@@ -72,7 +62,7 @@ class Committer:
         self._exclusive = exclusive
         self._clock = clock
         self._pause = pause or Event().wait
-        self._ledger = Ledger(jobs)
+        self._marks = WriteMarks(jobs)
         self._logger = get_logger(__name__)
 
     def write_batch(self, job: str, staging: Staging, blocks: Sequence[Block]) -> None:
@@ -83,16 +73,16 @@ class Committer:
             entries = self._entries(staging, job, plan[0])
             self._patiently(lambda: submit_entries(self._map, entries).result())
         elif plan:
-            mark = Mark(job, parts=len(plan), staged=job, place=self._options.staging)
+            mark = WriteMark(job, parts=len(plan), staged=job, place=self._options.staging)
             self._put_manifest(staging, job, plan)
-            if not self._ledger.begin(job, mark):
+            if not self._marks.begin(job, mark):
                 raise _fenced(job)
-            self._transactions(job, mark, mark, plan, staging, ending=end_entry)
-        noted = [partial(self._ledger.end, job)] if len(plan) > 1 else []
+            self._transactions(job, mark, mark, plan, staging)
+        noted = [partial(self._marks.end, job)] if len(plan) > 1 else []
         self._tidy(job, *noted, partial(staging.remove, job), partial(self._clean, staging))
 
     def _clean(self, staging: Staging) -> None:
-        staging.clean(self._ledger.unfinished())
+        staging.clean(self._marks.unfinished())
 
     def _tidy(self, write: str, *steps: Callable[[], None]) -> None:
         """Do what is left when a write is in the store. An error is logged only, because the write was done."""
@@ -104,19 +94,19 @@ class Committer:
 
     def finish_others(self, job: str) -> None:
         """Finish the batch writes whose drivers were killed or failed between two transactions."""
-        for other in self._ledger.unfinished():
-            mark = self._ledger.mark(other)
+        for other in self._marks.unfinished():
+            mark = self._marks.of(other)
             if mark is not None:
                 taken = self._take_over(other, mark, job)
                 if taken is None or not self._finish_batch(other, taken):
                     continue
-            self._ledger.end(other)
+            self._marks.end(other)
 
-    def _finish_batch(self, job: str, mark: Mark) -> bool:
+    def _finish_batch(self, job: str, mark: WriteMark) -> bool:
         """Write what is missing of a batch write. False if another writer has taken it over meanwhile, and finishes it."""
         with open_staging(self._options, mark.place) as staging:
             try:
-                self._finish(job, mark, staging, ending=end_entry)
+                self._finish(job, mark, staging)
             except FencedWriter:
                 return False
             except StagedRowsLost as error:
@@ -124,8 +114,8 @@ class Committer:
                     "a batch write was not finished, because its staged rows are gone",
                     extra={"job": job, "done": mark.done, "parts": mark.parts, "error": str(error)},
                 )
-                left = self._ledger.mark(job)
-                if left is None or left.run != mark.run or not self._ledger.give_up(job, left):
+                left = self._marks.of(job)
+                if left is None or left.run != mark.run or not self._marks.give_up(job, left):
                     return False
             self._tidy(mark.staged, partial(staging.remove, mark.staged))
         return True
@@ -137,7 +127,7 @@ class Committer:
 
         Raises FencedWriter if another run of the query has taken over, or is writing.
         """
-        mark = self._ledger.mark(query)
+        mark = self._marks.of(query)
         verdict = judge(query, mark, run, epoch)
         first = mark is None or mark.run != run
         plan = in_transactions(blocks, TRANSACTION_BYTES)
@@ -146,7 +136,7 @@ class Committer:
         if mark is not None and verdict is Verdict.FINISH:
             mark, verdict = self._finish_epoch(query, mark, epoch)
         if verdict is Verdict.WRITE and plan:
-            following = Mark(
+            following = WriteMark(
                 run, epoch, len(plan), beat=0 if mark is None else mark.beat + 1, staged=write,
                 place=self._options.staging, former=successor(mark, run),
             )  # fmt: skip
@@ -156,14 +146,16 @@ class Committer:
         cleaned = [partial(self._clean, staging)] if first else []
         self._tidy(write, *removed, *cleaned)
 
-    def _write_marked(self, query: str, mark: Mark | None, following: Mark, plan: Plan, staging: Staging) -> None:
+    def _write_marked(
+        self, query: str, mark: WriteMark | None, following: WriteMark, plan: Plan, staging: Staging
+    ) -> None:
         if len(plan) > 1:
             self._put_manifest(staging, following.staged, plan)
-            self._under(query, mark, [mark_entry(query, following)])
+            self._under(query, mark, following)
             mark = following
-        self._transactions(query, mark, following, plan, staging, ending=None)
+        self._transactions(query, mark, following, plan, staging)
 
-    def _take_query(self, query: str, mark: Mark, run: str, epoch: int) -> Mark:
+    def _take_query(self, query: str, mark: WriteMark, run: str, epoch: int) -> WriteMark:
         taken = self._take_over(query, mark, run)
         if taken is None:
             raise FencedWriter(
@@ -172,69 +164,69 @@ class Committer:
             )
         return taken
 
-    def _finish_epoch(self, query: str, mark: Mark, epoch: int) -> tuple[Mark, Verdict]:
+    def _finish_epoch(self, query: str, mark: WriteMark, epoch: int) -> tuple[WriteMark, Verdict]:
         """Finish the epoch that a former run began. If its rows are gone, this run's rows of the same epoch replace them.
 
         An older epoch of which nothing is there was empty when Spark ran it again, else it would be whole: it counts as written.
         """
         try:
             with open_staging(self._options, mark.place) as staging:
-                whole = self._finish(query, mark, staging, ending=None)
+                whole = self._finish(query, mark, staging)
                 self._tidy(mark.staged, partial(staging.remove, mark.staged))
         except StagedRowsLost:
             if mark.epoch != epoch and mark.done:
                 raise
-            left = self._ledger.mark(query)
+            left = self._marks.of(query)
             if left is None or left.run != mark.run:
                 raise _fenced(query) from None
             return left, Verdict.WRITE
         return whole, Verdict.REPLAYED if mark.epoch == epoch else Verdict.WRITE
 
-    def _finish(self, job: str, mark: Mark, staging: Staging, ending: Ending | None) -> Mark:
+    def _finish(self, job: str, mark: WriteMark, staging: Staging) -> WriteMark:
         plan = decode_plan(staging.read(mark.staged, MANIFEST))
         self._logger.warning(
             "finishing a write that was left unfinished", extra={"job": job, "done": mark.done, "parts": mark.parts}
         )
-        return self._transactions(job, mark, mark, plan, staging, ending=ending)
+        return self._transactions(job, mark, mark, plan, staging)
 
     def _put_manifest(self, staging: Staging, write: str, plan: Plan) -> None:
         """Keep the plan, and the blocks that came with messages: the write is finished from them."""
         staging.put(write, MANIFEST, encode_plan(plan))
 
-    def _take_over(self, job: str, mark: Mark, run: str) -> Mark | None:
-        """The mark of a job that is this run's from now on; None if its former writer is alive."""
-        if not (self._exclusive or mark.is_whole or self._is_silent(job, mark)):
-            return None
-        taken = msgspec.structs.replace(mark, run=run, former=successor(mark, run), beat=mark.beat + 1)
-        return taken if self._ledger.claim(job, mark, taken) else None
-
-    def _is_silent(self, job: str, mark: Mark) -> bool:
-        """Whether a mark does not change for `LEASE_SECONDS`. Waits for that."""
-        since = self._clock.elapsed()
-        while self._clock.elapsed() - since < LEASE_SECONDS:
+    def _take_over(self, job: str, mark: WriteMark, run: str) -> WriteMark | None:
+        """The mark of a job that is this run's from now on; None if its former writer is alive. May wait `LEASE_SECONDS`."""
+        silence = Silence(self._clock)
+        while not (self._exclusive or mark.is_whole or silence.is_longer(job, mark, LEASE_SECONDS)):
             self._pause(_POLL_SECONDS)
-            if self._ledger.mark(job) != mark:
-                return False
-        return True
+            if self._marks.of(job) != mark:
+                return None
+        taken = msgspec.structs.replace(mark, run=run, former=successor(mark, run), beat=mark.beat + 1)
+        return taken if self._marks.claim(job, mark, taken) else None
 
     def _transactions(
-        self, job: str, former: Mark | None, mark: Mark, plan: Plan, staging: Staging, ending: Ending | None
-    ) -> Mark:
-        """Write the transactions that are not there yet, and return the last mark. `former` is the mark that the job has now."""
+        self, job: str, former: WriteMark | None, mark: WriteMark, plan: Plan, staging: Staging
+    ) -> WriteMark:
+        """Write the transactions that are not there yet, and return the last mark. `former` is the mark that the job has now.
+
+        The last one of a batch write deletes its mark.
+        """
         for number in range(mark.done, len(plan)):
             entries = self._entries(staging, mark.staged, plan[number])
             mark = msgspec.structs.replace(mark, done=number + 1)
-            end = ending if mark.is_whole else None
-            self._under(job, former, [*entries, mark_entry(job, mark) if end is None else end(job)])
+            is_over = mark.is_whole and mark.staged == job  # a batch write is staged under its own name
+            self._under(job, former, None if is_over else mark, entries)
             former = mark
         return mark
 
     def _entries(self, staging: Staging, write: str, blocks: Sequence[Block]) -> list[Entry]:
         return [entry for block in blocks for entry in staging.entries(write, block)]
 
-    def _under(self, job: str, mark: Mark | None, entries: list[Entry]) -> None:
-        """Write one transaction, if the job still has this mark. FencedWriter if it has another one: nothing was written then."""
-        if not self._patiently(lambda: commit_entries_if(self._map, condition(job, mark), entries)):
+    def _under(
+        self, job: str, mark: WriteMark | None, following: WriteMark | None, entries: Sequence[Entry] = ()
+    ) -> None:
+        """Replace a job's mark, in one transaction with the entries. FencedWriter if it has another mark: nothing was written."""
+        changes = [*entries, mark_entry(job, following)]
+        if not self._patiently(lambda: commit_entries_if(self._map, condition(job, mark), changes)):
             raise _fenced(job)
 
     def _patiently(self, write: Callable[[], T]) -> T:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from kvwal.spark.ledger import PREFIX
+from kvwal.spark.state.records import PREFIX
 from tests.support.datasource.drivers import drive
 
 KEYS = 100

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import kvwal
-from kvwal.spark.ledger import PREFIX
+from kvwal.spark.state.records import PREFIX
 from tests.support.polling import until
 from tests.support.spark import session
 

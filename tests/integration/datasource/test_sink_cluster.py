@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import kvwal
-from kvwal.spark.ledger import PREFIX
+from kvwal.spark.state.records import PREFIX
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast, running
 from tests.support.ports import free_port
 

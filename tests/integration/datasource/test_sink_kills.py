@@ -18,7 +18,7 @@ import pytest
 
 import kvwal
 from kvwal.errors import ConfigError
-from kvwal.spark.ledger import PREFIX
+from kvwal.spark.state.records import PREFIX
 from tests.repository.source import ROOT
 from tests.support.datasource.sink import ROWS
 from tests.support.spark import environment

@@ -13,13 +13,14 @@ import pytest
 import kvwal
 from kvwal.entry import Entry
 from kvwal.errors import ClusterUnreachable, NotRecovered, StorageFull
-from kvwal.spark.ledger import PREFIX, FencedWriter, Ledger, Mark, Verdict, judge
 from kvwal.spark.sink import commit, staging
 from kvwal.spark.sink.blocks import Block, StagedRowsLost, make_block
 from kvwal.spark.sink.commit import Committer
+from kvwal.spark.sink.marks import FencedWriter, Verdict, WriteMark, WriteMarks, judge
 from kvwal.spark.sink.options import write_options
 from kvwal.spark.sink.staging import Staging, epoch_write, open_staging
 from kvwal.spark.state.lease import LEASE_SECONDS
+from kvwal.spark.state.records import PREFIX
 from kvwal.structures.map.map import commit_entries_if, submit_entries
 from kvwal_archive.errors import ConfigError
 
@@ -271,11 +272,11 @@ def test_a_writer_in_a_cluster_that_lives_keeps_its_job(tmp_path: Path, monkeypa
             sink.epoch(0, RUNS[0])
         with pytest.raises(Killed), cut_off(monkeypatch, 2, Killed()):
             sink.batch(run="first")
-        ledger = Ledger(sink.map)
+        marks = WriteMarks(sink.map)
 
         def beat() -> None:
             for job in (QUERY, JOB):
-                mark = ledger.mark(job)
+                mark = marks.of(job)
                 assert mark is not None
                 sink.map.put(PREFIX + job, {**sink.map[PREFIX + job], "beat": mark.beat + 1})
 
@@ -283,7 +284,7 @@ def test_a_writer_in_a_cluster_that_lives_keeps_its_job(tmp_path: Path, monkeypa
         with pytest.raises(FencedWriter, match="another run of it is writing epoch 0 now"):
             sink.epoch(0, RUNS[1])
         sink.committer().finish_others("other")
-        assert ledger.unfinished() == [JOB]
+        assert marks.unfinished() == [JOB]
         assert sink.time.now < LEASE_SECONDS
 
 
@@ -302,7 +303,7 @@ def test_leftovers_go_when_they_are_old(sink: Sink, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize(("owner", "name"), [(Staging, "remove"), (Staging, "clean"), (Ledger, "unfinished")])
+@pytest.mark.parametrize(("owner", "name"), [(Staging, "remove"), (Staging, "clean"), (WriteMarks, "unfinished")])
 def test_a_write_that_is_in_the_store_does_not_fail_by_what_it_leaves_behind(
     sink: Sink, monkeypatch: pytest.MonkeyPatch, owner: type, name: str
 ) -> None:
@@ -354,11 +355,11 @@ def test_names_of_staged_rows_are_checked(sink: Sink) -> None:
 
 
 def test_a_mark_says_what_a_run_does() -> None:
-    mark = Mark("b", epoch=5, parts=2, done=2, former=["a"])
+    mark = WriteMark("b", epoch=5, parts=2, done=2, former=["a"])
     assert judge("q", None, "a", 0) is Verdict.WRITE
     assert judge("q", mark, "b", 6) is Verdict.WRITE
     assert judge("q", mark, "c", 5) is Verdict.REPLAYED
-    assert judge("q", Mark("b", epoch=5, parts=2, done=1), "c", 6) is Verdict.FINISH
+    assert judge("q", WriteMark("b", epoch=5, parts=2, done=1), "c", 6) is Verdict.FINISH
     for run, epoch in (("a", 6), ("a", 5), ("b", 4), ("c", 4)):
         with pytest.raises(FencedWriter):
             judge("q", mark, run, epoch)

@@ -10,10 +10,11 @@ import pytest
 
 import kvwal
 from kvwal.errors import KvwalError
-from kvwal.spark.ledger import PREFIX, FencedWriter, Ledger
 from kvwal.spark.sink import commit
 from kvwal.spark.sink.blocks import StagedRowsLost
 from kvwal.spark.sink.commit import Committer
+from kvwal.spark.sink.marks import FencedWriter, WriteMark, WriteMarks
+from kvwal.spark.state.records import PREFIX
 from kvwal.structures.map.map import Map, commit_entries_if
 from tests.support.threads import Standstill
 from tests.unit.sink.test_commit import BLOCKS, JOB, QUERY, RUNS, Sink, whole
@@ -44,7 +45,7 @@ def sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sink]:
             return jobs.call(lambda: commit_entries_if(jobs, *arguments))
         return commit_entries_if(jobs, *arguments)
 
-    monkeypatch.setattr(commit, "ROWS_BYTES", 1)
+    monkeypatch.setattr(commit, "TRANSACTION_BYTES", 1)
     monkeypatch.setattr(commit, "commit_entries_if", commit_of_entries)
     with kvwal.open(tmp_path / "root", archive=None, flush="os") as store:
         yield Sink(tmp_path / "root", store.map("jobs"), exclusive=False)
@@ -67,11 +68,11 @@ def stopped(
 def test_a_batch_write_that_stood_still_at_any_step_lands_nowhere_once_another_has_finished_it(
     sink: Sink, after: bool
 ) -> None:
-    ledger, newer = Ledger(sink.map), {f"key-{number}": "newer" for number in range(BLOCKS)}
+    marks, newer = WriteMarks(sink.map), {f"key-{number}": "newer" for number in range(BLOCKS)}
 
     def take_over() -> None:
         nonlocal taken
-        taken = bool(ledger.unfinished())
+        taken = bool(marks.unfinished())
         sink.committer().finish_others(OTHER)
         sink.map.put_many(newer)
 
@@ -97,7 +98,7 @@ def test_a_run_that_stood_still_at_any_step_lands_nowhere_once_another_run_has_w
     sink: Sink, monkeypatch: pytest.MonkeyPatch, after: bool, most: int
 ) -> None:
     """Also where the other run took the query over in its middle, and the staged rows of the epoch are gone by then."""
-    monkeypatch.setattr(commit, "ROWS_BYTES", most)
+    monkeypatch.setattr(commit, "TRANSACTION_BYTES", most)
 
     def take_over() -> None:
         sink.epoch(1, RUNS[1])
@@ -112,7 +113,7 @@ def test_a_run_that_stood_still_at_any_step_lands_nowhere_once_another_run_has_w
             break
         refused += isinstance(error, FencedWriter)
         assert sink.rows() == whole(f"2/{RUNS[1]}"), step
-        mark = Ledger(sink.map).mark(QUERY)
+        mark = WriteMarks(sink.map).of(QUERY)
         assert mark is not None
         assert (mark.run, mark.epoch, mark.is_whole) == (RUNS[1], 2, True)
         step += 1
@@ -153,11 +154,11 @@ def _interrupted_after(transactions: int) -> Callable[..., bool]:
 
 
 def test_a_claim_and_its_note_are_one_transaction(sink: Sink) -> None:
-    ledger = Ledger(sink.map)
-    mark = commit.Mark(JOB, parts=2)
-    assert ledger.begin(JOB, mark)
+    marks = WriteMarks(sink.map)
+    mark = WriteMark(JOB, parts=2)
+    assert marks.begin(JOB, mark)
     assert sink.map.entry(PREFIX + JOB).timestamp == sink.map.entry(f"{PREFIX}unfinished").timestamp
-    assert not ledger.begin(JOB, mark)
-    assert ledger.give_up(JOB, mark)
-    ledger.end(JOB)
+    assert not marks.begin(JOB, mark)
+    assert marks.give_up(JOB, mark)
+    marks.end(JOB)
     assert sink.marks() == []

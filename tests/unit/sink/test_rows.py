@@ -14,11 +14,11 @@ from pyspark.sql import types
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from kvwal.errors import CodecError, ConfigError, InvalidName, KvwalError
-from kvwal.spark.ledger import PREFIX
 from kvwal.spark.sink import rows as sink_rows
 from kvwal.spark.sink.columns import write_columns
 from kvwal.spark.sink.options import write_options
 from kvwal.spark.sink.rows import RowEncoder
+from kvwal.spark.state.records import PREFIX
 
 TYPES: dict[str, types.DataType] = {
     "STRING": types.StringType(), "BINARY": types.BinaryType(), "BOOLEAN": types.BooleanType(), "INT": types.IntegerType(),

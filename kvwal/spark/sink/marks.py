@@ -1,26 +1,23 @@
-"""Ledger of writes: how much of a job's write is in a map. Its marks are keys of the same map, so that one transaction makes a
-part of a write and says that the part is there.
+"""Marks of writes: how much of a job's write is in a map. They are keys of the same map, so that one transaction makes a part of
+a write and says that the part is there.
 
-    !ledger/<job>          Mark: the last write of a job. A job is a batch write, or a streaming query with its epochs
+    !ledger/<job>          WriteMark: the last write of a job. A job is a batch write, or a streaming query with its epochs
     !ledger/unfinished     names of the batch writes that were begun and are not finished
 
-A job has one mark, also with many epochs, and a batch write that is finished has none. The data source
-`kvwal` leaves keys that begin with `PREFIX` out of what it reads; other readers see them.
+A job has one mark, also with many epochs, and a batch write that is finished has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from kvwal.codecs import registry
 from kvwal.entry import Entry
 from kvwal.errors import Kind, KvwalError
-from kvwal.spark.state.records import PREFIX as PREFIX
-from kvwal.structures.map.changes import ABSENT
+from kvwal.spark.state.records import PREFIX, StateMap, plain, read_record, unchanged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,21 +33,7 @@ class FencedWriter(KvwalError):
     kind = Kind.CALLER
 
 
-class LedgerMap(Protocol):
-    """The methods of a map that a ledger needs."""
-
-    def get(self, key: str, default: Any = None, /) -> Any:
-        """The value of a key."""
-        ...
-
-    def commit_if(
-        self, conditions: Mapping[Any, Any], items: Mapping[Any, Any], deletes: Iterable[Any] = (), /
-    ) -> bool:
-        """See `kvwal.Map.commit_if`."""
-        ...
-
-
-class Mark(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="write"):
+class WriteMark(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="write"):
     """The last write of a job: `done` of its `parts` transactions are in the map.
 
     `run` is the process that writes it; its parts wait as the write `staged` in the staging place `place` (empty: that of the
@@ -83,7 +66,7 @@ class Verdict(Enum):
     REPLAYED = "replayed"
 
 
-def judge(job: str, mark: Mark | None, run: str, epoch: int) -> Verdict:
+def judge(job: str, mark: WriteMark | None, run: str, epoch: int) -> Verdict:
     """What `run` does to write `epoch`, by the job's mark. An older epoch that is unfinished is finished first: FINISH, too.
 
     Raises FencedWriter if another run has taken the job over from `run`, or if the job is at a later epoch.
@@ -105,41 +88,38 @@ def judge(job: str, mark: Mark | None, run: str, epoch: int) -> Verdict:
     return Verdict.REPLAYED if epoch == mark.epoch else Verdict.WRITE
 
 
-def successor(mark: Mark | None, run: str) -> list[str]:
+def successor(mark: WriteMark | None, run: str) -> list[str]:
     """The former runs of a job when `run` is the next that writes it."""
     if mark is None or mark.run == run:
         return [] if mark is None else mark.former
     return [*mark.former, mark.run][-_FORMER:]
 
 
-class Ledger:
+class WriteMarks:
     """The marks in one map."""
 
-    def __init__(self, jobs: LedgerMap) -> None:
+    def __init__(self, jobs: StateMap) -> None:
         self._map = jobs
 
-    def mark(self, job: str) -> Mark | None:
+    def of(self, job: str) -> WriteMark | None:
         """The mark of a job, None if it has none."""
-        value = self._map.get(PREFIX + job)
-        return None if value is None else msgspec.convert(value, Mark)
+        return read_record(self._map, PREFIX + job, WriteMark)
 
-    def claim(self, job: str, expected: Mark, mark: Mark) -> bool:
+    def claim(self, job: str, expected: WriteMark, mark: WriteMark) -> bool:
         """Put a mark if the job still has the expected one. Returns whether it was put."""
-        return self._map.commit_if(condition(job, expected), {PREFIX + job: msgspec.to_builtins(mark)})
+        return self._map.commit_if(condition(job, expected), {PREFIX + job: plain(mark)})
 
-    def begin(self, job: str, mark: Mark) -> bool:
+    def begin(self, job: str, mark: WriteMark) -> bool:
         """Put the first mark of a batch write, and add the write to the unfinished ones. False if the job has a mark."""
         while True:
             now = self._map.get(_UNFINISHED)
-            conditions = {**condition(job, None), _UNFINISHED: ABSENT if now is None else now}
-            if self._map.commit_if(
-                conditions, {PREFIX + job: msgspec.to_builtins(mark), _UNFINISHED: [*(now or ()), job]}
-            ):
+            conditions = {**condition(job, None), **unchanged(_UNFINISHED, now)}
+            if self._map.commit_if(conditions, {PREFIX + job: plain(mark), _UNFINISHED: [*(now or ()), job]}):
                 return True
             if self._map.get(PREFIX + job) is not None:
                 return False
 
-    def give_up(self, job: str, mark: Mark) -> bool:
+    def give_up(self, job: str, mark: WriteMark) -> bool:
         """Delete the mark of a batch write if it is still this one. Returns whether it was deleted."""
         return self._map.commit_if(condition(job, mark), {}, [PREFIX + job])
 
@@ -156,19 +136,15 @@ class Ledger:
                 return
 
 
-def condition(job: str, mark: Mark | None) -> dict[str, Any]:
+def condition(job: str, mark: WriteMark | None) -> dict[str, Any]:
     """The condition that a job's mark is this one. None: that it has none."""
-    return {PREFIX + job: ABSENT if mark is None else msgspec.to_builtins(mark)}
+    return unchanged(PREFIX + job, mark)
 
 
-def mark_entry(job: str, mark: Mark) -> Entry:
-    """The mark of a job as an entry, to be written by the transaction of which it tells."""
-    return Entry(*registry.encode_key(PREFIX + job), *registry.encode_value(msgspec.to_builtins(mark)), False, 0)
-
-
-def end_entry(job: str) -> Entry:
-    """The delete of a job's mark as an entry."""
-    return Entry(*registry.encode_key(PREFIX + job), b"", "", True, 0)
+def mark_entry(job: str, mark: WriteMark | None) -> Entry:
+    """The mark of a job as an entry, to be written by the transaction of which it tells. None: the delete of its mark."""
+    value = (b"", "") if mark is None else registry.encode_value(plain(mark))
+    return Entry(*registry.encode_key(PREFIX + job), *value, mark is None, 0)
 
 
 def without_marks(rows: pa.RecordBatch) -> pa.RecordBatch:
