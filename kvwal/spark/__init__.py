@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kvwal.spark.archive_restore import restore as restore
     from kvwal.spark.datasource.source import register as register
-    from kvwal.spark.eventlog.leased import record_event_logs as record_event_logs
+    from kvwal.spark.eventlog.record_logs import record_event_logs as record_event_logs
     from kvwal.spark.recording.recorder import JobRecorder as JobRecorder
     from kvwal.spark.recording.recorder import record as record
     from kvwal.spark.tables.arrow import table as table
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "JobRecorder": "recording.recorder",
     "record": "recording.recorder",
-    "record_event_logs": "eventlog.leased",
+    "record_event_logs": "eventlog.record_logs",
     "register": "datasource.source",
     "restore": "archive_restore",
     "table": "tables.arrow",

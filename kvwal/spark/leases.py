@@ -14,43 +14,51 @@ hears the events first, and hears how the driver ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import Any, NamedTuple, Protocol
+from contextlib import contextmanager
+from time import sleep
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 import msgspec
 
-from kvwal.ports.clock import Clock
+from kvwal.ports.boundary import contain, logged
+from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.locks import Lock
 from kvwal.spark.eventlog.runs import RecordMap
-from kvwal.spark.state.lease import LEASE_SECONDS, FencedRecord, LeaseLost
-from kvwal.spark.state.records import nonce
-from kvwal.structures.map.changes import ABSENT
+from kvwal.spark.outages import PASSING
+from kvwal.spark.state.lease import LEASE_SECONDS, FencedRecord, LeaseHeld, LeaseLost
+from kvwal.spark.state.records import Silence, StateMap, nonce, plain, unchanged
 
 BEAT_SECONDS = 5.0
+ASK_SECONDS = 0.5
+"""The pause between two looks at a lease that another reader holds."""
 SWEEP_SECONDS = 600.0
 """A reader looks this often for the records of readers that have ended, and deletes those that it saw before."""
 _HOLDERS, _LEASES = "!follower/", "!lease/"
+_log = logging.getLogger("kvwal.spark")
+_not_released = logged("the leases of this reader stay until they run out")
 
 
-class LeaseMap(Protocol):
-    """The methods of a map that leases need."""
-
-    def get(self, key: Any, default: Any = None, /) -> Any:
-        """The value of a key."""
-        ...
-
-    def scan(self, prefix: str, /) -> Iterable[tuple[Any, Any]]:
-        """The keys that begin so, and their values."""
-        ...
-
-    def commit_if(self, conditions: Mapping[Any, Any], items: Any, deletes: Iterable[Any] = (), /) -> bool:
-        """See `kvwal.Map.commit_if`."""
-        ...
-
-
-class LeasedMap(LeaseMap, RecordMap, Protocol):
+class LeasedMap(StateMap, RecordMap, Protocol):
     """The methods of a map that a reader under leases needs."""
+
+
+Pause = Callable[[float], bool]
+"""Waits some seconds for a lease that another reader holds. Returns whether the reader gives up after one more look at it."""
+
+
+def no_longer_than_a_lease(clock: Clock = SYSTEM) -> Pause:
+    """The pause of a command: a lease whose holder was killed runs out in this time."""
+    until = clock.elapsed() + 2 * LEASE_SECONDS
+
+    def pause(seconds: float) -> bool:
+        sleep(seconds)
+        return clock.elapsed() > until
+
+    return pause
 
 
 class AppLease(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="lease"):
@@ -60,17 +68,13 @@ class AppLease(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind"
     wanted: str = ""
 
 
-class _Seen(NamedTuple):
-    """The record of another reader, and when it was first seen so."""
-
-    record: Any
-    since: float
-
-
 class Leases:
-    """The leases of one reader. Used by one thread, but for `beat`."""
+    """The leases of one reader. Used by one thread, but for `beat`.
 
-    def __init__(self, records: LeaseMap, clock: Clock, former: Collection[str] = ()) -> None:
+    The end of its `with` block gives them back. After an error of the store, which may be away, they run out by themselves.
+    """
+
+    def __init__(self, records: LeasedMap, clock: Clock, former: Collection[str] = ()) -> None:
         """`former` are holders that are known to have ended: their leases are free at once."""
         self.holder = nonce(clock)
         self._own = FencedRecord(
@@ -83,7 +87,16 @@ class Leases:
         self._beaten: float | None = None
         self._swept = clock.elapsed()
         self._beating = Lock()
-        self._others: dict[str, _Seen] = {}
+        self._silence = Silence(clock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, (*PASSING, LeaseLost)):
+            contain(self.close, _not_released)
 
     @property
     def held(self) -> set[str]:
@@ -117,8 +130,7 @@ class Leases:
         while (lease := self._held.get(app)) is not None:
             if self._own.commit_if({key: lease}, items, gone):
                 return
-            found = self._records.get(key)
-            if found is None or msgspec.convert(found, AppLease).holder != self.holder:
+            if (found := self._still_own(key)) is None:
                 del self._held[app]
             else:
                 self._held[app] = found  # another reader has asked for it
@@ -132,68 +144,90 @@ class Leases:
         self.beat()
         if app in self._held:
             return True
-        key, lease = _LEASES + app, msgspec.to_builtins(AppLease(self.holder))
+        key, lease = _LEASES + app, plain(AppLease(self.holder))
         found = self._records.get(key)
-        conditions, gone = {key: ABSENT if found is None else found}, []
-        if found is not None and (holder := msgspec.convert(found, AppLease).holder) != self.holder:
+        conditions, gone = unchanged(key, found), []
+        if found is not None and (holder := _lease(found).holder) != self.holder:
             of_holder = _HOLDERS + holder
             record = self._records.get(of_holder)
-            if not (holder in self._former or self._is_silent(holder, record)):
+            if not (holder in self._former or self._is_silent(of_holder, record)):
                 return False
-            conditions[of_holder] = ABSENT if record is None else record
+            conditions |= unchanged(of_holder, record)
             gone = [] if record is None else [of_holder]
         if not self._own.commit_if(conditions, {key: lease}, gone):
             return False
         self._held[app] = lease
         return True
 
-    def _is_silent(self, holder: str, record: Any) -> bool:
-        """Whether a holder has ended: its record is gone, or was seen unchanged for `LEASE_SECONDS` by this reader."""
-        now, seen = self._clock.elapsed(), self._others.get(holder)
-        if record is None:
-            return True
-        if seen is None or seen.record != record:
-            self._others[holder] = _Seen(record, now)
-            return False
-        return now - seen.since > LEASE_SECONDS
-
     def request(self, app: str) -> bool:
         """Whether this reader holds the lease now; see `take`. If not, the holder is asked for it: call this again."""
         if self.take(app):
             return True
-        found = self._records.get(_LEASES + app)
-        if found is not None:
-            lease = msgspec.convert(found, AppLease)
-            if self.holder not in (lease.holder, lease.wanted):
-                wanted = msgspec.to_builtins(AppLease(lease.holder, self.holder))
-                self._records.commit_if({_LEASES + app: found}, {_LEASES + app: wanted})
+        key = _LEASES + app
+        found = self._records.get(key)
+        lease = None if found is None else _lease(found)
+        if lease is not None and self.holder not in (lease.holder, lease.wanted):
+            self._records.commit_if({key: found}, {key: plain(AppLease(lease.holder, self.holder))})
         return False
+
+    @contextmanager
+    def hold(self, app: str, pause: Pause) -> Iterator[LeasedRecords]:
+        """The records of an application under its lease, for the block. After an error the lease stays until `close`.
+
+        `LeaseHeld` if the lease is not to be had.
+        """
+        self._wait_for(app, pause)
+        yield LeasedRecords(self._records, self, app)
+        self.release(app)
 
     def is_wanted(self, app: str) -> bool:
         """Whether another reader has asked for the lease of an application that this one holds, or has it."""
-        value = self._records.get(_LEASES + app)
-        return value is None or bool(value != msgspec.to_builtins(AppLease(self.holder)))
+        return bool(self._records.get(_LEASES + app) != plain(AppLease(self.holder)))
 
     def release(self, app: str) -> None:
         """Give a lease back, or to the reader that has asked for it. `LeaseLost` if another reader has taken it over."""
         if self._held.pop(app, None) is None:
             return
-        key, released = _LEASES + app, False
-        while not released:  # it changes when it is asked for
-            found = self._records.get(key)
-            lease = None if found is None else msgspec.convert(found, AppLease)
-            if lease is None or lease.holder != self.holder:
+        key = _LEASES + app
+        while (found := self._still_own(key)) is not None:  # it changes when it is asked for
+            wanted = _lease(found).wanted
+            following = {key: plain(AppLease(wanted))} if wanted else {}
+            if self._own.commit_if({key: found}, following, [] if wanted else [key]):
                 return
-            following = {key: msgspec.to_builtins(AppLease(lease.wanted))} if lease.wanted else {}
-            released = self._own.commit_if({key: found}, following, [] if following else [key])
 
     def close(self) -> None:
         """Give all leases back, and leave, also for the former holders."""
         for app in sorted(self._held):
             self.release(app)
-        for holder in sorted(self._former):
-            self._delete(_HOLDERS + holder, self._records.get(_HOLDERS + holder))
+        for key in sorted(_HOLDERS + holder for holder in self._former):
+            self._delete(key, self._records.get(key))
         self._own.end()
+
+    def _wait_for(self, app: str, pause: Pause) -> None:
+        is_mine, gives_up = self.request(app), False
+        if not is_mine:
+            _log.info(
+                "Another reader holds the lease of %s; the events wait where they are until it hands the lease over.",
+                app,
+            )
+        while not is_mine:
+            if gives_up:
+                raise LeaseHeld(
+                    f"another reader holds the lease of the application {app}, and does not hand it over.",
+                    hint="A follower hands it over after its round; the lease of a killed one runs out in a minute."
+                    " Then try again.",
+                )
+            gives_up = pause(ASK_SECONDS)
+            is_mine = self.request(app)
+
+    def _still_own(self, key: str) -> Any:
+        """The value of a lease in the store, None if this reader does not have it any more."""
+        found = self._records.get(key)
+        return None if found is None or _lease(found).holder != self.holder else found
+
+    def _is_silent(self, of_holder: str, record: Any) -> bool:
+        """Whether a holder has ended: its record is gone, or was seen unchanged for `LEASE_SECONDS` by this reader."""
+        return record is None or self._silence.is_longer(of_holder, record, LEASE_SECONDS)
 
     def _sweep(self) -> None:
         """Delete the records of readers that have ended, and leases that name no reader.
@@ -202,19 +236,23 @@ class Leases:
         mistake gets `LeaseLost` at its next step, and begins anew.
         """
         records = dict(self._records.scan(_HOLDERS))
+        records.pop(_HOLDERS + self.holder, None)
         for key, record in records.items():
-            holder = key.removeprefix(_HOLDERS)
-            if holder != self.holder and self._is_silent(holder, record):
+            if self._is_silent(key, record):
                 self._delete(key, record)
-        self._others = {holder: seen for holder, seen in self._others.items() if _HOLDERS + holder in records}
+        self._silence.forget_others(records)
         for key, lease in list(self._records.scan(_LEASES)):
-            of_holder = _HOLDERS + msgspec.convert(lease, AppLease).holder
+            of_holder = _HOLDERS + _lease(lease).holder
             if self._records.get(of_holder) is None:
-                self._records.commit_if({key: lease, of_holder: ABSENT}, {}, [key])
+                self._records.commit_if({key: lease} | unchanged(of_holder, None), {}, [key])
 
     def _delete(self, key: str, record: Any) -> None:
         if record is not None:
             self._records.commit_if({key: record}, {}, [key])
+
+
+def _lease(value: Any) -> AppLease:
+    return msgspec.convert(value, AppLease)
 
 
 class LeasedRecords:

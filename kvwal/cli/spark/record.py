@@ -19,13 +19,12 @@ from kvwal.location.opening import only_reads
 from kvwal.location.parse import ArchiveLocation
 from kvwal.location.readers import Writer
 from kvwal.spark.eventlog import log_reader
-from kvwal.spark.eventlog.leased import record_event_logs
+from kvwal.spark.eventlog.record_logs import record_event_logs
 from kvwal.spark.follower.service import EVERY_SECONDS
 from kvwal.spark.index import complete_index
+from kvwal.spark.leases import no_longer_than_a_lease
 from kvwal.spark.recording import spool as spools
-from kvwal.spark.recording.left_spools import locked
 from kvwal.spark.recording.nodes import RecorderRoot, merge_finished, shared_node
-from kvwal.spark.recording.spool_lease import leased, no_longer_than_a_lease
 from kvwal.spark.recording.target import default_spool
 from kvwal.store.sync import Store
 
@@ -181,9 +180,9 @@ def _read_spools(
                     reads += left.read_rest(records, progress)
             else:
                 with (
-                    locked(left),
+                    left.locked(),
                     selection.writer() as cluster,
-                    leased(left, cluster.map(log_reader.BUSINESS), no_longer_than_a_lease()) as reader,
+                    left.leased(cluster.map(log_reader.BUSINESS), no_longer_than_a_lease()) as reader,
                 ):
                     reads += left.read_rest(reader.records, progress)
         except StoreLocked:

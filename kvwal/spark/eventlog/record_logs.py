@@ -1,22 +1,58 @@
-"""The logs of one call, each read under the lease of its application: the runs of an application in the order of their starts."""
+"""The logs of one call, the runs of an application in the order of their starts. In a cluster each is read under a lease.
+
+A cluster has no lock. Two commands that read one log, or a command and a follower, would write over each other: the later write
+may be that of the one that has read less.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 
 from kvwal.errors import ConfigError
+from kvwal.location.connect import is_cluster
+from kvwal.ports.clock import SYSTEM
 from kvwal.spark.eventlog.listing import Log
-from kvwal.spark.eventlog.log_reader import LogReader, LogResult, ReportProgress, has_more, result_of
-from kvwal.spark.eventlog.logs import ApplicationIdentity, NotAnEventLog, identify
+from kvwal.spark.eventlog.log_reader import (
+    BUSINESS,
+    LogReader,
+    LogResult,
+    MapStore,
+    ReportProgress,
+    has_more,
+    result_of,
+)
+from kvwal.spark.eventlog.logs import ApplicationIdentity, NotAnEventLog, find_logs, identify
 from kvwal.spark.eventlog.runs import EarlierRun, RecordMap
+from kvwal.spark.index import complete_index, node_of_mark
+from kvwal.spark.leases import Leases, no_longer_than_a_lease
 from kvwal.spark.record_keys import app_prefix
 from kvwal.spark.state.lease import LeaseHeld, LeaseLost
 
 _Found = tuple[Log, ApplicationIdentity | LogResult]
 Hold = Callable[[str], AbstractContextManager[RecordMap]]
 """Gives, for a block, the map for the records of the application whose keys begin so."""
+
+
+def record_event_logs(
+    store: MapStore, paths: Iterable[str | Path], progress: ReportProgress | None = None
+) -> list[LogResult]:
+    """Read the event logs at `paths` (files, rolling folders, folders of either) into the business `spark` of the store.
+
+    Logs of finished and running applications are read as far as they are written. A second run reads on; it does not open a
+    log again that was read to its end. A damaged line is recorded under the application's `damage` keys. A log that cannot be
+    read to its end has a `problem`, and the other logs are read all the same. A log that has just begun, a log of an earlier run
+    than the recorded one, and a file in a folder that is no event log, are `skipped`.
+    """
+    logs = find_logs(paths)
+    records = store.map(BUSINESS)
+    complete_index(records, node_of_mark(store))
+    if not is_cluster(store):  # one process has the lock of a folder's node
+        return record_logs(lambda app: nullcontext(records), logs, progress)
+    with Leases(records, SYSTEM) as leases:
+        return record_logs(lambda app: leases.hold(app, no_longer_than_a_lease()), logs, progress, leases.beat)
 
 
 def record_logs(

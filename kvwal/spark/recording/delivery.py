@@ -100,11 +100,11 @@ class PatientRecords:
         return done
 
     def scan(self, prefix: str, /) -> list[tuple[str, Any]]:
-        """See `LeaseMap.scan`."""
+        """See `RecordMap.scan`."""
         return list(self._tries(self._try, lambda records: list(records.scan(prefix))))
 
     def commit_if(self, conditions: Mapping[Any, Any], items: Any, deletes: Iterable[Any] = (), /) -> bool:
-        """See `LeaseMap.commit_if`. False also if an earlier try had an unknown outcome, and succeeded: a read tells."""
+        """See `StateMap.commit_if`. False also if an earlier try had an unknown outcome, and succeeded: a read tells."""
         pairs, gone = dict(items), list(deletes)
         return bool(self._tries(self._try, lambda records: records.commit_if(conditions, pairs, gone)))
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable
+from contextlib import closing
 from functools import partial
 
 from kvwal.errors import StoreLocked
 from kvwal.ports.boundary import contain, start_thread, trace_of_bug
 from kvwal.spark.recording.delivery import PatientRecords
 from kvwal.spark.recording.spool import Spool, spools
-from kvwal.spark.recording.spool_lease import LeaseWait, leased
 from kvwal.spark.state.lease import LeaseHeld
 
 _log = logging.getLogger("kvwal.spark")
@@ -27,7 +26,7 @@ class LeftSpools:
 
     Their drivers were killed, or ended while the cluster was away. A spool whose driver still records is locked, and is left
     alone. So is one that names no address of this cluster: clusters may have equal names. There is no thread, and no connection,
-    where nothing was left. Each spool is read under the lease of its application (`spool_lease`).
+    where nothing was left. Each spool is read under the lease of its application.
     """
 
     def __init__(self, own: Spool, stopping: threading.Event) -> None:
@@ -53,8 +52,7 @@ class LeftSpools:
                     contain(partial(self._read, records, spool), partial(_stays, spool))
 
     def _read(self, records: PatientRecords, spool: Spool) -> None:
-        wait = LeaseWait(self._stopping.wait)
-        with locked(spool), leased(spool, records, wait) as reader:
+        with spool.locked(), spool.leased(records, self._stopping.wait) as reader:
             for read in spool.read_rest(reader.records, self._go_on):
                 _log.info(
                     "The application %s had left %d events in its spool, which were read now.", read.app, read.events
@@ -63,16 +61,6 @@ class LeftSpools:
     def _go_on(self, done: int, total: int, app: str) -> None:
         if self._stopping.is_set():
             raise _Ended
-
-
-@contextmanager
-def locked(spool: Spool) -> Iterator[None]:
-    """Hold the lock of a spool for the block. `StoreLocked` while its driver records."""
-    lock = spool.lock()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _left_beside(own: Spool) -> Iterable[Spool]:

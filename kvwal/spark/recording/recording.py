@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -18,8 +19,7 @@ from kvwal.spark.recording.delivery import POLL_SECONDS, DeliveryStatus, Patient
 from kvwal.spark.recording.driver import Driver
 from kvwal.spark.recording.endings import Ending
 from kvwal.spark.recording.left_spools import LeftSpools
-from kvwal.spark.recording.spool import LAST_ROLL, POSITION, add_roll, delete_read_rolls
-from kvwal.spark.recording.spool_lease import LeaseWait, SpoolReader, leased
+from kvwal.spark.recording.spool import LAST_ROLL, POSITION, SpoolReader, add_roll, delete_read_rolls
 from kvwal.spark.recording.target import Target
 from kvwal.spark.state.lease import LeaseLost
 
@@ -50,6 +50,7 @@ class Recording:
         self._spool = target.spool
         self._identity = driver.identity
         self._stopping = threading.Event()
+        self._gives_up = math.inf
         self._records = PatientRecords(target.open, self.status, self._stopping, self._bound_spool)
         self._left = LeftSpools(target.spool, self._stopping)
         self._is_left_begun = False
@@ -84,13 +85,12 @@ class Recording:
         self._listener.discard()
 
     def _deliver(self) -> None:
-        app, wait = app_prefix(self._identity.app, self._identity.attempt), LeaseWait(self._wait, HAND_OVER_SECONDS)
-        is_delivered = False
+        app, is_delivered = app_prefix(self._identity.app, self._identity.attempt), False
         with closing(self._records):
             mark = mark_of(self._records, self._target.node)  # a lease would make the map look as if it had records
             while not is_delivered:
                 try:
-                    with leased(self._spool, self._records, wait, app=app) as reader:
+                    with self._spool.leased(self._records, self._pause, app=app) as reader:
                         self._read(reader, mark)
                     is_delivered = True
                 except LeaseLost as error:
@@ -98,10 +98,15 @@ class Recording:
                         "The recorder takes the lease of the application again, and reads its position: %s", error
                     )
 
-    def _wait(self, seconds: float) -> bool:
-        """Wait for the lease of the application. Returns whether the recording ends."""
+    def _pause(self, seconds: float) -> bool:
+        """Wait for the lease of the application. Returns whether the recording has ended `HAND_OVER_SECONDS` ago."""
         self._bound_spool()
-        return self._stopping.wait(seconds)
+        if not self._stopping.wait(seconds):
+            return False
+        now = time.monotonic()
+        self._gives_up = min(self._gives_up, now + HAND_OVER_SECONDS)
+        time.sleep(seconds)
+        return now >= self._gives_up
 
     def _read(self, spool: SpoolReader, mark: dict[str, Any]) -> None:
         """Read the log until `close`, under the lease."""

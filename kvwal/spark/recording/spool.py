@@ -9,16 +9,19 @@ Each recording has a folder of its own, because the next recorder may begin befo
 
 A recorder into a cluster has its spool in a folder of its machine instead of `<root>`, and <node> is named after the application.
 The store's lock does not protect that spool, because a cluster has none. So the spool has a lock of its own. Its file ADDRESSES
-names the nodes that the recorder was given, one in a line: clusters may have equal names. Its file HOLDERS names the readers of
-the spool as they stand in leases (`spool_lease`).
+names the nodes that the recorder was given, one in a line: clusters may have equal names.
+
+Such a spool is read under the lease of its application: no follower reads the application's event log meanwhile. The reader of
+a spool holds its lock, so all earlier readers of it have ended. The file HOLDERS names them as they stand in leases, and what
+they held is free at once. A follower hands its lease over between two logs; that of a follower that was killed runs out.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -26,10 +29,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kvwal.errors import StoreLocked
+from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK, Lock
 from kvwal.spark.eventlog.log_reader import LogReader, LogResult, ReportProgress, result_of
 from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog, identify
 from kvwal.spark.eventlog.runs import EarlierRun, RecordMap, RunRecords
+from kvwal.spark.leases import LeasedMap, Leases, Pause
 from kvwal.spark.record_keys import app_prefix
 from kvwal.spark.records import Position, from_value, to_value
 from kvwal_archive.objects.owner import give_file, make_folders
@@ -43,6 +48,13 @@ _PREFIX = "eventlog_v2_"
 _LOCK = "LOCK"
 _ADDRESSES = "ADDRESSES"
 _HOLDERS = "HOLDERS"
+
+
+class SpoolReader(NamedTuple):
+    """The right to read a spool: the map for its records, and the call that keeps the lease (see `Leases.beat`)."""
+
+    records: RecordMap
+    beat: Callable[[], None] = lambda: None
 
 
 class Spool(NamedTuple):
@@ -79,6 +91,34 @@ class Spool(NamedTuple):
                 f"{self.folder}: a recorder is using this spool ({held}).", hint="Wait until it has ended."
             )
         return held
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock for the block. `StoreLocked` while the driver of the spool records."""
+        lock = self.lock()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @contextmanager
+    def leased(self, records: LeasedMap, pause: Pause, *, app: str = "") -> Iterator[SpoolReader]:
+        """Hold the lease of the application of this spool for the block. The caller holds the lock.
+
+        `app` is the prefix of the application's keys; by default that of the logs in the spool. `LeaseHeld` if the lease is not
+        to be had. In the block, `LeaseLost` if another reader has taken it; a new block goes on with what the store says. The
+        spool of a folder needs no lease, since one process writes to its node.
+        """
+        app = app or self.application()
+        if not app or not self.addresses():
+            yield SpoolReader(records)
+            return
+        len(records)  # a store that is away would hold up the first beat
+        leases = Leases(records, SYSTEM, self.holders())
+        self.name_holder(leases.holder)
+        # Without the lease, or after an error of the store, nothing is given back: the spool's next reader knows its holders.
+        with leases.hold(app, pause) as held, leases:
+            yield SpoolReader(held, leases.beat)
 
     def name_addresses(self, addresses: Iterable[str]) -> None:
         """Note the nodes (`host:port`) of the cluster that this spool is for. The caller holds the lock."""

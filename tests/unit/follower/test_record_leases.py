@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from kvwal.spark.eventlog.leased import leased_reading
 from kvwal.spark.eventlog.logs import find_logs
 from kvwal.spark.eventlog.record_logs import record_logs
-from kvwal.spark.recording.spool_lease import LeaseWait
+from kvwal.spark.leases import Leases
 from kvwal.spark.state.lease import LEASE_SECONDS
 from tests.support.event_logs import counts, event_log
 from tests.unit.follower.test_follower import Setting, setting
@@ -22,8 +21,9 @@ APP = "app-1"
 
 def command(setting: Setting, records: Any = None, pause: Callable[[float], bool] = lambda seconds: True) -> list[str]:
     """Read the logs as `kvwal record` does it; the problems that it tells. By default it does not wait for a lease."""
-    with leased_reading(records or setting.records, lambda: LeaseWait(pause), setting.clock) as reading:
-        return [read.problem for read in record_logs(reading.hold, find_logs([setting.logs]), None, reading.beat)]
+    with Leases(records or setting.records, setting.clock) as leases:
+        reads = record_logs(lambda app: leases.hold(app, pause), find_logs([setting.logs]), None, leases.beat)
+    return [read.problem for read in reads]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

@@ -18,11 +18,9 @@ from kvwal.spark.eventlog.log_reader import LogReader
 from kvwal.spark.follower.follower import Follower
 from kvwal.spark.follower.status import FollowerStatus
 from kvwal.spark.leases import Leases
-from kvwal.spark.recording import delivery, recorder, spool_lease
-from kvwal.spark.recording.left_spools import locked
+from kvwal.spark.recording import delivery, recorder
 from kvwal.spark.recording.recorder import JobRecorder
 from kvwal.spark.recording.spool import POSITION, Spool
-from kvwal.spark.recording.spool_lease import LeaseWait, leased
 from kvwal.spark.state import LeaseHeld
 from kvwal.spark.state.lease import LEASE_SECONDS
 from tests.support.event_logs import TASKS, counts, event_log, job_events, lines
@@ -30,7 +28,11 @@ from tests.support.polling import until
 from tests.support.recording.driver import AwayStore, Driver, Listener
 
 APP = "app-1"
-NOW = LeaseWait(lambda seconds: True)
+
+
+def now(seconds: float) -> bool:
+    """The pause of a reader that gives up."""
+    return True
 
 
 class LaterClock(SystemClock):
@@ -92,7 +94,7 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setting
     monkeypatch.setattr(recorder, "Driver", Driver)
     monkeypatch.setattr(delivery, "FIRST_WAIT_SECONDS", 0.01)
     monkeypatch.setattr(delivery, "LONGEST_WAIT_SECONDS", 0.02)
-    monkeypatch.setattr(spool_lease, "ASK_SECONDS", 0.01)
+    monkeypatch.setattr(leases, "ASK_SECONDS", 0.01)
     with kvwal.open(tmp_path / "store", node="cluster", archive=None, flush="os") as store:
         yield Setting(tmp_path, store)
 
@@ -163,7 +165,7 @@ def kill_recorder(setting: Setting, *jobs: int) -> None:
 
 def finish_spool(setting: Setting) -> None:
     """Read the spool that was left, as the next recorder on the machine does."""
-    with locked(setting.spool), leased(setting.spool, setting.records, NOW) as reader:
+    with setting.spool.locked(), setting.spool.leased(setting.records, now) as reader:
         setting.spool.read_rest(reader.records)
 
 
@@ -203,8 +205,8 @@ def test_a_spool_whose_lease_another_reader_keeps_stays(setting: Setting) -> Non
     setting.follower.round()
     with (
         pytest.raises(LeaseHeld, match="does not hand it over"),
-        locked(setting.spool),
-        leased(setting.spool, setting.records, NOW),
+        setting.spool.locked(),
+        setting.spool.leased(setting.records, now),
     ):
         raise AssertionError
     assert setting.spool.logs()
