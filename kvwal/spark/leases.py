@@ -45,6 +45,10 @@ _not_released = logged("the leases of this reader stay until they run out")
 class LeasedMap(StateMap, RecordMap, Protocol):
     """The methods of a map that a reader under leases needs."""
 
+    def __len__(self) -> int:
+        """The number of keys."""
+        ...
+
 
 Pause = Callable[[float], bool]
 """Waits some seconds for a lease that another reader holds. Returns whether the reader gives up after one more look at it."""
@@ -280,7 +284,3 @@ class LeasedRecords:
         done: Future[None] = Future()
         done.set_result(None)
         return done
-
-    def __len__(self) -> int:
-        """See `RecordMap.__len__`."""
-        return len(self._records)

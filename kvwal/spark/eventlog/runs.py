@@ -33,10 +33,6 @@ class RecordMap(Protocol):
         """The value of a key."""
         ...
 
-    def __len__(self) -> int:
-        """The number of keys."""
-        ...
-
     def put_many(self, entries: dict[str, Any], /) -> Any:
         """Put all entries in one transaction. Returns when the transaction is durable."""
         ...

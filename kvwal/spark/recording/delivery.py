@@ -85,7 +85,7 @@ class PatientRecords:
         return self._tries(self._try, lambda records: records.get(key, default))
 
     def __len__(self) -> int:
-        """See `RecordMap.__len__`."""
+        """See `LeasedMap.__len__`."""
         return int(self._tries(self._try, len))
 
     def put_many(self, entries: dict[str, Any], /) -> None:

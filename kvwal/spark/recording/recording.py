@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -50,7 +49,7 @@ class Recording:
         self._spool = target.spool
         self._identity = driver.identity
         self._stopping = threading.Event()
-        self._gives_up = math.inf
+        self._gives_up: float | None = None
         self._records = PatientRecords(target.open, self.status, self._stopping, self._bound_spool)
         self._left = LeftSpools(target.spool, self._stopping)
         self._is_left_begun = False
@@ -103,10 +102,11 @@ class Recording:
         self._bound_spool()
         if not self._stopping.wait(seconds):
             return False
-        now = time.monotonic()
-        self._gives_up = min(self._gives_up, now + HAND_OVER_SECONDS)
-        time.sleep(seconds)
-        return now >= self._gives_up
+        if self._gives_up is None:
+            self._gives_up = time.monotonic() + HAND_OVER_SECONDS
+        else:
+            time.sleep(seconds)
+        return time.monotonic() >= self._gives_up
 
     def _read(self, spool: SpoolReader, mark: dict[str, Any]) -> None:
         """Read the log until `close`, under the lease."""

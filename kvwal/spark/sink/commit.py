@@ -26,7 +26,7 @@ from kvwal.ports.logger import get_logger
 from kvwal.spark.sink.blocks import Block, StagedRowsLost, decode_plan, encode_plan, in_transactions
 from kvwal.spark.sink.marks import FencedWriter, Verdict, WriteMark, WriteMarks, condition, judge, mark_entry, successor
 from kvwal.spark.sink.options import WriteOptions
-from kvwal.spark.sink.rows import TRANSACTION_BYTES
+from kvwal.spark.sink.rows import ROWS_BYTES
 from kvwal.spark.sink.staging import MANIFEST, Staging, open_staging
 from kvwal.spark.state.lease import LEASE_SECONDS
 from kvwal.spark.state.records import Silence
@@ -68,7 +68,7 @@ class Committer:
     def write_batch(self, job: str, staging: Staging, blocks: Sequence[Block]) -> None:
         """Write the blocks of a batch write. Then unfinished batch writes of others have been finished, too."""
         self.finish_others(job)
-        plan = in_transactions(blocks, TRANSACTION_BYTES)
+        plan = in_transactions(blocks, ROWS_BYTES)
         if len(plan) == 1:
             entries = self._entries(staging, job, plan[0])
             self._patiently(lambda: submit_entries(self._map, entries).result())
@@ -130,7 +130,7 @@ class Committer:
         mark = self._marks.of(query)
         verdict = judge(query, mark, run, epoch)
         first = mark is None or mark.run != run
-        plan = in_transactions(blocks, TRANSACTION_BYTES)
+        plan = in_transactions(blocks, ROWS_BYTES)
         if mark is not None and mark.run != run:
             mark = self._take_query(query, mark, run, epoch)
         if mark is not None and verdict is Verdict.FINISH:

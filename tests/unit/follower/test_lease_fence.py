@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kvwal
-from kvwal.errors import CommitUnknown
+from kvwal.errors import ClusterUnreachable, CommitUnknown
 from kvwal.spark import leases
 from kvwal.spark.leases import SWEEP_SECONDS, LeasedRecords, Leases
 from kvwal.spark.state import LeaseLost
@@ -150,6 +150,24 @@ def test_a_reader_goes_on_when_another_asks_for_its_lease_between_two_transactio
     with pytest.raises(LeaseLost, match=f"the application {APP}"):
         holder.commit(APP, {f"{APP}/log": 2})
     assert setting.records[f"{APP}/log"] == 1
+
+
+@pytest.mark.parametrize("error", [ClusterUnreachable("away"), CommitUnknown("away"), LeaseLost("lost")], ids=repr)
+def test_a_reader_whose_store_is_away_gives_nothing_back(setting: Setting, error: Exception) -> None:
+    """Each call to the store would wait for it."""
+    reader = Leases(setting.records, setting.clock)
+    assert reader.take(APP)
+    with pytest.raises(type(error)), reader:
+        raise error
+    assert set(setting.records) == {f"!follower/{reader.holder}", f"!lease/{APP}"}
+
+
+def test_a_reader_that_fails_otherwise_gives_its_leases_back(setting: Setting) -> None:
+    reader = Leases(setting.records, setting.clock)
+    assert reader.take(APP)
+    with pytest.raises(ZeroDivisionError), reader:
+        raise ZeroDivisionError
+    assert not setting.records
 
 
 def test_records_of_readers_that_have_ended_go_with_their_leases(setting: Setting) -> None:

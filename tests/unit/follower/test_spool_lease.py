@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -213,6 +214,27 @@ def test_a_spool_whose_lease_another_reader_keeps_stays(setting: Setting) -> Non
     setting.follower.round()
     finish_spool(setting)
     assert counts(setting.records, APP) == ("KILLED", 1, TASKS, 1)
+
+
+@pytest.mark.parametrize("hands_over", [False, True], ids=["the follower keeps it", "the follower hands it over"])
+def test_a_recording_that_ends_waits_some_time_for_a_follower(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch, hands_over: bool
+) -> None:
+    """The events that it could not deliver wait in the spool for the next reader."""
+    monkeypatch.setattr("kvwal.spark.recording.recording.HAND_OVER_SECONDS", 15.0 if hands_over else 0.1)
+    setting.log(1)
+    setting.follower.round()
+    recording, listener = setting.begin()
+    listener.write(*chain(job_events(0), job_events(1)))
+    until(lambda: setting.records[f"!lease/{APP}"].get("wanted"))
+    ending = Thread(target=recording.close)
+    ending.start()
+    if hands_over:
+        setting.follower.round()
+    ending.join()
+    assert isinstance(recording.failure, type(None) if hands_over else LeaseHeld)
+    assert counts(setting.records, APP)[1] == (2 if hands_over else 1)
+    assert bool(setting.spool.logs()) is not hands_over
 
 
 def test_an_outage_that_outlasts_the_lease_costs_no_event(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
