@@ -8,7 +8,6 @@ from typing import Any
 
 from hazelcast.future import Future as HazelcastFuture
 from msgspec.structs import replace
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from kvwal.client.failures import translate, would_wait
 from kvwal.client.link import Link, is_reactor, send_delete, send_put
@@ -38,6 +37,7 @@ from kvwal.log.submission import ConditionalSubmission, Decide, Submission, valu
 from kvwal.ports.boundary import contain, when_done
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.locks import Lock, Semaphore
+from kvwal.ports.retries import retry_on
 from kvwal.structures.map.state import MapState, to_state
 from kvwal.structures.watch import Feed, Start
 
@@ -129,13 +129,8 @@ class ClusterBusiness:
 
     def _answer(self, question: ClientQuestion, again: tuple[type[KvwalError], ...], key: str | None = None) -> bytes:
         """The answer to a request that changes nothing. It is sent again after an error of `again`."""
-        for attempt in Retrying(
-            retry=retry_if_exception_type(again), stop=stop_after_delay(self.timeout), wait=wait_fixed(_RETRY_SECONDS),
-            reraise=True,
-        ):  # fmt: skip
-            with attempt:
-                answer = self._link.result(lambda: ask_history(self._link.client, question, key), self.label)
-        return bytes(answer)
+        ask = partial(self._link.result, partial(ask_history, self._link.client, question, key), self.label)
+        return bytes(retry_on(ask, again, pause=_RETRY_SECONDS, within=self.timeout))
 
     def feed(self, start: Start) -> Feed:
         """See `structures.business.Business.feed`. `ConfigError` if a member is of an earlier version."""

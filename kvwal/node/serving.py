@@ -18,9 +18,9 @@ from kvwal.node.config import NodeOptions
 from kvwal.node.health.status import NodeStatus
 from kvwal.node.lifecycle import Lifecycle, Phase
 from kvwal.node.parts import ServingParts
-from kvwal.node.retries import retry_on
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
+from kvwal.ports.retries import retry_awaiting
 from kvwal.ports.tasks import Workers
 from kvwal.ports.wakeup import Wakeup
 
@@ -105,7 +105,7 @@ class ServingLoop:
         errors = (KvwalError, jpype.JException)
         while True:
             self._looked.clear()
-            await retry_on(adoption.step, errors, self._not_adopted, pause=_ADOPT_AGAIN_SECONDS)
+            await retry_awaiting(adoption.step, errors, self._not_adopted, pause=_ADOPT_AGAIN_SECONDS)
             await asyncio.sleep(_ADOPT_SECONDS)
             if not adoption.partitions:
                 await self._looked.wait()

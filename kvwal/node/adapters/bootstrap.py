@@ -37,8 +37,8 @@ from kvwal.node.local_logs import (
     take_over_logs,
 )
 from kvwal.node.member import check_whole
-from kvwal.node.retries import poll_until, retry_on
 from kvwal.ports.logger import get_logger
+from kvwal.ports.retries import poll_until, retry_awaiting
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
 from kvwal_archive.faults import AccessRefused, NotTaken
@@ -318,7 +318,7 @@ class Bootstrap:
     async def _patiently(self, step: Callable[[], Awaitable[T]]) -> T:
         """The result of `step`, which is made again while the archive or another member cannot be asked."""
         errors = (ArchiveError, ClusterUnreachable, jpype.JException)
-        return await retry_on(step, errors, self._wait_for, pause=_AGAIN_SECONDS)
+        return await retry_awaiting(step, errors, self._wait_for, pause=_AGAIN_SECONDS)
 
     def _wait_for(self, error: Exception) -> None:
         """Show what this member waits for. Raises an error that would come again."""

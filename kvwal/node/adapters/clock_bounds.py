@@ -19,10 +19,10 @@ from kvwal.cluster.clock_bounds import (
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ClockSkew, ClusterUnreachable
 from kvwal.node.adapters.membership import Membership, Peer
-from kvwal.node.retries import poll_until, retry_on
 from kvwal.ports.boundary import start_task, when_done
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
+from kvwal.ports.retries import poll_until, retry_awaiting
 from kvwal.ports.tasks import ThreadWorkers
 
 T = TypeVar("T")
@@ -241,7 +241,7 @@ class ClockBoundsExchange:
 
     async def _patiently(self, which: str, call: Callable[[], T]) -> T:
         """The result of a call on one of the threads, which is made again while the other members cannot be asked."""
-        return await retry_on(
+        return await retry_awaiting(
             partial(self._workers[which].run, call), (ClusterUnreachable,), self._not_asked, pause=_AGAIN_SECONDS
         )
 

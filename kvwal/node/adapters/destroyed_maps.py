@@ -24,8 +24,8 @@ from kvwal.history.map_rows import marks_of
 from kvwal.history.timeline import Timeline
 from kvwal.key_class import DROPPED
 from kvwal.log.submission import GroupView, Submission, size_of
-from kvwal.node.retries import retry_on
 from kvwal.ports.logger import get_logger
+from kvwal.ports.retries import retry_awaiting
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
 from kvwal.store.open_business import OpenBusiness
@@ -95,7 +95,7 @@ class MissedDestroySearch:
 
     async def run(self) -> None:
         """Search until it succeeds. Clients write meanwhile."""
-        await retry_on(self._look, (KvwalError, jpype.JException), self._failed, pause=_AGAIN_SECONDS)
+        await retry_awaiting(self._look, (KvwalError, jpype.JException), self._failed, pause=_AGAIN_SECONDS)
 
     def _failed(self, error: Exception) -> None:
         self._logger.warning("whether maps were destroyed meanwhile cannot be seen yet", error=str(error))

@@ -19,9 +19,9 @@ from kvwal.node.adapters.membership import Membership
 from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.adapters.serving_membership import ServingMembership
 from kvwal.node.jvm import java
-from kvwal.node.retries import retry_on
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
+from kvwal.ports.retries import retry_awaiting
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.engine import Engine
 
@@ -117,7 +117,7 @@ class Rejoin:
         """Compare until it succeeds. Clients write meanwhile."""
         try:
             errors = (KvwalError, jpype.JException)
-            counts = await retry_on(self._compare, errors, self._failed, pause=_AGAIN_SECONDS)
+            counts = await retry_awaiting(self._compare, errors, self._failed, pause=_AGAIN_SECONDS)
         finally:
             self._thread.close()
         self._serving.note_compared()

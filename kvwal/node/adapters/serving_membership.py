@@ -15,9 +15,9 @@ from kvwal.node.adapters.archive_requests import ArchiveRequests, not_archived
 from kvwal.node.adapters.membership import Membership
 from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.adapters.status_exchange import StatusExchange
-from kvwal.node.retries import poll_until
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
+from kvwal.ports.retries import poll_until
 from kvwal.ports.tasks import Workers
 
 T = TypeVar("T")

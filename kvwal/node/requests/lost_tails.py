@@ -9,8 +9,8 @@ from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ArchiveError, ClusterUnreachable
 from kvwal.hlc import to_text
 from kvwal.node.adapters.membership import Membership
-from kvwal.node.retries import poll_until, retry_on
 from kvwal.ports.logger import get_logger
+from kvwal.ports.retries import poll_until, retry_awaiting
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
 from kvwal_archive.lost_tails import end_lost_tail, lost_tails
@@ -36,7 +36,9 @@ class LostTailsEnd:
 
     async def run(self) -> None:
         """Look until no tail is without an end. A look is made again while archive or members cannot be asked."""
-        look = partial(retry_on, self._look, (ArchiveError, ClusterUnreachable), self._not_asked, pause=_AGAIN_SECONDS)
+        look = partial(
+            retry_awaiting, self._look, (ArchiveError, ClusterUnreachable), self._not_asked, pause=_AGAIN_SECONDS
+        )
         await poll_until(bool, look, pause=_POLL_SECONDS)
 
     async def _look(self) -> bool:

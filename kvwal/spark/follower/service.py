@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
-
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_when_event_set, wait_fixed
-from tenacity.nap import sleep_using_event
 
 from kvwal.ports.boundary import contain, logged, start_thread
 from kvwal.ports.clock import Clock
+from kvwal.ports.retries import retry_on
 from kvwal.spark.eventlog.folders import EventLogsUnreachable
 from kvwal.spark.eventlog.listing import LogFolder
 from kvwal.spark.eventlog.log_reader import BUSINESS, MapStore
@@ -58,23 +56,16 @@ class FollowerService:
         """
         for folder in self._folders:
             self._check(folder)
-        attempts = Retrying(
-            retry=retry_if_exception_type(WAITED_FOR), wait=wait_fixed(self._every), stop=stop_when_event_set(self._stop),
-            sleep=sleep_using_event(self._stop), before_sleep=self._note, retry_error_callback=lambda state: None,
-        )  # fmt: skip
+        wait_for_store = self._status.wait_for_store
         if not self._stop.is_set():
-            attempts(self._follow)
+            with suppress(*WAITED_FOR):  # the store was away when the follower was stopped
+                retry_on(self._follow, WAITED_FOR, pause=self._every, until=self._stop, failed=wait_for_store)
 
     def _check(self, folder: LogFolder) -> None:
         try:
             folder.list()
         except EventLogsUnreachable as error:  # it may answer later: the rounds go on trying
             self._status.trouble(folder.url, error)
-
-    def _note(self, state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome is not None else None
-        if error is not None:
-            self._status.wait_for_store(error)
 
     def _follow(self) -> None:
         with self._open_store() as store:

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_when_event_set, wait_exponential
-
+from kvwal.ports.retries import retry_on
 from kvwal.spark.leases import LeasedMap
 from kvwal.spark.outages import PASSING
 
@@ -70,11 +70,6 @@ class PatientRecords:
         self._watch = watch
         self._open = ExitStack()
         self._records: LeasedMap | None = None
-        self._tries = Retrying(
-            retry=retry_if_exception_type(PASSING), stop=stop_when_event_set(stopping), before_sleep=self._note,
-            wait=wait_exponential(multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS),
-            sleep=self._wait, reraise=True,
-        )  # fmt: skip
 
     def check(self) -> None:
         """Reach the store, in one try. Raises the errors of opening it, and of a read."""
@@ -82,31 +77,31 @@ class PatientRecords:
 
     def get(self, key: str, default: Any = None, /) -> Any:
         """See `RecordMap.get`."""
-        return self._tries(self._try, lambda records: records.get(key, default))
+        return self._tries(lambda records: records.get(key, default))
 
     def __len__(self) -> int:
         """See `LeasedMap.__len__`."""
-        return int(self._tries(self._try, len))
+        return self._tries(len)
 
     def put_many(self, entries: dict[str, Any], /) -> None:
         """See `RecordMap.put_many`."""
-        self._tries(self._try, lambda records: records.put_many(entries))
+        self._tries(lambda records: records.put_many(entries))
 
     def submit_many(self, entries: dict[str, Any], deletes: list[str], /) -> Future[None]:
         """See `RecordMap.submit_many`. The transaction is durable when this returns."""
-        self._tries(self._try, lambda records: records.submit_many(entries, deletes).result())
+        self._tries(lambda records: records.submit_many(entries, deletes).result())
         done: Future[None] = Future()
         done.set_result(None)
         return done
 
     def scan(self, prefix: str, /) -> list[tuple[str, Any]]:
         """See `RecordMap.scan`."""
-        return list(self._tries(self._try, lambda records: list(records.scan(prefix))))
+        return self._tries(lambda records: list(records.scan(prefix)))
 
     def commit_if(self, conditions: Mapping[Any, Any], items: Any, deletes: Iterable[Any] = (), /) -> bool:
         """See `StateMap.commit_if`. False also if an earlier try had an unknown outcome, and succeeded: a read tells."""
         pairs, gone = dict(items), list(deletes)
-        return bool(self._tries(self._try, lambda records: records.commit_if(conditions, pairs, gone)))
+        return self._tries(lambda records: records.commit_if(conditions, pairs, gone))
 
     def close(self) -> None:
         """Close the connection, if the recorder made it."""
@@ -118,6 +113,12 @@ class PatientRecords:
             self._records = self._open.enter_context(self._open_records())
         return self._records
 
+    def _tries(self, call: Callable[[LeasedMap], T]) -> T:
+        return retry_on(
+            partial(self._try, call), PASSING, pause=FIRST_WAIT_SECONDS, longest=LONGEST_WAIT_SECONDS,
+            until=self._stopping, failed=self._status.trouble, sleep=self._wait,
+        )  # fmt: skip
+
     def _try(self, call: Callable[[LeasedMap], T]) -> T:
         try:
             answer = call(self._opened())
@@ -126,11 +127,6 @@ class PatientRecords:
             raise
         self._status.answered()
         return answer
-
-    def _note(self, state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome is not None else None
-        if error is not None:
-            self._status.trouble(error)
 
     def _wait(self, seconds: float) -> None:
         """Wait for the next try; the end of the recording ends the wait."""

@@ -17,12 +17,12 @@ from threading import Event
 from typing import TypeVar
 
 import msgspec
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from kvwal.entry import Entry
 from kvwal.errors import ClusterUnreachable, KvwalError, NotRecovered, Overloaded
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.logger import get_logger
+from kvwal.ports.retries import retry_on
 from kvwal.spark.sink.blocks import Block, StagedRowsLost, decode_plan, encode_plan, in_transactions
 from kvwal.spark.sink.marks import FencedWriter, Verdict, WriteMark, WriteMarks, condition, judge, mark_entry, successor
 from kvwal.spark.sink.options import WriteOptions
@@ -231,10 +231,7 @@ class Committer:
 
     def _patiently(self, write: Callable[[], T]) -> T:
         """Try a transaction again while a cluster recovers, as long as nothing was written."""
-        return Retrying(
-            retry=retry_if_exception_type(_NOTHING_WRITTEN), stop=stop_after_delay(RETRY_SECONDS),
-            wait=wait_fixed(_POLL_SECONDS), reraise=True,
-        )(write)  # fmt: skip
+        return retry_on(write, _NOTHING_WRITTEN, pause=_POLL_SECONDS, within=RETRY_SECONDS)
 
 
 def _fenced(job: str) -> FencedWriter:
