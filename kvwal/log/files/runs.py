@@ -59,6 +59,7 @@ class Runs:
     def _write(self) -> None:
         self._held.sort(key=self._key)
         path = self._folder / partial_name(f"run-{len(self._runs)}")
+        self._disk.unlink(path)  # of a sort in this folder that was given up before its first row
         self._runs.append((path, write_pieces(self._disk, path, map(encode_entries, _pieces(self._held)))))
         self._held, self._bytes = [], 0
 

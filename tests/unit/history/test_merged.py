@@ -21,7 +21,7 @@ from kvwal.log import reader
 from kvwal.log.files import runs
 from kvwal.log.files.names import find_places
 from kvwal.ports.clock import SystemClock
-from kvwal.ports.disk import OS_DISK
+from kvwal.ports.disk import OS_DISK, OsDisk
 from kvwal.store.options import Options
 from kvwal.store.sync import WritableStore
 from kvwal_archive.layout import Place
@@ -65,6 +65,31 @@ def test_the_merge_has_the_entries_of_the_state_in_order(
     shown = [entry.public() for entry in merged_in_order(OS_DISK, root, lambda: places(root), tmp_path)]
     assert shown == [expected[key].public() for key in sorted(expected)]
     assert not list(tmp_path.iterdir()), "no temporary file is left"
+
+
+class MergingDisk(OsDisk):
+    """A disk on which the log of node a goes while the logs are read: a merge of nodes removes it."""
+
+    looks = 0
+
+    def is_folder(self, path: Path) -> bool:
+        if path.name == "a":
+            self.looks += 1
+            if self.looks == 2:
+                shutil.rmtree(path)
+        return super().is_folder(path)
+
+
+def test_logs_are_sorted_again_when_one_of_them_has_gone(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "RUN_BYTES", 200)
+    root, scratch = Path(shutil.copytree(root, tmp_path / "copy")), tmp_path / "scratch"
+    scratch.mkdir()
+    shown = [entry.public() for entry in merged_in_order(MergingDisk(), root, lambda: places(root), scratch)]
+    left = merged_entries(OS_DISK, root, places(root))
+    assert [place.node for place in places(root)] == list("bcde")
+    assert shown == [left[key].public() for key in sorted(left)]
 
 
 class StoppedClock(SystemClock):
