@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         WrongLoop,
         WrongType,
     )
-    from kvwal.history.restore import RestoreReport, restore
+    from kvwal.history.restore.restore import RestoreReport, restore
     from kvwal.location.connect import connect
     from kvwal.store.sync import Store
     from kvwal.store.sync import open_store as open
@@ -59,7 +59,7 @@ _MODULES = {
     "DataEntry": "kvwal.entry:DataEntry",
     "Interval": "kvwal.config:Interval",
     "Map": "kvwal.structures.map.map:Map",
-    "RestoreReport": "kvwal.history.restore:RestoreReport",
+    "RestoreReport": "kvwal.history.restore.restore:RestoreReport",
     "Settings": "kvwal.config:Settings",
     "Store": "kvwal.store.sync:Store",
     "aio": "kvwal.aio",
@@ -67,7 +67,7 @@ _MODULES = {
     "connect": "kvwal.location.connect:connect",
     "errors": "kvwal.errors",
     "open": "kvwal.store.sync:open_store",
-    "restore": "kvwal.history.restore:restore",
+    "restore": "kvwal.history.restore.restore:restore",
     "spark": "kvwal.spark",
 }
 

@@ -30,13 +30,13 @@ from kvwal.archiver.jobs import (
 from kvwal.archiver.scratch import scratch_beside_log
 from kvwal.entry import TIMESTAMP_SHIFT, Decode, time_mark
 from kvwal.errors import ArchiveError, ArchiveGap, KvwalError
-from kvwal.history.entry_rows import to_table
+from kvwal.history.reads.entry_rows import to_table
 from kvwal.key_class import DROPPED, TIME_MARK
 from kvwal.log.appender import FULL
 from kvwal.log.checkpoint import Tombstones, checkpoint
 from kvwal.log.files.atomic_file import delete_abandoned
 from kvwal.log.files.chain import snapshot_parts
-from kvwal.log.files.parts import open_snapshot
+from kvwal.log.files.snapshot_reader import open_snapshot
 from kvwal.log.reader import entry_decoder, log_files, sealed_blocks
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk

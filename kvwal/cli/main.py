@@ -19,7 +19,7 @@ from kvwal.cli.output import OutputFailed, leave, prepare_streams
 from kvwal.cli.text import is_text, shown, visible
 from kvwal.codecs import registry
 from kvwal.errors import EXIT_CODES, Kind, KvwalError
-from kvwal.history.moving import live_entry
+from kvwal.history.reads.stable_read import live_entry
 from kvwal.ports.disk import OS_DISK
 
 INTERRUPTED = 130

@@ -10,8 +10,8 @@ from kvwal.cli.options import LogSelection
 from kvwal.counted import counted
 from kvwal.errors import Kind, KvwalError
 from kvwal.ports.processes import Child
-from kvwal.store.nodes.each_node import NodeOutcome, work_on_each
 from kvwal.store.options import Options, archive_argument
+from kvwal.store.root_nodes.each_node import NodeOutcome, work_on_each
 from kvwal.store.sync import Store
 
 

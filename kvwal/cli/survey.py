@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kvwal.errors import InvalidName
-from kvwal.history.restore import STAGE as RESTORING
+from kvwal.history.restore.restore import STAGE as RESTORING
 from kvwal.log.files.names import LOCK
 from kvwal.ports.disk import OS_DISK
 from kvwal.ports.posix.file_locks import is_held
@@ -20,7 +20,7 @@ from kvwal.ports.space import space_stats
 from kvwal.scrub.diagnose import NOTE, OK, PROBLEM, Finding
 from kvwal.scrub.repair import STAGE as SAVING
 from kvwal.scrub.units import size
-from kvwal.store.nodes.merge import MERGED
+from kvwal.store.root_nodes.merge import MERGED
 from kvwal_archive.layout import Place, check_name
 
 BENCH_PREFIX = ".bench-"

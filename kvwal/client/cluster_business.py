@@ -31,7 +31,7 @@ from kvwal.codecs import registry
 from kvwal.config import TRANSACTION_BYTES
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_decoder
 from kvwal.errors import ClusterUnreachable, CommitUnknown, ConfigError, KvwalError, NotRecovered, Overloaded
-from kvwal.history.feed.lost_tails import warn_of
+from kvwal.history.feeds.lost_tails import warn_of
 from kvwal.hlc import HybridClock
 from kvwal.log.submission import ConditionalSubmission, Decide, Submission, values_read
 from kvwal.ports.boundary import contain, when_done

@@ -27,7 +27,7 @@ from kvwal.cluster.requests import (
 )
 from kvwal.entry import Entry, encode_entries, make_entry
 from kvwal.errors import KvwalError
-from kvwal.history.feed.lost_tails import LostTailWarnings
+from kvwal.history.feeds.lost_tails import LostTailWarnings
 from kvwal.ports.clock import SYSTEM
 from kvwal.structures.watch import Change, Positions, Start
 from kvwal_archive.layout import LostTail

@@ -19,7 +19,7 @@ from kvwal.client.member_tasks import KeyPrefix
 from kvwal.client.wire import Encoded, from_wire, to_wire
 from kvwal.entry import Entry
 from kvwal.errors import ClusterUnreachable, ConfigError
-from kvwal.history.range_reader import common_part
+from kvwal.history.reads.range_reader import common_part
 from kvwal.structures.map.view import KeyBounds
 
 KEYS_AT_ONCE = 10_000

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kvwal.cluster.map_names import to_map
 from kvwal.cluster.transactions import Unfinished
 from kvwal.entry import TIMESTAMP_SHIFT, Entry, encode_entries
-from kvwal.history.map_rows import ended_rows, expired_rows, marks_of
+from kvwal.history.reads.map_rows import ended_rows, expired_rows, marks_of
 from kvwal.key_class import DROPPED, INTENT
 from kvwal.structures.destroyed import Marks
 from kvwal_archive import view

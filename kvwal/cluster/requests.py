@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from kvwal.entry import DataEntry
-from kvwal.log.files.failures import JobFailure
+from kvwal.log.files.maintenance_failures import JobFailure
 from kvwal.structures.watch import Positions
 from kvwal_archive.layout import LostTail
 

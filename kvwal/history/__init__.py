@@ -1,1 +1,1 @@
-"""History: readers of logs, the earlier entries of a key, and the restore from an archive."""
+"""Everything that reads logs and archive without the lock of a log: reads, change feeds, and restores."""

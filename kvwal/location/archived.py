@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from kvwal.config import Settings
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, is_live, timestamps_within
 from kvwal.errors import ConfigError
-from kvwal.history.entry_rows import data_entries_of, each_once, entries_of
-from kvwal.history.feed.lost_tails import warn_of
-from kvwal.history.map_rows import expired_rows, map_rows, marks_of
-from kvwal.history.wanted import KeySpan
+from kvwal.history.feeds.lost_tails import warn_of
+from kvwal.history.reads.entry_rows import data_entries_of, each_once, entries_of
+from kvwal.history.reads.key_scan import KeySpan
+from kvwal.history.reads.map_rows import expired_rows, map_rows, marks_of
 from kvwal.location.sql_source import LocationSource
 from kvwal.log.files.names import first_place
 from kvwal.ports.clock import SYSTEM

@@ -12,8 +12,8 @@ from kvwal.cluster.map_names import to_business, to_map
 from kvwal.cluster.requests import NOW, Page
 from kvwal.entry import DataEntry, is_live
 from kvwal.errors import ConfigError
-from kvwal.history.range_reader import common_part
-from kvwal.history.wanted import KeySpan
+from kvwal.history.reads.key_scan import KeySpan
+from kvwal.history.reads.range_reader import common_part
 from kvwal.location.readers import MemoryReader
 from kvwal.location.sql_source import LocationSource
 from kvwal.log.files.names import some

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
-from kvwal.history.wanted import KeySpan, Piece, Pieces, ReadPieces, Wanted
+from kvwal.history.reads.key_scan import KeySpan, Piece, Pieces, ReadPieces, Wanted
 from kvwal.location.key_filter import key_filter
 from kvwal.location.readers import Reader
 from kvwal.sql.source import Entries

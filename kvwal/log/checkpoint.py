@@ -20,9 +20,9 @@ from kvwal.errors import CorruptLog
 from kvwal.log.files.chain import missing_part_problem, snapshot_parts, superseded
 from kvwal.log.files.format import Header, SnapshotHeader
 from kvwal.log.files.names import LogFile, parse_name
-from kvwal.log.files.parts import merge_all
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.files.snapshot import in_blocks, size_of, write_snapshot
+from kvwal.log.files.snapshot_reader import merge_all
 from kvwal.log.latest_entries import LatestEntries
 from kvwal.log.reader import SnapshotReader, log_files, read_header, sealed_blocks, streamed
 from kvwal.ports.clock import Clock

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from kvwal.entry import Decode, Entry
 from kvwal.log.files.format import block_size
-from kvwal.log.files.parts import merge_all
 from kvwal.log.files.snapshot import Packed, in_blocks, size_of
+from kvwal.log.files.snapshot_reader import merge_all
 
 RUN_BYTES = 8 << 20
 """Bytes of keys and values after which the entries held as objects become a run."""

@@ -13,7 +13,7 @@ from kvwal.cluster.recovery_buffer import RecoveryBuffer, as_recovery_buffer
 from kvwal.cluster.transactions import finish
 from kvwal.entry import TIMESTAMP_SHIFT, encode_entries
 from kvwal.errors import ConfigError
-from kvwal.history.restore import RestorePorts, restore_through
+from kvwal.history.restore.restore import RestorePorts, restore_through
 from kvwal.node.adapters.destroyed_maps import delete
 from kvwal.node.config import NodeOptions
 from kvwal.ports.logger import get_logger

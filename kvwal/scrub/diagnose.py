@@ -12,7 +12,7 @@ from kvwal.counted import counted
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ArchiveDamaged, KvwalError
 from kvwal.hlc import to_text
-from kvwal.log.files.failures import JobFailure
+from kvwal.log.files.maintenance_failures import JobFailure
 from kvwal.log.files.names import FileKind, parse_name
 from kvwal.log.reader import SegmentReader, entry_decoder
 from kvwal.ports.disk import Disk

@@ -19,7 +19,7 @@ import msgspec
 from kvwal.config import Settings
 from kvwal.entry import Decode, Entry, encode_entries, make_entry
 from kvwal.errors import ArchiveDamaged, ConfigError
-from kvwal.history.restore import RestorePorts, give_name, new_header, write_base
+from kvwal.history.restore.restore import RestorePorts, give_name, new_header, write_base
 from kvwal.log.appender import Appender
 from kvwal.log.files.format import Header
 from kvwal.log.files.names import log_folder

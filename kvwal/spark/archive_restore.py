@@ -15,9 +15,9 @@ from kvwal.cluster.transactions import Unfinished
 from kvwal.config import Settings
 from kvwal.entry import Entry, timestamps_within
 from kvwal.errors import ArchiveError, ConfigError
-from kvwal.history.entry_rows import entries_of
-from kvwal.history.map_rows import dropped_rows, expired_rows, marks_of, rows_of_map
-from kvwal.history.restore import RestorePorts, RestoreReport, restore_through
+from kvwal.history.reads.entry_rows import entries_of
+from kvwal.history.reads.map_rows import dropped_rows, expired_rows, marks_of, rows_of_map
+from kvwal.history.restore.restore import RestorePorts, RestoreReport, restore_through
 from kvwal.hlc import to_timestamp
 from kvwal.key_class import INTENT
 from kvwal.location.connect import connect

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from kvwal.entry import DataEntry
-from kvwal.history.range_reader import common_part
-from kvwal.history.tail_reader import Identity
+from kvwal.history.reads.range_reader import common_part
+from kvwal.history.reads.tail_reader import Identity
 from kvwal.spark import index
 from kvwal.spark.records import Application, Record, from_value
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kvwal.history.entry_rows import to_table
-from kvwal.history.feed.lost_tails import warn_of
-from kvwal.history.tail_reader import read_local
+from kvwal.history.feeds.lost_tails import warn_of
+from kvwal.history.reads.entry_rows import to_table
+from kvwal.history.reads.tail_reader import read_local
 from kvwal.ports.disk import Disk
 from kvwal_archive.layout import Place
 from kvwal_archive.lost_tails import lost_tails

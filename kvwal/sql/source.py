@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kvwal.entry import DataEntry, Entry
-from kvwal.history.merged import live_in_order
-from kvwal.history.moving import read_settled
-from kvwal.history.wanted import Pieces, ReadPieces, Wanted, open_wanted
+from kvwal.history.reads.key_scan import Pieces, ReadPieces, Wanted, open_wanted
+from kvwal.history.reads.merged_scan import live_in_order
+from kvwal.history.reads.stable_read import read_settled
 from kvwal.ports.disk import Disk
 from kvwal.sql.changes import all_changes, warn_of_lost_tails
 from kvwal.structures.map.reads import MapReads

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from kvwal.history.map_rows import rows_of_structure
+from kvwal.history.reads.map_rows import rows_of_structure
 from kvwal.ports.logger import get_logger
 from kvwal.sql.names import MAIN, Kind, TableName, hidden_by, placed, structure_tables, table_names, wanted
 from kvwal.sql.rows import CHANGES, LATEST, LATEST_OF_CHANGES, no_changes, pieces, rows_of, rows_of_changes

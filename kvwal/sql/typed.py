@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kvwal.entry import DataEntry, Entry
-from kvwal.history.wanted import KeySpan, Piece, Pieces
+from kvwal.history.reads.key_scan import KeySpan, Piece, Pieces
 from kvwal.sql.filters import possible_values
 from kvwal.sql.source import Source
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from kvwal.archiver.remote import Archiver
 from kvwal.config import Flush, check_flush
 from kvwal.errors import ConfigError, KvwalError, StoreClosed, WrongLoop
-from kvwal.history.backup import backup
+from kvwal.history.restore.backup import backup
 from kvwal.hlc import HybridClock
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import find_places, log_folder

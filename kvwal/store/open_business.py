@@ -9,10 +9,10 @@ from kvwal.codecs import registry
 from kvwal.config import Flush
 from kvwal.entry import DataEntry
 from kvwal.errors import StoreClosed
-from kvwal.history.feed.feeds import OpenFeed
-from kvwal.history.feed.lost_tails import warn_of
-from kvwal.history.tail_reader import Identity
-from kvwal.history.timeline import Timeline
+from kvwal.history.feeds.feeds import OpenFeed
+from kvwal.history.feeds.lost_tails import warn_of
+from kvwal.history.reads.tail_reader import Identity
+from kvwal.history.reads.timeline import Timeline
 from kvwal.hlc import HybridClock
 from kvwal.log.log import Log, open_log
 from kvwal.log.submission import Submission

@@ -13,14 +13,14 @@ from kvwal.codecs import registry
 from kvwal.config import TRANSACTION_BYTES
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
-from kvwal.history.feed.feeds import FilesFeed
-from kvwal.history.feed.lost_tails import warn_of
-from kvwal.history.merged import live_in_order, log_size
-from kvwal.history.moving import read_settled
-from kvwal.history.range_reader import live_entries
-from kvwal.history.tail_reader import Identity, Uncounted, latest_of, merged_entries, read_log
-from kvwal.history.timeline import Timeline
-from kvwal.history.wanted import KeySpan
+from kvwal.history.feeds.feeds import FilesFeed
+from kvwal.history.feeds.lost_tails import warn_of
+from kvwal.history.reads.key_scan import KeySpan
+from kvwal.history.reads.merged_scan import live_in_order, log_size
+from kvwal.history.reads.range_reader import live_entries
+from kvwal.history.reads.stable_read import read_settled
+from kvwal.history.reads.tail_reader import Identity, Uncounted, latest_of, merged_entries, read_log
+from kvwal.history.reads.timeline import Timeline
 from kvwal.log.files.retired import retired_places
 from kvwal.log.submission import Submission
 from kvwal.ports.space import space_stats
@@ -128,7 +128,7 @@ class ReadOnlyBusiness(BusinessReader):
     def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
         """The latest entries with identities from `low` to before `high`, sorted. Of a snapshot only that range is read.
 
-        They are of one moment: see `kvwal.history.range_reader.live_entries`. The range of a single log is read while it is
+        They are of one moment: see `kvwal.history.reads.range_reader.live_entries`. The range of a single log is read while it is
         iterated. That of several logs is in memory, because one of them may be merged into another one meanwhile.
         """
         options = self._options

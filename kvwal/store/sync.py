@@ -12,7 +12,7 @@ from weakref import WeakMethod
 
 from kvwal.config import Flush, Settings
 from kvwal.errors import ConfigError, StoreClosed
-from kvwal.history.backup import backup
+from kvwal.history.restore.backup import backup
 from kvwal.log.reader import Progress
 from kvwal.log.waiter import program_ends
 from kvwal.ports.boundary import OnError

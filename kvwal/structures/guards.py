@@ -14,7 +14,7 @@ Now: TypeAlias = Callable[[], int]
 class Guards(NamedTuple):
     """`lock` is held while a group is applied, and by iterators for a few entries at a time.
 
-    `building` is held by whoever prepares something large beside the writes (a key order); it is taken before `lock`.
+    `building` is held while something large is prepared beside the writes (a key order); it is taken before `lock`.
     """
 
     now: Now

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kvwal.entry import Entry
-from kvwal.history.tail_reader import read_local
+from kvwal.history.reads.tail_reader import read_local
 from kvwal.log.checkpoint import checkpoint
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import entry_decoder

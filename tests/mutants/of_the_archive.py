@@ -127,12 +127,12 @@ MUTANTS = [
         f"{FULL}::test_a_store_that_ran_full_frees_space_without_being_told",
     ),
     Mutant(
-        "a restore goes on with what a killed one left", 7, "kvwal/history/restore.py",
+        "a restore goes on with what a killed one left", 7, "kvwal/history/restore/restore.py",
         "        ports.disk.remove_tree(stage)\n", "",
         "tests/integration/store/test_restore.py::test_what_a_killed_restore_left_is_not_taken_over",
     ),
     Mutant(
-        "a log that was taken over is not fenced", 7, "kvwal/history/restore.py",
+        "a log that was taken over is not fenced", 7, "kvwal/history/restore/restore.py",
         "    fence(objects, place, header.log_id, last + 1)\n", "",
         "tests/integration/store/test_restore.py",
     ),
@@ -147,7 +147,7 @@ MUTANTS = [
         f"{STORE}::test_an_older_copy_of_a_log_does_not_write_over_what_came_later",
     ),
     Mutant(
-        "a reader passes over a missing segment", 4, "kvwal/history/tail_reader.py",
+        "a reader passes over a missing segment", 4, "kvwal/history/reads/tail_reader.py",
         "        if wrong is not None:\n", "        if wrong == \"\":\n",
         "tests/unit/log/test_read_damaged.py",
     ),

@@ -57,12 +57,12 @@ MUTANTS = [
         RETIRED,
     ),
     Mutant(
-        "a merged log that goes has its old name on the disk, and half its files", 4, "kvwal/store/nodes/merge.py",
+        "a merged log that goes has its old name on the disk, and half its files", 4, "kvwal/store/root_nodes/merge.py",
         "        self._disk.sync_folder(folder.parent)\n", "",
         MERGE,
     ),
     Mutant(
-        "a merged log that goes may have no new name yet", 4, "kvwal/store/nodes/merge.py",
+        "a merged log that goes may have no new name yet", 4, "kvwal/store/root_nodes/merge.py",
         "        self._disk.sync_folder(gone.parent)  # the new name first: see tests/support/disk/power.py\n", "",
         MERGE,
     ),
@@ -153,12 +153,12 @@ MUTANTS = [
         FOLDER,
     ),
     Mutant(
-        "a restored root's name is not durable", 7, "kvwal/history/restore.py",
+        "a restored root's name is not durable", 7, "kvwal/history/restore/restore.py",
         "    disk.sync_folder(root / namespace)\n", "",
         RESTORE,
     ),
     Mutant(
-        "a restored root's old name may come back", 7, "kvwal/history/restore.py",
+        "a restored root's old name may come back", 7, "kvwal/history/restore/restore.py",
         "    disk.sync_folder(root)\n", "",
         RESTORE,
     ),
@@ -178,30 +178,30 @@ MUTANTS = [
         FOLDER,
     ),
     Mutant(
-        "a watch shows another process's group before it is durable", 2, "kvwal/history/feed/segment_cursor.py",
+        "a watch shows another process's group before it is durable", 2, "kvwal/history/feeds/segment_cursor.py",
         "        try:\n            file.datasync()\n        finally:\n            file.close()\n", "        file.close()\n",
         "tests/unit/store/test_watch.py::test_a_reader_makes_a_group_durable_before_it_shows_it",
     ),
     Mutant(
-        "a watch syncs another process's file once for all groups", 2, "kvwal/history/feed/segment_cursor.py",
+        "a watch syncs another process's file once for all groups", 2, "kvwal/history/feeds/segment_cursor.py",
         "segment.window.reads == segment.durable:\n", "segment.durable:\n",
         "tests/unit/store/test_watch_files.py",
     ),
     Mutant(
-        "a backup's name is not durable when it returns", 1, "kvwal/history/backup.py",
+        "a backup's name is not durable when it returns", 1, "kvwal/history/restore/backup.py",
         "            disk.sync_folder(target.parent)\n", "", BACKUP,
     ),
     Mutant(
-        "the names of a backup's files are not durable", 1, "kvwal/history/backup.py",
+        "the names of a backup's files are not durable", 1, "kvwal/history/restore/backup.py",
         "                self._disk.sync_folder(target)\n", "", BACKUP,
     ),
     Mutant(
-        "the ends of retired logs are not durable in a backup", 1, "kvwal/history/backup.py",
+        "the ends of retired logs are not durable in a backup", 1, "kvwal/history/restore/backup.py",
         "                    self._end(source / name, target / name)\n        self._disk.sync_folder(target)\n",
         "                    self._end(source / name, target / name)\n", BACKUP,
     ),
     Mutant(
-        "a copied file of a backup is not durable", 1, "kvwal/history/backup.py",
+        "a copied file of a backup is not durable", 1, "kvwal/history/restore/backup.py",
         "            file.datasync()\n", "", BACKUP,
     ),
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from kvwal.config import Settings
 from kvwal.entry import Entry, encode_entries, make_entry
 from kvwal.log.appender import Appender
 from kvwal.log.checkpoint import Tombstones, checkpoint
-from kvwal.log.files.parts import open_snapshot
+from kvwal.log.files.snapshot_reader import open_snapshot
 from kvwal.log.reader import entry_decoder, log_files
 from kvwal.log.recovery import RecoveryTarget, recover
 from tests.support.disk.faults import FakeClock

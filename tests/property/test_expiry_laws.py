@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from kvwal import aio
 from kvwal.codecs import registry
-from kvwal.history.entry_rows import entries_of
+from kvwal.history.reads.entry_rows import entries_of
 from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.structures.map.map import Map
 from kvwal.structures.map.state import to_state

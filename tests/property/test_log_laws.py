@@ -11,7 +11,7 @@ from kvwal.codecs import registry
 from kvwal.entry import DataEntry, Entry, encode_entries, make_decoder, make_entry
 from kvwal.errors import CodecError, NewerVersion
 from kvwal.log.files.format import BlockKind, align, find_blocks, pack_block, unpack_block
-from kvwal.log.files.parts import merge_all, merge_all_blocks
+from kvwal.log.files.snapshot_reader import merge_all, merge_all_blocks
 
 ENTRIES = st.lists(
     st.builds(

@@ -9,7 +9,7 @@ import typer
 from kvwal.cli import show
 from kvwal.cli.options import Json, Root
 from kvwal.config import check_folder
-from kvwal.history import backup as copies
+from kvwal.history.restore import backup as copies
 from kvwal.ports.disk import OS_DISK
 from kvwal.store.absent import check_store
 

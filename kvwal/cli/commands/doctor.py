@@ -17,7 +17,7 @@ from kvwal.cli.survey import check_disk, check_folders, check_owners, lock_holde
 from kvwal.errors import ArchiveError, ConfigError
 from kvwal.location.diagnose import diagnose_cluster
 from kvwal.location.parse import ClusterLocation
-from kvwal.log.files.failures import read_failures
+from kvwal.log.files.maintenance_failures import read_failures
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import Progress
 from kvwal.ports.disk import OS_DISK

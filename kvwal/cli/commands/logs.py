@@ -21,7 +21,7 @@ from kvwal.cli.options import (
 from kvwal.cli.survey import lock_holder
 from kvwal.cli.text import as_json, key_label, label
 from kvwal.errors import ArchiveError, ConfigError, StoreLocked
-from kvwal.history.restore import RestorePorts
+from kvwal.history.restore.restore import RestorePorts
 from kvwal.hlc import to_text
 from kvwal.log.files.names import find_places, log_folder
 from kvwal.log.reader import entry_decoder

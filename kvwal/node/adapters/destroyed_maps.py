@@ -20,8 +20,8 @@ from kvwal.cluster.map_names import to_map
 from kvwal.cluster.recovery_buffer import as_recovery_buffer, is_dropped
 from kvwal.entry import Ended, Entry, timestamps_within
 from kvwal.errors import KvwalError
-from kvwal.history.map_rows import marks_of
-from kvwal.history.timeline import Timeline
+from kvwal.history.reads.map_rows import marks_of
+from kvwal.history.reads.timeline import Timeline
 from kvwal.key_class import DROPPED
 from kvwal.log.submission import GroupView, Submission, size_of
 from kvwal.ports.logger import get_logger

@@ -14,7 +14,7 @@ from kvwal.cluster.archive_load import columns_of
 from kvwal.cluster.map_names import to_map
 from kvwal.cluster.quorum import Quorum
 from kvwal.cluster.transactions import INTENTS
-from kvwal.history.map_rows import dropped_rows, marks_of
+from kvwal.history.reads.map_rows import dropped_rows, marks_of
 from kvwal.key_class import INTENT, is_of_map
 from kvwal.node.adapters.membership import Membership, Orphan
 from kvwal.ports.clock import Clock

@@ -28,9 +28,9 @@ from kvwal.cluster.requests import (
 )
 from kvwal.entry import DataEntry, Entry, encode_entries, entry_identity, timestamps_within
 from kvwal.errors import CorruptLog
-from kvwal.history.entry_rows import each_once, entries_of
-from kvwal.history.map_rows import map_rows
-from kvwal.log.files.failures import failure_of
+from kvwal.history.reads.entry_rows import each_once, entries_of
+from kvwal.history.reads.map_rows import map_rows
+from kvwal.log.files.maintenance_failures import failure_of
 from kvwal.node.requests.own_changes import unreadable_log
 from kvwal.node.requests.peers import Peers
 from kvwal.node.requests.watch_service import WatchService

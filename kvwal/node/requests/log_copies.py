@@ -14,7 +14,7 @@ from kvwal.cluster import requests as questions
 from kvwal.cluster.map_names import to_map
 from kvwal.cluster.requests import Copied, CopyQuestion, PartQuestion
 from kvwal.errors import ArchiveError
-from kvwal.history.map_rows import marks_of
+from kvwal.history.reads.map_rows import marks_of
 from kvwal.hlc import to_text
 from kvwal.node.adapters.membership import Peer
 from kvwal.ports.boundary import raised_to_awaiter, start_task

@@ -19,10 +19,10 @@ from kvwal.cluster.requests import (
 )
 from kvwal.entry import DataEntry, Entry, time_mark
 from kvwal.errors import ClusterUnreachable, CorruptLog, KvwalError, LogFailed
-from kvwal.history.feed.log_feed import LogFeed
-from kvwal.history.feed.merged_feed import OneLog
-from kvwal.history.feed.page_cursor import PageCursor, PageCursors
-from kvwal.history.feed.segment_cursor import Rows
+from kvwal.history.feeds.log_feed import LogFeed
+from kvwal.history.feeds.merged_feed import OneLog
+from kvwal.history.feeds.page_cursor import PageCursor, PageCursors
+from kvwal.history.feeds.segment_cursor import Rows
 from kvwal.key_class import is_of_map
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine

@@ -21,7 +21,7 @@ from kvwal.cluster.requests import (
     WatchQuestion,
 )
 from kvwal.errors import ClusterUnreachable, ConfigError, KvwalError
-from kvwal.history.entry_rows import from_bytes, to_bytes, to_table
+from kvwal.history.reads.entry_rows import from_bytes, to_bytes, to_table
 from kvwal.node.adapters.archive_requests import tails_not_answered
 from kvwal.node.adapters.membership import Membership, Peer
 from kvwal.node.jvm import java

@@ -28,10 +28,10 @@ from kvwal.cluster.requests import (
     WatchStarted,
 )
 from kvwal.entry import DataEntry, Entry, make_entry
-from kvwal.history.feed.archived_rows import last_up_to, thinned_up_to
-from kvwal.history.feed.cluster_page import LogEnd, LogPart, limit_of, page_of, to_raise
-from kvwal.history.feed.feeds import ARCHIVE_SECONDS
-from kvwal.history.feed.log_feed import ArchivedLogFeed, not_in_log
+from kvwal.history.feeds.archived_rows import last_up_to, thinned_up_to
+from kvwal.history.feeds.cluster_page import LogEnd, LogPart, limit_of, page_of, to_raise
+from kvwal.history.feeds.feeds import ARCHIVE_SECONDS
+from kvwal.history.feeds.log_feed import ArchivedLogFeed, not_in_log
 from kvwal.node.adapters.membership import Peer
 from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import Workers

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
 
 from kvwal.cluster.requests import POLL_SECONDS, WatchStarted
-from kvwal.history.entry_rows import from_bytes, to_bytes, to_table
+from kvwal.history.reads.entry_rows import from_bytes, to_bytes, to_table
 from kvwal.location.cluster import ClusterMaps
 from kvwal.location.connect import connect
 from kvwal.location.parse import ClusterLocation, parse_location

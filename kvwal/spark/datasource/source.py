@@ -11,7 +11,7 @@ from pyspark.sql.types import BooleanType, LongType, StringType, StructField, St
 
 from kvwal.config import Settings
 from kvwal.entry import timestamps_within
-from kvwal.history.map_rows import dropped_rows, expired_rows, marks_of, rows_of_map
+from kvwal.history.reads.map_rows import dropped_rows, expired_rows, marks_of, rows_of_map
 from kvwal.ports.clock import SYSTEM
 from kvwal.spark.datasource.cluster_stream import ClusterChangesReader
 from kvwal.spark.datasource.filters import Wanted, wanted

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kvwal.errors import BeforeHistory, ConfigError
-from kvwal.history.feed.archived_rows import last_up_to, not_kept, thinned_up_to
-from kvwal.history.feed.segment_cursor import NotInLog, SegmentCursor
+from kvwal.history.feeds.archived_rows import last_up_to, not_kept, thinned_up_to
+from kvwal.history.feeds.segment_cursor import NotInLog, SegmentCursor
 from kvwal.log.files.names import find_places, log_folder
 from kvwal.log.reader import log_files
 from kvwal.ports.disk import OS_DISK

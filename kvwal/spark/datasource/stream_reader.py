@@ -19,9 +19,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kvwal.history.entry_rows import to_table
-from kvwal.history.feed.archived_rows import not_kept, rows_in_order
-from kvwal.history.feed.log_feed import LogFeed
+from kvwal.history.feeds.archived_rows import not_kept, rows_in_order
+from kvwal.history.feeds.log_feed import LogFeed
+from kvwal.history.reads.entry_rows import to_table
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.datasource.stream_logs import LogRange, NodeOffset, StreamLogs
 from kvwal.spark.datasource.stream_options import StreamOptions

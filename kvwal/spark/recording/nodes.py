@@ -1,7 +1,7 @@
 """The nodes of a root that recorders share: one for each application that is being recorded, and one for all the others.
 
 A recorder that was given a root opens a node of its own, so that drivers never wait for each other. When the application has
-ended, the records move into the shared node, and the application's node goes (`kvwal.store.nodes.merge`).
+ended, the records move into the shared node, and the application's node goes (`kvwal.store.root_nodes.merge`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from kvwal.codecs import registry
 from kvwal.errors import StoreLocked
-from kvwal.history.moving import live_entry
-from kvwal.history.tail_reader import Uncounted, find_entry, read_log
+from kvwal.history.reads.stable_read import live_entry
+from kvwal.history.reads.tail_reader import Uncounted, find_entry, read_log
 from kvwal.location.opening import Names, open_reader
 from kvwal.location.parse import FolderLocation
 from kvwal.log.files.names import find_places
@@ -28,7 +28,7 @@ from kvwal.spark.eventlog.log_reader import BUSINESS
 from kvwal.spark.index import complete_index, mark_key
 from kvwal.spark.record_keys import app_prefix
 from kvwal.spark.recording.spool import POSITION, spools
-from kvwal.store.nodes.merge import MergePorts, MergeResult, has_leftovers, merge_nodes
+from kvwal.store.root_nodes.merge import MergePorts, MergeResult, has_leftovers, merge_nodes
 from kvwal.store.sync import Store, open_store
 from kvwal_archive.layout import Place
 

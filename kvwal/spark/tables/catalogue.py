@@ -12,7 +12,7 @@ import msgspec
 
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CodecError
-from kvwal.history.wanted import KeySpan
+from kvwal.history.reads.key_scan import KeySpan
 from kvwal.spark import record_keys
 from kvwal.spark import records as rec
 from kvwal.spark.tables import key_spans

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kvwal.history.wanted import KeySpan
+from kvwal.history.reads.key_scan import KeySpan
 
 APP, KEY = "app", "key"
 """Columns of every table that come from the key: the application, and the whole key."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvwal.errors import KvwalError, LogFailed, StoreClosed
-from kvwal.log.files.failures import JobFailure, failure_of, read_failures, write_failures
+from kvwal.log.files.maintenance_failures import JobFailure, failure_of, read_failures, write_failures
 from kvwal.ports.boundary import contain_awaiting, raised_to_awaiter, start_task, trace_of_bug
 from kvwal.store.scheduling.timetable import Timetable
 from kvwal_archive.layout import Place

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kvwal.history.backup import backup
+from kvwal.history.restore.backup import backup
 from kvwal.log.files.atomic_file import write_file
 from tests.support.disk.cuts import PLACE, ROOT, AcknowledgedWrites, cuts, recovered
 from tests.support.disk.lives import Life

@@ -16,13 +16,13 @@ import pytest
 
 from kvwal.entry import DataEntry
 from kvwal.errors import KvwalError
-from kvwal.history.entry_rows import each_once
-from kvwal.history.moving import live_entry
-from kvwal.history.tail_reader import merged_entries, read_local
+from kvwal.history.reads.entry_rows import each_once
+from kvwal.history.reads.stable_read import live_entry
+from kvwal.history.reads.tail_reader import merged_entries, read_local
 from kvwal.log.files.names import find_places
-from kvwal.store.nodes import merge as merging_nodes
-from kvwal.store.nodes.merge import MERGED, MergePorts, merge_nodes
 from kvwal.store.read_only import ReadOnlyBusiness
+from kvwal.store.root_nodes import merge as merging_nodes
+from kvwal.store.root_nodes.merge import MERGED, MergePorts, merge_nodes
 from kvwal.store.sync import WritableStore
 from kvwal_archive.layout import Place
 from tests.support.chance import new_seed

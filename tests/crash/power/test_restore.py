@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kvwal.history.restore import STAGE, RestorePorts, restore_through
+from kvwal.history.restore.restore import STAGE, RestorePorts, restore_through
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import entry_decoder
 from kvwal.scrub.repair import look, repair

@@ -11,7 +11,7 @@ import pytest
 
 import kvwal as library
 from kvwal.errors import ConfigError
-from kvwal.history.restore import RestorePorts
+from kvwal.history.restore.restore import RestorePorts
 from kvwal.log.files.names import find_places
 from kvwal.log.reader import entry_decoder
 from kvwal.ports.clock import SYSTEM

@@ -14,7 +14,7 @@ import pytest
 import kvwal
 from kvwal.codecs import registry
 from kvwal.entry import DataEntry
-from kvwal.history.feed.log_feed import LogFeed
+from kvwal.history.feeds.log_feed import LogFeed
 from kvwal.key_class import is_of_map
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OsDisk

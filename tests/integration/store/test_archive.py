@@ -13,7 +13,7 @@ import pytest
 
 import kvwal
 from kvwal.errors import ArchiveError, ArchiveGap, BeforeHistory, ConfigError
-from kvwal.history.tail_reader import read_local
+from kvwal.history.reads.tail_reader import read_local
 from kvwal.ports.disk import OS_DISK
 from kvwal_archive.layout import Place
 from kvwal_archive.maintenance.compaction import rewrite

@@ -18,7 +18,7 @@ import pytest
 import kvwal
 from kvwal import aio
 from kvwal.errors import ConfigError, CorruptLog, StorageFull
-from kvwal.history.backup import backup
+from kvwal.history.restore.backup import backup
 from kvwal.log.files.format import Header, SnapshotHeader
 from kvwal.log.files.names import log_folder
 from kvwal.log.files.retired import retire
@@ -262,7 +262,7 @@ def test_a_map_that_goes_or_comes_back_meanwhile(meanwhile: Callable[[Path], Non
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from kvwal.history.backup import backup
+from kvwal.history.restore.backup import backup
 from kvwal.ports.disk import OsDisk
 class Dying(OsDisk):
     left = int(sys.argv[3])

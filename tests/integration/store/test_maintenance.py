@@ -9,7 +9,7 @@ import pytest
 
 import kvwal
 from kvwal.errors import KvwalError, LogFailed
-from kvwal.log.files.failures import read_failures
+from kvwal.log.files.maintenance_failures import read_failures
 from kvwal.node.health.metrics import Metrics
 from kvwal.ports.disk import OS_DISK
 from kvwal.store.sync import WritableStore

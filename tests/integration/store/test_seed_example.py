@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from kvwal.history.tail_reader import read_local
+from kvwal.history.reads.tail_reader import read_local
 from kvwal.ports.disk import OS_DISK
 from kvwal_archive.layout import Place
 

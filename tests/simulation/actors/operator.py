@@ -8,7 +8,7 @@ from typing import Any
 
 from kvwal.entry import Entry
 from kvwal.errors import ArchiveDamaged, ArchiveError, ArchiveGap, ConfigError, CorruptLog, KvwalError
-from kvwal.history.restore import RestorePorts, RestoreReport, restore_through
+from kvwal.history.restore.restore import RestorePorts, RestoreReport, restore_through
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import RecoveryTarget, recover

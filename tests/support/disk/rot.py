@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import kvwal
 from kvwal.errors import KvwalError
-from kvwal.history.restore import RestorePorts, restore_through
+from kvwal.history.restore.restore import RestorePorts, restore_through
 from kvwal.log.files.format import HEAD_BYTES, find_blocks
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import SegmentReader, SnapshotReader

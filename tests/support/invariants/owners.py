@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 
 from kvwal.cluster.membership import FOLDER as MEMBERS
-from kvwal.history.restore import STAGE
+from kvwal.history.restore.restore import STAGE
 from kvwal.log.files.chain import snapshot_parts
 from kvwal.log.files.names import RETIRED, SCRATCH_MARK, FileKind, LogFile, is_scratch, parse_name
 from kvwal.log.reader import log_files
@@ -21,8 +21,8 @@ from kvwal.ports.disk import Disk
 from kvwal.scrub.repair import STAGE as SAVING
 from kvwal.spark.recording.spool import FOLDER as SPOOLS
 from kvwal.spark.sink.staging import FOLDER as STAGING
-from kvwal.store.nodes.merge import MERGED
 from kvwal.store.options import ARCHIVE_FOLDER
+from kvwal.store.root_nodes.merge import MERGED
 from kvwal_archive.layout import parse_base_key, parse_lost_tail_key, parse_object_key, parse_registration_key
 from kvwal_archive.objects import Listed
 

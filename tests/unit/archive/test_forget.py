@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kvwal.entry import Entry, time_mark
-from kvwal.history.entry_rows import to_table
+from kvwal.history.reads.entry_rows import to_table
 from kvwal.key_class import DROPPED, TIME_MARK
 from kvwal_archive.bases.local import make_base
 from kvwal_archive.errors import ArchiveError

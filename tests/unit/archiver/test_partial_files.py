@@ -16,10 +16,10 @@ from kvwal.archiver.work import answer
 from kvwal.errors import CorruptLog
 from kvwal.log.checkpoint import checkpoint
 from kvwal.log.files.atomic_file import delete_abandoned, write_file
+from kvwal.log.files.external_sort import Runs
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import SCRATCH_MARK, scratch_name
 from kvwal.log.files.retired import sweep
-from kvwal.log.files.runs import Runs
 from kvwal.log.files.snapshot import write_snapshot
 from kvwal.log.reader import entry_decoder
 from kvwal.ports.clock import SYSTEM

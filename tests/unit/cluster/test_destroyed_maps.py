@@ -11,8 +11,8 @@ import pytest
 
 from kvwal.cluster.recovery_buffer import RecoveryBuffer, as_recovery_buffer
 from kvwal.entry import TIMESTAMP_SHIFT, Ended, Entry, time_mark
-from kvwal.history.entry_rows import to_table
-from kvwal.history.map_rows import dropped_rows, marks_of
+from kvwal.history.reads.entry_rows import to_table
+from kvwal.history.reads.map_rows import dropped_rows, marks_of
 from kvwal.key_class import DROPPED, TIME_MARK
 from kvwal.node.adapters.destroyed_maps import MissedDestroySearch, may_retire_log
 from kvwal.ports.tasks import ThreadWorkers

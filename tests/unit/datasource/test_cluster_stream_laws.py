@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kvwal.cluster.requests import WatchStarted
 from kvwal.entry import Entry
 from kvwal.errors import ArchiveGap
-from kvwal.history.feed.cluster_page import LogPart, page_of
+from kvwal.history.feeds.cluster_page import LogPart, page_of
 from kvwal.spark.datasource.cluster_batches import ClusterBatches, Limits
 from kvwal.structures.watch import Change, Positions, Start
 

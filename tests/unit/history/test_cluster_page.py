@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvwal.entry import Entry
-from kvwal.history.feed.cluster_page import LogEnd, LogPart, limit_of, page_of, to_raise
-from kvwal.history.feed.page_cursor import PageCursor, PageCursors
-from kvwal.history.feed.segment_cursor import Rows
+from kvwal.history.feeds.cluster_page import LogEnd, LogPart, limit_of, page_of, to_raise
+from kvwal.history.feeds.page_cursor import PageCursor, PageCursors
+from kvwal.history.feeds.segment_cursor import Rows
 from kvwal.key_class import INTENT
 from kvwal.structures.watch import Change, Positions
 from kvwal_archive.layout import Place

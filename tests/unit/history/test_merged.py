@@ -14,11 +14,11 @@ import pytest
 import kvwal
 from kvwal.entry import Entry
 from kvwal.errors import CorruptLog
-from kvwal.history import open_log
-from kvwal.history.merged import merged_in_order
-from kvwal.history.tail_reader import LatestOfEach, merged_entries
+from kvwal.history.reads import pinned_log
+from kvwal.history.reads.merged_scan import merged_in_order
+from kvwal.history.reads.tail_reader import LatestOfEach, merged_entries
 from kvwal.log import reader
-from kvwal.log.files import runs
+from kvwal.log.files import external_sort
 from kvwal.log.files.names import find_places
 from kvwal.ports.clock import SystemClock
 from kvwal.ports.disk import OS_DISK, OsDisk
@@ -54,11 +54,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.parametrize("run_bytes", [runs.RUN_BYTES, 200])
+@pytest.mark.parametrize("run_bytes", [external_sort.RUN_BYTES, 200])
 def test_the_merge_has_the_entries_of_the_state_in_order(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_bytes: int
 ) -> None:
-    monkeypatch.setattr(runs, "RUN_BYTES", run_bytes)
+    monkeypatch.setattr(external_sort, "RUN_BYTES", run_bytes)
     monkeypatch.setattr(reader, "READ_BYTES", 1)
     expected = merged_entries(OS_DISK, root, places(root))
     assert any(entry.deleted for entry in expected.values())
@@ -83,7 +83,7 @@ class MergingDisk(OsDisk):
 def test_logs_are_sorted_again_when_one_of_them_has_gone(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "RUN_BYTES", 200)
+    monkeypatch.setattr(external_sort, "RUN_BYTES", 200)
     root, scratch = Path(shutil.copytree(root, tmp_path / "copy")), tmp_path / "scratch"
     scratch.mkdir()
     shown = [entry.public() for entry in merged_in_order(MergingDisk(), root, lambda: places(root), scratch)]
@@ -123,7 +123,7 @@ def test_an_opened_log_is_shown_as_it_was_though_a_checkpoint_replaces_its_snaps
         store.checkpoint()
         numbers["k1"] = 2
         [place] = places(tmp_path)
-        with open_log.open_log(OS_DISK, tmp_path, place, LatestOfEach) as log:
+        with pinned_log.pin_log(OS_DISK, tmp_path, place, LatestOfEach) as log:
             entries = chain.from_iterable(log.blocks())
             first = next(entries)
             numbers.update({f"k{number}": 3 for number in range(50)})
@@ -149,7 +149,7 @@ def test_many_logs_are_merged_in_the_memory_of_a_few(tmp_path: Path, monkeypatch
     for number in range(nodes):
         with kvwal.open(tmp_path / "data", node=f"n{number:02}", archive=None, flush="os") as store:
             store.map("numbers").update({f"{number}/{part}": bytes([part]) * (size // 8) for part in range(8)})
-    monkeypatch.setattr(runs, "RUN_BYTES", size)
+    monkeypatch.setattr(external_sort, "RUN_BYTES", size)
     found = places(tmp_path / "data")
 
     def peak(read: Callable[[], Iterable[Entry]]) -> int:

@@ -17,7 +17,7 @@ from kvwal.errors import BeforeHistory
 from kvwal.log.files import format as log_format
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
-from kvwal.store.nodes.merge import MergePorts, merge_nodes
+from kvwal.store.root_nodes.merge import MergePorts, merge_nodes
 from kvwal_archive.layout import Place
 from tests.support.archive.archiver import InProcess
 

@@ -11,15 +11,15 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import kvwal
 from kvwal.entry import TIMESTAMP_SHIFT, Entry
-from kvwal.history.feed.archived_rows import last_up_to
-from kvwal.history.feed.log_feed import LogFeed
-from kvwal.history.feed.segment_order import SegmentStart, stamped_before, start_of
-from kvwal.history.restore import new_header
+from kvwal.history.feeds.archived_rows import last_up_to
+from kvwal.history.feeds.log_feed import LogFeed
+from kvwal.history.feeds.segment_order import SegmentStart, stamped_before, start_of
+from kvwal.history.restore.restore import new_header
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.datasource.source import SCHEMA, KvwalSource
 from kvwal.spark.datasource.stream_reader import ChangesReader
-from kvwal.store.nodes.merge import MergePorts, merge_nodes
+from kvwal.store.root_nodes.merge import MergePorts, merge_nodes
 from kvwal_archive.layout import Place
 from kvwal_archive.objects import open_objects
 from kvwal_archive.restore import restore_batches

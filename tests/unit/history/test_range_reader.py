@@ -10,9 +10,9 @@ import pytest
 import kvwal
 from kvwal.codecs import registry
 from kvwal.entry import DataEntry, Entry
-from kvwal.history.range_reader import live_entries
+from kvwal.history.reads.range_reader import live_entries
 from kvwal.log import reader
-from kvwal.log.files.parts import SnapshotFile
+from kvwal.log.files.snapshot_reader import SnapshotFile
 from kvwal.log.reader import entry_decoder
 from kvwal.ports.disk import OS_DISK
 from kvwal.store.sync import ReadOnlyStore, WritableStore

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import kvwal
-from kvwal.history import time_order
+from kvwal.history.reads import sort_by_time
 from kvwal_archive import view
 from kvwal_archive.objects import RemoteObjects
 
@@ -54,8 +54,8 @@ def test_what_is_larger_than_memory_and_temporary_folder_comes_back(
     monkeypatch.setattr("tempfile.mkstemp", refuse)
     monkeypatch.setattr(view, "HELD_BYTES", 1 << 20)
     monkeypatch.setattr("kvwal_archive.merge.BUDGET_BYTES", 4 << 20)
-    monkeypatch.setattr(time_order, "RUN_BYTES", 2 << 20)
-    monkeypatch.setattr(time_order, "READ_BYTES", 2 << 20)
+    monkeypatch.setattr(sort_by_time, "RUN_BYTES", 2 << 20)
+    monkeypatch.setattr(sort_by_time, "READ_BYTES", 2 << 20)
     counted = pa.proxy_memory_pool(pa.system_memory_pool())
     before = pa.default_memory_pool()
     pa.set_memory_pool(counted)

@@ -12,11 +12,11 @@ import kvwal
 from kvwal.config import Settings
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CorruptLog
-from kvwal.history.tail_reader import OfIdentity, find_entry, read_local, read_log
+from kvwal.history.reads.tail_reader import OfIdentity, find_entry, read_local, read_log
 from kvwal.log import reader
 from kvwal.log.files.format import SnapshotHeader, find_blocks
-from kvwal.log.files.parts import SnapshotFile
 from kvwal.log.files.snapshot import in_blocks, write_snapshot
+from kvwal.log.files.snapshot_reader import SnapshotFile
 from kvwal.log.reader import entry_decoder
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
@@ -134,7 +134,7 @@ def test_a_past_decodes_no_block_without_the_key(tmp_path: Path, monkeypatch: py
         decoded += len(entries)
         return entries
 
-    monkeypatch.setattr("kvwal.history.tail_reader.entry_decoder", lambda: counted)
+    monkeypatch.setattr("kvwal.history.reads.tail_reader.entry_decoder", lambda: counted)
     assert len(read_log(OS_DISK, tmp_path, PLACE, lambda: OfIdentity(("str", b"the key"))).sink.rows) == 1
     assert decoded < 1000, "of 5,001"
 

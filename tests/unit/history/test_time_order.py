@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvwal.history import time_order
-from kvwal.history.time_order import TimeOrder
+from kvwal.history.reads import sort_by_time
+from kvwal.history.reads.sort_by_time import TimeOrder
 from kvwal.ports.disk import OS_DISK
 
 Rows = list[tuple[int, bytes]]
@@ -33,7 +33,7 @@ def test_any_rows_come_sorted(
 ) -> None:
     with pytest.MonkeyPatch.context() as small:
         for name, size in (("RUN_BYTES", run_bytes), ("_PIECE_BYTES", piece_bytes), ("READ_BYTES", read_bytes)):
-            small.setattr(time_order, name, size)
+            small.setattr(sort_by_time, name, size)
         rows = TimeOrder(OS_DISK, tmp_path)
         for part in parts:
             rows.add(batch_of(part))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import kvwal.history.timeline
+import kvwal.history.reads.timeline
 from kvwal.entry import Entry
 
 
 def test_a_copy_is_left_out_however_many_changes_stand_between() -> None:
     entries = [Entry(b"%d" % number, "str", b"v", "str", False, 7 << 16) for number in range(10)]
-    assert kvwal.history.timeline.each_once([*entries, entries[0]]) == [entry.public() for entry in entries]
+    assert kvwal.history.reads.timeline.each_once([*entries, entries[0]]) == [entry.public() for entry in entries]

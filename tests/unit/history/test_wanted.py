@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 import kvwal
-from kvwal.history.tail_reader import merged_entries
-from kvwal.history.wanted import open_wanted
+from kvwal.history.reads.key_scan import open_wanted
+from kvwal.history.reads.tail_reader import merged_entries
 from kvwal.log import reader
 from kvwal.log.files.names import find_places
 from kvwal.ports.disk import OS_DISK

@@ -13,8 +13,8 @@ import pytest
 import kvwal
 from kvwal.codecs import registry
 from kvwal.entry import AWAY, Ended, Entry, time_mark, timestamps_within
-from kvwal.history.open_log import open_log
-from kvwal.history.tail_reader import LatestOfEach
+from kvwal.history.reads.pinned_log import pin_log
+from kvwal.history.reads.tail_reader import LatestOfEach
 from kvwal.key_class import DROPPED, INTENT, is_of_map
 from kvwal.location.opening import Names, open_reader
 from kvwal.location.parse import parse_location
@@ -238,7 +238,7 @@ def test_a_restore_writes_the_map_and_no_mark_of_its_nodes(two: Written, tmp_pat
     kvwal.restore(two.root / "_archive", tmp_path / "new", node="z")
     with kvwal.open(tmp_path / "new", archive=None) as store:
         assert dict(store.map("jobs")) == LATEST | OTHER
-    with open_log(OS_DISK, tmp_path / "new", Place("default", "local", "jobs", "z"), LatestOfEach) as log:
+    with pin_log(OS_DISK, tmp_path / "new", Place("default", "local", "jobs", "z"), LatestOfEach) as log:
         assert not log.marks()
     kvwal.restore(two.root / "_archive", tmp_path / "before", node="z", at=two.before)
     with kvwal.open(tmp_path / "before", archive=None) as store:

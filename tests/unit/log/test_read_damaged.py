@@ -8,7 +8,7 @@ import pytest
 
 import kvwal
 from kvwal.errors import ConfigError, CorruptLog
-from kvwal.history.tail_reader import latest_entries, read_local
+from kvwal.history.reads.tail_reader import latest_entries, read_local
 from kvwal.log.files.names import log_folder
 from kvwal.scrub.inspect import examine
 from kvwal.store.read_only import read_only_stats

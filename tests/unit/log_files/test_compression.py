@@ -26,8 +26,8 @@ from kvwal.log.files.format import (
     unpack_snapshot_header,
 )
 from kvwal.log.files.names import log_folder, snapshot_name
-from kvwal.log.files.parts import SnapshotFile
 from kvwal.log.files.snapshot import write_snapshot
+from kvwal.log.files.snapshot_reader import SnapshotFile
 from kvwal.log.reader import SnapshotReader, entry_decoder
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK

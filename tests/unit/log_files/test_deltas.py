@@ -15,12 +15,12 @@ import kvwal
 from kvwal.config import Settings
 from kvwal.entry import Entry, encode_entries
 from kvwal.errors import CorruptLog
-from kvwal.history.restore import RestorePorts
-from kvwal.history.tail_reader import find_entry, read_local
+from kvwal.history.reads.tail_reader import find_entry, read_local
+from kvwal.history.restore.restore import RestorePorts
 from kvwal.log.appender import Appender
 from kvwal.log.checkpoint import checkpoint
 from kvwal.log.files.names import log_folder
-from kvwal.log.files.parts import open_snapshot
+from kvwal.log.files.snapshot_reader import open_snapshot
 from kvwal.log.reader import entry_decoder, log_files
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK

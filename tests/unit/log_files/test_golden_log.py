@@ -15,8 +15,8 @@ import pytest
 import kvwal
 from kvwal.entry import Entry
 from kvwal.errors import ConfigError, CorruptLog, KvwalError, NewerVersion
-from kvwal.history.feed.segment_cursor import SegmentCursor
-from kvwal.history.tail_reader import read_local
+from kvwal.history.feeds.segment_cursor import SegmentCursor
+from kvwal.history.reads.tail_reader import read_local
 from kvwal.log.files.format import DURABLE, HEAD_BYTES, Header, checksum, pack_block, unpack_block, unpack_header
 from kvwal.log.files.names import log_folder, segment_name, snapshot_name
 from kvwal.log.reader import entry_decoder

@@ -12,7 +12,7 @@ import pytest
 import kvwal
 from kvwal.entry import Entry, entry_identity
 from kvwal.errors import StorageFull
-from kvwal.history.restore import RestorePorts, restore_through
+from kvwal.history.restore.restore import RestorePorts, restore_through
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.snapshot import write_snapshot
 from kvwal.log.reader import SnapshotReader, entry_decoder

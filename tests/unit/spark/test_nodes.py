@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kvwal
-from kvwal.history.tail_reader import merged_entries
+from kvwal.history.reads.tail_reader import merged_entries
 from kvwal.log.files.names import find_places
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog

@@ -14,9 +14,9 @@ import kvwal
 from kvwal.errors import ArchiveError
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.processes import Child
-from kvwal.store.nodes.each_node import NodeOutcome, work_on_each
-from kvwal.store.nodes.merge import MergePorts, merge_nodes
 from kvwal.store.options import Options
+from kvwal.store.root_nodes.each_node import NodeOutcome, work_on_each
+from kvwal.store.root_nodes.merge import MergePorts, merge_nodes
 from kvwal.store.sync import Store
 from kvwal_archive.layout import Place
 from tests.support.disk.faults import make_options

@@ -12,7 +12,7 @@ import pytest
 
 import kvwal
 from kvwal.errors import ClockSkew, CodecError, StorageFull
-from kvwal.history.tail_reader import read_local
+from kvwal.history.reads.tail_reader import read_local
 from kvwal.ports.disk import OS_DISK, Space
 from kvwal.structures.map import state
 from kvwal.structures.map.order import CHUNK_KEYS, KeyOrder

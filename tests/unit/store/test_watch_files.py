@@ -11,7 +11,7 @@ import pytest
 
 import kvwal
 from kvwal.errors import ArchiveGap, CorruptLog
-from kvwal.history.feed.segment_cursor import SegmentCursor
+from kvwal.history.feeds.segment_cursor import SegmentCursor
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import SegmentReader, entry_decoder
 from kvwal.ports.disk import OsDisk

@@ -23,7 +23,7 @@ import msgspec
 from kvwal.config import Settings
 from kvwal.entry import Entry, encode_entries
 from kvwal.errors import ConfigError, KvwalError, LogFailed
-from kvwal.history.tail_reader import Identity, read_local, read_log
+from kvwal.history.reads.tail_reader import Identity, read_local, read_log
 from kvwal.key_class import DROPPED, TIME_MARK
 from kvwal.log.appender import Appender, storage_full
 from kvwal.log.checkpoint import checkpoint

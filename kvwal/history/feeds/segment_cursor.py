@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from kvwal.entry import Entry, count_entries
-from kvwal.history.feed.segment_order import LOOKED_AT, SegmentStart, stamped_before, start_of
+from kvwal.history.feeds.segment_order import LOOKED_AT, SegmentStart, stamped_before, start_of
 from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.format import DURABLE, HEAD_BYTES, Block, SnapshotHeader, unpack_block
 from kvwal.log.files.names import LogFile, log_folder
-from kvwal.log.files.parts import open_snapshot
 from kvwal.log.files.retired import end_of
+from kvwal.log.files.snapshot_reader import open_snapshot
 from kvwal.log.reader import SegmentEnd, SegmentReader, Window, entry_decoder, log_files, read_header
 from kvwal.ports.disk import Disk
 from kvwal_archive.layout import Place

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import KvwalError, StoreClosed
-from kvwal.history.feed.log_feed import ArchivedLogFeed, LogFeed, OpenArchive
-from kvwal.history.feed.lost_tails import LostTailWarnings
-from kvwal.history.feed.merged_feed import MergedFeed, OneLog
+from kvwal.history.feeds.log_feed import ArchivedLogFeed, LogFeed, OpenArchive
+from kvwal.history.feeds.lost_tails import LostTailWarnings
+from kvwal.history.feeds.merged_feed import MergedFeed, OneLog
 from kvwal.log.log import Log
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk

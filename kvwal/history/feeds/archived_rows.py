@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from kvwal.entry import time_mark
 from kvwal.errors import ArchiveGap
-from kvwal.history.entry_rows import entries_of
-from kvwal.history.feed.segment_cursor import Rows
-from kvwal.history.time_order import TimeOrder
+from kvwal.history.feeds.segment_cursor import Rows
+from kvwal.history.reads.entry_rows import entries_of
+from kvwal.history.reads.sort_by_time import TimeOrder
 from kvwal.ports.disk import Disk, scratch_folder
 from kvwal_archive.faults import ObjectMissing
 from kvwal_archive.layout import Place

@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from kvwal.log.files.external_sort import write_pieces
 from kvwal.log.files.names import partial_name
-from kvwal.log.files.runs import write_pieces
 from kvwal.ports.disk import Disk
 
 if TYPE_CHECKING:

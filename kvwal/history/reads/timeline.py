@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry
 from kvwal.errors import BeforeHistory
-from kvwal.history.entry_rows import each_once, entries_of, to_table
-from kvwal.history.map_rows import map_rows
-from kvwal.history.tail_reader import Identity, LatestOfEach, OfIdentity, Reading, S, read_log
+from kvwal.history.reads.entry_rows import each_once, entries_of, to_table
+from kvwal.history.reads.map_rows import map_rows
+from kvwal.history.reads.tail_reader import Identity, LatestOfEach, OfIdentity, Reading, S, read_log
 from kvwal.hlc import to_text
 from kvwal.ports.disk import Disk
 from kvwal.structures.destroyed import merged_latest

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Protocol
 
 from kvwal.entry import DataEntry, Entry, entry_identity, is_live
-from kvwal.history.moving import read_settled
-from kvwal.history.open_log import OpenLog, open_log
-from kvwal.history.range_reader import live_entries
-from kvwal.history.tail_reader import read_log
+from kvwal.history.reads.pinned_log import PinnedLog, pin_log
+from kvwal.history.reads.range_reader import live_entries
+from kvwal.history.reads.stable_read import read_settled
+from kvwal.history.reads.tail_reader import read_log
 from kvwal.key_class import DROPPED
 from kvwal.ports.disk import Disk
 from kvwal.structures.destroyed import merged_latest, to_marks
@@ -81,7 +81,7 @@ def _open(
     opened: ExitStack,
 ) -> Pieces:
     if len(places) == 1:
-        log = opened.enter_context(open_log(disk, root, places[0], lambda: _LatestWanted(wanted)))
+        log = opened.enter_context(pin_log(disk, root, places[0], lambda: _LatestWanted(wanted)))
         return _WantedInLog(log, wanted, _shown_of(log, places[0].node, now_ms))
     return _WantedInLogs(disk, root, find, wanted, now_ms)
 
@@ -116,7 +116,7 @@ class _LatestWanted:
         self._marks.update({entry.key: entry for entry in entries if entry.key_class == DROPPED})
 
     def in_order(self) -> list[Entry]:
-        """See `open_log.LatestSink.in_order`. The marks come first: their class is before `str`."""
+        """See `pin_log.LatestSink.in_order`. The marks come first: their class is before `str`."""
         tail = self._tail
         kept = [entry for entry in self._snapshot if entry.key not in tail] if tail else self._snapshot
         return [*self.marks, *sorted([*kept, *tail.values()], key=attrgetter("key"))]
@@ -125,7 +125,7 @@ class _LatestWanted:
 class _WantedInLog:
     """The live entries of one log whose keys are wanted, as `Pieces`: read anew by each iteration."""
 
-    def __init__(self, log: OpenLog, wanted: Wanted, shown: Callable[[Entry], bool]) -> None:
+    def __init__(self, log: PinnedLog, wanted: Wanted, shown: Callable[[Entry], bool]) -> None:
         self._log = log
         self._wanted = wanted
         self._shown = shown
@@ -190,7 +190,7 @@ def _of(wanted: Wanted, entries: list[Entry]) -> list[Entry]:
     return [entry for entry in entries if wanted(entry.key) and entry.key_class == "str"]
 
 
-def _shown_of(log: OpenLog, node: str, now_ms: int) -> Callable[[Entry], bool]:
+def _shown_of(log: PinnedLog, node: str, now_ms: int) -> Callable[[Entry], bool]:
     """Whether an entry of this log is live, and one of the map."""
     marks = to_marks((node, mark) for mark in log.marks())
     return lambda entry: is_live(entry, now_ms) and marks.shows(node, entry)

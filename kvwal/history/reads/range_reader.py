@@ -15,8 +15,8 @@ from itertools import groupby
 from pathlib import Path
 
 from kvwal.entry import Entry, entry_identity, is_live
-from kvwal.history.tail_reader import Identity, open_range
-from kvwal.log.files.parts import merge_sorted
+from kvwal.history.reads.tail_reader import Identity, open_range
+from kvwal.log.files.snapshot_reader import merge_sorted
 from kvwal.ports.disk import Disk
 from kvwal.structures.destroyed import FoundMarks
 from kvwal_archive.layout import Place

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from kvwal.errors import KvwalError
-from kvwal.history.feed.log_feed import ArchivedLogFeed, LogFeed
+from kvwal.history.feeds.log_feed import ArchivedLogFeed, LogFeed
 from kvwal.structures.watch import Change
 
 OneLog: TypeAlias = LogFeed | ArchivedLogFeed

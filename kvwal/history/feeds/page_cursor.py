@@ -11,8 +11,8 @@ from itertools import takewhile
 from typing import Protocol
 
 from kvwal.entry import Entry
-from kvwal.history.feed.merged_feed import PAGE_BYTES, PAGE_CHANGES
-from kvwal.history.feed.segment_cursor import Rows
+from kvwal.history.feeds.merged_feed import PAGE_BYTES, PAGE_CHANGES
+from kvwal.history.feeds.segment_cursor import Rows
 from kvwal_archive.layout import Place
 
 KEPT = 16

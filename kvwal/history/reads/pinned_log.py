@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Protocol
 
 from kvwal.entry import Decode, Entry, entry_identity
-from kvwal.history.tail_reader import LOOKS, Identity, Sink, read_log
+from kvwal.history.reads.tail_reader import LOOKS, Identity, Sink, read_log
 from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.names import log_folder
-from kvwal.log.files.parts import SnapshotView, merge_all, merge_all_blocks, merge_blocks, open_snapshot
+from kvwal.log.files.snapshot_reader import SnapshotView, merge_all, merge_all_blocks, merge_blocks, open_snapshot
 from kvwal.log.reader import SnapshotReader, entry_decoder, log_files, streamed
 from kvwal.ports.disk import Buffer, Disk
 from kvwal.structures.destroyed import MARKS
@@ -33,7 +33,7 @@ class LatestSink(Sink, Protocol):
         ...
 
 
-class OpenLog:
+class PinnedLog:
     """A log as it was when it was opened. It can be read several times, with bounded memory."""
 
     def __init__(self, parts: Sequence[Part], newer: list[Entry]) -> None:
@@ -70,12 +70,12 @@ class OpenLog:
 
 
 @contextmanager
-def open_log(disk: Disk, root: Path, place: Place, sink: Callable[[], LatestSink]) -> Iterator[OpenLog]:
+def pin_log(disk: Disk, root: Path, place: Place, sink: Callable[[], LatestSink]) -> Iterator[PinnedLog]:
     """Open a log as it is now. The entries behind the snapshot go through `sink`. Raises `CorruptLog`."""
     with ExitStack() as opened:
         last, parts = _open_snapshot(disk, root, place, opened)
         newer = read_log(disk, root, place, sink, archived=lambda log_id: last).sink.in_order()
-        yield OpenLog(parts, newer)
+        yield PinnedLog(parts, newer)
 
 
 def _open_snapshot(disk: Disk, root: Path, place: Place, opened: ExitStack) -> tuple[int, list[Part]]:

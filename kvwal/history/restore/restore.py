@@ -19,8 +19,8 @@ import msgspec
 from kvwal.config import Settings, archive_location, check_folder
 from kvwal.entry import encode_entries
 from kvwal.errors import ArchiveError, ConfigError, KvwalError, StorageFull
-from kvwal.history.map_rows import marks_of, without_destroyed
-from kvwal.history.time_order import TimeOrder
+from kvwal.history.reads.map_rows import marks_of, without_destroyed
+from kvwal.history.reads.sort_by_time import TimeOrder
 from kvwal.hlc import to_timestamp
 from kvwal.log.appender import FULL, Appender
 from kvwal.log.files.format import Header, SnapshotHeader

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kvwal.errors import BeforeHistory, ConfigError
-from kvwal.history.feed.archived_rows import archived_rows, first_position, last_up_to, not_kept
-from kvwal.history.feed.segment_cursor import NotInLog, Rows, SegmentCursor
+from kvwal.history.feeds.archived_rows import archived_rows, first_position, last_up_to, not_kept
+from kvwal.history.feeds.segment_cursor import NotInLog, Rows, SegmentCursor
 from kvwal.hlc import to_text
 from kvwal.ports.disk import Disk
 from kvwal_archive.layout import Place

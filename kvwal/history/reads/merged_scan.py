@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kvwal.entry import Entry, is_live, make_entry
-from kvwal.history.moving import read_settled
-from kvwal.history.open_log import open_log
-from kvwal.history.tail_reader import Identity, LatestOfEach
+from kvwal.history.reads.pinned_log import pin_log
+from kvwal.history.reads.stable_read import read_settled
+from kvwal.history.reads.tail_reader import Identity, LatestOfEach
+from kvwal.log.files.external_sort import Runs
 from kvwal.log.files.names import log_folder
-from kvwal.log.files.runs import Runs
 from kvwal.log.reader import log_files
 from kvwal.ports.disk import Disk, scratch_folder
 from kvwal.structures.destroyed import FoundMarks, Marks
@@ -67,13 +67,13 @@ def _open(disk: Disk, root: Path, places: Sequence[Place], scratch: Path, opened
     runs = Runs(disk, scratch, key=_order)
     found = FoundMarks()
     for rank, place in ranked[:-1]:
-        with open_log(disk, root, place, LatestOfEach) as log:
+        with pin_log(disk, root, place, LatestOfEach) as log:
             found.add(place.node, log.marks())
             for entry in chain.from_iterable(log.blocks()):
                 runs.add(_row(entry, rank))
     sources = [runs.in_order()]
     for rank, place in ranked[-1:]:
-        largest = opened.enter_context(open_log(disk, root, place, LatestOfEach))
+        largest = opened.enter_context(pin_log(disk, root, place, LatestOfEach))
         found.add(place.node, largest.marks())
         sources.append(_row(entry, rank) for entry in chain.from_iterable(largest.blocks()))
     return _Merge(sources, [place.node for place in by_node], found.marks)

@@ -22,7 +22,7 @@ from kvwal.key_class import DROPPED
 from kvwal.log.files.chain import check_belongs, link_problem
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import LogFile, log_folder
-from kvwal.log.files.parts import Snapshot, SnapshotView, merge_all, open_snapshot
+from kvwal.log.files.snapshot_reader import Snapshot, SnapshotView, merge_all, open_snapshot
 from kvwal.log.reader import SegmentReader, entry_decoder, log_files, read_header
 from kvwal.ports.disk import Disk
 from kvwal.structures.destroyed import MARKS, FoundMarks, merged_latest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kvwal.history.entry_rows import entries_of
+from kvwal.history.reads.entry_rows import entries_of
 from kvwal.key_class import DROPPED, OWN_MAP, is_ended_by_destroy, structure_of
 from kvwal.structures.destroyed import SKEW, Marks, to_marks
 from kvwal_archive import view

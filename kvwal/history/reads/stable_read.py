@@ -1,4 +1,4 @@
-"""Reads of logs that may be merged into another node's log meanwhile (`kvwal.store.nodes.merge`).
+"""Reads of logs that may be merged into another node's log meanwhile (`kvwal.store.root_nodes.merge`).
 
 A merge appends the entries of a log to another log, and then removes the first one. A reader that has read the other log before
 and comes to the first one afterwards would find the entries in neither. So it reads again if a log has gone.
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kvwal.entry import Entry
-from kvwal.history.tail_reader import Identity, latest_of
+from kvwal.history.reads.tail_reader import Identity, latest_of
 from kvwal.log.files.names import find_places, log_folder
 from kvwal.ports.disk import Disk
 from kvwal_archive.layout import Place
