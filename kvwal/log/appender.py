@@ -89,8 +89,8 @@ class Appender:
         self.sealed = sealed
         self.unsynced = 0
         self.began = clock.elapsed()
-        self._segment = self._begin(header, *self._with_relief(self._next_file))
-        self._segment.rest()
+        self._segment = self._begin(header, *self._with_free_descriptors(self._next_file))
+        self._segment.release_descriptor()
 
     @property
     def next_sequence(self) -> int:
@@ -172,7 +172,7 @@ class Appender:
             if self._segment.entries:
                 try:
                     self._rotate(grow=grow)
-                    self._segment.rest()
+                    self._segment.release_descriptor()
                 finally:
                     self._count()
 
@@ -185,8 +185,8 @@ class Appender:
         limit = min(self._limit * _GROWTH, self._most) if grow else self._limit
         self._limit = limit
         try:
-            self._with_relief(lambda: old.reserve([]))
-            file, names = self._with_relief(self._next_file)
+            self._with_free_descriptors(lambda: old.reserve([]))
+            file, names = self._with_free_descriptors(self._next_file)
         except OSError as error:
             raise storage_full(self._folder, error) or error from error
         try:
@@ -206,7 +206,7 @@ class Appender:
         try:
             if not (sync or self._segment.clean):
                 return False
-            self._segment.rest()
+            self._segment.release_descriptor()
             self.unsynced = 0
             self._count()
         except OSError as error:
@@ -270,19 +270,19 @@ class Appender:
         if self._failure is not None:
             raise self._failure
 
-    def _with_relief(self, call: Callable[[], T]) -> T:
+    def _with_free_descriptors(self, call: Callable[[], T]) -> T:
         """The result of `call`. If no file descriptor is free, other logs close theirs, and `call` is made once more."""
         try:
             return call()
         except OSError as error:
-            if error.errno not in NO_FILES or not self._descriptors.relieve():
+            if error.errno not in NO_FILES or not self._descriptors.free_descriptors():
                 raise
             return call()
 
     def _reserve(self, payloads: Sequence[bytes]) -> None:
         """Allocate disk space for these payloads. If space is short, delete the preallocated segments and try again."""
         try:
-            self._with_relief(lambda: self._segment.reserve(payloads))
+            self._with_free_descriptors(lambda: self._segment.reserve(payloads))
         except OSError as error:
             full = storage_full(self._folder, error)
             if full is None:

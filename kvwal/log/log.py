@@ -294,7 +294,7 @@ def take_lock(disk: Disk, root: Path, folder: Path) -> Lock:
 def check_descriptors(place: Place, descriptors: Descriptors) -> None:
     """Raise `StorageFull` if another open log would take from the file descriptors kept for archiving and recovery."""
     budget = descriptors.budget()
-    if budget.short and descriptors.relieve():
+    if budget.short and descriptors.free_descriptors():
         budget = descriptors.budget()
     if budget.short:
         raise StorageFull(

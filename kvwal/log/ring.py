@@ -77,10 +77,10 @@ class Ring:
         self._stopped: BaseException | None = None
         # Answers for callers on the loop. Who appends one looks afterwards whether the loop has left them behind, and who shuts
         # the ring down looks here afterwards.
-        self._owed: deque[tuple[list[Submission], KvwalError | None]] = deque()
+        self._unanswered: deque[tuple[list[Submission], KvwalError | None]] = deque()
         self._turn = Lock()
         # Whether the loop holds the turn. Who hands the turn to the loop sets it and wakes the loop; the loop alone clears it.
-        self._mine = False
+        self._loop_leads = False
         # The loop awaits this future while it does not hold the turn. Only the loop's thread uses it.
         self._sleep: asyncio.Future[None] | None = None
 
@@ -157,7 +157,7 @@ class Ring:
                 submission.fail(error)
         if not others:
             return
-        self._owed.append((others, error))
+        self._unanswered.append((others, error))
         if this_thread() == self._thread or not self._call(self._give) or self._loop_has_left():
             self._give()
 
@@ -165,7 +165,7 @@ class Ring:
         """Give the callers on the loop their results. Called there, or on any thread once the loop has left them behind."""
         while True:
             try:
-                submissions, error = self._owed.popleft()
+                submissions, error = self._unanswered.popleft()
             except IndexError:
                 return
             contain_each(_answers(submissions, error), _result_not_given)
@@ -193,15 +193,15 @@ class Ring:
                 self._turn.release()
                 if self._queue.is_empty() or not self._turn.acquire(blocking=False):
                     return
-            elif (heir := self._heir()) is not None:
-                heir.lead(self._lead)
+            elif (next_leader := self._next_leader()) is not None:
+                next_leader.lead(self._lead)
                 return
             else:
-                self._mine = True
+                self._loop_leads = True
                 self._call(self._wake)
                 return
 
-    def _heir(self) -> Waiter | None:
+    def _next_leader(self) -> Waiter | None:
         """The waiter of a thread that may write the next group, None if the loop has to."""
         for slot in self._queue.heads(_HEADS):
             if isinstance(slot, Command):
@@ -223,8 +223,8 @@ class Ring:
 
     def _take_turn(self) -> None:
         """Take the turn for the loop, if it is free. Called on the loop after a put."""
-        if self._mine or self._turn.acquire(blocking=False):
-            self._mine = True
+        if self._loop_leads or self._turn.acquire(blocking=False):
+            self._loop_leads = True
             self._wake()
 
     def _wake(self) -> None:
@@ -317,16 +317,16 @@ class Ring:
         while True:
             if self._stopped is not None:
                 raise self._stopped
-            if self._mine:
+            if self._loop_leads:
                 if self._queue.slots:
                     return self._queue.pop(most_bytes, commands=True)
-                self._mine = False
+                self._loop_leads = False
                 self._turn.release()
             if self._queue.slots and self._turn.acquire(blocking=False):
-                self._mine = True
+                self._loop_leads = True
                 continue
             sleep = self._sleep = self._loop.create_future()
-            if not self._mine:
+            if not self._loop_leads:
                 await sleep
             self._sleep = None
 

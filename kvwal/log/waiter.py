@@ -18,14 +18,14 @@ class Waiter:
     `RecursionError` in the middle of a group would end the log for all.
     """
 
-    __slots__ = ("_bell", "_done", "_duty", "_error", "_result", "may_lead")
+    __slots__ = ("_done", "_error", "_event", "_lead_call", "_result", "may_lead")
 
     def __init__(self) -> None:
         self.may_lead = not signals_arrive_here() and has_room()
-        self._bell = Lock()
-        self._bell.acquire()
+        self._event = Lock()
+        self._event.acquire()
         self._done = False
-        self._duty: Callable[[], None] | None = None
+        self._lead_call: Callable[[], None] | None = None
         self._result: Any = None
         self._error: BaseException | None = None
 
@@ -41,32 +41,32 @@ class Waiter:
         """See `Answer.set_result`. Any thread may call it, once."""
         self._result = result
         self._done = True
-        self._ring_bell()
+        self._set_event()
 
     def set_exception(self, error: BaseException, /) -> None:
         """See `Answer.set_exception`. Any thread may call it, once."""
         self._error = error
         self._done = True
-        self._ring_bell()
+        self._set_event()
 
-    def lead(self, duty: Callable[[], None]) -> None:
-        """Have the waiting thread call `duty`, which must not raise. It does so before it returns the result."""
-        self._duty = duty
-        self._ring_bell()
+    def lead(self, lead_call: Callable[[], None]) -> None:
+        """Have the waiting thread call `lead_call`, which must not raise. It does so before it returns the result."""
+        self._lead_call = lead_call
+        self._set_event()
 
     def result(self) -> Any:
         """Wait for the result, and return it or raise the error. For the thread that made the waiter."""
         while True:
-            duty = self._duty
-            if duty is not None:
-                self._duty = None
-                duty()
+            lead_call = self._lead_call
+            if lead_call is not None:
+                self._lead_call = None
+                lead_call()
             elif self._done:
                 break
             elif interpreter_ends():
                 raise program_ends()
             else:
-                self._bell.acquire()
+                self._event.acquire()
         if self._error is None:
             return self._result
         try:
@@ -74,9 +74,9 @@ class Waiter:
         finally:
             del self  # the error refers to this frame
 
-    def _ring_bell(self) -> None:
+    def _set_event(self) -> None:
         try:  # noqa: SIM105  # `suppress` takes as long as all the rest here
-            self._bell.release()
+            self._event.release()
         except RuntimeError:  # it was rung before, and the thread has not woken yet
             pass
 

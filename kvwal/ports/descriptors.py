@@ -75,18 +75,18 @@ class Descriptors:
             self._holders[holder] = None
             above = len(self._holders) - max(1, self._limit() // _LOGS_PART)
         if above > 0:
-            self._relieve(above, holder)
+            self._free_descriptors(above, holder)
 
     def closed(self, holder: Holder) -> None:
         """`holder` holds no descriptor any more."""
         with self._lock:
             self._holders.pop(holder, None)
 
-    def relieve(self) -> bool:
+    def free_descriptors(self) -> bool:
         """Close descriptors of the least recently used holders, because none is free. Returns whether any was closed."""
-        return self._relieve(max(1, len(self._holders) // _RESERVE_PART), None) > 0
+        return self._free_descriptors(max(1, len(self._holders) // _RESERVE_PART), None) > 0
 
-    def rest(self) -> None:
+    def close_idle_descriptors(self) -> None:
         """Close the descriptors that were not used since the last call and that need no fdatasync."""
         with self._lock:
             holders = list(self._holders)
@@ -96,7 +96,7 @@ class Descriptors:
             else:
                 holder.close_idle(sync=False)
 
-    def _relieve(self, wanted: int, spared: Holder | None) -> int:
+    def _free_descriptors(self, wanted: int, spared: Holder | None) -> int:
         """Close up to `wanted` descriptors, never that of `spared`; returns how many. A CLOCK algorithm: a holder that was used
         since the last round gets a second chance.
         """

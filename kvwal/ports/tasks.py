@@ -71,7 +71,7 @@ class ThreadWorkers:
     def __init__(self, name: str, threads: int = 4, *, own_loop: bool = False) -> None:
         self._pool = _Pool(name, threads)
         self._own_loop = own_loop
-        self._errands = _Errands(f"{name}-errands") if own_loop else None
+        self._helper = _Helper(f"{name}-helper") if own_loop else None
         self.logs = 0
 
     async def run(self, call: Callable[[], T]) -> T:
@@ -88,12 +88,12 @@ class ThreadWorkers:
 
     def begin(self, call: Callable[[], None]) -> bool:
         """See `Workers.begin`."""
-        return self._errands is not None and self._errands.begin(call)
+        return self._helper is not None and self._helper.begin(call)
 
     def close(self) -> None:
         """See `Workers.close`."""
-        if self._errands is not None:
-            self._errands.close()
+        if self._helper is not None:
+            self._helper.close()
         self._pool.close()
 
 
@@ -105,7 +105,7 @@ class _Outcome(Generic[T]):
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._bell = self._loop.create_future()
+        self._wakeup = self._loop.create_future()
         self._ended = False
         self._result: T | None = None
         self._error: BaseException | None = None
@@ -123,12 +123,12 @@ class _Outcome(Generic[T]):
     async def wait(self) -> T:
         """The result of the call, or the error that it raised. If the task is cancelled, its cancellation waits until then."""
         try:
-            await self._bell
+            await self._wakeup
         except asyncio.CancelledError:
             # The task is cancelled, the call still runs: its file or lock must not be closed or released before it has ended.
             if not self._ended:
-                self._bell = self._loop.create_future()
-                await self._bell
+                self._wakeup = self._loop.create_future()
+                await self._wakeup
             raise
         if self._error is None:
             return cast("T", self._result)
@@ -148,8 +148,8 @@ class _Outcome(Generic[T]):
 
     def _ring(self) -> None:
         self._ended = True
-        if not self._bell.done():
-            self._bell.set_result(None)
+        if not self._wakeup.done():
+            self._wakeup.set_result(None)
 
 
 def side_by_side(calls: Sequence[Callable[[], T]], *, threads: int) -> list[T]:
@@ -230,13 +230,13 @@ class _Pool:
         self._end()
 
 
-class _Errands:
+class _Helper:
     """One daemon thread that makes calls one after the other. See `Workers.begin`."""
 
     def __init__(self, name: str) -> None:
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._closed = False
-        self._thread = start_thread(name, partial(_run_errands, self._calls), _pool_failed)
+        self._thread = start_thread(name, partial(_run_helper, self._calls), _pool_failed)
 
     def begin(self, call: Callable[[], None]) -> bool:
         """Have the thread make a call. False after `close`."""
@@ -254,7 +254,7 @@ class _Errands:
         self._calls.put(None)
 
 
-def _run_errands(calls: SimpleQueue[Callable[[], None] | None]) -> None:
+def _run_helper(calls: SimpleQueue[Callable[[], None] | None]) -> None:
     while (call := calls.get()) is not None:
         call()
         del call

@@ -39,8 +39,8 @@ from kvwal_archive.layout import Place, check_name
 
 T = TypeVar("T")
 TICK_SECONDS = 1.0
-_REST_TICKS = 10
-"""A log closes its file after so many to twice as many ticks without a write."""
+_IDLE_TICKS = 10
+"""A log without a write for 10 to 20 ticks closes its file."""
 _OPENED_AT_ONCE = 3
 """Number of logs that are recovered at a time: one thread of the pool is left to the logs that are open."""
 _not_abandoned = logged("a log could not be abandoned after its event loop had ended")
@@ -266,8 +266,8 @@ class Engine:
                 async with asyncio.timeout(TICK_SECONDS):
                     await self._ending.wait()
                 return
-            if count % _REST_TICKS == 0:
-                self._context.ports.descriptors.rest()
+            if count % _IDLE_TICKS == 0:
+                self._context.ports.descriptors.close_idle_descriptors()
             await self._workers.run(partial(_check_places, list(self.businesses.values())))
             for business in list(self.businesses.values()):
                 await business.maintenance.tick()

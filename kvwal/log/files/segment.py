@@ -86,7 +86,7 @@ class Segment:
         """Whether the segment holds a file descriptor now."""
         return self._file is not None
 
-    def rest(self) -> None:
+    def release_descriptor(self) -> None:
         """Sync the file and close its descriptor. The next use opens it again."""
         self.datasync()
         file, self._file = self._file, None

@@ -134,8 +134,8 @@ def test_logs_hold_half_of_the_limit_and_who_was_used_lately_stays() -> None:
     assert busy.is_open
     assert often.is_open
     assert sum(each.is_open for each in others) == 8
-    budget.rest()
-    budget.rest()
+    budget.close_idle_descriptors()
+    budget.close_idle_descriptors()
     assert budget.budget().logs == 1, "one is in use"
 
 
