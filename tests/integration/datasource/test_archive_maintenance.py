@@ -251,7 +251,7 @@ def test_a_restore_by_spark_is_the_local_one(
     monkeypatch.setattr(plan, "PARTITION_BYTES", 1)
     target = tmp_path / "by spark"
     with monkeypatch.context() as patch:
-        patch.setattr("kvwal.history.restore.give_name", _killed)
+        patch.setattr("kvwal.history.restore.restore.give_name", _killed)
         with pytest.raises(Killed):
             kvwal.spark.restore(spark, url, target)
     for at in (None, moment):

@@ -119,7 +119,7 @@ def test_a_root_that_cannot_be_written_is_named_and_the_restore_run_again(
     disk = FakeDisk()
     disk.full = refused == "full"
     disk.refuse = {refused}
-    monkeypatch.setattr("kvwal.history.restore.OS_DISK", disk)
+    monkeypatch.setattr("kvwal.history.restore.restore.OS_DISK", disk)
     with pytest.raises(error, match=r"nothing was restored.*restore again"):
         kvwal.restore(tmp_path / "archive", tmp_path / "new", take_over=take_over)
     disk.full, disk.refuse = False, set()

@@ -14,8 +14,8 @@ _ROWS, _BYTES = (1, 2, 7), (1, 300, 5000)
 SHRUNK: dict[str, tuple[int, ...]] = {
     "kvwal.archiver.remote.SMALL_BYTES": (0,),
     "kvwal.archiver.work.OBJECT_BYTES": _BYTES,
-    "kvwal.history.restore.BLOCK_BYTES": _BYTES,
-    "kvwal.history.restore.BLOCK_ENTRIES": _ROWS,
+    "kvwal.history.restore.restore.BLOCK_BYTES": _BYTES,
+    "kvwal.history.restore.restore.BLOCK_ENTRIES": _ROWS,
     "kvwal.history.reads.key_scan._PIECE_ENTRIES": _ROWS,
     "kvwal.log.appender._FIRST_LIMIT": (4096,),
     "kvwal.log.checkpoint.ROUND_BYTES": _BYTES,

@@ -91,7 +91,7 @@ def test_many_small_values_are_checkpointed_and_taken_over(tmp_path: Path) -> No
     archive = tmp_path / "archive"
     with (
         patch("kvwal.log.files.snapshot.BLOCK_ENTRIES", 1),
-        patch("kvwal.history.restore.BLOCK_ENTRIES", 1),
+        patch("kvwal.history.restore.restore.BLOCK_ENTRIES", 1),
     ):
         with open_store(tmp_path / "root", FakeDisk(), archive=archive, start_archiver=lambda: InProcess("")) as store:
             store.map("jobs").put_many(model)
