@@ -24,7 +24,9 @@ class _Waiting(NamedTuple):
 class BoundedQueue(janus.Queue[Slot]):
     """A janus queue that is also full when its waiting submissions have `limit` bytes.
 
-    `since` is when the oldest slot of the last `pop` was put.
+    `since` is when the oldest slot of the last `pop` was put. The queue leans on private names of janus, because the public ones
+    cost a put more than a tenth (docs/decisions/0086-private-names-of-janus.md). So one version of janus is pinned, and
+    tests/unit/log/test_janus.py finds the names here and says which of them another version lacks or has changed.
     """
 
     def __init__(self, slots: int, limit: int, now: Callable[[], float]) -> None:
@@ -112,7 +114,10 @@ class BoundedQueue(janus.Queue[Slot]):
                 break
             self.since = since
             if len(waiting) < before:
-                self._tell_producers()
+                if self._sync_not_full_waiting:
+                    self._sync_not_full.notify_all()
+                if self._async_not_full_waiting:
+                    self._notify_async(self._async_not_full.notify_all)
         return taken, command
 
     def heads(self, most: int) -> list[Slot]:
@@ -123,12 +128,6 @@ class BoundedQueue(janus.Queue[Slot]):
             for index in range(most if most < count else count):  # noqa: FURB136
                 slots.append(self._waiting[index].slot)  # noqa: PERF401
         return slots
-
-    def _tell_producers(self) -> None:
-        if self._sync_not_full_waiting:
-            self._sync_not_full.notify_all()
-        if self._async_not_full_waiting:
-            self._notify_async(self._async_not_full.notify_all)
 
 
 def slot_bytes(slot: Slot) -> int:
