@@ -145,7 +145,7 @@ class Archived(msgspec.Struct, tag=True):
     lost_tails: int = 0
 
 
-class Kept(msgspec.Struct, tag=True):
+class Compacted(msgspec.Struct, tag=True):
     """The numbers of objects that a compaction wrote and removed, of its requests to the archive, and of the lost tails of the
     business that are still on record."""
 
@@ -182,7 +182,7 @@ class SeveralAnswers(msgspec.Struct, tag=True):
     answers: list[Archived | Failed]
 
 
-Answer = Checkpointed | Archived | Kept | Forgotten | Failed | SeveralAnswers
+Answer = Checkpointed | Archived | Compacted | Forgotten | Failed | SeveralAnswers
 
 
 def _all_errors(kind: type[KvwalError]) -> list[type[KvwalError]]:

@@ -18,10 +18,10 @@ from kvwal.archiver.jobs import (
     Checkpoint,
     Checkpointed,
     Compact,
+    Compacted,
     Failed,
     Forget,
     Forgotten,
-    Kept,
     SegmentRef,
     Several,
     SeveralAnswers,
@@ -266,7 +266,7 @@ def _forget(job: Forget) -> Forgotten:
     return Forgotten(forget(open_target(job.target), job.target.place, end, DROPPED, TIME_MARK))
 
 
-def _compact(job: Compact, disk: Disk, clock: Clock) -> Kept:
+def _compact(job: Compact, disk: Disk, clock: Clock) -> Compacted:
     objects = open_target(job.target, _scratch(job, disk, clock))
     place = job.target.place
     now = clock.wall_ms()
@@ -276,4 +276,4 @@ def _compact(job: Compact, disk: Disk, clock: Clock) -> Kept:
     removed += gc_bases(objects, *where, now_ms=now, grace_ms=job.grace_ms)
     removed += forget_lost_tails(objects, *where, max(0, now - job.history_ms) << TIMESTAMP_SHIFT)
     lost = len(lost_tails(objects, *where))
-    return Kept(len(written), len(removed), objects.requests, lost)
+    return Compacted(len(written), len(removed), objects.requests, lost)

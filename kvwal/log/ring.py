@@ -23,7 +23,7 @@ from typing import Any
 import janus
 
 from kvwal.errors import KvwalError, Overloaded, StoreClosed, WrongLoop
-from kvwal.log.slots import BoundedQueue
+from kvwal.log.bounded_queue import BoundedQueue
 from kvwal.log.submission import Command, Submission
 from kvwal.log.waiter import Waiter, program_ends
 from kvwal.ports.boundary import call_on, call_soon, contain, contain_each, logged, start_task

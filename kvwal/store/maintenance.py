@@ -17,7 +17,7 @@ from kvwal.archiver.jobs import (
     Checkpoint,
     Checkpointed,
     Compact,
-    Kept,
+    Compacted,
     SegmentRef,
     up_to_bytes,
 )
@@ -293,7 +293,7 @@ class Maintenance:
                 target, str(self.log.folder), int(settings.history_seconds * 1000),
                 int(settings.gc_grace_seconds * 1000), settings.reserve_bytes,
             )  # fmt: skip
-            done = await self._context.archiver.do(job, Kept)
+            done = await self._context.archiver.do(job, Compacted)
             self.progress.requests += done.requests
             self.progress.lost_tails = done.lost_tails
             await self._mark_if_quiet()

@@ -10,7 +10,7 @@ import pytest
 
 import kvwal
 from benchmarks.scale import COMPACTION_LISTS
-from kvwal.archiver.jobs import ArchiveTarget, Compact, Kept
+from kvwal.archiver.jobs import ArchiveTarget, Compact, Compacted
 from kvwal.archiver.work import answer
 from kvwal_archive.maintenance.compaction import gc
 from kvwal_archive.objects import LocalObjects
@@ -68,7 +68,7 @@ def test_a_compaction_lists_a_few_times_however_many_objects_it_has(tmp_path: Pa
     fill(LocalObjects(str(tmp_path)), FILLED, [(first, first + 9) for first in range(1, 400, 10)])
     asked.clear()
     done = answer(Compact(ArchiveTarget(str(tmp_path), FILLED, ""), str(tmp_path), 0, 0))
-    assert isinstance(done, Kept)
+    assert isinstance(done, Compacted)
     assert done.written == 1
     assert asked["list"] <= COMPACTION_LISTS
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from kvwal.archiver.jobs import Archive, Archived, ArchiveTarget, Compact, Failed, Kept, encode
+from kvwal.archiver.jobs import Archive, Archived, ArchiveTarget, Compact, Compacted, Failed, encode
 from kvwal.archiver.work import answer
 from kvwal.errors import StorageFull
 from kvwal.log.files.atomic_file import delete_abandoned
@@ -106,7 +106,7 @@ def test_jobs_make_no_temporary_files_elsewhere(tmp_path: Path, monkeypatch: pyt
     archiving = to(put(ROWS, tmp_path / "log"), url + "/log")
     assert isinstance(answer(archiving), Archived)
     done = answer(Compact(archiving.target, str(tmp_path / "log"), 0, 0), clock=FakeClock(IN_2109))
-    assert isinstance(done, Kept), done
+    assert isinstance(done, Compacted), done
     assert (done.written, done.removed > 1) == (1, True)
     assert len(open_objects(url + "/log").list(f"{PLACE.prefix}/")) == 2, "the registration and one object"
     assert list(tmp_path.rglob("*.partial")) == []
@@ -129,4 +129,4 @@ def test_a_job_without_the_room_for_its_files_writes_none(
     assert "and 1,048,576 are free beside the reserve of 5,242,880; nothing was written" in refused.what
     assert not disk.calls
     disk.room = Space(100 * MIB, 16 * MIB)
-    assert isinstance(answer(job, disk), Archived | Kept)
+    assert isinstance(answer(job, disk), Archived | Compacted)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kvwal as opening
-from kvwal.archiver.jobs import ArchiveTarget, Compact, Kept
+from kvwal.archiver.jobs import ArchiveTarget, Compact, Compacted
 from kvwal.archiver.work import answer
 from kvwal.hlc import to_text
 from kvwal_archive.errors import ArchiveGap
@@ -203,5 +203,5 @@ def test_a_compaction_counts_the_intervals_that_are_left(objects: Objects, tmp_p
     note_lost_tail(objects, LostTail(place("a"), 50, 1500))
     target = ArchiveTarget(str(tmp_path / "archive"), place("a"), LOG)
     done = answer(Compact(target, str(tmp_path), 0, 0))
-    assert isinstance(done, Kept)
+    assert isinstance(done, Compacted)
     assert done.lost_tails == 1

@@ -21,7 +21,7 @@ from pathlib import Path
 import janus
 import pytest
 
-from kvwal.log.slots import BoundedQueue
+from kvwal.log.bounded_queue import BoundedQueue
 from tests.repository.source import ROOT
 
 RECORD = Path(__file__).with_name("janus.json")
@@ -65,13 +65,15 @@ def problems(source: str, recorded: Mapping[str, str], which: str) -> list[str]:
     for name in sorted(names_used() | recorded.keys()):
         now = checksum(name, source)
         if name not in names_used():
-            found.append(f"kvwal.log.slots no longer uses `{name}` of janus: write {RECORD.name} anew.")
+            found.append(f"kvwal.log.bounded_queue no longer uses `{name}` of janus: write {RECORD.name} anew.")
         elif now is None:
-            found.append(f"{which} has no `{name}`, which kvwal.log.slots leans on.")
+            found.append(f"{which} has no `{name}`, which kvwal.log.bounded_queue leans on.")
         elif name not in recorded:
-            found.append(f"kvwal.log.slots leans on `{name}` of janus, which is not in {RECORD.name}: write it anew.")
+            found.append(
+                f"kvwal.log.bounded_queue leans on `{name}` of janus, which is not in {RECORD.name}: write it anew."
+            )
         elif now != recorded[name]:
-            found.append(f"{which} has changed how it uses `{name}`, which kvwal.log.slots leans on.")
+            found.append(f"{which} has changed how it uses `{name}`, which kvwal.log.bounded_queue leans on.")
     return found
 
 
@@ -89,9 +91,9 @@ def test_janus_has_what_the_queue_leans_on_as_it_was() -> None:
 def test_a_name_that_janus_lacks_or_changed_is_told(name: str) -> None:
     source = inspect.getsource(janus)
     lacking = problems(re.sub(rf"\b{name}\b", f"{name}_renamed", source), record(), "janus 9")
-    assert f"janus 9 has no `{name}`, which kvwal.log.slots leans on." in lacking
+    assert f"janus 9 has no `{name}`, which kvwal.log.bounded_queue leans on." in lacking
     changed = problems(source, record() | {name: "another"}, "janus 9")
-    assert f"janus 9 has changed how it uses `{name}`, which kvwal.log.slots leans on." in changed
+    assert f"janus 9 has changed how it uses `{name}`, which kvwal.log.bounded_queue leans on." in changed
 
 
 def test_exactly_one_version_of_janus_is_pinned() -> None:

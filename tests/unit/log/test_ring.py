@@ -14,8 +14,8 @@ import pytest
 
 from kvwal.entry import Entry
 from kvwal.errors import StoreClosed
+from kvwal.log.bounded_queue import BoundedQueue, Slot
 from kvwal.log.ring import Ring
-from kvwal.log.slots import BoundedQueue, Slot
 from kvwal.log.submission import Submission, size_of
 from kvwal.ports.clock import SYSTEM
 
