@@ -24,7 +24,7 @@ from kvwal.spark.datasource.cluster_batches import ClusterBatches, Limits, data_
 from kvwal.spark.datasource.stream_logs import NodeOffset
 from kvwal.spark.datasource.stream_options import StreamOptions
 from kvwal.spark.datasource.stream_reader import Offset, Show, StreamReader, decoded, encoded
-from kvwal.spark.datasource.values import ValueColumns
+from kvwal.spark.values import ValueColumns
 from kvwal.structures.watch import Change, Positions
 
 if TYPE_CHECKING:

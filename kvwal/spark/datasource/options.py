@@ -9,7 +9,7 @@ from kvwal.config import archive_location
 from kvwal.errors import ConfigError
 from kvwal.location.parse import ArchiveLocation, FolderLocation, parse_location
 from kvwal.ports.disk import OS_DISK
-from kvwal.spark.datasource.values import DROP, FAIL, MODES, NULL
+from kvwal.spark.values import DROP, FAIL, MODES, NULL
 
 LATEST, HISTORY = "latest", "history"
 _NAMES = ("archive", "store", "namespace", "cluster", "business", "view", "mode")

@@ -19,10 +19,10 @@ from kvwal.spark.datasource.options import ReadOptions, read_options
 from kvwal.spark.datasource.stores import stored_rows
 from kvwal.spark.datasource.stream_options import check_options, stream_options
 from kvwal.spark.datasource.stream_reader import ChangesReader, StreamReader
-from kvwal.spark.datasource.values import ValueColumns, ValueReader, value_columns
 from kvwal.spark.datasource.worker_python import check_workers
 from kvwal.spark.sink.marks import without_marks
 from kvwal.spark.sink.writers import BatchWriter, StreamWriter, batch_writer, stream_writer
+from kvwal.spark.values import ValueColumns, ValueReader, value_columns
 from kvwal.sql.text import json_text, key_label
 from kvwal.structures.destroyed import Marks
 from kvwal_archive.objects import open_objects

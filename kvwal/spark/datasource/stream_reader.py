@@ -25,7 +25,7 @@ from kvwal.history.reads.entry_rows import to_table
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.datasource.stream_logs import LogRange, NodeOffset, StreamLogs
 from kvwal.spark.datasource.stream_options import StreamOptions
-from kvwal.spark.datasource.values import ValueColumns, ValueReader
+from kvwal.spark.values import ValueColumns, ValueReader
 from kvwal_archive.faults import ObjectMissing
 from kvwal_archive.layout import Place
 from kvwal_archive.objects import Objects, open_objects

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pyspark.sql import types
 
 from kvwal.errors import ConfigError
-from kvwal.spark.datasource.values import value_columns
+from kvwal.spark.values import value_columns
 
 _INTEGERS = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
 _KEYS = (types.StringType, types.BinaryType, types.BooleanType, types.FloatType, types.DoubleType, *_INTEGERS)

@@ -10,7 +10,7 @@ from kvwal.errors import ConfigError
 from kvwal.location.opening import Names, only_reads
 from kvwal.location.parse import ArchiveLocation, FolderLocation, Location, parse_location
 from kvwal.ports.disk import OS_DISK
-from kvwal.spark.datasource.values import DROP, FAIL, MODES, NULL
+from kvwal.spark.values import DROP, FAIL, MODES, NULL
 from kvwal.store.options import Default
 from kvwal_archive.layout import check_name
 

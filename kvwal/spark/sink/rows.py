@@ -12,10 +12,10 @@ from kvwal.config import KIB, TRANSACTION_BYTES
 from kvwal.entry import Entry
 from kvwal.errors import CodecError, KvwalError
 from kvwal.log.submission import size_of
-from kvwal.spark.datasource.values import DROP, NULL
 from kvwal.spark.sink.columns import WriteColumns
 from kvwal.spark.sink.texts import Encoded, key_of_text, value_of_bytes, value_of_text
 from kvwal.spark.state.records import PREFIX
+from kvwal.spark.values import DROP, NULL
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,13 +16,13 @@ from kvwal.location.opening import open_writer
 from kvwal.location.parse import ClusterLocation, FolderLocation
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.logger import get_logger
-from kvwal.spark.datasource.values import NULL
 from kvwal.spark.sink.blocks import BLOCK_BYTES, INLINE_BYTES, Block, in_blocks, make_block
 from kvwal.spark.sink.columns import WriteColumns, write_columns
 from kvwal.spark.sink.commit import Committer
 from kvwal.spark.sink.options import WriteOptions, write_options
 from kvwal.spark.sink.rows import RowEncoder
 from kvwal.spark.sink.staging import block_name, epoch_write, open_staging
+from kvwal.spark.values import NULL
 
 if TYPE_CHECKING:
     import pyarrow as pa

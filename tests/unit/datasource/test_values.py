@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 
 from kvwal.errors import CodecError, ConfigError
 from kvwal.spark.datasource.source import SCHEMA
-from kvwal.spark.datasource.values import ValueReader, value_columns
+from kvwal.spark.values import ValueReader, value_columns
 
 UTC = datetime.UTC
 TEXT, LONG = StringType(), LongType()
