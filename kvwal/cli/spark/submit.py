@@ -1,4 +1,4 @@
-"""kvwal submit: runs a Python application by spark-submit, recorded, with nothing to change in it."""
+"""kvwal submit: run a PySpark application through spark-submit with the recorder attached, without changes to the application."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def submit(
 
 
 def note_begun(typed: str, namespace: str | None, cluster: str | None) -> None:
-    """Say on standard error what the recorder will begin in a folder: its name may be mistyped."""
+    """Note on standard error which new log the recorder will create in a folder: a mistyped name shows there."""
     location = parse_location(OS_DISK, typed)
     if isinstance(location, FolderLocation):
         begun = begun_in_folder(OS_DISK, location.root, namespace or "default", cluster or "local", BUSINESS)
@@ -84,7 +84,10 @@ def target_of(typed: str) -> str:
 
 
 def check_arguments(arguments: list[str]) -> None:
-    """Raise `ConfigError` for an application whose driver is not a Python program on this machine."""
+    """Raise `ConfigError` for an application whose driver is not a Python program on this machine.
+
+    Only the arguments are checked. The property files of spark-submit (`--properties-file`, spark-defaults.conf) are not read.
+    """
     options, program = split_arguments(arguments)
     if {"--deploy-mode=cluster", "--conf=spark.submit.deployMode=cluster"} & options:
         raise ConfigError("In the deploy mode cluster the driver runs on another machine.", hint=_EVENT_LOGS)
@@ -98,19 +101,23 @@ def check_arguments(arguments: list[str]) -> None:
 
 
 def split_arguments(arguments: list[str]) -> tuple[set[str], str | None]:
-    """The options of spark-submit, each as `--name=value`, and the program behind them."""
+    """The options of spark-submit, each as `--name=value`, and the program after them. `-c` is written as `--conf`."""
     options: set[str] = set()
     rest = iter(arguments)
     for word in rest:
         if not word.startswith("-"):
             return options, word
         alone = "=" in word or word in _FLAGS
-        options.add(word if alone else f"{word}={next(rest, '')}")
+        name = "--conf" if word == "-c" else word
+        options.add(word if alone else f"{name}={next(rest, '')}")
     return options, None
 
 
 def spark_submit() -> Path:
-    """The spark-submit of SPARK_HOME, of the pyspark installed here, or of the PATH."""
+    """The spark-submit of SPARK_HOME if it is set, else the one beside this Python; if that file is missing, the one on the PATH.
+
+    Raises `ConfigError` if none of them is there.
+    """
     home = os.environ.get("SPARK_HOME")
     places = [Path(home, "bin", "spark-submit")] if home else [beside_python("spark-submit")]
     places += [Path(path) for path in [shutil.which("spark-submit")] if path]
@@ -124,7 +131,10 @@ def spark_submit() -> Path:
 
 
 def wrapper() -> Path:
-    """The Python that records: beside Python, beside this command, or on the PATH. Raises `ConfigError` if it is nowhere."""
+    """Path of `kvwal-python`, the driver's Python with the recorder: beside Python, beside this command, or on the PATH.
+
+    Raises `ConfigError` if it is nowhere.
+    """
     found = shutil.which(WRAPPER)
     places = [beside_python(WRAPPER), Path(sys.argv[0]).absolute().parent / WRAPPER, *([Path(found)] if found else [])]
     for place in places:

@@ -63,6 +63,7 @@ def test_the_program_stands_behind_the_options_of_spark_submit() -> None:
         (["--class", "org.example.Main", "app.jar", "job.py"], "app.jar"),
         (["--deploy-mode", "cluster", "app.py"], "cluster"),
         (["--conf", "spark.submit.deployMode=cluster", "app.py"], "cluster"),
+        (["-c", "spark.submit.deployMode=cluster", "app.py"], "cluster"),
     ],
 )
 def test_what_cannot_be_recorded_is_refused_before_spark_starts(words: list[str], said: str) -> None:
