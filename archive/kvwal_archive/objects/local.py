@@ -6,7 +6,7 @@ import errno
 import os
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -125,9 +125,10 @@ class LocalObjects(Objects):
         """See Objects.sweep."""
         swept = []
         for path in self._files(self._root / prefix, unfinished=True):
-            with self._translated("delete", path.name):
+            # A put that finishes meanwhile removes its own file.
+            with self._translated("delete", path.name), suppress(FileNotFoundError):
                 if path.stat().st_mtime_ns // 1_000_000 < before_ms:
-                    path.unlink(missing_ok=True)
+                    path.unlink()
                     swept.append(path.relative_to(self._root).as_posix())
         return swept
 
@@ -146,8 +147,9 @@ class LocalObjects(Objects):
                 yield from (Path(parent, name) for name in names if name.startswith(".") == unfinished)
 
     def _raise_unless_gone(self, error: OSError) -> None:
-        is_of_the_disk = error.filename == str(self._root / _LOST_FOUND)  # of root alone, at the root of each ext4
-        if not isinstance(error, FileNotFoundError) and not is_of_the_disk:
+        # Only root can read lost+found; each ext4 file system has one at its root.
+        is_lost_found = error.filename == str(self._root / _LOST_FOUND)
+        if not isinstance(error, FileNotFoundError) and not is_lost_found:
             raise error
 
     def _listed(self, path: Path) -> Listed | None:

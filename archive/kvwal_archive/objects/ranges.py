@@ -1,4 +1,4 @@
-"""A file over ranges of bytes that are requested one by one."""
+"""A read-only file whose bytes come from range requests."""
 
 from __future__ import annotations
 

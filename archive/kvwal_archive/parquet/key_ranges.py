@@ -1,4 +1,4 @@
-"""Ranges of identities, and the identities that a row group can hold by the statistics in the footer."""
+"""Key ranges, and row-group pruning by the min/max statistics of the Parquet footer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Identity = tuple[str, bytes]
 LEAST: Identity = ("", b"")
 ABOVE_ALL: Identity = ("\U0010ffff" * 4, b"")
-"""An identity above those of every class of keys."""
+"""Upper bound above every identity."""
 
 
 class KeyRange(NamedTuple):
@@ -65,7 +65,7 @@ def group_bounds(group: Any) -> tuple[Identity, Identity]:
 
 
 def keys_sought(group: Any, ranges: Iterable[KeyRange]) -> list[bytes] | None:
-    """The keys of the ranges that a row group can hold by its bounds; None if a range of several keys is among them."""
+    """Keys to look up in the row group's Bloom filter; None if a range of more than one key overlaps the group."""
     bounds = group_bounds(group)
     keys = [key_range.only_key for key_range in ranges if key_range.overlaps(*bounds)]
     return None if None in keys else [key for key in keys if key is not None]

@@ -140,6 +140,21 @@ def test_an_unfinished_put_is_invisible_and_swept_when_old(tmp_path: Path) -> No
     assert not left.exists()
 
 
+def test_a_put_that_finishes_during_a_sweep_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = open_objects(str(tmp_path))
+    unfinished = tmp_path / ".a.123.partial"
+    unfinished.write_bytes(b"half")
+    real_stat = Path.stat
+
+    def stat(path: Path, **options: Any) -> os.stat_result:
+        if path == unfinished:
+            unfinished.unlink()
+        return real_stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    assert objects.sweep("", 1 << 62) == []
+
+
 def test_the_file_is_durable_before_its_name_and_the_name_before_the_return(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
