@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from kvwal.archiver.jobs import Archive, Archived, ArchiveTarget, Compact, Kept, SegmentRef
+from kvwal.archiver.jobs import Archive, Archived, ArchiveTarget, Compact, Compacted, SegmentRef
 from kvwal.archiver.work import answer
 from kvwal.config import Settings
 from kvwal.entry import Entry, encode_entries
@@ -110,8 +110,8 @@ def main(what: str, rows: int, folder: Path) -> None:
     Path("/proc/self/clear_refs").write_text("5")  # the highest begins anew
     before = resident("VmRSS")
     done = answer(given)
-    assert isinstance(done, Archived | Kept), done
-    assert not isinstance(done, Kept) or done.written
+    assert isinstance(done, Archived | Compacted), done
+    assert not isinstance(done, Compacted) or done.written
     print(resident("VmHWM") - before)
 
 
