@@ -1,4 +1,4 @@
-"""Rows of a Parquet file, some hundred in memory at a time."""
+"""Rows of a Parquet file, 500 rows in memory at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from kvwal.cli.transfer.puts import BATCH_ENTRIES, BadRow, Row
 from kvwal.cli.transfer.records import Records, bad_row
-from kvwal.cli.transfer.text_rows import check_twice
+from kvwal.cli.transfer.text_rows import check_unique_columns
 from kvwal.errors import CodecError, ConfigError
 from kvwal.sql.text import encode_json
 
@@ -23,9 +23,10 @@ _SCALARS = (str, int, float, bool, bytes, type(None))
 
 
 def parquet_rows(file: BinaryIO, records: Records) -> Iterator[Row]:
-    """An entry for each row. Raises `ConfigError` if the columns do not name a key; an iteration raises `BadRow`.
+    """One entry for each row. Raises `ConfigError` if the file is no Parquet file, has no key column, or has two columns of one
+    name; iterating raises `BadRow` for a row that cannot be read or stored.
 
-    What JSON does not have becomes text: dates and times of ISO 8601, decimals with all of their digits, bytes as base64.
+    Types that JSON lacks become text: dates and times in ISO 8601, decimals with all of their digits, bytes as base64.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -33,9 +34,9 @@ def parquet_rows(file: BinaryIO, records: Records) -> Iterator[Row]:
     try:
         opened = pq.ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False)
     except (pa.ArrowException, OSError) as error:
-        raise ConfigError(f"is no Parquet file that can be read: {_sentence(error)}") from error
+        raise ConfigError(f"is no Parquet file that can be read: {_first_line(error)}") from error
     columns = opened.schema_arrow.names
-    check_twice(columns)
+    check_unique_columns(columns)
     records.check(columns)
     return _rows(opened, records)
 
@@ -51,7 +52,7 @@ def _rows(opened: pq.ParquetFile, records: Records) -> Iterator[Row]:
                     number += 1
                     yield _row(number, record, records)
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-            raise BadRow(f"the row after row {number:,} cannot be read: {_sentence(error)}") from error
+            raise BadRow(f"the row after row {number:,} cannot be read: {_first_line(error)}") from error
 
 
 def _row(number: int, record: dict[str, Any], records: Records) -> Row:
@@ -62,6 +63,7 @@ def _row(number: int, record: dict[str, Any], records: Records) -> Row:
             name: content if isinstance(content, _SCALARS) else _plain(content) for name, content in record.items()
         }
         if records.key is not None:
+            # The value is one JSON object; the key keeps its own type.
             plain = {**_plain(plain), records.key: plain[records.key]}
         return Row(number, records.entry(plain))
     except CodecError as error:
@@ -74,10 +76,10 @@ def _plain(content: Any) -> Any:
 
 
 def _iso(content: Any) -> str:
-    """A time or a duration with nanoseconds, which pyarrow gives as an object of pandas."""
+    """ISO 8601 text of a pandas Timestamp or Timedelta: pyarrow returns these for nanoseconds."""
     text: str = content.isoformat()
     return text
 
 
-def _sentence(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0].rstrip(".") + "."

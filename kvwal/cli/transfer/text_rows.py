@@ -61,12 +61,12 @@ def csv_rows(lines: Iterable[bytes], records: Records) -> Iterator[Row]:
         raise ConfigError(f"has a first line that {error.what}") from error
     if not head:
         raise ConfigError("is empty.", hint="The first line of a CSV file names its columns.")
-    check_twice(head)
+    check_unique_columns(head)
     records.check(head)
     return _csv_rows(reader, head, records)
 
 
-def check_twice(columns: list[str]) -> None:
+def check_unique_columns(columns: list[str]) -> None:
     """Raise `ConfigError` if two columns have one name: one of them would be lost."""
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
