@@ -18,13 +18,13 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     listed: list[str] = []
     """The addresses of its option --members."""
     without: list[str] = []
-    """Names or addresses of its option --without: these members will not come."""
+    """Names or addresses of its option --without: members that the operator excludes."""
     left: dict[str, str] = {}
     """The members on its record that left: name to address."""
     looked: bool = False
     """Its record names every node that has a log in the archive."""
     was_there: bool = False
-    """Its root had a record of it when it started."""
+    """At its start, its data directory already had its membership record."""
     away: bool = False
     """Its logs are recovered, and the archive could not be read, or has no space, to take their tails."""
     archived: bool = False
@@ -36,9 +36,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     failing: bool = False
     """One of its logs takes no more writes, or its disk is full."""
     data_bytes: int = 0
-    """About what the entries take that it owns, without the copies of others'."""
+    """Approximate bytes of the entries whose partitions it owns, without backups."""
     room_bytes: int = 0
-    """What maps may take of its heap; 0 if it does not say."""
+    """Heap bytes available to maps; 0 if unknown."""
     asks: int = 0
     """The number of its last request to all members to archive; 0 if it never asked. Later numbers are greater."""
     answered: dict[str, int] = {}
@@ -62,15 +62,18 @@ class FilledMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def excluded_members(statuses: Collection[Status]) -> set[str]:
-    """Names and addresses of the members that --without leaves out. A member on record that is given by its name is included by
-    its address too, and the reverse."""
+    """Names and addresses of the members that --without excludes. For a member on record, both its name and its address are in
+    the set, whichever of them --without gives."""
     said = {named for status in statuses for named in status.without}
     known = [pair for status in statuses for pair in status.expected.items()]
     return said | {either for pair in known if said & set(pair) for either in pair}
 
 
 def killed_without(statuses: Collection[Status]) -> list[str]:
-    """Names of the members that --without leaves out and that did not leave in order, sorted. Their disks are lost."""
+    """Names of the members that --without excludes and that did not leave in order, sorted: their disks are lost.
+
+    Addresses that --without excludes are among them. A caller looks logs up by name, so an address matches none.
+    """
     left = {name for status in statuses for name in status.left} | {status.name for status in statuses}
     return sorted(excluded_members(statuses) - left)
 
@@ -103,7 +106,7 @@ def absent(statuses: Collection[Status], living: Collection[str]) -> list[str]:
 def missing(statuses: Collection[Status], living: Collection[str]) -> list[str]:
     """The members that are absent, or have not archived their logs yet; sorted. Only their logs may hold some entries.
 
-    `living` are the names of all members that are there, those included that have published nothing yet.
+    `living` are the names of all members that are present, also of members that have published no status yet.
     """
     ready = {status.name for status in statuses if status.archived}
     unready = {f"{name} (recovers its logs)" for name in living if name not in ready}
@@ -111,8 +114,8 @@ def missing(statuses: Collection[Status], living: Collection[str]) -> list[str]:
 
 
 def archive_is_unreachable(statuses: Collection[Status], living: Collection[str]) -> bool:
-    """Whether all expected members are there with recovered logs, and the archive is away for some of them. For the others it may
-    have taken their tails before."""
+    """Whether every expected member is present with recovered logs, and at least one of them cannot reach the archive. The tails
+    of the other members may already be archived."""
     done = {status.name for status in statuses if status.archived or status.away}
     return any(status.away for status in statuses) and set(living) <= done and not absent(statuses, living)
 

@@ -1,4 +1,4 @@
-"""The notes of a scrub: the files that were found sound, so that an interrupted scrub goes on where it stopped.
+"""Checkpoint file of a scrub: the files already verified, so that an interrupted scrub resumes.
 
 A sealed segment, a snapshot and an object of the archive never change, so a scrub need not read them twice. The notes are a
 file of JSON lines, which the user names; kvwal never chooses one inside the archive or the root. A finished scrub deletes it.
@@ -21,7 +21,7 @@ FORMAT = 1
 
 
 class Note(msgspec.Struct, array_like=True):
-    """A line of the notes: one sound file."""
+    """A line of the notes: one sound file. `mark`: fingerprint that changes if a file of this name is replaced."""
 
     name: str
     mark: str
@@ -78,8 +78,9 @@ class NotesFile(NotesInMemory):
 def notes_file(disk: Disk, path: Path, subject: str) -> Iterator[NotesFile]:
     """The notes in the file `path`, which is created if it does not exist.
 
-    An interruption or an error of the `with` block keeps the file; a normal end deletes it. A line that a crash tore is dropped.
-    Raises `ConfigError` if the file is not one of a scrub of `subject`.
+    An interruption or an error of the `with` block keeps the file; a normal end deletes it. A torn last line is dropped; a torn
+    first line is refused, because it does not prove that the file is kvwal's. Raises `ConfigError` if the file belongs to
+    anything but a scrub of `subject`, or cannot be opened.
     """
     head = Head("kvwal scrub", FORMAT, subject)
     try:

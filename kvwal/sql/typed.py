@@ -1,4 +1,7 @@
-"""Tables with typed columns, of records of a known shape. Records are decoded when DuckDB reads them, and only in its columns."""
+"""Tables with typed columns, of records of a known shape.
+
+Records are decoded lazily, at DuckDB's scan, and only for the projected columns.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ class TypedTable(Protocol):
         ...
 
     def spans(self, values: Mapping[str, frozenset[Any]]) -> list[KeySpan] | None:
-        """Where the keys are of the rows with one of these values in each of these columns; None if they may be anywhere."""
+        """Key spans that contain every row whose columns have these values (predicate pushdown); None: scan all keys.
+
+        A row must have one of the values in each of the columns.
+        """
         ...
 
     def read(self, entries: Sequence[Entry | DataEntry], columns: Iterable[str]) -> pa.Table:
@@ -64,13 +70,13 @@ def typed_tables(business: str) -> Mapping[str, TypedTable]:
 def open_records(source: Source, business: str, tables: Sequence[TypedTable]) -> Iterator[dict[str, Pieces]]:
     """The entries of the records of each table, by its name: one moment for all tables."""
     patterns = sorted({table.keys.pattern for table in tables})
-    wanted = re.compile(b"|".join(b"(?:" + pattern + b")" for pattern in patterns)).search
-    with source.open_wanted(business, wanted) as pieces:
-        yield {table.name: pieces if len(patterns) == 1 else _Matching(pieces, table.keys) for table in tables}
+    matches_key = re.compile(b"|".join(b"(?:" + pattern + b")" for pattern in patterns)).search
+    with source.open_wanted(business, matches_key) as pieces:
+        yield {table.name: pieces if len(patterns) == 1 else _KeyFiltered(pieces, table.keys) for table in tables}
 
 
-class _Matching:
-    """Those of the entries in whose keys a pattern is found."""
+class _KeyFiltered:
+    """Entries filtered by a pattern on their keys."""
 
     def __init__(self, pieces: Pieces, keys: re.Pattern[bytes]) -> None:
         self._pieces = pieces
@@ -91,18 +97,18 @@ def read_table(table: TypedTable, pieces: Iterable[Piece], columns: Sequence[str
     """These columns of a table. Only about `RECORDS_AT_ONCE` records are in memory as objects of Python."""
     import pyarrow as pa
 
-    return pa.concat_tables([table.read(entries, columns) for entries in _together(pieces)])
+    return pa.concat_tables([table.read(entries, columns) for entries in _coalesced(pieces)])
 
 
-def _together(pieces: Iterable[Piece]) -> Iterator[Piece]:
+def _coalesced(pieces: Iterable[Piece]) -> Iterator[Piece]:
     """The entries in larger pieces: at least one piece, of which the last may be empty."""
-    together: list[Entry | DataEntry] = []
+    coalesced: list[Entry | DataEntry] = []
     for piece in pieces:
-        together += piece
-        if len(together) >= RECORDS_AT_ONCE:
-            yield together
-            together = []
-    yield together
+        coalesced += piece
+        if len(coalesced) >= RECORDS_AT_ONCE:
+            yield coalesced
+            coalesced = []
+    yield coalesced
 
 
 def dataset(table: TypedTable, pieces: Pieces) -> Any:
@@ -115,7 +121,7 @@ def _dataset_class() -> Any:
     import pyarrow.dataset as ds
 
     class RecordDataset(ds.Dataset):  # type: ignore[misc]
-        """A dataset of pyarrow as far as DuckDB asks one: its schema, and a scanner of some columns and a filter."""
+        """The subset of pyarrow's Dataset that DuckDB calls: `schema` and `scanner`."""
 
         def __init__(self, table: TypedTable, pieces: Pieces) -> None:
             self._table = table
@@ -126,9 +132,10 @@ def _dataset_class() -> Any:
             return self._table.schema
 
         def scanner(self, columns: list[str] | None = None, filter: Any = None) -> Any:
-            """A scanner of these columns. A filter may name other columns; its text has the names of all of them.
+            """A scanner with projection and filter pushdown.
 
-            Of the records only those are read whose keys the filter can accept.
+            Columns that only the filter uses are found by name in the filter's text, which may read a column too many. Only key
+            spans that can match the filter are read.
             """
             names = self._table.schema.names
             read = [name for name in names if columns is None or name in columns or name in str(filter)]

@@ -9,9 +9,9 @@ from kvwal.errors import KvwalError
 
 
 class ArchiveLag:
-    """The wait of the oldest entry that the archive lacks, to about 1 %.
+    """Age of the oldest unarchived entry, to about 1 %.
 
-    `note` is called about every second. The samples kept grow with the logarithm of the wait.
+    `note` is called about every second. The number of samples grows with the logarithm of the age.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class ArchiveLag:
             self._waiting.append((last, now))
 
     def seconds(self, reached: int, now: float) -> float:
-        """The wait of the oldest entry behind `reached`; 0.0 if no sample has one. For any thread."""
+        """Age of the oldest entry after the sequence `reached`; 0.0 if no sample has one. For any thread."""
         return next((now - at for last, at in tuple(self._waiting) if last > reached), 0.0)
 
 
@@ -36,8 +36,8 @@ class ArchiveProgress:
 
     `archived` is the last sequence that the archive confirmed. `seen`: the archive was asked, or the log is new. `error` is
     the reason why the last try did not reach the archive, None if it did. `timestamp` is the greatest one archived. `nodes`
-    are the nodes of this business that the archive knows. `objects` were put since the last compaction. `requests` were made by
-    jobs that succeeded. `lost_tails` are on record for this business, None until a job has looked.
+    are the nodes of this business that the archive knows. `objects`: put since the last compaction. `requests`: requests of the
+    jobs that succeeded. `lost_tails`: number recorded for this business; None before a job has looked.
     """
 
     def __init__(self, *, is_new: bool) -> None:
@@ -54,7 +54,7 @@ class ArchiveProgress:
     def confirm(self, done: Archived) -> None:
         """The archive holds the log up to `done.last_sequence`."""
         self.error = None
-        self.objects += done.last_sequence > self.archived
+        self.objects += done.last_sequence > self.archived  # one object for each confirmation that moved the position
         self.archived = done.last_sequence
         self.seen = True
         self.timestamp = done.timestamp
@@ -67,5 +67,5 @@ class ArchiveProgress:
         self._lag.note(last, self.archived, now)
 
     def lag_seconds(self, now: float) -> float:
-        """The wait of the oldest entry that the archive does not hold, to about a second."""
+        """Age of the oldest entry that the archive lacks, to about 1 %, and at best to a second."""
         return self._lag.seconds(self.archived, now)

@@ -1,4 +1,4 @@
-"""The event logs of Spark: those that a caller names, and the application of each."""
+"""Finding Spark event logs at given paths, and identifying the application of each log."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from kvwal.spark.events.application import ApplicationStart, EnvironmentUpdate, 
 from kvwal.spark.events.parser import DamagedLine, parse_line
 
 _FIRST_LINES = 2_000
+"""Lines in which an application must be named, over all rolls."""
 _EVENT = b'{"Event"'
 """The beginning of every line that Spark writes."""
 
@@ -50,16 +51,16 @@ class EventLog(NamedTuple):
     def files(self) -> list[EventLogFile]:
         """See `Log.files`."""
         if self.rolling:
-            return in_order(self._names())
+            return in_order(self._paths())
         if self._is_of_databricks:
-            return databricks_rolls(path for path in self._names() if is_of_databricks(path.name) and path.is_file())
+            return databricks_rolls(path for path in self._paths() if is_of_databricks(path.name) and path.is_file())
         path = self._present_path()
         return [EventLogFile(0, path, 0)] if path else []
 
     def in_progress(self) -> bool:
         """See `Log.in_progress`."""
         if self.rolling:
-            return is_in_progress(path.name for path in self._names())
+            return is_in_progress(path.name for path in self._paths())
         if self._is_of_databricks:
             return (self._folder / OPEN_ROLL).exists()
         return self.path.name.endswith(IN_PROGRESS) and self.path.exists()
@@ -81,7 +82,7 @@ class EventLog(NamedTuple):
         """The folder of the files."""
         return self.path if self.rolling or self.path.is_dir() else self.path.parent
 
-    def _names(self) -> list[Path]:
+    def _paths(self) -> list[Path]:
         try:
             return sorted(self._folder.iterdir())
         except (FileNotFoundError, PermissionError):
@@ -108,7 +109,8 @@ class ApplicationIdentity(NamedTuple):
 def find_logs(paths: Iterable[str | Path]) -> list[Log]:
     """The logs at the given files, folders and URLs. Raises `ConfigError` for a place that is missing or holds no log.
 
-    A folder in a folder is among them, so that it can be named, unless it is given itself.
+    A nested folder is returned too, so that the caller can report it as skipped; a nested folder that was given itself is left
+    out.
     """
     logs: dict[str, Log] = {}
     given_paths = [str(given) for given in paths]
@@ -164,8 +166,8 @@ def _is_empty(folder: Path) -> bool:
 def identify(log: Log) -> ApplicationIdentity | None:
     """The application of a log; None if the log does not say it yet.
 
-    `NotAnEventLog` for a file that is none, `ConfigError` for one that is damaged before it names its application, or that lacks
-    its first roll.
+    `NotAnEventLog` for a file that is not an event log, and for a nested folder. `ConfigError` for a log that is damaged before
+    it names its application, or that lacks its first roll.
     """
     if log.is_nested():
         raise NotAnEventLog(
@@ -188,7 +190,7 @@ def identify(log: Log) -> ApplicationIdentity | None:
 
 
 def missing_roll(log: Log, roll: int) -> str:
-    """What is said of a log that lacks a roll."""
+    """The error sentence for a log with a missing roll."""
     return (
         f"{log.path}: roll {roll} is missing (events_{roll}_…), so later rolls are not read."
         " They are read when it is there."

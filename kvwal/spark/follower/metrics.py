@@ -12,7 +12,7 @@ _STATES = ("complete", "growing", "skipped", "stopped_early", "elsewhere")
 
 
 class FollowerMetrics:
-    """The page of metrics of one follower."""
+    """The Prometheus page of one follower."""
 
     def __init__(self, status: FollowerStatus) -> None:
         self._status = status
@@ -21,7 +21,7 @@ class FollowerMetrics:
         self._registry.register(_Counters(status))
 
     def page(self) -> bytes:
-        """All of it, as of now."""
+        """The Prometheus page, as of now."""
         now = CollectorRegistry()
         gauges = {
             "lag_seconds": "How long ago the last whole round began: what was written before is recorded.",
@@ -36,7 +36,7 @@ class FollowerMetrics:
 
 
 class _Counters(Collector):
-    """What the follower counts since its start."""
+    """Counters since the follower's start."""
 
     def __init__(self, status: FollowerStatus) -> None:
         self._status = status

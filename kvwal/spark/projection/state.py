@@ -12,17 +12,22 @@ from kvwal.spark.record_keys import executor_key, job_key, sql_key, stage_key, s
 from kvwal.spark.redaction import Redaction
 
 LOGS = ("log", "recorder")
-"""The last parts of the keys of an application's positions: that in its event logs, and that in the spool of a recorder."""
+"""The last parts of the keys of an application's positions: one for its event logs, one for a recorder's spool."""
 KEPT_BATCHES = 1_000
-"""Batches of a streaming query whose records stay, with those of their jobs, stages and SQL executions. Spark's own pages keep as
-many jobs. Without a limit, a stream of a batch a second would fill the store, and the memory of its driver."""
+"""Batches of a streaming query whose records stay, with those of their jobs, stages and SQL executions. Spark's UI keeps 1,000
+jobs as well (`spark.ui.retainedJobs`). Without a limit, a stream of a batch a second would fill the store, and the memory of its
+driver."""
 
 MOST_PASSED = 200
-"""Jobs, and stages, of dropped batches that a position notes."""
+"""Most job ids, and most stage ids, of dropped batches that a position remembers."""
 
 
 class StageTally(NamedTuple):
-    """The SQL metrics that tasks of a stage have counted, by accumulator id, and the floor of each metric that counts."""
+    """The SQL metrics of one stage attempt.
+
+    `floors`: accumulator id to the least value that counts (-1 may mean that a task measured nothing). `totals`: accumulator id
+    to sum over the tasks of the attempt.
+    """
 
     floors: dict[int, int]
     totals: dict[int, int]
@@ -47,15 +52,17 @@ class ProjectionState:
         """The running jobs that need a stage, the first one first."""
         self.assign_stages()
         self.metrics_of_tasks: dict[tuple[int, int], StageTally] = {}
-        """The SQL metrics of tasks that no record has yet, by stage and attempt."""
+        """SQL metric totals of running stage attempts that are not in a record yet, by stage and attempt."""
         self.metrics_of_stages: dict[int, dict[int, int]] = {}
-        """What stages have counted and the records of their SQL executions lack, by execution and accumulator id."""
+        """Metric totals of stages that are not yet added to the records of their SQL executions: execution id to accumulator id
+        to total."""
         self._adopt_metrics()
 
     def _share_running(self) -> None:
-        """Make what runs by the record, and by a position in another log of the application, run for this reader, too.
+        """Add to this position the jobs and SQL executions that either reader of the application lists as running and whose
+        records still say RUNNING.
 
-        That reader has seen the start of it, and this log may not have the start. What has ended there does not run here.
+        The other log may hold a start event that this log lacks. A job whose record has ended is dropped from the list.
         """
         positions = [self.position]
         for log in LOGS:

@@ -12,8 +12,9 @@ The store's lock does not protect that spool, because a cluster has none. So the
 names the nodes that the recorder was given, one in a line: clusters may have equal names.
 
 Such a spool is read under the lease of its application: no follower reads the application's event log meanwhile. The reader of
-a spool holds its lock, so all earlier readers of it have ended. The file HOLDERS names them as they stand in leases, and what
-they held is free at once. A follower hands its lease over between two logs; that of a follower that was killed runs out.
+a spool holds its lock, so all earlier readers of it have ended. The file HOLDERS has the lease-holder ids of these earlier
+readers, so the new reader takes over their leases without waiting. A running follower hands its lease over between two logs. The
+lease of a killed follower expires.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class Spool(NamedTuple):
     def make(self) -> None:
         """Create the folder, readable by this user only: an event log may hold secrets.
 
-        Of a driver that root runs, the folder is the root's owner's, and Spark's files there get the group: both may read them.
+        If root runs the driver, the owner of the store's root folder owns this folder, and Spark's files inherit its group, so
+        both users can read them.
         """
         make_folders(self.root, 0o777)
         while not self.folder.is_dir():
@@ -105,9 +107,9 @@ class Spool(NamedTuple):
     def leased(self, records: LeasedMap, pause: Pause, *, app: str = "") -> Iterator[SpoolReader]:
         """Hold the lease of the application of this spool for the block. The caller holds the lock.
 
-        `app` is the prefix of the application's keys; by default that of the logs in the spool. `LeaseHeld` if the lease is not
-        to be had. In the block, `LeaseLost` if another reader has taken it; a new block goes on with what the store says. The
-        spool of a folder needs no lease, since one process writes to its node.
+        `app` is the prefix of the application's keys; by default that of the logs in the spool. `LeaseHeld` if another reader
+        keeps the lease. In the block, `LeaseLost` if another reader has taken it; a new `leased` block resumes from the position
+        in the store. The spool of a folder needs no lease, since one process writes to its node.
         """
         app = app or self.application()
         if not app or not self.addresses():
@@ -116,7 +118,8 @@ class Spool(NamedTuple):
         len(records)  # a store that is away would hold up the first beat
         leases = Leases(records, SYSTEM, self.holders())
         self.name_holder(leases.holder)
-        # Without the lease, or after an error of the store, nothing is given back: the spool's next reader knows its holders.
+        # Without the lease, or after an error of the store, the lease is not released: the spool's next reader finds its holder
+        # in HOLDERS and takes it over.
         with leases.hold(app, pause) as held, leases:
             yield SpoolReader(held, leases.beat)
 
@@ -137,7 +140,7 @@ class Spool(NamedTuple):
             file.write(f"{holder}\n")
 
     def holders(self) -> set[str]:
-        """The readers of this spool, as leases name them. To who holds the lock, all of them have ended."""
+        """The readers of this spool, as leases name them. While the caller holds the lock, all of these readers have ended."""
         return self._words(_HOLDERS)
 
     def application(self) -> str:
@@ -172,7 +175,7 @@ class Spool(NamedTuple):
         """Read the logs that killed drivers of this node left, and delete each that was read to its end.
 
         The caller holds the lock of the node, or of the spool, so no driver is recording here but the caller's own, into the log
-        `recording`. In a cluster the caller has taken the lease: the store refuses what such a driver may still have under way.
+        `recording`. In a cluster the caller has taken the lease: the lease fences late writes of a killed driver.
         """
         left = [log for log in self.logs() if recording is None or log.path.name != recording.path.name]
         return [result for log in left if (result := self._read_rest(records, log, progress))]
@@ -180,7 +183,7 @@ class Spool(NamedTuple):
     def begin(
         self, records: RecordMap, log: EventLog, identity: ApplicationIdentity, beside: Mapping[str, Any] = NOTHING
     ) -> None:
-        """Put a position at the start of the log, and the records `beside` it, unless the stored position was taken in this log.
+        """Put a position at the start of the log, and the records `beside` it, unless the stored position is already in this log.
 
         An application has one position for all of its recordings, and each recording has a log of its own. `EarlierRun` if a
         later run of the application is recorded.

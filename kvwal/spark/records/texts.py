@@ -9,12 +9,14 @@ MAX_STACK = 8_000
 MAX_PLAN = 60_000
 MAX_TEXT = 1_000
 MAX_READ = 1_000_000
-"""Characters of a text that are redacted and may be stored. The rest is never read."""
+"""Characters of a text that are redacted and may be stored. The rest is ignored."""
 _CUT = " … cut … "
 
 
 def cut(text: str | None, limit: int = MAX_TEXT) -> str:
-    """`text` without its secrets, cut to `limit` characters: its head and its tail, since a cause usually stands at an end."""
+    """`text` without its secrets, cut to `limit` characters: two thirds from its head and the rest from its tail, since the cause
+    of an error usually stands at one end. Text beyond `MAX_READ` characters is ignored, so the tail of a longer text ends there.
+    """
     if not text:
         return ""
     text = redacted(text[:MAX_READ])

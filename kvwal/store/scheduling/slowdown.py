@@ -1,4 +1,7 @@
-"""Slow-down of the writers of one log, as its back-pressure says. It costs a writer nothing while writers are not slowed."""
+"""Write throttling of one log (RocksDB: delayed writes), by the share that `Backpressure` computes.
+
+Without back-pressure it costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ _not_slowed = logged("the writers of a log could not be slowed, which is a bug; 
 
 
 class Slowdown:
-    """Slows the writers of a log: in each period the log's writer waits for a share of it, between two groups.
+    """Throttles the writers of a log: in each period of `PERIOD_SECONDS`, the log's writer sleeps for `share` of the period,
+    between two commit groups.
 
     The writer waits in a command of the ring, so writes wait in the ring as they do behind a rotation, and producers wait for the
     ring. Used on the store's event loop.
@@ -35,7 +39,7 @@ class Slowdown:
         return self._backpressure.share
 
     def note(self, behind: int, *, works: bool) -> None:
-        """See `Backpressure.note`. Begins to slow the writers, if they are to be slowed."""
+        """Update the share (see `Backpressure.note`), and start throttling if it is above 0."""
         share = self._backpressure.note(behind, works=works)
         if share and self._task is None and not self._ended:
             self._task = start_task(contain_awaiting(self._slow, _not_slowed), raised_to_awaiter)
@@ -48,7 +52,7 @@ class Slowdown:
 
     async def _slow(self) -> None:
         try:
-            with suppress(KvwalError):  # the log was closed, or has failed: its writers are told
+            with suppress(KvwalError):  # the log was closed, or has failed: each write gets that error itself
                 await self._slow_while_behind()
         finally:
             self._task = None
