@@ -1,6 +1,7 @@
 """The writer of archive objects: a range of a log is sorted, compressed, described in a footer, put if absent, and confirmed.
 
-The segments from which an object was made may be deleted once `put_segment` has returned, and not before.
+The archive needs the segments of an object until `put_segment` has returned. The log deletes them then, if a snapshot covers
+them, too.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ def put_snapshot(
 ) -> Stored | None:
     """Store the rows of a snapshot, which begin an archive, and return when they are confirmed; None if there are no rows.
 
-    `batches` are in the order of an object, and `span` has a horizon. Memory holds one row group. The object is written to the
-    new file `path` first, which the caller deletes. Raises as `put_segment`.
+    `batches` are in object order (key, then newest first), and `span` has a horizon. Memory holds one row group. The
+    object is written to the new file `path` first, which the caller deletes. Raises as `put_segment`.
     """
     written = write_file(path, place, lambda: span, batches, seals)
     if written is None:
@@ -79,6 +80,7 @@ def _put_owned(
     """Put an object of the log that owns the place, before and after the put; see `put_segment`."""
     require_owner(objects, place, seals.log_id)
     stored, is_new = put()
+    # if ownership was lost meanwhile, the object stays: readers ignore what a log put after its fence
     objects.look_again()
     require_owner(objects, place, seals.log_id)
     if other := _object_of_copy(objects, place, span, seals):
@@ -93,7 +95,9 @@ def _put_owned(
 
 
 def _object_of_copy(objects: Objects, place: Place, span: Span, seals: Seals) -> str | None:
-    """The key of an object of the same log that overlaps `span` with another chain of seals; a copy of the log put it.
+    """The key of an overlapping object of the same log id whose seals diverge from ours: a copy of the log's folder put it.
+
+    None if there is none.
 
     The caller asks after its put: of two processes that put at once, the later one sees the object of the other.
     """
@@ -104,6 +108,7 @@ def _object_of_copy(objects: Objects, place: Place, span: Span, seals: Seals) ->
             footer = read_info(objects, key, size, modified_ms).footer
         except ObjectMissing:  # compaction superseded it, or the other process saw our object and deleted its own
             continue
+        # of one chain, the last seal of the object that ends earlier is in the other, too
         shorter, longer = (footer.seal_crcs, seals.seal_crcs)[:: 1 if other.last <= span.last else -1]
         if footer.log_id == seals.log_id and not set(shorter[-1:]) <= set(longer):
             return key
@@ -128,7 +133,7 @@ def write_file(
 ) -> Footer | None:
     """Write an object with these rows into the new file `path`, and return the record in its footer; None if there are no rows.
 
-    Memory holds one row group. `batches` are in the order of an object. `span` is called after the last row.
+    Memory holds one row group. `batches` are in object order. `span` is called after the last row.
     """
     with path.open("x+b") as file:
         if not write_object(file, place, span, row_groups(batches), seals):
@@ -141,7 +146,7 @@ def _put(objects: Objects, footer: Footer, data: Body) -> tuple[Stored, bool]:
     key = object_key(footer.place, footer.span)
     if not objects.put_if_absent(key, data):
         existing, its_footer = _read_whole(objects, key, size_of(data))
-        if not _is_behind_a_fence(objects, its_footer):
+        if not _is_fenced(objects, its_footer):
             return _confirm_ours(objects, existing, its_footer, footer), False
         objects.delete(key)
         if not objects.put_if_absent(key, data):
@@ -151,7 +156,7 @@ def _put(objects: Objects, footer: Footer, data: Body) -> tuple[Stored, bool]:
 
 
 def _read_whole(objects: Objects, key: str, about: int) -> tuple[Stored, Footer]:
-    """An object that exists, and its footer, after a check of every byte. It has `about` that many bytes."""
+    """An object that exists, and its footer, after a check of every byte. `about` is its estimated size in bytes."""
     with objects.scratch(about if objects.copies_on_fetch else 0) as folder:
         path = objects.fetch(key, folder)
         with open_copy(path) as file:
@@ -159,11 +164,11 @@ def _read_whole(objects: Objects, key: str, about: int) -> tuple[Stored, Footer]
         return Stored(key, path.stat().st_size, footer.rows), footer
 
 
-def _is_behind_a_fence(objects: Objects, footer: Footer) -> bool:
+def _is_fenced(objects: Objects, footer: Footer) -> bool:
     """Whether another log took over before the range of this object began."""
     registration = owner(objects, footer.place)
-    counted = registration.range_of(footer.log_id) if registration is not None else None
-    return counted is not None and counted[1] is not None and counted[1] < footer.span.first
+    owned_range = registration.range_of(footer.log_id) if registration is not None else None
+    return owned_range is not None and owned_range[1] is not None and owned_range[1] < footer.span.first
 
 
 def _check_rows(table: pa.Table, span: Span) -> None:

@@ -1,7 +1,7 @@
-"""Owner of new files and folders: what root makes in the folder of another user belongs to that user.
+"""Ownership of new files: a file that root creates in another user's folder is given to that user (chown).
 
-Root may run one command on the store of another user (`sudo kvwal put`). A file that stayed root's would close the store to its
-own user. So each file and folder that root makes below a folder of another user gets the owner, the group and the permissions of
+Root may run one command on the store of another user (`sudo kvwal put`). A file owned by root would lock the store's user out.
+So each file and folder that root makes below a folder of another user gets the owner, the group and the permissions of
 the folder above it. For any other user, and in folders of root, nothing is done: the umask decides.
 
 Owner and permissions are set through a descriptor of the new file. A user who puts a link in its place gains nothing by that.
@@ -15,30 +15,30 @@ import stat
 from pathlib import Path
 
 ROOT = 0
-_NO_OWNERS = (errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+_CHOWN_UNSUPPORTED = (errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 """Errors of `chown` on a file system without owners (vfat, SMB), and of a root that may not give files away (containers)."""
 
 
-def give_file(descriptor: int, folder: Path, most: int) -> None:
+def give_file(descriptor: int, folder: Path, mode_mask: int) -> None:
     """Give a new file to the owner of its folder, if this process is root and the owner is another user.
 
-    The file gets the permissions of the folder that are in `most`, too. The owner may read and write it.
+    Its mode becomes the folder's mode masked with `mode_mask`; the owner can always read and write.
     """
     if os.geteuid() == ROOT:
-        _give(descriptor, os.stat(folder), most & 0o666, 0o600)
+        _chown_like(descriptor, os.stat(folder), mode_mask & 0o666, 0o600)
 
 
 def make_folder(folder: Path, most: int, *, keep_group: bool = False) -> None:
     """Create a folder with the mode `most`, less the umask, and give it to the owner of the folder above: see `give_file`.
 
-    With `keep_group` its files get its group, also those that other programs of root make there. FileExistsError if it exists.
+    `keep_group` sets the setgid bit: files that other programs create there inherit the group. FileExistsError if it exists.
     """
     os.mkdir(folder, most)
     if os.geteuid() != ROOT:
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        _give(descriptor, os.stat(folder.parent), most | 0o2000, 0o2700 if keep_group else 0o700)
+        _chown_like(descriptor, os.stat(folder.parent), most | 0o2000, 0o2700 if keep_group else 0o700)
     finally:
         os.close(descriptor)
 
@@ -55,14 +55,14 @@ def make_folders(folder: Path, most: int, *, keep_group: bool = False) -> None:
             raise
 
 
-def _give(descriptor: int, above: os.stat_result, most: int, least: int) -> None:
+def _chown_like(descriptor: int, above: os.stat_result, mode_mask: int, mode_min: int) -> None:
     made = os.fstat(descriptor)
     has_another_name = stat.S_ISREG(made.st_mode) and made.st_nlink > 1
     if above.st_uid == ROOT or made.st_uid != ROOT or has_another_name:
         return
     try:
         os.fchown(descriptor, above.st_uid, above.st_gid)
-        os.fchmod(descriptor, above.st_mode & most | least)
+        os.fchmod(descriptor, above.st_mode & mode_mask | mode_min)
     except OSError as error:
-        if error.errno not in _NO_OWNERS:
+        if error.errno not in _CHOWN_UNSUPPORTED:
             raise
