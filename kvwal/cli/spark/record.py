@@ -60,9 +60,9 @@ class NotAllRead(KvwalError):
 
 
 _SKIPPED_BY_NAME = 10
-"""A folder of other things would fill the terminal else."""
+"""Skipped files that are named: a folder of other files would fill the terminal."""
 MANY_EVENTS = 20_000
-"""Events of one command whose records get a snapshot: about 15 MB of log, which each later command would read otherwise."""
+"""From this many events on, a command makes a snapshot. Without it each later command would replay about 15 MB of log."""
 
 
 def record(
@@ -86,6 +86,10 @@ def record(
     Run it again and it reads on: every event counts once. A damaged line is kept aside and counted. With --follow it is a
     service, which logs to standard error, one JSON object a line.
     """
+    if spool is not None and (logs or following):
+        raise ConfigError(
+            "--spool is for spools, and not for event logs.", hint="Leave out --spool, or the event logs."
+        )
     if following:
         into = replace(selection, node=_node_for_logs(selection))
         follow(lambda: into.writer(accept_clock=accept_clock), logs or [], every, http)
@@ -100,9 +104,9 @@ def record(
                 reads = record_event_logs(store, logs, progress)
                 _checkpoint_after(reads, store)
         else:
-            root, left_spools = _left_spools(selection, spool)
-            reads = _read_spools(selection, left_spools, accept_clock, progress)
-            if not _merge_finished(selection, progress) and not left_spools:
+            root, found_spools = _found_spools(selection, spool)
+            reads = _read_spools(selection, found_spools, accept_clock, progress)
+            if not _merge_finished(selection, progress) and not found_spools:
                 selection.check_there()
                 raise ConfigError(  # a mistyped root must not look like one where all is done
                     f"No driver left anything under {root}.",
@@ -132,7 +136,7 @@ def _checkpoint_after(reads: list[log_reader.LogResult], store: Writer) -> None:
 
 
 def _node_for_logs(selection: StoreSelection) -> str | None:
-    """The node that event logs are read into; None leaves the choice to the store, which knows of one node at most."""
+    """The node that event logs are read into. None for a cluster, or if no shared node is needed: then the store chooses."""
     folder = selection.folder()
     if folder is None or folder.node is not None:
         return selection.node
@@ -142,7 +146,7 @@ def _node_for_logs(selection: StoreSelection) -> str | None:
 def _merge_finished(selection: StoreSelection, progress: log_reader.ReportProgress) -> bool:
     """Move the records of finished applications in a folder to the shared node, unless a node was named.
 
-    Returns whether some moved, or would have if the shared node were not locked.
+    Returns True if records moved, or if the shared node is locked.
     """
     folder = selection.folder()
     if folder is None or folder.node is not None:
@@ -162,42 +166,43 @@ def _merge_finished(selection: StoreSelection, progress: log_reader.ReportProgre
 
 
 def _read_spools(
-    selection: StoreSelection, left_spools: list[spools.Spool], accept_clock: bool, progress: log_reader.ReportProgress
+    selection: StoreSelection, found_spools: list[spools.Spool], accept_clock: bool, progress: log_reader.ReportProgress
 ) -> list[log_reader.LogResult]:
-    """Read the spools of drivers that ended without closing their recorder: each into the node that it recorded as, or all into
-    the cluster that they recorded into.
+    """Read the spools of drivers that ended without closing their recorder.
+
+    In a folder each spool goes into its own node; in a cluster all go into its map.
     """
-    logs = selection.folder()
+    folder = selection.folder()
     reads = []
-    for left in left_spools:
-        if selection.node not in (None, left.node):
+    for spool in found_spools:
+        if selection.node not in (None, spool.node):
             continue
         try:
-            if logs is not None:
-                with replace(logs, node=left.node).open(accept_clock=accept_clock) as store:
+            if folder is not None:
+                with replace(folder, node=spool.node).open(accept_clock=accept_clock) as store:
                     records = store.map(log_reader.BUSINESS)
-                    complete_index(records, left.node)
-                    reads += left.read_rest(records, progress)
+                    complete_index(records, spool.node)
+                    reads += spool.read_rest(records, progress)
             else:
                 with (
-                    left.locked(),
+                    spool.locked(),
                     selection.writer() as cluster,
-                    left.leased(cluster.map(log_reader.BUSINESS), no_longer_than_a_lease()) as reader,
+                    spool.leased(cluster.map(log_reader.BUSINESS), no_longer_than_a_lease()) as reader,
                 ):
-                    reads += left.read_rest(reader.records, progress)
+                    reads += spool.read_rest(reader.records, progress)
         except StoreLocked:
-            show.note(f"{left.node} is still recording.")
+            show.note(f"{spool.node} is still recording.")
     return reads
 
 
-def _left_spools(selection: StoreSelection, folder: Path | None) -> tuple[Path, list[spools.Spool]]:
+def _found_spools(selection: StoreSelection, spool_root: Path | None) -> tuple[Path, list[spools.Spool]]:
     """The folder of the spools, and the spools there of the selected namespace and cluster. `ConfigError` for an archive."""
     if isinstance(location := selection.parsed(), ArchiveLocation):
         raise only_reads(location)
-    logs = selection.folder()
-    root = logs.root if logs is not None else folder or default_spool()
+    folder = selection.folder()
+    root = folder.root if folder is not None else spool_root or default_spool()
     wanted = (selection.namespace, selection.cluster)
-    return root, [left for left in spools.spools(root) if (left.namespace, left.cluster) == wanted]
+    return root, [spool for spool in spools.spools(root) if (spool.namespace, spool.cluster) == wanted]
 
 
 def _print_reads(reads: list[log_reader.LogResult], json: bool) -> None:

@@ -1,4 +1,7 @@
-"""A new file that gets its name when it is whole: until then, and after an error, nobody finds a part of it."""
+"""A new file that gets its name when it is whole.
+
+Until then its content is in a temporary file beside it, which an error removes.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,12 @@ from types import TracebackType
 from typing import Self
 
 from kvwal.errors import ConfigError, Kind, KvwalError
+from kvwal.ports.disk import OS_DISK
 from kvwal_archive.objects.new_names import link_new
 from kvwal_archive.objects.owner import give_file
+
+_NO_FOLDER_SYNC = (errno.EACCES, errno.EINVAL)
+"""Errors of an fsync of a folder that this user may write to and not read, and of a file system that syncs no folders."""
 
 
 class NotExported(KvwalError):
@@ -70,6 +77,7 @@ class NewFile:
             self._file.flush()
             os.fsync(self._file.fileno())
             self._name()
+            self._sync_name()
         except FileExistsError:
             raise self._taken() from None
         except OSError as error:
@@ -81,7 +89,18 @@ class NewFile:
         except OSError as error:
             if error.errno != errno.EOPNOTSUPP:
                 raise
-            os.rename(self._temporary, self._path)  # a file system behind FUSE: it has no call that replaces nothing
+            # FUSE without RENAME_NOREPLACE: this replaces a file that appeared after `__enter__`
+            os.rename(self._temporary, self._path)
+
+    def _sync_name(self) -> None:
+        """Make the name durable. After an error it is removed, as `NotExported` says."""
+        try:
+            OS_DISK.sync_folder(self._path.parent)
+        except OSError as error:
+            if error.errno in _NO_FOLDER_SYNC:
+                return
+            self._path.unlink(missing_ok=True)
+            raise
 
     def _discard(self) -> None:
         with suppress(OSError):  # what the buffer still has goes nowhere; the error of the first write was raised

@@ -20,7 +20,7 @@ from kvwal.structures.map.view import KeyBounds
 
 @dataclass(frozen=True)
 class KeyRange:
-    """Bundle: the keys from one to before another, in either direction, and how many of them."""
+    """Bundle: a key range (`--from` inclusive, `--to` exclusive), its direction and a limit."""
 
     from_: Annotated[
         str | None, typer.Option("--from", metavar="KEY", help="Keys from this one on.", show_default=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import pytest
 
 import kvwal
 from kvwal.cli.commands.transfer import write_file
+from kvwal.cli.transfer.new_file import NotExported
 from kvwal.errors import ConfigError
 from kvwal_archive.objects import new_names
 from tests.support.cli import kvwal as run
@@ -105,6 +107,38 @@ def test_an_export_has_its_name_where_no_call_replaces_nothing(tmp_path: Path, m
     monkeypatch.setattr(new_names, "_rename_new", refuse)
     assert write_file(tmp_path / "out", [{"whole": 1}]) == 1
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out", '{"whole":1}\n')]
+
+
+@pytest.mark.parametrize("refused", [None, errno.EINVAL], ids=["synced", "a file system that syncs no folders"])
+def test_the_name_of_an_export_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: int | None) -> None:
+    """The file, and then its folder, which has the name by then."""
+    synced = refuse_folder_syncs(monkeypatch, refused)
+    write_file(tmp_path / "out", [{"whole": 1}])
+    assert synced == [("file", 0), ("folder", 1)]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_an_export_whose_name_cannot_be_synced_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_folder_syncs(monkeypatch, errno.EIO)
+    with pytest.raises(NotExported, match="the unfinished file was removed"):
+        write_file(tmp_path / "out", [{"whole": 1}])
+    assert list(tmp_path.iterdir()) == []
+
+
+def refuse_folder_syncs(monkeypatch: pytest.MonkeyPatch, number: int | None) -> list[tuple[str, int]]:
+    """What is synced from now on, each with how many files its folder has under the name `out`. Folders fail with `number`."""
+    synced, fsync = [], os.fsync
+
+    def sync(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        folder = path if path.is_dir() else path.parent
+        synced.append(("folder" if path.is_dir() else "file", len(list(folder.glob("out")))))
+        if number is not None and path.is_dir():
+            raise OSError(number, os.strerror(number))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    return synced
 
 
 def test_a_bad_line_comes_after_the_good_ones_before_it(tmp_path: Path) -> None:

@@ -31,6 +31,14 @@ def test_many_events_are_followed_by_a_snapshot(
     assert "app-1" in kvwal("jobs", root).out
 
 
+@pytest.mark.parametrize("words", [(), ("--follow",)], ids=["once", "--follow"])
+def test_a_folder_of_spools_beside_event_logs_is_refused(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "app-1").write_bytes(event_log("app-1", 2))
+    ran = kvwal("record", tmp_path / "root", tmp_path / "app-1", "--spool", tmp_path / "spools", *words)
+    assert (ran.code, "--spool is for spools, and not for event logs" in ran.err) == (2, True), ran.err
+    assert [path.name for path in tmp_path.iterdir()] == ["app-1"]
+
+
 def test_a_disk_without_room_for_the_snapshot_has_all_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "MANY_EVENTS", EVENTS)
     chance = random.Random(1)  # with descriptions that are alike a snapshot takes hardly any room
