@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from kvwal.client.store import ClusterMap, ClusterStore
 
 _MOST_KEYS = 32
-"""Keys that the logs are asked for one by one. For more of them a member reads entries in a row."""
+"""Most keys for point reads. For more a member scans a range."""
 _MOST_SPANS = 16
-"""Spans of keys that members are asked for one by one. Each member looks at all of its keys for each."""
+"""Most spans that are asked for one by one: each costs a scan of all keys on every member."""
 
 
 class ClusterMaps:
@@ -69,7 +69,7 @@ class ClusterMaps:
 
     def source(self, statement: str = "") -> LocationSource:
         """See `Reader.source`. The changes of a business are in many logs, so there is no table of them."""
-        return LocationSource(self, statement, self._no_changes, has_changes=False)
+        return LocationSource(self, statement, self._refuse_changes, has_changes=False)
 
     def stats(self) -> dict[str, Any]:
         """See `Reader.stats`: the members of the cluster, and the number of entries of each business."""
@@ -80,7 +80,7 @@ class ClusterMaps:
             "businesses": {name: {"entries": len(self.map(name))} for name in self.businesses()},
         }
 
-    def _no_changes(self, business: str) -> pa.Table:
+    def _refuse_changes(self, business: str) -> pa.Table:
         raise ConfigError(
             f"{self._store.address}: a cluster gives no table of all changes ({business}{HISTORY}).",
             hint="Query the archive of the cluster for them, or see one key with `kvwal history`.",
@@ -105,7 +105,9 @@ class _InMemory(MemoryReader):
             return
         for asked in [[span] for span in spans] if len(spans) <= _MOST_SPANS else [spans]:
             common = common_part(("str", asked[0][0]), ("str", asked[-1][1])) or b""
-            keys = self._business.state.identities(common.decode(errors="ignore"))  # a letter may be cut
+            keys = self._business.state.identities(
+                common.decode(errors="ignore")
+            )  # the cut may split a UTF-8 character
             within = [key for key in keys if key.class_name == "str" and _is_within(key.data, asked)]
             yield from self._entries_of(within)
 
@@ -141,15 +143,21 @@ class _InLogs(_InMemory):
                 yield entry.public()
 
     def within(self, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None) -> Iterator[DataEntry]:
-        """See `BusinessReader.within`. A member sends all entries whose text keys begin as both bounds do, or all."""
+        """See `BusinessReader.within`. A member sends all entries that have the common prefix of both bounds.
+
+        It sends all entries if there is none; the bounds are applied here.
+        """
         low_class, low, high = bounds
         common = None if low_class != "str" or high is None else common_part(("str", low), ("str", high))
-        text = None if common is None else common.decode(errors="ignore")  # a letter may be cut
+        text = None if common is None else common.decode(errors="ignore")  # the cut may split a UTF-8 character
         found = (entry for entry in self.entries(text or None) if bounds.has(entry.key_class, entry.key))
         return in_direction(found, reverse, limit)
 
     def select(self, wanted: WantedIdentity) -> Iterator[DataEntry]:
-        """See `BusinessReader.select`. The logs are asked for each key; or, if many are wanted, for what begins as all do."""
+        """See `BusinessReader.select`. Up to `_MOST_KEYS` keys are point reads.
+
+        For more keys a member sends all entries that have their common prefix, or all entries if there is none.
+        """
         chosen = self._wanted(wanted)
         if len(chosen) > _MOST_KEYS:
             entries = self.entries(_common_text(chosen))
@@ -157,7 +165,7 @@ class _InLogs(_InMemory):
         found = (self.find(key.class_name, key.data) for key in chosen)
         return (entry for entry in found if entry is not None)
 
-    spans = BusinessReader.spans  # that of `_InMemory` gives no timestamps
+    spans = BusinessReader.spans  # `_InMemory.spans` gives no timestamps
 
 
 def _is_within(key: bytes, spans: Sequence[KeySpan]) -> bool:
@@ -170,4 +178,4 @@ def _common_text(keys: Sequence[Encoded]) -> str | None:
     identities = [(key.class_name, key.data) for key in keys]
     first, last = min(identities), max(identities)
     common = common_part(first, last) if first[0] == "str" else None
-    return None if common is None else common.decode(errors="ignore")  # a letter may be cut
+    return None if common is None else common.decode(errors="ignore")  # the cut may split a UTF-8 character

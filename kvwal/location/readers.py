@@ -1,4 +1,4 @@
-"""Interfaces of an open location: what every kind of store can be asked, and what those that take writes can be told."""
+"""Interfaces of an open location: `Reader` for every kind of store, `Writer` for the writable ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Reader(Protocol):
         ...
 
     def sizes(self) -> dict[str, int | None]:
-        """The bytes that each existing business has here, in the order of names: in its logs, or its objects in an archive.
+        """Bytes of each existing business, sorted by name: the size of its logs, or of its objects in an archive.
 
         None where it is not known: in the memory of a cluster, and of a business whose folder this user may not read.
         """
@@ -46,7 +46,7 @@ class Reader(Protocol):
 
 
 class MemoryReader(BusinessReader):
-    """Reads of a business whose entries are in a memory: that of a cluster, or of this process."""
+    """Reads of a business from memory: the memory of a cluster or of this process."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory

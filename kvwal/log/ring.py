@@ -8,8 +8,8 @@ it and writes a group: its own submission, and those that came meanwhile (the fi
 end of the group it hands the turn to a thread whose submission waits, or to the event loop. The event loop also writes what no
 thread may write: what tasks and the main thread submit, and commands.
 
-Who puts a slot tries to take the turn afterwards, and who gives up the turn looks for slots afterwards. So a slot never waits
-while the turn is free.
+No wake-up is lost. A producer puts its slot, then tries to take the turn (to become leader). A leader gives up the turn, then
+looks for slots. So a slot never waits while the turn is free.
 """
 
 from __future__ import annotations

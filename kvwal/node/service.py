@@ -32,7 +32,7 @@ from kvwal.node.local_logs import has_new_root, is_alone, open_logs
 from kvwal.node.log_bridge import LogBridge
 from kvwal.node.parts import Pools, ServingParts, build_parts
 from kvwal.node.requests.loop import Answer, RequestLoop
-from kvwal.node.requests.lost_tails import LostTailsEnd
+from kvwal.node.requests.lost_tails import LostTailCloser
 from kvwal.node.serving import ServingLoop
 from kvwal.ports.boundary import on_signals, raised_to_awaiter, start_task, when_done
 from kvwal.ports.clock import SYSTEM
@@ -204,7 +204,7 @@ class Service:
         if not record.alone:
             archive = partial(cluster_archive, self._engine)
             adopts = options.file.majority
-            lost = LostTailsEnd(self._engine, archive, parts.membership, self._pools.readers, adopts=adopts)
+            lost = LostTailCloser(self._engine, archive, parts.membership, self._pools.readers, adopts=adopts)
             self._begin(lost.run())
             self._begin(
                 MissedDestroySearch(self._engine, parts.serving.all_archive, archive, self._pools.readers).run()

@@ -30,7 +30,7 @@ class LogRows(Protocol):
 
 
 class PageCursor:
-    """A cursor of one log. Its rows stay in memory until its reader comes back with a position behind them.
+    """A cursor of one log. Its rows stay in memory until its reader comes back with a later position.
 
     Used by one thread at a time. After an error it must not be used again.
     """
@@ -44,12 +44,12 @@ class PageCursor:
         self._size = 0
 
     def has(self, position: int) -> bool:
-        """Whether it can go on behind this position."""
+        """Whether the cursor can serve rows after `position`."""
         return self._begin <= position <= self._feed.position
 
     def page(self, position: int, last: int, limit: int) -> tuple[Rows, bool]:
-        """The rows behind `position` up to the sequence `last`, as far as the first one behind the timestamp `limit`, and whether
-        there are more of these. Raises the errors of the feed.
+        """The rows after `position`, up to the sequence `last` and before the first row with a timestamp above `limit`;
+        and whether more such rows follow. Raises the errors of the feed.
         """
         self._forget(position)
         found, ends = True, self._goes_beyond(limit)
@@ -89,9 +89,10 @@ class PageCursors:
         self._kept: deque[tuple[tuple[Place, int], PageCursor]] = deque()
 
     def take(self, place: Place, position: int, thinned: int = 0) -> PageCursor | None:
-        """A cursor of this log that can go on behind `position`, None if none is kept.
+        """A cursor of this log that can serve rows after `position`, None if none is kept.
 
-        Only a cursor that was kept with the same `thinned` is taken, which says what may be missing without an error.
+        `thinned`: up to this sequence compaction may have removed rows. A cursor is taken only if it was kept with the same
+        `thinned`.
         """
         for kept in reversed(self._kept):
             if kept[0] == (place, thinned) and kept[1].has(position):

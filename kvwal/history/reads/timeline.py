@@ -42,7 +42,7 @@ class Timeline:
     ) -> None:
         """`places` are the logs under the root to read. With `all_nodes` every registered node of the archive is read too.
 
-        Entries of the segments behind the sequence `until` are left out, because a log that is open here may have written
+        Entries of the segments after the sequence `until` are left out, because a log that is open here may have written
         more than is durable.
         """
         self._disk = disk
@@ -68,14 +68,20 @@ class Timeline:
         return each_once(sorted(entries, key=lambda entry: -entry.timestamp))
 
     def lost_tails(self) -> list[LostTail]:
-        """The tails of these nodes that lost disks took along, as the archive has them on record."""
+        """The lost tails of these nodes that are on record in the archive.
+
+        They are changes that were lost with a disk before they were archived.
+        """
         if self._objects is None:
             return []
         first = self._first_place()
         return lost_tails(self._objects, first.namespace, first.cluster, first.business, self._nodes())
 
     def as_of(self, timestamp: int) -> MapState:
-        """The state after all entries at or before `timestamp`. Its clock stands at `timestamp`."""
+        """The state after all entries at or before `timestamp`.
+
+        Its clock is fixed at `timestamp`, so expiry is judged at that time.
+        """
         readings = [(place, self._read(place, lambda: LatestOfEach(timestamp))) for place in self._places]
         if self._objects is not None:
             tails = [(place.node, to_table(reading.sink.rows)) for place, reading in readings]
@@ -86,14 +92,17 @@ class Timeline:
         return to_state(merged_latest(latest).values(), _stopped_clock(timestamp))
 
     def logged_as_of(self, timestamp: int) -> list[Entry]:
-        """The latest entries at or before `timestamp` of the only log: of every class, also those of a map that is destroyed."""
+        """The latest entry of each key at or before `timestamp`, without deletes, for a timeline of one log.
+
+        It includes every key class, and entries of a destroyed map.
+        """
         [place] = self._places
         reading = self._read(place, lambda: LatestOfEach(timestamp))
         _check_reaches(place, reading, timestamp)
         return [entry for entry in reading.sink.entries.values() if not entry.deleted]
 
     def unarchived(self, archived: int, identity: Identity | None, timestamp: int) -> pa.Table:
-        """The entries of the only log behind the sequence `archived`, as rows.
+        """The entries of the only log after the sequence `archived`, as rows.
 
         They are every change of `identity`; if that is None, the latest entry of each identity at or before `timestamp`.
         """

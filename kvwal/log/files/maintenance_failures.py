@@ -1,7 +1,7 @@
-"""The note of failed maintenance in a log's folder: the jobs that failed at their last try, for other processes (`kvwal doctor`).
+"""Status file of failed maintenance jobs in a log's folder, for other processes (`kvwal doctor`).
 
-The open store writes it when a job begins or ceases to fail, and removes it when none fails. It is JSON, and nothing of the log
-depends on it: a note that cannot be read counts as none.
+A job is in it if its last try failed. The open store writes it when a job begins or ceases to fail, and removes it when none
+fails. It is JSON, and nothing of the log depends on it: a file that cannot be read counts as none.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _BUG_HINT = "Report it, with the trace that the log of its process has under `ma
 
 
 class JobFailure(msgspec.Struct, frozen=True):
-    """The failure of a job: why its last try failed, what to do about it (or ""), and since when each try has failed.
+    """The failure of a job: why its last try failed, and what to do about it (or "").
 
+    `since_ms`: when the current series of failures began.
     `is_damage`: a file of the log or an object of the archive is damaged, so no later try succeeds by itself.
     """
 
@@ -47,7 +48,7 @@ def failure_of(error: BaseException, since_ms: int) -> JobFailure:
 
 
 def read_failures(disk: Disk, folder: Path) -> dict[str, JobFailure]:
-    """The failures that the note in a log's folder has, by job. Empty if there is no note, or none that can be read."""
+    """The failures in the status file of a log's folder, by job. Empty if there is no such file, or none that can be read."""
     try:
         return _decode(disk.read(folder / FAILURES))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
@@ -55,7 +56,7 @@ def read_failures(disk: Disk, folder: Path) -> dict[str, JobFailure]:
 
 
 def write_failures(disk: Disk, folder: Path, failures: Mapping[str, JobFailure]) -> None:
-    """Replace the note, or remove it if there are no failures. Raises `OSError`."""
+    """Replace the status file, or remove it if there are no failures. Raises `OSError`."""
     if failures:
         write_file(disk, folder / FAILURES, [_encode(failures)])
     else:

@@ -1,4 +1,4 @@
-"""Lost tails of a cluster: a member ends them on record once the others have adopted what the lost disk had."""
+"""Lost tails of a cluster: once adoption is complete, a member writes the end of each lost tail to the archive."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from kvwal_archive.lost_tails import end_lost_tail, lost_tails
 from kvwal_archive.objects import Objects
 
 _POLL_SECONDS = 1.0
-_AGAIN_SECONDS = 10.0
+_RETRY_SECONDS = 10.0
 
 
-class LostTailsEnd:
+class LostTailCloser:
     """Ends the lost tails that are on record without an end. `run` returns when there is none."""
 
     def __init__(
         self, engine: Engine, objects: Callable[[], Objects], membership: Membership, readers: Workers, *, adopts: bool
     ) -> None:
-        """`adopts`: members adopt what a killed member had, so there is something to wait for."""
+        """`adopts`: members adopt the entries of a killed member, and a tail ends after its adoption.
+
+        Without it every tail ends at the first check.
+        """
         self._engine = engine
         self._objects = objects
         self._membership = membership
@@ -35,9 +38,12 @@ class LostTailsEnd:
         self._logger = get_logger(__name__).bind(node=engine.node)
 
     async def run(self) -> None:
-        """Look until no tail is without an end. A look is made again while archive or members cannot be asked."""
+        """Check once a second until every lost tail has an end.
+
+        If the archive or the members do not answer, check again after 10 s.
+        """
         look = partial(
-            retry_awaiting, self._look, (ArchiveError, ClusterUnreachable), self._not_asked, pause=_AGAIN_SECONDS
+            retry_awaiting, self._look, (ArchiveError, ClusterUnreachable), self._log_retry, pause=_RETRY_SECONDS
         )
         await poll_until(bool, look, pause=_POLL_SECONDS)
 
@@ -52,7 +58,7 @@ class LostTailsEnd:
         unadopted = {orphan.name for orphan in orphans.values() if orphan.count}
         # Entries that were adopted have timestamps of their new owners, whose clocks may be ahead of this one.
         skew_ms = int(options.settings.max_skew_seconds * 1000)
-        before = options.clock.wall_ms() + skew_ms << TIMESTAMP_SHIFT
+        before = (options.clock.wall_ms() + skew_ms) << TIMESTAMP_SHIFT
         for tail in tails:
             if tail.place.node not in unadopted:
                 end_lost_tail(objects, tail, before)
@@ -62,5 +68,5 @@ class LostTailsEnd:
                 )  # fmt: skip
         return all(tail.place.node not in unadopted for tail in tails)
 
-    def _not_asked(self, error: Exception) -> None:
+    def _log_retry(self, error: Exception) -> None:
         self._logger.warning("the ends of lost tails could not be put on record", error=str(error))

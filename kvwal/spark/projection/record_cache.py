@@ -18,8 +18,10 @@ MAX_CACHED = 512
 class RecordCache:
     """Records by key. `load(key)` gives the stored object, or None, of a key that is not in the cache.
 
-    `pending` is the approximate size in bytes of the transaction that `take` would return. Fields that a newer version stored,
-    and this version does not know, stay in the records that are stored again.
+    `pending` estimates the bytes of the next transaction. `touch` adds the size of a record once; the projection adds the size of
+    task failures that come later. `drop` subtracts nothing, so `pending` may be too large.
+
+    Fields that a newer version stored, and this version does not know, stay in the records that are stored again.
     """
 
     def __init__(self, load: Callable[[str], Any]) -> None:
@@ -27,7 +29,9 @@ class RecordCache:
         self._load = load
         self._records: dict[str, rec.Record] = {}
         self._changed: set[str] = set()
-        self._newer: dict[str, dict[str, Any]] = {}  # stored objects with unknown fields, of records in the cache
+        self._unknown_fields: dict[
+            str, dict[str, Any]
+        ] = {}  # stored objects with unknown fields, of records in the cache
         self._dropped: set[str] = set()
 
     def fetch(self, key: str, kind: type[R]) -> R | None:
@@ -41,7 +45,7 @@ class RecordCache:
                 return None
             record = rec.from_value(value)
             if has_unknown_fields(value, type(record)):
-                self._newer[key] = value
+                self._unknown_fields[key] = value
         self._records[key] = record  # the dict is in order of use, the last used record last
         return cast(R, record)
 
@@ -68,7 +72,7 @@ class RecordCache:
             self.pending += _approximate_size(self._records[key])
 
     def drop(self, key: str) -> None:
-        """Delete a record, here and in the store."""
+        """Remove a record from the cache, and list its key for `take_dropped`: the caller deletes it in the store."""
         self._records.pop(key, None)
         self._changed.discard(key)
         self._dropped.add(key)
@@ -79,9 +83,10 @@ class RecordCache:
         return dropped
 
     def take(self) -> dict[str, Any]:
-        """The changed records, as stored objects by key; then none counts as changed.
+        """The changed records, as stored objects by key.
 
-        The caller stores them before it fetches another record: the cache may drop them now.
+        Completes derived fields (statistics, totals, core time), and evicts the least recently used records. Afterwards no record
+        is marked as changed. The caller stores the result before its next `fetch`: a changed record may have been evicted.
         """
         changed = {key: self._records[key] for key in sorted(self._changed)}
         for record in changed.values():
@@ -96,9 +101,10 @@ class RecordCache:
         for key in list(self._records)[: max(0, len(self._records) - MAX_CACHED)]:
             del self._records[key]
         values = {key: rec.to_value(record) for key, record in changed.items()}
-        for key in self._newer.keys() & values.keys():
-            values[key] = self._newer[key] = with_unknown_fields(values[key], self._newer[key], type(changed[key]))
-        self._newer = {key: value for key, value in self._newer.items() if key in self._records}
+        unknown = self._unknown_fields
+        for key in unknown.keys() & values.keys():
+            values[key] = unknown[key] = with_unknown_fields(values[key], unknown[key], type(changed[key]))
+        self._unknown_fields = {key: value for key, value in unknown.items() if key in self._records}
         return values
 
 

@@ -12,10 +12,10 @@ from kvwal.entry import Entry, encode_entries, make_decoder
 from kvwal.errors import Kind, KvwalError
 from kvwal.log.submission import cut, size_of
 
-BLOCK_BYTES = 2 << 20
-"""About how many bytes of rows a staged block has. A transaction takes whole blocks."""
+STAGED_BLOCK_BYTES = 2 << 20
+"""Target size of a staged block, in bytes. A transaction takes whole blocks."""
 INLINE_BYTES = 16 << 10
-"""Rows of a task up to so many bytes travel in its message to the driver."""
+"""A task with at most this many bytes of rows sends them inside its commit message."""
 
 _decode = make_decoder(registry.names())
 
@@ -27,7 +27,10 @@ class StagedRowsLost(KvwalError):
 
 
 class Block(msgspec.Struct, frozen=True, array_like=True):
-    """Some rows of a task. They are staged under `name`, or in `data` if they are few. `size` is that of the ring."""
+    """Some rows of a task. They are staged under `name`, or in `data` if they are few.
+
+    `size` is estimated by `kvwal.log.submission.size_of`.
+    """
 
     name: str
     size: int
@@ -56,7 +59,7 @@ def lost(name: str, problem: str) -> StagedRowsLost:
     )
 
 
-def in_blocks(entries: Iterable[Entry], most: int) -> Iterator[list[Entry]]:
+def split_rows(entries: Iterable[Entry], most: int) -> Iterator[list[Entry]]:
     """The entries in lists of up to `most` bytes, in order. An entry that is larger is a list of its own."""
     return cut(entries, most, lambda entry: size_of([entry]))
 

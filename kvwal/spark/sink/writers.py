@@ -16,7 +16,7 @@ from kvwal.location.opening import open_writer
 from kvwal.location.parse import ClusterLocation, FolderLocation
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.logger import get_logger
-from kvwal.spark.sink.blocks import BLOCK_BYTES, INLINE_BYTES, Block, in_blocks, make_block
+from kvwal.spark.sink.blocks import INLINE_BYTES, STAGED_BLOCK_BYTES, Block, make_block, split_rows
 from kvwal.spark.sink.columns import WriteColumns, write_columns
 from kvwal.spark.sink.commit import Committer
 from kvwal.spark.sink.options import WriteOptions, write_options
@@ -127,7 +127,8 @@ def _stage(
 ) -> tuple[list[Block], int]:
     """Stage the rows of a task, in order. If they are few, they are in the blocks themselves. Also how many did not fit."""
     encoder = RowEncoder(columns, options.business, options.mode)
-    blocks = _blocks(options, write, in_blocks(chain.from_iterable(map(encoder.entries, batches)), BLOCK_BYTES))
+    rows = chain.from_iterable(map(encoder.entries, batches))
+    blocks = _blocks(options, write, split_rows(rows, STAGED_BLOCK_BYTES))
     return blocks, encoder.refused
 
 

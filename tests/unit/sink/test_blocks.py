@@ -16,9 +16,9 @@ from kvwal.spark.sink.blocks import (
     decode_plan,
     encode_plan,
     entries_of,
-    in_blocks,
     in_transactions,
     make_block,
+    split_rows,
 )
 
 SIZES = st.lists(st.integers(0, 300))
@@ -31,7 +31,7 @@ def put(number: int, size: int) -> Entry:
 @given(SIZES, st.integers(64, 1000))
 def test_entries_keep_their_order_in_blocks_that_are_as_large_as_allowed(sizes: list[int], most: int) -> None:
     entries = [put(number, size) for number, size in enumerate(sizes)]
-    blocks = list(in_blocks(entries, most))
+    blocks = list(split_rows(entries, most))
     assert [entry for block in blocks for entry in block] == entries
     assert all(len(block) == 1 or size_of(block) <= most for block in blocks)
     assert all(size_of([*one, other[0]]) > most for one, other in itertools.pairwise(blocks))
