@@ -20,7 +20,7 @@ WITH_JAVA = export PYSPARK_PYTHON="$$PWD/$(BIN)/python" && home="$$($(BIN)/pytho
 
 # One line for pip's hundreds, which a terminal shows as it changes.
 FOUND = while read -r what name _; do \
-	case "$$what" in Collecting) said="$$((++n)) packages found, the last is $$name" ;; Installing) said="installing $$n packages" ;; *) continue ;; esac; \
+	case "$$what" in Collecting) said="packages found: $$((++n)), the last is $$name" ;; Installing) said="packages to install: $$n" ;; *) continue ;; esac; \
 	if [ -t 1 ]; then printf '\r\033[K  %s' "$$said"; elif [ "$$what" = Installing ]; then echo "  $$said"; fi; \
 	done; [ ! -t 1 ] || echo
 
