@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, MutableMapping
 from concurrent.futures import Future
 from datetime import date
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CodecError
@@ -234,7 +233,7 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
         return bool(waiter.result())
 
 
-class Transaction(MapInTransaction):
+class Transaction(BusinessTransaction, MapInTransaction):
     """A transaction of one map: after any crash all of its changes are there, or none. `timestamp` is 0 until it is committed.
 
     Used by one thread, for one `with` block. If the block raises, nothing is written. A read in the block shows what the block
@@ -242,24 +241,9 @@ class Transaction(MapInTransaction):
     """
 
     def __init__(self, target: Map) -> None:
-        self._whole = BusinessTransaction(target._business)
-        super().__init__(self._whole.changes)
+        BusinessTransaction.__init__(self, target._business)
+        MapInTransaction.__init__(self, self.changes)
         self._map = target
-
-    @property
-    def timestamp(self) -> int:
-        """The timestamp of the transaction."""
-        return self._whole.timestamp
-
-    def __enter__(self) -> Self:
-        self._whole.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Commit, unless the block raised. Then set `timestamp`."""
-        self._whole.__exit__(kind, error, trace)
 
     def __getitem__(self, key: Any) -> Any:
         """The value of `key`, with the changes of this block; `KeyError` if it is absent."""
