@@ -13,6 +13,7 @@ import pytest
 
 import kvwal
 from kvwal.entry import DataEntry
+from kvwal.structures.memory import STRUCTURES
 from kvwal.structures.transaction import Transaction
 from tests.support.cli import kvwal as command
 from tests.unit.structures import counter
@@ -69,6 +70,20 @@ def test_every_acknowledged_addition_is_there_after_a_kill(tmp_path: Path) -> No
 def test_a_restore_brings_it_back(root: Path, tmp_path: Path) -> None:
     kvwal.restore(tmp_path / "archive", tmp_path / "again")
     assert found(tmp_path / "again") == WHOLE
+
+
+def test_a_program_that_does_not_know_it_keeps_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over a write, a clear, a checkpoint and an archive of the older program, and after its map was emptied."""
+    with monkeypatch.context() as older, kvwal.open(root) as store:
+        older.delitem(STRUCTURES, counter.KIND)
+        pages = store.map("web")
+        pages["other"] = 1
+        pages.clear()
+        assert len(pages) == 0
+        pages["index"] = "a page"
+        store.checkpoint()
+        store.archive()
+    assert found(root) == WHOLE
 
 
 def test_a_watch_shows_its_changes_and_one_of_the_map_does_not(root: Path) -> None:
