@@ -62,8 +62,8 @@ class FilledMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def excluded_members(statuses: Collection[Status]) -> set[str]:
-    """Names and addresses of the members that --without excludes. For a member on record, both its name and its address are in
-    the set, whichever of them --without gives."""
+    """Names and addresses of the members that --without excludes. If it gives the name or the address of a member on record, the
+    set has both."""
     said = {named for status in statuses for named in status.without}
     known = [pair for status in statuses for pair in status.expected.items()]
     return said | {either for pair in known if said & set(pair) for either in pair}

@@ -68,7 +68,7 @@ class Window:
     """A file of any size, of which one piece at a time is in memory. `reads` counts the pieces that were read."""
 
     def __init__(self, read: Callable[[int, int], bytes]) -> None:
-        """`read` gives the bytes from an offset on: so many, or fewer if the file ends before."""
+        """`read(offset, size)` gives `size` bytes of the file from `offset`, or fewer if the file ends there."""
         self._read = read
         self.piece, self._start = read(0, _PART_BYTES), 0
         self.reads = 1

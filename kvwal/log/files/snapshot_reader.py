@@ -20,7 +20,9 @@ from kvwal.log.reader import SnapshotReader, Window
 from kvwal.ports.disk import Buffer, Disk
 
 _NEAR_BYTES = 8 << 10
-"""A search ends with so many bytes, whose blocks are decoded one by one. A compressed block of 1,000 entries may be so small."""
+"""A search ends when this many bytes are left. Their blocks are decoded one by one: a compressed block of 1,000 entries can be
+as small as this.
+"""
 
 
 class SnapshotSearch(SnapshotReader):

@@ -169,7 +169,7 @@ class Silence:
         self._seen: dict[str, tuple[Any, float]] = {}
 
     def is_longer(self, key: str, record: Any, seconds: float) -> bool:
-        """Whether this process has seen the record of a key unchanged for more than so many seconds. To be asked repeatedly."""
+        """Whether this process has seen the record of a key unchanged for more than `seconds`. The caller asks repeatedly."""
         now = self._clock.elapsed()
         seen, since = self._seen.get(key, (None, now))
         if seen != record:
