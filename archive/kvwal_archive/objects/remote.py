@@ -26,6 +26,7 @@ from kvwal_archive.faults import (
 from kvwal_archive.objects.port import PART_BYTES, Body, Listed, Listing, Objects, Pieces, Range, parts_of, size_of
 from kvwal_archive.objects.ranges import RangeFile
 from kvwal_archive.objects.s3_answers import checked_session
+from kvwal_archive.objects.s3_closing import close_in_own_loop
 
 T = TypeVar("T")
 
@@ -68,6 +69,7 @@ class RemoteObjects(Objects):
                 filesystem, root = _filesystem(self._address, self.url, {**self._options, "session": session})
             # `_call` retries already: with nested retries a silent endpoint would hold a caller for many minutes.
             filesystem.retries = 1
+            close_in_own_loop(filesystem)
         return filesystem, root
 
     @property

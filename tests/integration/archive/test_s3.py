@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from gc import collect
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +22,7 @@ from kvwal_archive.layout import Span, object_key
 from kvwal_archive.maintenance.compaction import gc, rewrite
 from kvwal_archive.merge import latest_plain
 from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.objects.remote import RemoteObjects
 from kvwal_archive.parquet.rows import node_schema, seal_object
 from kvwal_archive.reader import coverage, live_objects
 from kvwal_archive.registry import Registration
@@ -30,6 +33,7 @@ from tests.support.archive import s3
 from tests.support.archive.history import LOG, PLACE, fill, from_table, merged, place, put, rows
 from tests.support.archive.proxy import proxied
 from tests.support.cli import kvwal
+from tests.support.polling import until
 from tests.support.ports import free_port
 
 WHERE = ("ns", "local", "jobs")
@@ -53,6 +57,25 @@ def objects(server: s3.Server, url: str) -> Objects:
 def overwrite(server: s3.Server, url: str, key: str, data: bytes) -> None:
     """What no program of ours does: other bytes under the same key."""
     s3.filesystem(server).pipe_file(f"{url.removeprefix('s3://')}/{key}", data)
+
+
+def test_connections_are_closed_in_their_own_loop(
+    server: s3.Server, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Fsspec's loop is not that of a program with asyncio, whose thread may be the one that collects."""
+
+    async def opens_and_drops() -> None:
+        objects = RemoteObjects(url, server.options())
+        objects.put_if_absent("a", b"1")
+        connections = objects._fs._s3creator._client._endpoint.http_session
+        assert connections._sessions
+        del objects
+        collect()
+        await asyncio.to_thread(until, lambda: connections._sessions is None or None)
+
+    asyncio.run(opens_and_drops())
+    collect()
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
 
 
 def test_there_and_back(objects: Objects) -> None:

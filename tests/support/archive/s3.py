@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kvwal_archive.objects.s3_closing import close_in_own_loop
 from tests.support.ports import free_port
 
 START_S = 60
@@ -93,7 +94,7 @@ class Mortal:
 
     def __init__(self, program: str, folder: Path) -> None:
         self._folder = folder
-        self._ports = [free_port() for _ in range(4)]
+        self._ports = [free_port() for _ in range(5)]
         self.server = Server(f"http://127.0.0.1:{self._ports[0]}", "kvwal-test-key", "kvwal-test-secret")
         self._command = _command(program, folder, self._ports, self.server)
         self._process: subprocess.Popen[bytes] | None = None
@@ -132,9 +133,11 @@ def _command(program: str, folder: Path, ports: list[int], found: Server) -> lis
     config = folder / "s3.json"
     config.write_text(json.dumps({"identities": [identity]}))
     (folder / "data").mkdir()
-    names = ("s3.port", "master.port", "volume.port", "filer.port")
+    names = ("s3.port", "master.port", "volume.port", "filer.port", "admin.port")
     numbers = [f"-{name}={port}" for name, port in zip(names, ports, strict=True)]
-    local = ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-webdav=false", "-admin.ui=false"]
+    # Catalogs of tables have fixed ports otherwise: of two servers that start at once, one ended.
+    unused = ["-webdav=false", "-admin.ui=false", "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"]
+    local = ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", *unused]
     return [program, "mini", f"-dir={folder / 'data'}", f"-s3.config={config}", *local, *numbers]
 
 
@@ -188,7 +191,9 @@ def filesystem(found: Server) -> Any:
     """An s3fs filesystem of the server, for what a test does behind the archive's back."""
     import s3fs
 
-    return s3fs.S3FileSystem(**found.options(), use_listings_cache=False, skip_instance_cache=True)
+    made = s3fs.S3FileSystem(**found.options(), use_listings_cache=False, skip_instance_cache=True)
+    close_in_own_loop(made)
+    return made
 
 
 def bucket(found: Server) -> str:
