@@ -36,7 +36,7 @@ class Notes(Protocol):
         ...
 
 
-class Fault(NamedTuple):
+class ArchiveFault(NamedTuple):
     """One fault of the archive.
 
     `kind` is one of: damaged (the bytes are not what was put), newer (the format is unknown to this version), foreign (of a log
@@ -55,7 +55,7 @@ class Report(NamedTuple):
 
     objects_checked: int
     rows: int
-    findings: list[Fault]
+    findings: list[ArchiveFault]
 
 
 def verify(
@@ -74,7 +74,7 @@ def verify(
 
 def report(objects: Objects, listed: Sequence[Listed], checked: Iterable[Checked]) -> Report:
     """The report on all listed objects, each of which was checked; and on what their footers say together."""
-    findings: list[Fault] = []
+    findings: list[ArchiveFault] = []
     by_place: dict[Place, list[ObjectInfo]] = {}
     rows = 0
     for item in listed:
@@ -91,7 +91,7 @@ def report(objects: Objects, listed: Sequence[Listed], checked: Iterable[Checked
     return Report(objects_checked, rows, sorted(findings, key=lambda finding: finding.key))
 
 
-Checked = tuple[ObjectInfo | None, Fault | None]
+Checked = tuple[ObjectInfo | None, ArchiveFault | None]
 """What was found of one object: its footer, if that could be read, and the first fault of the object, if it has one."""
 
 
@@ -116,7 +116,7 @@ def check_object(objects: Objects, item: Listed, folder: Path, notes: Notes | No
     if parse_registration_key(item.key) or parse_lost_tail_key(item.key) or (base and base[1] is None):
         return None, None
     if parse_object_key(item.key) is None and base is None:
-        return None, Fault("unknown", item.key, "This is no name of the archive, and nothing reads it.")
+        return None, ArchiveFault("unknown", item.key, "This is no name of the archive, and nothing reads it.")
     mark = f"{item.size} {item.etag or item.modified_ms}"
     try:
         info = read_info(objects, item.key, item.size, item.modified_ms)
@@ -126,12 +126,12 @@ def check_object(objects: Objects, item: Listed, folder: Path, notes: Notes | No
     except (ObjectMissing, ArchiveDamaged) as error:
         if isinstance(error, ObjectMissing) or not objects.list(item.key):
             return None, None  # gc removed it after the listing; the object that superseded it is checked instead
-        return None, Fault("damaged", item.key, str(error))
+        return None, ArchiveFault("damaged", item.key, str(error))
     except NewerFormat as error:
-        return None, Fault("newer", item.key, str(error))
+        return None, ArchiveFault("newer", item.key, str(error))
     if notes and not fault:
         notes.add(item.key, mark, [info.footer.rows])
-    return info, Fault("damaged", item.key, fault) if fault else None
+    return info, ArchiveFault("damaged", item.key, fault) if fault else None
 
 
 def _read_through(objects: Objects, info: ObjectInfo, folder: Path) -> str:
@@ -233,14 +233,14 @@ def _concat(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks()
 
 
-def _check_place(objects: Objects, place: Place, infos: Sequence[ObjectInfo]) -> list[Fault]:
+def _check_place(objects: Objects, place: Place, infos: Sequence[ObjectInfo]) -> list[ArchiveFault]:
     try:
         registration = owner(objects, place)
     except (ArchiveDamaged, NewerFormat) as error:
-        return [Fault("registration", place.prefix, str(error))]
+        return [ArchiveFault("registration", place.prefix, str(error))]
     if registration is None:
         return [
-            Fault(
+            ArchiveFault(
                 "registration", place.prefix, "It has objects, but no `_log` says which log they are of; none is read."
             )
         ]
@@ -249,25 +249,26 @@ def _check_place(objects: Objects, place: Place, infos: Sequence[ObjectInfo]) ->
     return [*_foreign(registration, infos), *_gaps(place, live), *_broken_seals(live)]
 
 
-def _foreign(registration: Registration, infos: Sequence[ObjectInfo]) -> list[Fault]:
+def _foreign(registration: Registration, infos: Sequence[ObjectInfo]) -> list[ArchiveFault]:
     text = "It is of the log {}, which does not count for this range here; nothing reads it."
     return [
-        Fault("foreign", info.key, text.format(info.footer.log_id))
+        ArchiveFault("foreign", info.key, text.format(info.footer.log_id))
         for info in infos
         if not belongs(registration, info.footer)
     ]
 
 
-def _gaps(place: Place, live: Sequence[ObjectInfo]) -> list[Fault]:
+def _gaps(place: Place, live: Sequence[ObjectInfo]) -> list[ArchiveFault]:
     return [
-        Fault("gap", place.prefix, f"Sequences {first}–{last} are in no object.") for first, last in covered(live).gaps
+        ArchiveFault("gap", place.prefix, f"Sequences {first}–{last} are in no object.")
+        for first, last in covered(live).gaps
     ]
 
 
-def _broken_seals(live: Sequence[ObjectInfo]) -> list[Fault]:
+def _broken_seals(live: Sequence[ObjectInfo]) -> list[ArchiveFault]:
     """Neighbouring objects of one log of which the later does not follow the seal of the earlier."""
     return [
-        Fault(
+        ArchiveFault(
             "chain",
             after.key,
             f"It follows the seal {after.footer.previous_crc:#010x}, and {before.key} does not end with it.",

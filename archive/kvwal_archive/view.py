@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from kvwal_archive.bases.record import Base, Position
+from kvwal_archive.bases.record import Base, BasePosition
 from kvwal_archive.bases.select import LogRead, newest_base
 from kvwal_archive.layout import MAX_NUMBER, Place
 from kvwal_archive.lost_tails import check_moment, lost_tails
@@ -30,7 +30,7 @@ HELD_BYTES = 32 << 20
 """Limit of the objects that are held in memory while they are merged. Of other objects only the pages being decoded are."""
 
 
-NOTHING = Position("", 0, 0, 0)
+NOTHING = BasePosition("", 0, 0, 0)
 """The position before a log's first entry."""
 
 
@@ -44,7 +44,7 @@ class NodePart(NamedTuple):
     place: Place
     infos: list[ObjectInfo]
     up_to: int | None
-    after: Position = NOTHING
+    after: BasePosition = NOTHING
     base: Sequence[ObjectInfo] = ()
 
 

@@ -28,7 +28,7 @@ from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store import asynchronous
 from kvwal.structures.business import Business
 from kvwal.structures.handle import Handle
-from kvwal.structures.map.changes import Changes
+from kvwal.structures.map.changes import EntryBuilder
 from kvwal.structures.map.reads import MapReads
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class ClusterMap(asynchronous.Map):
         self._name = name
         self._business: _Business | None = None
         self._reads: MapReads | None = None
-        self._changes: Changes | None = None
+        self._changes: EntryBuilder | None = None
         self._loop = asyncio.get_running_loop()
 
     async def get(self, key: Any, default: Any = None) -> Any:
@@ -110,11 +110,11 @@ class ClusterMap(asynchronous.Map):
     async def _run(self, consume: Callable[[Any], T], source: Any, *arguments: Any) -> T:
         return await self._on_thread(lambda: consume(source(*arguments) if arguments else source))
 
-    async def _open(self) -> Changes:
+    async def _open(self) -> EntryBuilder:
         link = self._cluster.link
         self._business = business = await self._on_thread(partial(_Business, link, self._name, self._loop))
         self._reads = MapReads(business.state, business.codecs)
-        self._changes = Changes(business)
+        self._changes = EntryBuilder(business)
         return self._changes
 
     def _ready(self) -> _Business:

@@ -11,7 +11,7 @@ from kvwal.log.files.names import FileKind, first_place, log_folder, parse_name
 from kvwal.ports.disk import Disk
 from kvwal_archive.layout import parse_object_key, parse_registration_key
 from kvwal_archive.objects import address_of, check_url, typed_path
-from kvwal_archive.objects.typed import Address
+from kvwal_archive.objects.typed import TypedAddress
 
 _FORMS = f"A location is a folder, a cluster ({SCHEME}://host:{DEFAULT_PORT}), or an archive (s3://bucket/prefix, file:///folder)."
 
@@ -65,7 +65,7 @@ def _folder(typed: str | Path) -> Path:
         raise ConfigError(error.what, hint=f"{error.hint} {_FORMS}") from error
 
 
-def _cluster(typed: str, address: Address) -> ClusterLocation:
+def _cluster(typed: str, address: TypedAddress) -> ClusterLocation:
     addresses = address.rest.removesuffix("/")
     if not address.has_two_slashes:
         raise ConfigError(

@@ -8,9 +8,9 @@ from typing import NamedTuple, TypeAlias
 
 import janus
 
-from kvwal.log.submission import Command, Submission
+from kvwal.log.submission import Submission, WriterCommand
 
-Slot: TypeAlias = list[Submission] | Command
+Slot: TypeAlias = list[Submission] | WriterCommand
 
 
 class _Waiting(NamedTuple):
@@ -83,20 +83,20 @@ class BoundedQueue(janus.Queue[Slot]):
         with self._sync_mutex:
             if self._is_shutdown:
                 raise janus.SyncQueueShutDown
-            if self._qsize() >= self._maxsize and not isinstance(slot, Command):
+            if self._qsize() >= self._maxsize and not isinstance(slot, WriterCommand):
                 return False
             self._waiting.append(waiting)
             self.bytes += waiting.bytes
             self._unfinished_tasks += 1
             return True
 
-    def pop(self, most_bytes: int, *, commands: bool) -> tuple[list[Submission], Command | None]:
+    def pop(self, most_bytes: int, *, commands: bool) -> tuple[list[Submission], WriterCommand | None]:
         """Take the waiting submissions, up to about `most_bytes` or to the next command. Does not wait.
 
         With `commands`, take that command, too. Producers that wait for space go on.
         """
         taken: list[Submission] = []
-        command: Command | None = None
+        command: WriterCommand | None = None
         with self._sync_mutex:
             waiting = self._waiting
             before = len(waiting)
@@ -104,7 +104,7 @@ class BoundedQueue(janus.Queue[Slot]):
             least = self.bytes - most_bytes
             while waiting and (self.bytes > least or not taken):
                 slot = waiting[0].slot
-                if not isinstance(slot, Command):
+                if not isinstance(slot, WriterCommand):
                     taken += slot
                     self._get()
                     continue
@@ -132,6 +132,6 @@ class BoundedQueue(janus.Queue[Slot]):
 
 def slot_bytes(slot: Slot) -> int:
     """Bytes of the submissions in a slot."""
-    if isinstance(slot, Command):
+    if isinstance(slot, WriterCommand):
         return 0
     return slot[0].size if len(slot) == 1 else sum([submission.size for submission in slot])

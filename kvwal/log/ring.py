@@ -24,7 +24,7 @@ import janus
 
 from kvwal.errors import KvwalError, Overloaded, StoreClosed, WrongLoop
 from kvwal.log.bounded_queue import BoundedQueue
-from kvwal.log.submission import Command, Submission
+from kvwal.log.submission import Submission, WriterCommand
 from kvwal.log.waiter import Waiter, program_ends
 from kvwal.ports.boundary import call_on, call_soon, contain, contain_each, logged, start_task
 from kvwal.ports.locks import Lock, interpreter_ends
@@ -204,7 +204,7 @@ class Ring:
     def _next_leader(self) -> Waiter | None:
         """The waiter of a thread that may write the next group, None if the loop has to."""
         for slot in self._queue.heads(_HEADS):
-            if isinstance(slot, Command):
+            if isinstance(slot, WriterCommand):
                 return None
             waiter = slot[0].future
             if isinstance(waiter, Waiter) and waiter.may_lead:
@@ -297,7 +297,7 @@ class Ring:
 
     async def command(self, action: Callable[[], Awaitable[Any]]) -> Any:
         """Have the writer run `action` between two groups, after all submissions in the ring, and return its result."""
-        command = Command(action, self._loop.create_future())
+        command = WriterCommand(action, self._loop.create_future())
         self.end_tick()
         while self._waiting is not None:
             await asyncio.shield(self._waiting)
@@ -309,7 +309,7 @@ class Ring:
             raise error from error.__cause__
         return await command.future
 
-    async def take(self, most_bytes: int) -> tuple[list[Submission], Command | None]:
+    async def take(self, most_bytes: int) -> tuple[list[Submission], WriterCommand | None]:
         """Wait for the turn and a slot, then take all waiting submissions, up to the next command or about `most_bytes`.
 
         The loop keeps the turn until the next `take`.

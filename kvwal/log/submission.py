@@ -72,7 +72,7 @@ Decide: TypeAlias = Callable[[GroupView], list[Entry]]
 """A conditional write: returns the entries to log, none if the condition does not hold."""
 
 
-class Answer(Protocol):
+class Completion(Protocol):
     """The receiver of a submission's result: a `Waiter` on any thread; a future, or another object, on the writer's loop."""
 
     def cancelled(self) -> bool:
@@ -105,7 +105,7 @@ class Submission:
         self,
         entries: list[Entry],
         size: int,
-        future: Answer,
+        future: Completion,
         decide: Decide | None = None,
         sync: bool = False,
     ) -> None:
@@ -146,13 +146,13 @@ class ConditionalSubmission(Submission):
     __slots__ = ("guards",)
 
     def __init__(
-        self, entries: list[Entry], size: int, future: Answer, decide: Decide, guards: list[tuple[str, bytes]]
+        self, entries: list[Entry], size: int, future: Completion, decide: Decide, guards: list[tuple[str, bytes]]
     ) -> None:
         super().__init__(entries, size, future, decide)
         self.guards = guards
 
 
-class Command:
+class WriterCommand:
     """An action of the writer between two groups: rotate, flush, close, or a look at the log. `future` gets its result."""
 
     __slots__ = ("action", "future")

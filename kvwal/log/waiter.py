@@ -10,7 +10,7 @@ from kvwal.ports.locks import Lock, has_room, interpreter_ends, signals_arrive_h
 
 
 class Waiter:
-    """An `Answer` for one waiting thread, which makes it. Cheaper than a future: one lock, no condition, no callbacks.
+    """A `Completion` for one waiting thread, which makes it. Cheaper than a future: one lock, no condition, no callbacks.
 
     While its thread waits, the ring may hand the turn to it (`lead`): then the thread writes a group before it waits on.
     `may_lead` says whether it may: signal handlers must not run on its thread. A handler that raises would end the write in the
@@ -34,17 +34,17 @@ class Waiter:
         return False
 
     def done(self) -> bool:
-        """See `Answer.done`."""
+        """See `Completion.done`."""
         return self._done
 
     def set_result(self, result: Any, /) -> None:
-        """See `Answer.set_result`. Any thread may call it, once."""
+        """See `Completion.set_result`. Any thread may call it, once."""
         self._result = result
         self._done = True
         self._set_event()
 
     def set_exception(self, error: BaseException, /) -> None:
-        """See `Answer.set_exception`. Any thread may call it, once."""
+        """See `Completion.set_exception`. Any thread may call it, once."""
         self._error = error
         self._done = True
         self._set_event()

@@ -22,7 +22,7 @@ from kvwal.log.appender import Appender, LogMoved
 from kvwal.log.files.format import MAX_PAYLOAD
 from kvwal.log.listeners import Listeners
 from kvwal.log.ring import GROUP_BYTES, Ring
-from kvwal.log.submission import Command, GroupView, LogMemory, Submission
+from kvwal.log.submission import GroupView, LogMemory, Submission, WriterCommand
 from kvwal.ports.boundary import (
     call_later,
     call_on,
@@ -140,7 +140,7 @@ class Writer:
         self._refuse_if_failed()
         await self._guarded(self.appender.sync)
 
-    async def _run_command(self, command: Command) -> bool:
+    async def _run_command(self, command: WriterCommand) -> bool:
         await settle_awaiting(command.future, command.action)
         return command.action == self.close
 

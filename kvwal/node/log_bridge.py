@@ -30,7 +30,7 @@ _NOTHING, _END = -1, -2
 """The values of BatchQueues.java that are no batch."""
 
 
-class _Batch:
+class _BatchReply:
     """The answer to a batch, with the methods of a future. It is sent at once: a future would wait for the next loop tick."""
 
     def __init__(self, tell: Callable[[BaseException | None, int], None]) -> None:
@@ -42,16 +42,16 @@ class _Batch:
         return False
 
     def done(self) -> bool:
-        """See `Answer.done`."""
+        """See `Completion.done`."""
         return self._done
 
     def set_result(self, result: int, /) -> None:
-        """See `Answer.set_result`: the timestamp of the batch."""
+        """See `Completion.set_result`: the timestamp of the batch."""
         self._done = True
         self._tell(None, result)
 
     def set_exception(self, error: BaseException, /) -> None:
-        """See `Answer.set_exception`."""
+        """See `Completion.set_exception`."""
         self._done = True
         self._tell(error, 0)
 
@@ -96,7 +96,7 @@ class LogBridge:
             mark = Submission(entries, size_of(entries), future)
             self._keep(self._submit_mark(number, mark, future), mark)
             return
-        submission = Submission(entries, size_of(entries), _Batch(answer))
+        submission = Submission(entries, size_of(entries), _BatchReply(answer))
         business = self._businesses.get(number)
         try:
             if business is not None and not business.closed and business.offer(submission):

@@ -24,7 +24,7 @@ from kvwal.store.engine import Engine
 from kvwal.store.options import Default, Options
 from kvwal.structures.business import Business
 from kvwal.structures.handle import Handle
-from kvwal.structures.map.changes import Changes, TimeToLive
+from kvwal.structures.map.changes import EntryBuilder, TimeToLive
 from kvwal.structures.map.reads import MapReads, seconds_left
 from kvwal.structures.map.transaction import MapInTransaction
 from kvwal.structures.transaction import TransactionChanges, submission_of
@@ -51,7 +51,7 @@ class Map(Handle):
         self._flush = flush
         self._business: Business | None = None
         self._reads: MapReads | None = None
-        self._changes: Changes | None = None
+        self._changes: EntryBuilder | None = None
         self._loop = asyncio.get_running_loop()
 
     def __repr__(self) -> str:
@@ -212,10 +212,10 @@ class Map(Handle):
     async def _on_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(None, call)
 
-    async def _open(self) -> Changes:
+    async def _open(self) -> EntryBuilder:
         self._business = business = await self._store._engine_now().business(self._name, self._flush)
         self._reads = MapReads(business.state, business.codecs)
-        self._changes = Changes(business)
+        self._changes = EntryBuilder(business)
         return self._changes
 
     async def _reading(self) -> MapReads:
@@ -281,8 +281,8 @@ class Transaction(MapInTransaction):
         change = self._pending(key)
         return await self._map.get(key, default) if change is None else self._value(change, default)
 
-    def _changes(self) -> Changes:
-        return self._map._changes or Changes(self._map._opened())
+    def _changes(self) -> EntryBuilder:
+        return self._map._changes or EntryBuilder(self._map._opened())
 
 
 class Store(Handle):

@@ -7,7 +7,7 @@ from typing import Self
 
 from kvwal.entry import Entry, entry_identity
 from kvwal.errors import TooLarge, TransactionClosed
-from kvwal.log.submission import Answer, Decide, Submission, size_of
+from kvwal.log.submission import Completion, Decide, Submission, size_of
 from kvwal.log.waiter import Waiter
 from kvwal.structures.business import Business
 
@@ -92,7 +92,7 @@ def commit(business: Business, entries: list[Entry], *, sync: bool = False) -> i
 
 
 def submission_of(
-    business: Business, entries: list[Entry], future: Answer, decide: Decide | None = None, sync: bool = False
+    business: Business, entries: list[Entry], future: Completion, decide: Decide | None = None, sync: bool = False
 ) -> Submission:
     """These entries as one transaction. Of several entries of one identity the last one counts.
 

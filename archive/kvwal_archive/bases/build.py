@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from kvwal_archive.bases.record import Base, Part, Position, encode_base
+from kvwal_archive.bases.record import Base, BasePosition, Part, encode_base
 from kvwal_archive.bases.select import BaseFiles, LogRead, base_files, newest_base, read_base
 from kvwal_archive.errors import ArchiveDamaged, ArchiveError, ConfigError
 from kvwal_archive.layout import LOGICAL_BITS, MAX_NUMBER, BaseName, PartNumber, Place, Span, base_folder, base_key
@@ -40,14 +40,14 @@ class BasePlan(NamedTuple):
     """The base to make. Of the deletes of a node, those older than `limits` of the node are left out."""
 
     name: BaseName
-    positions: dict[str, Position]
+    positions: dict[str, BasePosition]
     limits: dict[str, int]
 
 
 class BaseInputs(NamedTuple):
     """What a base is made of: all rows up to `positions`. `current`: the newest base, if it ends there already."""
 
-    positions: dict[str, Position]
+    positions: dict[str, BasePosition]
     node_parts: list[NodePart]
     current: Base | None
 
@@ -74,13 +74,13 @@ def base_inputs(objects: Objects, where: tuple[str, str, str]) -> BaseInputs:
     return BaseInputs(positions, behind_base(whole, known), known if known.positions == positions else None)
 
 
-def _position(infos: Sequence[ObjectInfo]) -> Position:
+def _position(infos: Sequence[ObjectInfo]) -> BasePosition:
     """The end of a log in the archive, by its live objects."""
     if not infos:
-        return Position("", 0, 0, 0)
+        return BasePosition("", 0, 0, 0)
     last = max(infos, key=lambda info: info.span.last)
     timestamp = max(info.footer.max_timestamp for info in infos)
-    return Position(last.footer.log_id, last.span.last, timestamp, max(info.span.horizon for info in infos))
+    return BasePosition(last.footer.log_id, last.span.last, timestamp, max(info.span.horizon for info in infos))
 
 
 def plan_base(where: tuple[str, str, str], inputs: BaseInputs, cuts: Sequence[Identity] = ()) -> BasePlan:
@@ -98,7 +98,7 @@ def plan_base(where: tuple[str, str, str], inputs: BaseInputs, cuts: Sequence[Id
     return BasePlan(BaseName(*where, newest, digest), positions, {node: _limit(node, positions) for node in positions})
 
 
-def _limit(node: str, positions: dict[str, Position]) -> int:
+def _limit(node: str, positions: dict[str, BasePosition]) -> int:
     """The timestamp below which deletes of a node are left out: no read of an earlier time is answered, and the archive of every
     other node has passed it. Rows of the newest timestamp stay."""
     passed = min((other.timestamp for name, other in positions.items() if name != node), default=MAX_NUMBER)

@@ -11,7 +11,7 @@ from kvwal_archive.layout import BaseName, base_folder, base_key
 from kvwal_archive.objects import Listed, Objects
 from kvwal_archive.parquet.rows import NewerFormat
 from kvwal_archive.reader import ObjectInfo
-from kvwal_archive.verify import Checked, Fault, Notes, Progress, Report, check_all
+from kvwal_archive.verify import ArchiveFault, Checked, Notes, Progress, Report, check_all
 
 
 def verify_bases(
@@ -44,29 +44,29 @@ def report_on_bases(objects: Objects, listed: Sequence[Listed], checked: Sequenc
     return Report(parts, rows, sorted(findings, key=lambda fault: fault.key))
 
 
-def _faults(objects: Objects, name: BaseName, files: BaseFiles, infos: dict[str, ObjectInfo]) -> Iterator[Fault]:
+def _faults(objects: Objects, name: BaseName, files: BaseFiles, infos: dict[str, ObjectInfo]) -> Iterator[ArchiveFault]:
     if files.commit is None:
         return
     key = base_key(name)
     try:
         base = read_base(objects, name, files)
     except ArchiveDamaged as error:
-        yield Fault("damaged", key, str(error))
+        yield ArchiveFault("damaged", key, str(error))
         return
     except NewerFormat as error:
-        yield Fault("newer", key, str(error))
+        yield ArchiveFault("newer", key, str(error))
         return
     if base is not None:
         yield from _differing(base, infos)
     elif objects.list(key):
-        yield Fault(
+        yield ArchiveFault(
             "base", key, "Parts of the base are missing or cut, and nothing reads it: make it again, and gc removes it."
         )
 
 
-def _differing(base: Base, infos: dict[str, ObjectInfo]) -> Iterator[Fault]:
+def _differing(base: Base, infos: dict[str, ObjectInfo]) -> Iterator[ArchiveFault]:
     """Parts that are sound, and not the ones that the commit names."""
     for part in base.parts:
         info = infos.get(base.part_key(part))
         if info is not None and info.footer != part.footer:
-            yield Fault("base", info.key, "It is not the part that the commit of its base names.")
+            yield ArchiveFault("base", info.key, "It is not the part that the commit of its base names.")

@@ -16,7 +16,7 @@ BLANK_CRC = "00000000"
 DELETE_HINT = "The objects of the logs hold the rows too: delete this file, and the base is not read any more."
 
 
-class Position(msgspec.Struct, frozen=True):
+class BasePosition(msgspec.Struct, frozen=True):
     """The position of a base in the log of one node: the base holds the log up to `sequence`, the last of the log `log_id`.
 
     `timestamp` is the greatest up to there, and `horizon` the greatest of the objects up to there. A node without objects has
@@ -55,7 +55,7 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
     business: str
     timestamp: int
     id: str
-    positions: dict[str, Position]
+    positions: dict[str, BasePosition]
     parts: list[Part]
     crc: str = BLANK_CRC
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kvwal_archive.bases.record import Base, Position, decode_base
+from kvwal_archive.bases.record import Base, BasePosition, decode_base
 from kvwal_archive.errors import ArchiveDamaged
 from kvwal_archive.faults import ObjectMissing
 from kvwal_archive.layout import BaseName, PartNumber, base_folder, base_key, parse_base_key
@@ -107,7 +107,7 @@ def _is_younger(base: Base, log: LogRead) -> bool:
     return all(info.footer.min_timestamp >= limit for info in log.infos)
 
 
-def _fits_log(position: Position, log: LogRead) -> bool:
+def _fits_log(position: BasePosition, log: LogRead) -> bool:
     """Whether the log that was read still is the one of the position, and lets the base stand for its beginning.
 
     An object behind the position with a later horizon may lack a delete that hides a row of the base: then the base is over.

@@ -19,7 +19,7 @@ _BARE = re.compile(r"(s3a?|gs|gcs|az|abfss?|hdfs|file|kvwal|https?|s?ftp):([^/].
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]+?):/(/?)(.*)", re.DOTALL)
 
 
-class Address(NamedTuple):
+class TypedAddress(NamedTuple):
     """An address as it was typed. With one slash (`has_two_slashes` is False) it is a mistake."""
 
     scheme: str
@@ -27,10 +27,10 @@ class Address(NamedTuple):
     rest: str
 
 
-def address_of(typed: str | os.PathLike[str]) -> Address | None:
+def address_of(typed: str | os.PathLike[str]) -> TypedAddress | None:
     """The parts of an address; None for a path. A `pathlib.Path` is a path always."""
     match = _ADDRESS.fullmatch(typed) if isinstance(typed, str) else None
-    return None if match is None else Address(match[1], bool(match[2]), match[3])
+    return None if match is None else TypedAddress(match[1], bool(match[2]), match[3])
 
 
 def typed_path(what: str, typed: str | os.PathLike[str], kind: str = "folder") -> Path:

@@ -16,7 +16,7 @@ from kvwal.key_class import is_of_map
 from kvwal.structures.watch import Change, Positions
 
 
-class LogEnd(NamedTuple):
+class LogBounds(NamedTuple):
     """What a member told of its log: its floor, and its last sequence (None without a log) with its timestamp."""
 
     floor: int
@@ -42,12 +42,12 @@ class ClusterPage(NamedTuple):
     positions: Positions
 
 
-def limit_of(ends: Mapping[str, LogEnd]) -> int:
+def limit_of(ends: Mapping[str, LogBounds]) -> int:
     """The timestamp up to which the logs of all members are complete."""
     return min(end.floor for end in ends.values())
 
 
-def to_raise(ends: Mapping[str, LogEnd], positions: Positions) -> tuple[int, list[str]]:
+def to_raise(ends: Mapping[str, LogBounds], positions: Positions) -> tuple[int, list[str]]:
     """The timestamp of the newest entry that was not given yet, and the members whose floor is below it, sorted."""
     newest = max((end.timestamp for node, end in ends.items() if end.has_news(positions.get(node, 0))), default=0)
     return newest, sorted(node for node, end in ends.items() if end.floor < newest)

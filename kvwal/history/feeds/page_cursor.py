@@ -19,7 +19,7 @@ KEPT = 16
 """How many cursors are kept: each has one page in memory."""
 
 
-class LogRows(Protocol):
+class RowFeed(Protocol):
     """A feed of one log: see `LogFeed`."""
 
     position: int
@@ -35,7 +35,7 @@ class PageCursor:
     Used by one thread at a time. After an error it must not be used again.
     """
 
-    def __init__(self, feed: LogRows, most: int = PAGE_CHANGES) -> None:
+    def __init__(self, feed: RowFeed, most: int = PAGE_CHANGES) -> None:
         """A page has about `most` rows."""
         self._feed = feed
         self._most = most

@@ -211,7 +211,7 @@ def find_entry(disk: Disk, root: Path, place: Place, identity: Identity) -> Entr
     return _read_again(disk, folder, lambda: reader.find(identity))[0]
 
 
-class LogRange(NamedTuple):
+class RangeScan(NamedTuple):
     """The latest entries of a range, deletes included, sorted, and the marks of the map. `snapshot` is read as it is iterated."""
 
     snapshot: Iterable[Entry]
@@ -221,7 +221,7 @@ class LogRange(NamedTuple):
 
 def open_range(
     disk: Disk, root: Path, place: Place, low: Identity, high: Identity, part: bytes | None, opened: ExitStack
-) -> LogRange:
+) -> RangeScan:
     """The latest entries of one log with identities from `low` to before `high`, as the log is now.
 
     `part` are bytes that every key of the range has, None if there are none. `opened` holds the files of the snapshot open.
@@ -301,7 +301,7 @@ class _LogReader:
             snapshot, newer, marks = self.range(identity, (key_class, key + b"\0"), key, opened)
             return next(iter(newer), None) or next(iter(snapshot), None), marks
 
-    def range(self, low: Identity, high: Identity, part: bytes | None, opened: ExitStack) -> LogRange:
+    def range(self, low: Identity, high: Identity, part: bytes | None, opened: ExitStack) -> RangeScan:
         """See `open_range`."""
         snapshot, last, newer = self._newer()
         latest: dict[Identity, Entry] = {}
@@ -312,7 +312,7 @@ class _LogReader:
             latest.update((key, entry) for entry in entries if low <= (key := entry_identity(entry)) < high)
             marks.update((entry.key, entry) for entry in entries if entry.key_class == DROPPED)
         in_snapshot = merge_all(view.between(self._decode, low, high) for view in parts)
-        return LogRange(in_snapshot, [latest[key] for key in sorted(latest)], list(marks.values()))
+        return RangeScan(in_snapshot, [latest[key] for key in sorted(latest)], list(marks.values()))
 
     def _files(self) -> tuple[list[LogFile], Snapshot | None]:
         segments, snapshots = log_files(self._disk, self._folder)

@@ -29,7 +29,7 @@ from kvwal.cluster.requests import (
 )
 from kvwal.entry import DataEntry, Entry, make_entry
 from kvwal.history.feeds.archived_rows import last_up_to, thinned_up_to
-from kvwal.history.feeds.cluster_page import LogEnd, LogPart, limit_of, page_of, to_raise
+from kvwal.history.feeds.cluster_page import LogBounds, LogPart, limit_of, page_of, to_raise
 from kvwal.history.feeds.feeds import ARCHIVE_SECONDS
 from kvwal.history.feeds.log_feed import ArchivedLogFeed, not_in_log
 from kvwal.node.adapters.membership import Peer
@@ -106,13 +106,13 @@ class WatchService:
         changes = [(change.node, change.sequence, change.entry.public()) for change in page.changes]
         return WatchPage(changes, page.positions, archived.lost)
 
-    async def _ends(self, business: str, peers: Iterable[Peer], least: int = 0) -> dict[str, LogEnd]:
+    async def _ends(self, business: str, peers: Iterable[Peer], least: int = 0) -> dict[str, LogBounds]:
         asked = FloorQuestion(business, least)
         floors = await self._peers.watch(dict.fromkeys(peers, asked), Floor, self._within)
-        return {name: LogEnd(floor.floor, floor.last, floor.timestamp) for name, floor in floors.items()}
+        return {name: LogBounds(floor.floor, floor.last, floor.timestamp) for name, floor in floors.items()}
 
     async def _rows(
-        self, business: str, living: Iterable[Peer], ends: Mapping[str, LogEnd], at: WatchStarted, limit: int
+        self, business: str, living: Iterable[Peer], ends: Mapping[str, LogBounds], at: WatchStarted, limit: int
     ) -> list[LogPart]:
         """The rows of the members that have news."""
         asked = {}
@@ -188,7 +188,7 @@ class WatchService:
     def _open(self, place: Place, position: int, thinned: int) -> ArchivedLogFeed:
         return ArchivedLogFeed(self._engine.options.disk, self._objects(), place, position, thinned=thinned)
 
-    def _check(self, business: str, ends: Mapping[str, LogEnd], positions: Positions) -> None:
+    def _check(self, business: str, ends: Mapping[str, LogBounds], positions: Positions) -> None:
         for node, end in sorted(ends.items()):
             if end.last is not None and positions.get(node, 0) > end.last:
                 raise not_in_log(self._engine.place(business, node), positions[node], end.last)

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from kvwal.entry import Entry, make_entry
 from kvwal.errors import CodecError, ConfigError
-from kvwal.log.submission import Answer, ConditionalSubmission, Decide, GroupView, cut, size_of
+from kvwal.log.submission import Completion, ConditionalSubmission, Decide, GroupView, cut, size_of
 from kvwal.structures.business import Business
 from kvwal.structures.transaction import submission_of
 
@@ -36,7 +36,7 @@ OnDelete = Callable[[Entry], None]
 """Called with the entry that a conditional delete ends."""
 
 
-class Changes:
+class EntryBuilder:
     """Builds the changes of a map. Every method raises `CodecError` before anything is submitted."""
 
     def __init__(self, business: Business) -> None:
@@ -98,14 +98,14 @@ class Changes:
         conditions: Mapping[Any, Any],
         items: Mapping[Any, Any] | Iterable[tuple[Any, Any]],
         deletes: Iterable[Any],
-        future: Answer,
+        future: Completion,
     ) -> ConditionalSubmission:
         """Puts and deletes as one transaction, which happens only if each condition holds: see `Map.commit_if`."""
         entries = self.put_all(items) + [entry for key in deletes for entry in self.delete(key)]
         return self.conditional_entries(conditions, entries, future)
 
     def conditional_entries(
-        self, conditions: Mapping[Any, Any], entries: list[Entry], future: Answer
+        self, conditions: Mapping[Any, Any], entries: list[Entry], future: Completion
     ) -> ConditionalSubmission:
         """As `conditional`, of entries that are encoded already."""
         if not entries or not conditions:
@@ -125,7 +125,7 @@ class Changes:
 
         return ConditionalSubmission(entries, plain.size, future, decide, encoded)
 
-    def expire_in(self, stored: Entry, ttl: TimeToLive | None, future: Answer) -> ConditionalSubmission:
+    def expire_in(self, stored: Entry, ttl: TimeToLive | None, future: Completion) -> ConditionalSubmission:
         """A put of the value that the key of `stored` has then, which expires after `ttl` (None: never).
 
         Only if the key is there, and its value has no more bytes than `stored`: the ring and the block have room for that size.

@@ -15,7 +15,7 @@ from kvwal.log.waiter import Waiter
 from kvwal.ports.boundary import CommitFuture
 from kvwal.structures.business import Business
 from kvwal.structures.handle import Handle
-from kvwal.structures.map.changes import Changes, TimeToLive
+from kvwal.structures.map.changes import EntryBuilder, TimeToLive
 from kvwal.structures.map.reads import MapReads, seconds_left
 from kvwal.structures.map.transaction import MapInTransaction
 from kvwal.structures.transaction import Transaction as BusinessTransaction
@@ -38,7 +38,7 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
         """The map keeps a reference to `store`, so that the store is not closed by garbage collection while the map is in use."""
         super().__init__(business.state, business.codecs)
         self._business = business
-        self._changes = Changes(business)
+        self._changes = EntryBuilder(business)
         self._store = store
 
     def __repr__(self) -> str:
@@ -260,7 +260,7 @@ class Transaction(BusinessTransaction, MapInTransaction):
         change = self._pending(key)
         return self._map.get(key, default) if change is None else self._value(change, default)
 
-    def _changes(self) -> Changes:
+    def _changes(self) -> EntryBuilder:
         return self._map._changes
 
 

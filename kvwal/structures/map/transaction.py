@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvwal.entry import Entry
-from kvwal.structures.map.changes import Changes, TimeToLive
+from kvwal.structures.map.changes import EntryBuilder, TimeToLive
 from kvwal.structures.transaction import TransactionChanges
 
 
@@ -36,9 +36,9 @@ class MapInTransaction:
         """The value that a change puts; `default` if it is a delete."""
         return default if change.deleted else self._changes().codecs.decode(change.value, change.value_class)
 
-    def _changes_now(self) -> Changes:
+    def _changes_now(self) -> EntryBuilder:
         self._pending_changes.check_open()
         return self._changes()
 
-    def _changes(self) -> Changes:
+    def _changes(self) -> EntryBuilder:
         raise NotImplementedError

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kvwal_archive.bases.check import verify_bases
-from kvwal_archive.bases.record import Base, Part, Position
+from kvwal_archive.bases.record import Base, BasePosition, Part
 from kvwal_archive.layout import (
     NAME_LENGTH,
     BaseName,
@@ -83,7 +83,7 @@ def test_the_registration() -> None:
 
 def test_the_commit_of_a_base() -> None:
     assert [(row[0], row[1]) for row in cells(section("Bases"))] == fields(Base)
-    for kind in (Position, Part):
+    for kind in (BasePosition, Part):
         assert all(f"`{name}`" in section("Bases") for name, _ in fields(kind))
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvwal.entry import Entry
-from kvwal.history.feeds.cluster_page import LogEnd, LogPart, limit_of, page_of, to_raise
+from kvwal.history.feeds.cluster_page import LogBounds, LogPart, limit_of, page_of, to_raise
 from kvwal.history.feeds.page_cursor import PageCursor, PageCursors
 from kvwal.history.feeds.segment_cursor import Rows
 from kvwal.key_class import INTENT
@@ -116,7 +116,7 @@ def test_marks_and_what_is_before_the_start_are_passed_and_not_given() -> None:
 
 
 def test_the_least_floor_is_the_limit_and_those_behind_news_are_asked_to_rise() -> None:
-    ends = {"n1": LogEnd(90, 7, 80), "n2": LogEnd(70, 3, 60), "n3": LogEnd(75, None, 0)}
+    ends = {"n1": LogBounds(90, 7, 80), "n2": LogBounds(70, 3, 60), "n3": LogBounds(75, None, 0)}
     assert limit_of(ends) == 70
     assert to_raise(ends, {"n1": 6}) == (80, ["n2", "n3"])
     assert to_raise(ends, {"n1": 7}) == (60, [])
