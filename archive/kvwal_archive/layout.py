@@ -70,7 +70,7 @@ class Span(NamedTuple):
 
 
 class LostTail(NamedTuple):
-    """The tail of a log that was on a lost disk only: changes behind the sequence `last`, which was archived.
+    """The tail of a log that was on a lost disk only: changes after the sequence `last`, which was archived.
 
     Their timestamps are above `after` and below `before` (None: not known yet). There may be none.
     """

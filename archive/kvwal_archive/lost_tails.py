@@ -62,7 +62,7 @@ def _ended_first(tail: LostTail) -> tuple[bool, int]:
 
 
 def _came_back(objects: Objects, tail: LostTail, reached: int) -> bool:
-    """Whether the log itself archived more later. A log that took over behind the tail does not count."""
+    """Whether the log itself archived more later. A log that took over after the tail does not count."""
     if reached <= tail.last:
         return False
     registration = owner(objects, tail.place)
@@ -71,7 +71,7 @@ def _came_back(objects: Objects, tail: LostTail, reached: int) -> bool:
 
 
 def note_lost_tail(objects: Objects, tail: LostTail, *, again: bool = False) -> None:
-    """Record a lost tail, unless one behind the same sequence is on record, and return when that is durable.
+    """Record a lost tail, unless one after the same sequence is on record, and return when that is durable.
 
     `again`: the log may have lost another disk since that one ended, without having archived anything in between.
     """
@@ -130,7 +130,7 @@ def sentence(tail: LostTail) -> str:
     business, node = tail.place.business, tail.place.node
     until = "" if tail.before is None else f" and before {to_text(tail.before)}"
     return (
-        f"{business}: the disk of {node} was lost, with all that no archive had of its log behind sequence {tail.last}:"
+        f"{business}: the disk of {node} was lost, with all that no archive had of its log after sequence {tail.last}:"
         f" changes after {to_text(tail.after)}{until} may be missing."
     )
 

@@ -47,7 +47,7 @@ class Coverage(NamedTuple):
 
     `last` is the last sequence up to which no sequence is missing (0: the archive holds none). `spans` are those of the live
     objects, in order, and `gaps` the missing ranges between them. `max_timestamp` and `horizon` are the greatest of any live
-    object (0 without objects). `seal_crc` is the crc of the seal behind `last`.
+    object (0 without objects). `seal_crc` is the crc of the seal after `last`.
     """
 
     last: int

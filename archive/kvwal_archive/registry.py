@@ -1,7 +1,7 @@
 """The registry of logs: the log that may write under a node's name.
 
 The first log of a place puts `_log`. A log that takes over puts the next of `_log.2`, `_log.3` …, only if it is absent. The log
-with the highest number owns the place, and the earlier log is fenced: an object that it puts behind its last sequence counts as
+with the highest number owns the place, and the earlier log is fenced: an object that it puts after its last sequence counts as
 foreign.
 """
 
@@ -154,7 +154,7 @@ def require_owner(objects: Objects, place: Place, log_id: str) -> Registration:
 def take_over(objects: Objects, place: Place, log_id: str, from_sequence: int) -> None:
     """Make the log `log_id` the owner of `place`. It begins at `from_sequence`; of the log before it all below counts.
 
-    Raises ConfigError if no log is registered, if another log took over meanwhile, or if the log to take over begins behind
+    Raises ConfigError if no log is registered, if another log took over meanwhile, or if the log to take over begins after
     `from_sequence`.
     """
     current = owner(objects, place)

@@ -82,24 +82,24 @@ def latest_parts(
     nodes: Mapping[str, int | None] | None = None,
     at: int | None = None,
 ) -> list[NodePart]:
-    """The objects to read for the latest rows of a business: the newest base that fits, and of each log what is behind it.
+    """The objects to read for the latest rows of a business: the newest base that fits, and of each log what is after it.
 
     Without a base these are the objects of `parts`. Arguments and errors are those of `parts`.
     """
     node_parts = parts(objects, namespace, cluster, business, nodes, at)
     logs = {part.place.node: LogRead(part.infos, part.up_to) for part in node_parts}
     base = newest_base(objects, (namespace, cluster, business), logs, at)
-    return node_parts if base is None else behind_base(node_parts, base)
+    return node_parts if base is None else after_base(node_parts, base)
 
 
-def behind_base(node_parts: Sequence[NodePart], base: Base) -> list[NodePart]:
+def after_base(node_parts: Sequence[NodePart], base: Base) -> list[NodePart]:
     """The parts of a read that begins with this base, which fits."""
-    behind = []
+    rest = []
     for part in node_parts:
         after = base.positions.get(part.place.node, NOTHING)
         infos = [info for info in part.infos if info.span.last > after.sequence]
-        behind.append(part._replace(infos=infos, after=after, base=base.objects_of(part.place.node)))
-    return behind
+        rest.append(part._replace(infos=infos, after=after, base=base.objects_of(part.place.node)))
+    return rest
 
 
 def latest(
@@ -189,7 +189,7 @@ def _sources_within(
 
 
 def _stream_within(columns: Columns, ranges: Sequence[KeyRange], rows: int) -> Iterator[pa.RecordBatch]:
-    """The rows in the ranges, in order. Behind the last one, every byte of the row groups is checked."""
+    """The rows in the ranges, in order. After the last one, every byte of the row groups is checked."""
     with as_damage(columns.key):
         for batch in columns.batches(rows):
             yield from _within(batch, ranges)

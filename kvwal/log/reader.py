@@ -1,4 +1,4 @@
-"""The walk over the blocks of a segment or snapshot: each whole block in order, then what stands behind the last one.
+"""The walk over the blocks of a segment or snapshot: each whole block in order, then what stands after the last one.
 
 Recovery, checkpoints, the archiver, change feeds, readers without the lock, `kvwal log verify` and `kvwal log repair` walk with
 it. Each decides for itself what to do at an end that is torn or damaged.
@@ -52,7 +52,7 @@ Progress = Callable[[int, int, str], None]
 
 
 class SegmentEnd(Enum):
-    """State of a file behind its last valid block.
+    """State of a file after its last valid block.
 
     `OPEN`: nothing is torn, and the next group may follow. `TORN`: a crash tore a group, or one is being written. `DAMAGED`: what
     no crash leaves.
@@ -85,7 +85,7 @@ class Window:
         return unpack_block(self._bytes(offset, block_size(length)), 0, salt, base=offset)
 
     def find_block(self, offset: int, limit: int, salt: int) -> Block | None:
-        """The first valid block at or behind `offset` that ends before `limit`, None if there is none."""
+        """The first valid block at or after `offset` that ends before `limit`, None if there is none."""
         size = 0
         while offset + size < limit:
             size = min(max(2 * size, _PART_BYTES), limit - offset)
@@ -112,8 +112,8 @@ class SegmentReader:
     """Walk over one segment or snapshot, from its first block to its last valid one.
 
     `header` is read at once. A file without a valid header is `CorruptLog`, because a segment gets its name only after its header
-    is durable. `end` is the offset behind the last block that was passed, `count` the number of entries before it. At the seal
-    `seal` and `seal_crc` are set. After `ending`, `torn` is the number of bytes behind `end` that may belong to a torn group.
+    is durable. `end` is the offset after the last block that was passed, `count` the number of entries before it. At the seal
+    `seal` and `seal_crc` are set. After `ending`, `torn` is the number of bytes after `end` that may belong to a torn group.
     """
 
     def __init__(self, path: Path, source: Buffer | Window, *, snapshot: bool = False) -> None:
@@ -141,7 +141,7 @@ class SegmentReader:
 
     @property
     def next_sequence(self) -> int:
-        """The sequence of the entry behind the last block that was passed."""
+        """The sequence of the entry after the last block that was passed."""
         return self.header.first_sequence + self.count
 
     def next_block(self) -> Block | None:
@@ -207,7 +207,7 @@ class SegmentReader:
         return True
 
     def ending(self, buffer: Buffer, *, last: bool) -> SegmentEnd:
-        """The state of the file behind its last valid block, which was passed. `buffer` are the bytes of the file.
+        """The state of the file after its last valid block, which was passed. `buffer` are the bytes of the file.
 
         Damaged: a later block verifies and says that everything before it was durable; or the file is not sealed, and is not the
         `last` segment of its log. Open: the end mark is there, and no later block verifies. Torn: anything else.
@@ -291,7 +291,7 @@ def read_header(disk: Disk, path: Path) -> Header:
 
 
 def streamed(reader: SegmentReader, buffer: Buffer, blocks: Iterable[T]) -> Iterator[T]:
-    """The items of `blocks`, which `reader` reads from the view `buffer`. The memory of the pages behind it is freed."""
+    """The items of `blocks`, which `reader` reads from the view `buffer`. The memory of the pages before it is freed."""
     before = 0
     for block in blocks:
         yield block

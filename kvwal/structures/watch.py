@@ -25,7 +25,7 @@ from kvwal.ports.locks import Signal
 Positions: TypeAlias = dict[str, int]
 """A position: for each node, the last sequence of its log that was given."""
 Start: TypeAlias = int | Positions | None
-"""Where to begin: behind a timestamp, behind a position, or now."""
+"""Where to begin: after a timestamp, after a position, or now."""
 
 
 class Change(NamedTuple):
@@ -76,7 +76,7 @@ class Watch(Iterator[DataEntry]):
 
     @property
     def position(self) -> str:
-        """The position behind the last change given, as text. `watch(after=position)` goes on there, in any process."""
+        """The position after the last change given, as text. `watch(after=position)` goes on there, in any process."""
         return self._pages.position
 
     def __iter__(self) -> Self:

@@ -23,7 +23,7 @@ from kvwal_archive.parquet.metadata import read_footer
 from kvwal_archive.parquet.object_file import Seals
 from kvwal_archive.parquet.rows import DAMAGED_HINT, Footer, schema
 from kvwal_archive.reader import ObjectInfo
-from kvwal_archive.view import NodePart, behind_base, parts
+from kvwal_archive.view import NodePart, after_base, parts
 from kvwal_archive.writer import encode
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def base_inputs(objects: Objects, where: tuple[str, str, str]) -> BaseInputs:
     known = newest_base(objects, where, {part.place.node: LogRead(part.infos) for part in whole})
     if known is None:
         return BaseInputs(positions, whole, None)
-    return BaseInputs(positions, behind_base(whole, known), known if known.positions == positions else None)
+    return BaseInputs(positions, after_base(whole, known), known if known.positions == positions else None)
 
 
 def _position(infos: Sequence[ObjectInfo]) -> BasePosition:

@@ -110,7 +110,7 @@ def _is_younger(base: Base, log: LogRead) -> bool:
 def _fits_log(position: BasePosition, log: LogRead) -> bool:
     """Whether the log that was read still is the one of the position, and lets the base stand for its beginning.
 
-    An object behind the position with a later horizon may lack a delete that hides a row of the base: then the base is over.
+    An object after the position with a later horizon may lack a delete that hides a row of the base: then the base is over.
     """
     last = position.sequence
     if not last:
@@ -120,7 +120,7 @@ def _fits_log(position: BasePosition, log: LogRead) -> bool:
     counts = any(
         info.span.first <= last <= info.span.last and info.footer.log_id == position.log_id for info in log.infos
     )
-    # An entry behind the position is younger than its timestamp. So a horizon up to there has dropped none, and one above it
+    # An entry after the position is younger than its timestamp. So a horizon up to there has dropped none, and one above it
     # may have, also if a compaction had used a later horizon before the base was made.
     limit = min(position.horizon, position.timestamp)
     return counts and all(info.span.horizon <= limit for info in log.infos if info.span.last > last)

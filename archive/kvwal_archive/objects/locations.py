@@ -64,7 +64,7 @@ def check_url(url: str) -> None:
 
 
 def _check_name(scheme: str, name: str) -> None:
-    """Check what stands behind `scheme://`: it would be the current folder, or no bucket."""
+    """Check what stands after `scheme://`: it would be the current folder, or no bucket."""
     if scheme == "file" and not name.startswith("/"):
         raise ConfigError(
             f"the archive file://{name} names no absolute path.", hint="Write file:///…, or the folder alone."

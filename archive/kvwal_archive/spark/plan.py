@@ -66,7 +66,7 @@ def plan(
 
     `ranges` are sorted and do not overlap. Objects whose rows are all older than `since`, or younger than `until`, are left
     out; both are timestamps. With `latest` the partitions have what the latest row of each identity is found from: the newest
-    base that fits, and the rows behind it. Only footers and filters are read. Raises ConfigError if the archive has no such
+    base that fits, and the rows after it. Only footers and filters are read. Raises ConfigError if the archive has no such
     business, ArchiveGap if a range of a log is missing, ArchiveDamaged, ArchiveError.
     """
 

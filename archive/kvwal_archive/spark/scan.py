@@ -69,7 +69,7 @@ def _table(objects: Objects, scanned: ScannedObject, ranges: Sequence[KeyRange])
 
 
 def _stream(opened: Columns, ranges: Sequence[KeyRange], rows: int) -> Iterator[pa.RecordBatch]:
-    """The rows of the ranges, in order. Behind the last one, every byte of the row groups is checked."""
+    """The rows of the ranges, in order. After the last one, every byte of the row groups is checked."""
     with as_damage(opened.key):
         for batch in opened.batches(rows):
             found = (key_range.rows(batch) for key_range in ranges)

@@ -30,9 +30,9 @@ _BATCH_ROWS = 16_384
 
 
 def first_position(objects: Objects, place: Place, timestamp: int) -> int:
-    """The sequence before the first object that has an entry behind `timestamp`: where to begin to read.
+    """The sequence before the first object that has an entry after `timestamp`: where to begin to read.
 
-    Raises BeforeHistory if compaction has thinned out entries behind `timestamp`, ArchiveGap if a range of the log is missing.
+    Raises BeforeHistory if compaction has thinned out entries after `timestamp`, ArchiveGap if a range of the log is missing.
     """
     infos = without_gaps(place, live_objects(objects, place), at=timestamp)
     for info in infos:
@@ -42,7 +42,7 @@ def first_position(objects: Objects, place: Place, timestamp: int) -> int:
 
 
 def last_up_to(objects: Objects, place: Place, timestamp: int) -> int:
-    """The sequence before the first archived entry behind this timestamp. Raises as `first_position`."""
+    """The sequence before the first archived entry after this timestamp. Raises as `first_position`."""
     import pyarrow.compute as pc
 
     position = first_position(objects, place, timestamp)
@@ -66,11 +66,11 @@ def thinned_up_to(infos: Iterable[ObjectInfo]) -> int:
 def archived_rows(
     disk: Disk, objects: Objects, place: Place, position: int, *, since: int = 0, thinned: int = 0
 ) -> Iterator[Rows]:
-    """The rows behind the sequence `position`, in pages, as far as the archive has them without a gap.
+    """The rows after the sequence `position`, in pages, as far as the archive has them without a gap.
 
     Rows up to the timestamp `since` are left out. Up to the sequence `thinned` rows may be missing. If the last rows of an object
     are left out or missing, a time mark stands at its end, so that a reader comes past it. Raises ArchiveGap if compaction has
-    removed other rows behind `position` and `since`, ArchiveDamaged, ArchiveError.
+    removed other rows after `position` and `since`, ArchiveDamaged, ArchiveError.
     """
     missed = 0
     while True:
@@ -103,10 +103,10 @@ def rows_in_order(
     since: int = 0,
     thinned: int = 0,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one object behind the sequence `position`, up to the sequence `last` if given, sorted by sequence.
+    """The rows of one object after the sequence `position`, up to the sequence `last` if given, sorted by sequence.
 
     Every byte is checked before the first row comes. Raises ArchiveGap if compaction has removed rows that are younger than
-    `since` and behind the sequence `thinned`; ObjectMissing, ArchiveDamaged.
+    `since` and after the sequence `thinned`; ObjectMissing, ArchiveDamaged.
     """
     import pyarrow.compute as pc
 

@@ -24,7 +24,7 @@ class LogBounds(NamedTuple):
     timestamp: int
 
     def has_news(self, position: int) -> bool:
-        """Whether the log has entries behind `position`."""
+        """Whether the log has entries after `position`."""
         return self.last is not None and self.last > position
 
 
@@ -36,7 +36,7 @@ class LogPart(NamedTuple):
 
 
 class ClusterPage(NamedTuple):
-    """A page of a watch, and the positions behind it."""
+    """A page of a watch, and the positions after it."""
 
     changes: list[Change]
     positions: Positions
@@ -58,7 +58,7 @@ def page_of(parts: Iterable[LogPart], positions: Positions, since: int) -> Clust
 
     A change with a timestamp below that of an earlier change of its log, as a merge of nodes leaves it, counts as if it had that
     one's: each log is read in its order, so that a position says what was given. A part with more rows ends the page at its last
-    change: a later change of another part may come behind one of that part that was not read yet. Of several such parts, the
+    change: a later change of another part may come after one of that part that was not read yet. Of several such parts, the
     earliest end counts.
     """
     ordered = [(_in_log_order(part.changes), part.more) for part in parts]

@@ -1,4 +1,4 @@
-"""The changes of one log behind a position: from its segments, and where these are gone, from the archive."""
+"""The changes of one log after a position: from its segments, and where these are gone, from the archive."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ OpenArchive = Callable[[], Objects | None]
 
 
 def not_in_log(place: Place, position: int, last: int) -> ConfigError:
-    """The error for a position behind the end of a log, whose last sequence is `last`."""
+    """The error for a position after the end of a log, whose last sequence is `last`."""
     return ConfigError(
         f"{'/'.join(place)}: the position is sequence {position}, and the log ends with {last}.",
         hint="Give a position that a watch of this map had, or a timestamp.",
     )
 
 
-def behind(since: int, rows: Rows) -> Rows:
-    """The rows behind a timestamp. In a log into which nodes were merged, older rows may come at any place."""
+def rows_after(since: int, rows: Rows) -> Rows:
+    """The rows after a timestamp. In a log into which nodes were merged, older rows may come at any place."""
     return [row for row in rows if row[1].timestamp > since] if since else rows
 
 
@@ -45,7 +45,7 @@ class LogFeed:
         thinned: int = 0,
         own: bool,
     ) -> None:
-        """Begin behind the sequence `position`; entries up to the timestamp `since` are left out, and up to the sequence
+        """Begin after the sequence `position`; entries up to the timestamp `since` are left out, and up to the sequence
         `thinned` compaction may have removed some.
 
         `own`: this process writes the log, and `read` is told how much of it is acknowledged.
@@ -60,7 +60,7 @@ class LogFeed:
         self._archived: Iterator[Rows] | None = None
 
     def begin_after(self, timestamp: int, *, exactly: bool = False) -> None:
-        """Begin with the first entry behind `timestamp`. Raises BeforeHistory if log and archive do not reach back so far.
+        """Begin with the first entry after `timestamp`. Raises BeforeHistory if log and archive do not reach back so far.
 
         With `exactly`, `position` is that of the last entry before, and not only of an object that begins before.
         """
@@ -78,11 +78,11 @@ class LogFeed:
         self._go_to(position)
 
     def begin_at_end(self) -> None:
-        """Begin behind the last entry of the log, as its files are now."""
+        """Begin after the last entry of the log, as its files are now."""
         self._go_to(self._cursor.last_sequence())
 
     def check_position(self) -> None:
-        """Raise ConfigError if the position is behind the end of the log: it is a position of another one."""
+        """Raise ConfigError if the position is after the end of the log: it is a position of another one."""
         last = self._cursor.last_sequence()
         if self.position > last:
             raise not_in_log(self.place, self.position, last)
@@ -95,7 +95,7 @@ class LogFeed:
             if not rows:
                 return []
             self.position = rows[-1][0]
-            if wanted := behind(self._since, rows):
+            if wanted := rows_after(self._since, rows):
                 return wanted
 
     def _next(self, until: int | None) -> Rows:
@@ -150,7 +150,7 @@ class ArchivedLogFeed:
         self.position = first_position(self._objects, self.place, timestamp)
 
     def begin_at_end(self) -> None:
-        """Begin behind the last entry that is archived."""
+        """Begin after the last entry that is archived."""
         self.position = max((info.span.last for info in live_objects(self._objects, self.place)), default=0)
 
     def read(self, until: int | None = None) -> Rows:

@@ -25,7 +25,7 @@ class LostTailWarnings:
     def look(self, tails: Sequence[LostTail], positions: Positions, since: int) -> None:
         """Warn of the tails that are on record now, each once.
 
-        At the first look the reader is at its beginning: behind these positions and the timestamp `since`. It needs no warning of
+        At the first look the reader is at its beginning: after these positions and the timestamp `since`. It needs no warning of
         a tail that it has passed. A tail that comes on record later was lost while the reader was on its way.
         """
         if self._known is None:
@@ -37,5 +37,5 @@ class LostTailWarnings:
 
 
 def _is_ahead(tail: LostTail, positions: Positions, since: int) -> bool:
-    """Whether a reader that begins behind these positions and `since` may lack changes of the tail."""
+    """Whether a reader that begins after these positions and `since` may lack changes of the tail."""
     return positions.get(tail.place.node, 0) <= tail.last and (tail.before is None or tail.before > since)

@@ -1,4 +1,4 @@
-"""Cursor over the segments of one log: reads the blocks behind a sequence, and goes on as the log grows.
+"""Cursor over the segments of one log: reads the blocks after a sequence, and goes on as the log grows.
 
 Nothing is queued for the reader: a block is read from its file when it is asked for, so a slow reader costs one block of memory.
 The log may belong to another process. Its files may be sealed, replaced by the next open, or removed meanwhile.
@@ -27,7 +27,7 @@ _LOOKS = 10
 """How often a log whose files change under the cursor is looked up again."""
 
 _SEARCH_EVERY = 512
-"""Looks at one place of a file at which the file behind it is searched: 1, 2, 4 … 512, 1024, 1536 …"""
+"""Looks at one place of a file at which the file after it is searched: 1, 2, 4 … 512, 1024, 1536 …"""
 
 T = TypeVar("T")
 Rows = list[tuple[int, Entry]]
@@ -67,7 +67,7 @@ class _GrowingSegment(SegmentReader):
 
 
 class SegmentCursor:
-    """A cursor behind the sequence `position` of one log. Used by one thread at a time.
+    """A cursor after the sequence `position` of one log. Used by one thread at a time.
 
     `acknowledged_only` is for the log of another process: only what its writer has acknowledged is given. If that writer syncs
     before it acknowledges, a block that this process has not seen to be durable is made durable before it is given, or held back
@@ -88,7 +88,7 @@ class SegmentCursor:
     def read(self, until: int | None = None) -> Rows:
         """The rows of the next block, none if the log has no further one yet, or none up to the sequence `until`.
 
-        Raises `NotInLog` if the segments begin behind the next sequence, `CorruptLog`.
+        Raises `NotInLog` if the segments begin after the next sequence, `CorruptLog`.
         """
         return self._looked_up(lambda: self._read(until))
 
@@ -106,7 +106,7 @@ class SegmentCursor:
         self._segment = None
 
     def at_or_before(self, timestamp: int) -> int | None:
-        """The sequence before the first entry behind `timestamp`, in any log; older entries may follow it. None if the segments
+        """The sequence before the first entry after `timestamp`, in any log; older entries may follow it. None if the segments
         do not reach back so far."""
         return self._looked_up(lambda: self._at_or_before(timestamp))
 
@@ -126,7 +126,7 @@ class SegmentCursor:
         return self._before_first(segments, timestamp) if segments else end.last_sequence
 
     def _before_first(self, files: Sequence[LogFile], timestamp: int) -> int:
-        """The sequence before the first entry of these segments behind `timestamp`; the last sequence if there is none."""
+        """The sequence before the first entry of these segments after `timestamp`; the last sequence if there is none."""
         last = 0
         for file in files:
             segment = self._open(file)
@@ -221,7 +221,7 @@ class SegmentCursor:
         return segment
 
     def _next_segment(self, following: int) -> bool:
-        """Go on behind a sealed segment. False if the next one is not there yet."""
+        """Go on after a sealed segment. False if the next one is not there yet."""
         self.position = max(self.position, following - 1)
         segments = log_files(self._disk, self._folder)[0]
         later = [file for file in segments if file.number >= following]
@@ -245,7 +245,7 @@ class SegmentCursor:
         return False
 
     def _searches_now(self, looks: int) -> bool:
-        """Whether to search the file for later blocks. Behind a torn block each search reads all of it."""
+        """Whether to search the file for later blocks. After a torn block each search reads all of it."""
         return self._searches_always or looks & (looks - 1) == 0 or looks % _SEARCH_EVERY == 0
 
     def _check_unread(self, segment: _GrowingSegment) -> None:

@@ -1,7 +1,7 @@
-"""The order of time along a log: from which segment on to look for the entries behind a timestamp.
+"""The order of time along a log: from which segment on to look for the entries after a timestamp.
 
 A writer stamps each entry above all entries before it. A merge of nodes appends entries with the timestamps that they have. So
-an entry may stand behind younger ones, and only an entry that the log's own writer stamped says that all before it are older.
+an entry may stand after younger ones, and only an entry that the log's own writer stamped says that all before it are older.
 All segments of one epoch are of one writer, or of one merge.
 """
 

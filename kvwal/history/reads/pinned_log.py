@@ -37,7 +37,7 @@ class PinnedLog:
     """A log as it was when it was opened. It can be read several times, with bounded memory."""
 
     def __init__(self, parts: Sequence[Part], newer: list[Entry]) -> None:
-        """`parts` are the files of the snapshot, newest first; `newer` are the entries behind it."""
+        """`parts` are the files of the snapshot, newest first; `newer` are the entries after it."""
         self._parts = parts
         self._newer = newer
 
@@ -71,7 +71,7 @@ class PinnedLog:
 
 @contextmanager
 def pin_log(disk: Disk, root: Path, place: Place, sink: Callable[[], LatestSink]) -> Iterator[PinnedLog]:
-    """Open a log as it is now. The entries behind the snapshot go through `sink`. Raises `CorruptLog`."""
+    """Open a log as it is now. The entries after the snapshot go through `sink`. Raises `CorruptLog`."""
     with ExitStack() as opened:
         last, parts = _open_snapshot(disk, root, place, opened)
         newer = read_log(disk, root, place, sink, archived=lambda log_id: last).sink.in_order()

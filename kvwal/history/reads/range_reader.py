@@ -1,6 +1,6 @@
 """The range reader: the entries of a range of keys, sorted, from logs without their lock.
 
-Snapshots are sorted, so of a snapshot only the blocks of the range are read. The log behind the snapshot is read whole, and its
+Snapshots are sorted, so of a snapshot only the blocks of the range are read. The log after the snapshot is read whole, and its
 entries of the range are in memory. Everything else is read as the caller asks for it, so the memory does not grow with the range.
 
 This module imports neither asyncio nor Arrow, because commands that answer at once import it.

@@ -143,7 +143,7 @@ class Tail(NamedTuple):
 class Local(NamedTuple):
     """The contents of one log's folder: the newest snapshot (its last sequence and timestamp, 0 without one) and the tail.
 
-    `torn` describes the bytes of an unfinished group behind the last whole one, None if there are none. A writer is at work
+    `torn` describes the bytes of an unfinished group after the last whole one, None if there are none. A writer is at work
     there, or the next open will cut them.
     """
 
@@ -187,7 +187,7 @@ def read_log(
 ) -> Reading[S]:
     """Read a log's files into a sink, which is made anew each time the files changed under the reader.
 
-    Entries up to the sequence `archived(log_id)` are skipped, because the archive holds them. Entries behind the sequence
+    Entries up to the sequence `archived(log_id)` are skipped, because the archive holds them. Entries after the sequence
     `until` are left out. The snapshot is read if the segments do not reach back far enough, or with `everything`. Raises
     `ArchiveGap` if a range is neither in the log nor in the archive.
     """
@@ -322,7 +322,7 @@ class _LogReader:
         return segments, snapshot
 
     def _newer(self) -> tuple[Snapshot | None, int, list[LogFile]]:
-        """The snapshot, the last sequence in it (0 without one), and the segments behind that."""
+        """The snapshot, the last sequence in it (0 without one), and the segments after that."""
         segments, snapshot = self._files()
         last = snapshot.header.last_sequence if snapshot else 0
         return snapshot, last, [file for file in segments if file.number > last]
@@ -344,7 +344,7 @@ class _LogReader:
     def _segments(
         self, files: list[LogFile], snapshot: Snapshot | None, holding: Sequence[bytes], floor: int
     ) -> Iterator[tuple[SegmentReader, int, list[Entry]]]:
-        """The blocks of the segments with sequences behind `floor`, and at the end of each segment a block without entries.
+        """The blocks of the segments with sequences after `floor`, and at the end of each segment a block without entries.
 
         If `holding` has any bytes, blocks without any of these are skipped. Raises `CorruptLog` for a missing segment too.
         """
@@ -369,14 +369,14 @@ class _LogReader:
 
 
 def _between(at: int, entries: list[Entry], floor: int, until: int | None) -> tuple[int, list[Entry]]:
-    """The entries with sequences behind `floor` and up to `until`; `at` is the sequence of the first entry given."""
+    """The entries with sequences after `floor` and up to `until`; `at` is the sequence of the first entry given."""
     begin = max(0, floor + 1 - at)
     end = len(entries) if until is None else max(begin, until + 1 - at)
     return at + begin, entries[begin:end] if begin or end < len(entries) else entries
 
 
 def _torn(reader: SegmentReader) -> str | None:
-    return f"{reader.path}: {reader.torn} bytes behind byte {reader.end}" if reader.torn else None
+    return f"{reader.path}: {reader.torn} bytes after byte {reader.end}" if reader.torn else None
 
 
 def _read_again(disk: Disk, folder: Path, read: Callable[[], T]) -> T:

@@ -1,7 +1,7 @@
 """Restore: a new root is made from the archive alone.
 
 The latest entries of all nodes are written as a log of a new node, in the order of their timestamps. That log opens, archives
-and merges like any other, in the same archive or in another one. With `take_over` a node's own log goes on behind its last
+and merges like any other, in the same archive or in another one. With `take_over` a node's own log goes on after its last
 archived sequence, under a new log_id, and the old log is fenced.
 
 Everything is built in `<root>/_restoring` and renamed in one step, so a restore that is killed can be run again.
@@ -216,7 +216,7 @@ def _write_log(ports: RestorePorts, objects: Objects, folder: Path, place: Place
 
 
 def _continue_log(ports: RestorePorts, objects: Objects, folder: Path, place: Place, archived: RestoreResult) -> int:
-    """Write the rows as the snapshot behind which the node's log goes on, and fence its old log in the archive."""
+    """Write the rows as the snapshot after which the node's log goes on, and fence its old log in the archive."""
     last = archived.positions[place.node]
     header = new_header(ports.clock, place)
     count = write_base(ports, objects, folder, place, archived, header) if last else _begin_empty(ports, folder, header)
@@ -233,7 +233,7 @@ def _begin_empty(ports: RestorePorts, folder: Path, header: Header) -> int:
 def write_base(
     ports: RestorePorts, objects: Objects, folder: Path, place: Place, archived: RestoreResult, header: Header
 ) -> int:
-    """Write the archived rows of a node as the snapshot behind which its log goes on. Returns the number of entries."""
+    """Write the archived rows of a node as the snapshot after which its log goes on. Returns the number of entries."""
     last = archived.positions[place.node]
     count = 0
 

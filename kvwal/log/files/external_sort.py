@@ -69,7 +69,7 @@ class Runs:
 
 
 def write_pieces(disk: Disk, path: Path, pieces: Iterable[Any]) -> list[tuple[int, int]]:
-    """Write a file of pieces (bytes, or buffers), one behind the other. Returns the position and the size of each.
+    """Write a file of pieces (bytes, or buffers), one after the other. Returns the position and the size of each.
 
     After an error the file is deleted.
     """

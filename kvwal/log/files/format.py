@@ -42,7 +42,7 @@ _RESERVED_AT = HEAD_BYTES - 2
 KIND_AND_FLAGS = rb"[\x01-\x04][\x00\x01\x04\x05]\x00\x00"
 """A pattern of the kind, the flags and the reserved bytes in the head of any block."""
 _RESERVED = re.compile(rb"\x00\x00(?<=" + KIND_AND_FLAGS + rb")")
-"""The reserved bytes of what can be a head, behind its kind and flags.
+"""The reserved bytes of what can be a head, after its kind and flags.
 
 Among entries a pattern that begins with plain bytes is found ten times faster than one that begins with the kinds. It matters:
 a segment that is used again is full of old entries, and each reader of the log searches all of it.
@@ -241,7 +241,7 @@ def find_blocks(buffer: Buffer, offset: int, salt: int, *, base: int = 0) -> Ite
 
 
 def _end_of_bytes(buffer: Buffer, offset: int) -> int:
-    """The offset behind the last byte that is not zero: the kind of a block is none. A preallocated file ends with zeros."""
+    """The offset after the last byte that is not zero: the kind of a block is none. A preallocated file ends with zeros."""
     end = len(buffer)
     while end > offset:
         part = bytes(buffer[max(offset, end - len(_MANY_ZEROS)) : end])

@@ -48,8 +48,8 @@ class SnapshotSearch(SnapshotReader):
         block = self.block_at(self.start)
         if block is None or block.kind is not BlockKind.ENTRIES:
             return self.between(decode, low, high)
-        begins_behind = entry_identity(self.decoded(decode, block)[0]) >= high
-        return iter(()) if begins_behind else self.between(decode, low, high)
+        begins_after = entry_identity(self.decoded(decode, block)[0]) >= high
+        return iter(()) if begins_after else self.between(decode, low, high)
 
     def _from(self, decode: Decode, identity: tuple[str, bytes]) -> Iterator[Entry]:
         """The entries from an identity on, up to the seal. `CorruptLog` for a block that does not verify."""

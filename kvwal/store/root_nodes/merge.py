@@ -45,7 +45,7 @@ MERGED = "_merged"
 BATCH = 64
 """Nodes that are merged at a time: so many locks are held, and the target's log is recovered once for them."""
 CHECKPOINT_BYTES = 16 << 20
-"""Bytes of segments behind the snapshot of the target's log from which a merge makes a checkpoint."""
+"""Bytes of segments after the snapshot of the target's log from which a merge makes a checkpoint."""
 
 
 class MergePorts(NamedTuple):

@@ -209,7 +209,7 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
         """The changes of the map from now on, or all changes after a moment: an iterator of entries, deletes included.
 
         They come in the order in which they were made, each once, and only when they are acknowledged. `after` is a moment, as
-        `at` takes it, or the `position` of an earlier watch, which goes on exactly behind its last change. `BeforeHistory` if
+        `at` takes it, or the `position` of an earlier watch, which goes on exactly after its last change. `BeforeHistory` if
         the changes after that moment are not kept any more. See `Watch` for how it ends. A warning is logged of each interval, of
         those asked for, of which a lost disk may have taken changes along.
         """

@@ -51,7 +51,7 @@ def test_moments_inside_are_refused_and_all_others_are_read(objects: Objects) ->
     end_lost_tail(objects, lost_tails(objects, *WHERE)[0], end + 20)
     for at in (end + 11, end + 19):
         for read in (latest, restore_batches):
-            with pytest.raises(ArchiveGap, match=r"jobs: the disk of b was lost, .* behind sequence 50"):
+            with pytest.raises(ArchiveGap, match=r"jobs: the disk of b was lost, .* after sequence 50"):
                 read(objects, *WHERE, at=at)
     for at in (end, end + 10, end + 20, end + 1000):
         assert latest(objects, *WHERE, at=at).equals(whole)
