@@ -244,8 +244,8 @@ def without_gaps(
 ) -> list[ObjectInfo]:
     """The objects that hold the log's entries up to the sequence `up_to`.
 
-    Raises ArchiveGap, which names the missing ranges. With the timestamp `at`, raises BeforeHistory if compaction has thinned
-    out entries later than `at`.
+    Raises ArchiveGap, which names the missing ranges. With the timestamp `at`, raises BeforeHistory if compaction has removed
+    entries later than `at`.
     """
     needed = [info for info in infos if up_to is None or info.span.first <= up_to]
     reached = covered(needed)

@@ -228,7 +228,7 @@ def history(
     """Every row of one identity, newest first by (timestamp, node, sequence): the columns of `SCHEMA` and `node`.
 
     Without a `key` it is every row of the class `key_class`, which has few keys. Each (node, sequence) is given once.
-    Arguments and errors are those of `latest`. Rows that compaction thinned out below a horizon are missing.
+    Arguments and errors are those of `latest`. Rows that compaction removed below a horizon are missing.
     """
 
     def read() -> pa.Table:

@@ -133,7 +133,7 @@ class MapChanges:
 
         Raises `ArchiveGap` if the next changes are not kept any more.
         """
-        page = decode_watch_page(self._ask(WatchRead(self._map, at.positions, at.since, at.thinned), self._key))
+        page = decode_watch_page(self._ask(WatchRead(self._map, at.positions, at.since, at.compacted), self._key))
         self._warnings.look(page.lost, at.positions, at.since)
         changes = [Change(node, n, make_entry(*msgspec.structs.astuple(entry))) for node, n, entry in page.changes]
         return changes, page.positions

@@ -71,24 +71,24 @@ class WatchStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=Tr
 class WatchStarted(msgspec.Struct, array_like=True, frozen=True):
     """The answer to a `WatchStart`. Changes up to the timestamp `since` are not given, also if a log brings them later.
 
-    Up to the sequences `thinned` compaction had removed changes: there what is left is given, and further changes may go.
+    Up to the sequences `compacted` compaction had removed changes: there what is left is given, and further changes may go.
     """
 
     positions: Positions
     since: int
-    thinned: Positions = {}
+    compacted: Positions = {}
 
 
 class WatchRead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True, omit_defaults=True):
     """Request of a client for the next changes of a map behind `positions`. The answer is a `WatchPage`.
 
-    `since` and `thinned` are those of the `WatchStarted`.
+    `since` and `compacted` are those of the `WatchStarted`.
     """
 
     map: str
     positions: Positions
     since: int
-    thinned: Positions = {}
+    compacted: Positions = msgspec.field(default_factory=dict, name="thinned")
 
 
 class WatchPage(msgspec.Struct, array_like=True, frozen=True):
@@ -206,11 +206,13 @@ class RowsQuestion(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_
     limit: int
 
 
-class ThinnedRowsQuestion(RowsQuestion, array_like=True, frozen=True, forbid_unknown_fields=True, tag=True):
-    """A `RowsQuestion` of a reader that takes what compaction has left up to the sequence `thinned`. It is a question of its own,
-    so that a member of an earlier version understands the others."""
+class CompactedRowsQuestion(
+    RowsQuestion, array_like=True, frozen=True, forbid_unknown_fields=True, tag="ThinnedRowsQuestion"
+):
+    """A `RowsQuestion` of a reader that takes what compaction has left up to the sequence `compacted`. It is a question of its
+    own, so that a member of an earlier version understands the others."""
 
-    thinned: int
+    compacted: int
 
 
 class LogRows(msgspec.Struct, array_like=True, frozen=True, tag=True):
@@ -231,7 +233,7 @@ class Refused(msgspec.Struct, array_like=True, frozen=True, tag=True):
 
 
 ClientQuestion = Question | FailuresQuestion | WatchStart | WatchRead | LostTailsQuestion
-WatchQuestion = FloorQuestion | BeginQuestion | RowsQuestion | ThinnedRowsQuestion
+WatchQuestion = FloorQuestion | BeginQuestion | RowsQuestion | CompactedRowsQuestion
 """What a member asks the others for the watch of a client."""
 WatchAnswer = Floor | Begin | LogRows
 PeerQuestion = TailQuestion | CopyQuestion | PartQuestion | WatchQuestion

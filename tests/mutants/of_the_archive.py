@@ -28,7 +28,7 @@ MUTANTS = [
         f"{LAWS} {REWRITE}",
     ),
     Mutant(
-        "a rewrite thins out what is younger than the horizon", 6, "archive/kvwal_archive/maintenance/compaction.py",
+        "a rewrite compacts what is younger than the horizon", 6, "archive/kvwal_archive/maintenance/compaction.py",
         "    replaced = pc.and_(same, older[:-1])\n", "    replaced = pc.or_(same, older[:-1])\n",
         f"{LAWS} {REWRITE}",
     ),

@@ -24,7 +24,7 @@ from kvwal_archive.layout import (
     parse_registration_key,
     registration_key,
 )
-from kvwal_archive.maintenance.compaction import gc, rewrite, thin_out
+from kvwal_archive.maintenance.compaction import compact_rows, gc, rewrite
 from kvwal_archive.merge import MergeSource, Row, all_batches, latest_plain, latest_table
 from kvwal_archive.objects import open_objects
 from kvwal_archive.parquet.rows import schema, sorted_rows
@@ -132,15 +132,15 @@ def test_all_rows_of_a_stream_are_in_the_order_of_the_merge(found: tuple[list[Ro
 
 
 @given(logs("a"), st.integers(0, 40), st.integers(0, 40))
-def test_thinning_out_keeps_every_answer_from_the_horizon_on(found: list[Row], horizon: int, later: int) -> None:
+def test_compaction_keeps_every_answer_from_the_horizon_on(found: list[Row], horizon: int, later: int) -> None:
     if not found:
         return
-    kept = thin_out(sorted_rows(table(found)), horizon)
+    kept = compact_rows(sorted_rows(table(found)), horizon)
     back = [row for row in found if row.sequence in set(kept.column("sequence").to_pylist())]
     for at in range(horizon, 45):
         assert latest_plain(back, at) == latest_plain(found, at)
     assert [row for row in found if row.timestamp >= horizon] == [row for row in back if row.timestamp >= horizon]
-    once, twice = thin_out(kept, max(horizon, later)), thin_out(sorted_rows(table(found)), max(horizon, later))
+    once, twice = compact_rows(kept, max(horizon, later)), compact_rows(sorted_rows(table(found)), max(horizon, later))
     assert once.equals(twice)
 
 

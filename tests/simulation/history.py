@@ -52,7 +52,7 @@ class Op:
 
     `outcome`: `done` (it was answered), `refused` (an error that says that nothing was written) or `unknown` (an error that
     does not, a cancelled task, a crash). `writes` are the values it would leave, ABSENT for a delete; `ttl_ms` when they
-    expire. `horizon` is the timestamp below which history may have been thinned out when it ended.
+    expire. `horizon` is the timestamp below which history may have been compacted when it ended.
     """
 
     number: int

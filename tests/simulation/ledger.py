@@ -23,7 +23,7 @@ class Ledger:
     """The record of one business over all its openings.
 
     `log` is what the last opening found, `since` what memory took over since then, `ops` are the calls since then. `durable`
-    counts the transactions that no crash may take, `confirmed` the entries that the archive was said to hold. `thinned` is the
+    counts the transactions that no crash may take, `confirmed` the entries that the archive was said to hold. `compacted` is the
     horizon of the archive when the log was last taken over from it.
     """
 
@@ -36,7 +36,7 @@ class Ledger:
         self.live: dict[int, Op] = {}
         self.durable = 0
         self.confirmed = 0
-        self.thinned = 0
+        self.compacted = 0
         self.hints: dict[str, Any] = {}
         self._found: list[Entry] | None = None
         self._kept: int | None = None
@@ -121,7 +121,7 @@ class Ledger:
         newer = to_txns([entry for entry in entries if entry.timestamp > self.last])
         self.settle(newer)
         keep, self._kept = len(known) if self._kept is None else self._kept, None
-        self.log = check_recovery(known, to_found(entries), last, newer, keep, self.thinned)
+        self.log = check_recovery(known, to_found(entries), last, newer, keep, self.compacted)
         self._count(known, newer)
         self.since, self.ops, self.live = [], [], {}
         self.durable = len(self.log)

@@ -98,7 +98,7 @@ class Scenario:
         self.world.met("a lost disk")
         await Operator(self.world, self.profile, "take-over").take_over()
         for ledger in self.ledgers.values():
-            ledger.thinned = self._horizon(ledger)
+            ledger.compacted = self._horizon(ledger)
 
     def _horizon(self, ledger: Ledger) -> int:
         """Below which timestamp a reader may miss what is not the latest: a rewrite, or without an archive a checkpoint."""

@@ -49,7 +49,7 @@ GARBAGE_RATIO = 0.25
 
 
 class Rewrite(NamedTuple):
-    """One compaction: neighbouring live objects of one log, and the horizon below which their history is thinned out.
+    """One compaction: neighbouring live objects of one log, and the horizon below which their history is compacted.
 
     `oldest`: they are the first objects of their log.
     """
@@ -70,7 +70,7 @@ def rewrite(
 ) -> list[Stored]:
     """Compact the objects of the place as `plan` decides, and return the new objects. The inputs stay until `gc`.
 
-    `now_ms` is unix milliseconds. Every entry is kept for `history_ms`. `force` merges and thins out all objects, also where
+    `now_ms` is unix milliseconds. Every entry is kept for `history_ms`. `force` merges and compacts all objects, also where
     little is gained. Raises ArchiveDamaged if an input is not what was put, ArchiveError if the archive cannot be reached.
     """
 
@@ -195,7 +195,7 @@ class _KeptRows:
         before: pa.Table | None = None
         for batch in merged:
             rows = pa.Table.from_batches([batch]).select(list(COLUMNS)).cast(schema())
-            kept = _thinned(rows, before, self._job.horizon)
+            kept = _compacted(rows, before, self._job.horizon)
             before = rows.slice(len(rows) - 1)
             if self._without is not None and len(kept):
                 kept = self._without(kept)
@@ -206,18 +206,18 @@ class _KeptRows:
         """The output's span. It has a later horizon than the inputs if a row was left out."""
         inputs = self._job.inputs
         earlier = max(info.span.horizon for info in inputs)
-        is_thinner = self._kept < sum(info.footer.rows for info in inputs)
-        horizon = max(earlier, self._job.horizon) if is_thinner else earlier
+        has_removed = self._kept < sum(info.footer.rows for info in inputs)
+        horizon = max(earlier, self._job.horizon) if has_removed else earlier
         return Span(inputs[0].span.first, max(info.span.last for info in inputs), horizon)
 
 
-def _thinned(rows: pa.Table, before: pa.Table | None, horizon: int) -> pa.Table:
-    """`thin_out` of the next rows of a stream. `before` is the row before them, None if there is none."""
+def _compacted(rows: pa.Table, before: pa.Table | None, horizon: int) -> pa.Table:
+    """`compact_rows` of the next rows of a stream. `before` is the row before them, None if there is none."""
     import pyarrow as pa
 
     if before is None:
-        return thin_out(rows, horizon)
-    kept = thin_out(pa.concat_tables([before, rows]).combine_chunks(), horizon)
+        return compact_rows(rows, horizon)
+    kept = compact_rows(pa.concat_tables([before, rows]).combine_chunks(), horizon)
     return kept.slice(1)  # the first row of a table always stays
 
 
@@ -234,7 +234,7 @@ def _seals(job: Rewrite) -> Seals:
     return Seals(job.inputs[0].footer.log_id, job.inputs[0].footer.previous_crc, last.footer.seal_crcs[-1:])
 
 
-def thin_out(table: pa.Table, horizon: int) -> pa.Table:
+def compact_rows(table: pa.Table, horizon: int) -> pa.Table:
     """The rows of one node that compaction keeps. Pure.
 
     Each sequence is kept once: all rows from the timestamp `horizon` on, and of the older ones the latest of each identity.

@@ -2,7 +2,7 @@
 
 Only the log's own node does this, and no other process writes there. The steps are: the bases are removed; one object with
 one row supersedes all objects; the superseded objects are removed; the one object is removed; the registration is removed. So
-the removal can be killed at any step and run again, and readers find the log whole, thinned out, or not at all.
+the removal can be killed at any step and run again, and readers find the log whole, compacted, or not at all.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def forget(objects: Objects, place: Place, end: LogEnd, mark_class: str, time_cl
             return False
         # A base has the entries that the mark of this log hides, and the mark is about to go.
         remove_bases(objects, place.namespace, place.cluster, place.business)
-        last = _thinned(objects, place, end, live, time_class)
+        last = _compacted(objects, place, end, live, time_class)
         for key in sorted(_keys(objects, place), key=lambda key: key == last):
             objects.delete(key)
     where = (place.namespace, place.cluster, place.business)
@@ -110,7 +110,7 @@ def has_puts(objects: Objects, infos: Sequence[ObjectInfo], after: int, until: i
     return False
 
 
-def _thinned(objects: Objects, place: Place, end: LogEnd, live: Sequence[ObjectInfo], time_class: str) -> str:
+def _compacted(objects: Objects, place: Place, end: LogEnd, live: Sequence[ObjectInfo], time_class: str) -> str:
     """The key of an object that covers the whole log and holds one row. It is put unless it exists."""
     if len(live) == 1 and live[0].footer.rows == 1:
         return live[0].key

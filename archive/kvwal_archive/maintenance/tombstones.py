@@ -101,7 +101,7 @@ def _oldest(rows: Iterable[RankedRow]) -> Iterator[RankedRow]:
 class TombstoneFilter:
     """Removes the tombstones that may go from the rows of one log, which come in their order, in parts.
 
-    The rows were thinned out below `horizon`: no read is answered for an earlier time. `newest` is the timestamp of the newest of
+    The rows were compacted below `horizon`: no read is answered for an earlier time. `newest` is the timestamp of the newest of
     all rows. Rows of that timestamp stay, because they show how far the log had come. Expiry is judged by it too, because the
     clock behind `horizon` may be wrong. `others` has all other objects that may hold older rows of the keys.
     """

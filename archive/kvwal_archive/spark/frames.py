@@ -38,7 +38,7 @@ def merge(spark: SparkSession, url: str, *, namespace: str, cluster: str, busine
 def history(spark: SparkSession, url: str, *, namespace: str, cluster: str, business: str) -> DataFrame:
     """Every row that the archive has of a business, deletes included, each (node, sequence) of a key once.
 
-    Rows that compaction thinned out below a horizon are missing. Columns and errors are those of `merge`.
+    Rows that compaction removed below a horizon are missing. Columns and errors are those of `merge`.
     """
     return _frame(spark, url, (namespace, cluster, business), latest=False).select(*COLUMNS)
 

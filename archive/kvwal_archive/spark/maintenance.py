@@ -41,7 +41,7 @@ def rewrite(
 ) -> list[Stored]:
     """Compact the logs of a business, of all nodes, and return the new objects. The old ones stay until `gc`.
 
-    Every entry is kept for `history_ms`. `force` merges and thins out all objects. A task compacts neighbouring objects, of up
+    Every entry is kept for `history_ms`. `force` merges and compacts all objects. A task compacts neighbouring objects, of up
     to 256 MiB together, in its worker's memory. Raises ConfigError, ArchiveDamaged, ArchiveError; what a task finds comes as
     Spark's PythonException, with the same sentence.
     """

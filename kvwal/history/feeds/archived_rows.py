@@ -32,7 +32,7 @@ _BATCH_ROWS = 16_384
 def first_position(objects: Objects, place: Place, timestamp: int) -> int:
     """The sequence before the first object that has an entry after `timestamp`: where to begin to read.
 
-    Raises BeforeHistory if compaction has thinned out entries after `timestamp`, ArchiveGap if a range of the log is missing.
+    Raises BeforeHistory if compaction has removed entries after `timestamp`, ArchiveGap if a range of the log is missing.
     """
     infos = without_gaps(place, live_objects(objects, place), at=timestamp)
     for info in infos:
@@ -58,19 +58,19 @@ def last_up_to(objects: Objects, place: Place, timestamp: int) -> int:
     return min(firsts, default=following[-1].span.last)
 
 
-def thinned_up_to(infos: Iterable[ObjectInfo]) -> int:
+def compacted_up_to(infos: Iterable[ObjectInfo]) -> int:
     """The last sequence of those of a log's objects from which compaction has removed rows; 0 if it has removed none."""
     return max((info.span.last for info in infos if info.span.horizon), default=0)
 
 
 def archived_rows(
-    disk: Disk, objects: Objects, place: Place, position: int, *, since: int = 0, thinned: int = 0
+    disk: Disk, objects: Objects, place: Place, position: int, *, since: int = 0, compacted: int = 0
 ) -> Iterator[Rows]:
     """The rows after the sequence `position`, in pages, as far as the archive has them without a gap.
 
-    Rows up to the timestamp `since` are left out. Up to the sequence `thinned` rows may be missing. If the last rows of an object
-    are left out or missing, a time mark stands at its end, so that a reader comes past it. Raises ArchiveGap if compaction has
-    removed other rows after `position` and `since`, ArchiveDamaged, ArchiveError.
+    Rows up to the timestamp `since` are left out. Up to the sequence `compacted` rows may be missing. If the last rows of an
+    object are left out or missing, a time mark stands at its end, so that a reader comes past it. Raises ArchiveGap if compaction
+    has removed other rows after `position` and `since`, ArchiveDamaged, ArchiveError.
     """
     missed = 0
     while True:
@@ -79,11 +79,11 @@ def archived_rows(
             for info in infos:
                 if info.span.first <= position + 1 <= info.span.last:
                     last = position
-                    for batch in rows_in_order(disk, objects, info, position, since=since, thinned=thinned):
+                    for batch in rows_in_order(disk, objects, info, position, since=since, compacted=compacted):
                         last = batch.column("sequence")[-1].as_py()
                         yield from pages(batch)
                     position, missed = info.span.last, 0
-                    if last < position and (since or position <= thinned):
+                    if last < position and (since or position <= compacted):
                         yield [(position, time_mark(info.footer.max_timestamp))]
         except ObjectMissing:  # compaction removed it; nothing of it was given
             missed += 1
@@ -101,17 +101,17 @@ def rows_in_order(
     last: int | None = None,
     *,
     since: int = 0,
-    thinned: int = 0,
+    compacted: int = 0,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one object after the sequence `position`, up to the sequence `last` if given, sorted by sequence.
 
     Every byte is checked before the first row comes. Raises ArchiveGap if compaction has removed rows that are younger than
-    `since` and after the sequence `thinned`; ObjectMissing, ArchiveDamaged.
+    `since` and after the sequence `compacted`; ObjectMissing, ArchiveDamaged.
     """
     import pyarrow.compute as pc
 
     end = info.span.last if last is None else min(last, info.span.last)
-    begin = max(position, thinned)
+    begin = max(position, compacted)
     count = 0
     with scratch_folder() as scratch:
         order = TimeOrder(disk, scratch, "sequence")
@@ -124,7 +124,7 @@ def rows_in_order(
                     order.add(rows)
             opened.check()
         if info.span.horizon > since and end > begin and count != end - begin:
-            raise thinned_out(info, begin, end, count)
+            raise compacted_away(info, begin, end, count)
         yield from order.in_order()
 
 
@@ -145,7 +145,7 @@ def pages(batch: pa.RecordBatch) -> Iterator[Rows]:
         yield list(zip(part.column("sequence").to_pylist(), entries_of(part), strict=True))
 
 
-def thinned_out(info: ObjectInfo, position: int, end: int, count: int) -> ArchiveGap:
+def compacted_away(info: ObjectInfo, position: int, end: int, count: int) -> ArchiveGap:
     """The error of a reader that fell behind the history that is kept."""
     return ArchiveGap(
         f"{info.footer.place.prefix}: of sequences {position + 1}–{end} the archive has kept {count}: compaction has removed"

@@ -42,11 +42,11 @@ class LogFeed:
         position: int = 0,
         *,
         since: int = 0,
-        thinned: int = 0,
+        compacted: int = 0,
         own: bool,
     ) -> None:
         """Begin after the sequence `position`; entries up to the timestamp `since` are left out, and up to the sequence
-        `thinned` compaction may have removed some.
+        `compacted` compaction may have removed some.
 
         `own`: this process writes the log, and `read` is told how much of it is acknowledged.
         """
@@ -55,7 +55,7 @@ class LogFeed:
         self._disk = disk
         self._archive = archive
         self._since = since
-        self._thinned = thinned
+        self._compacted = compacted
         self._cursor = SegmentCursor(disk, root, place, position, acknowledged_only=not own)
         self._archived: Iterator[Rows] | None = None
 
@@ -124,7 +124,9 @@ class LogFeed:
         objects = self._archive()
         if objects is None:
             return iter(())
-        return archived_rows(self._disk, objects, self.place, self.position, since=self._since, thinned=self._thinned)
+        return archived_rows(
+            self._disk, objects, self.place, self.position, since=self._since, compacted=self._compacted
+        )
 
     def _go_to(self, position: int) -> None:
         self.position = self._cursor.position = position
@@ -133,15 +135,15 @@ class LogFeed:
 
 
 class ArchivedLogFeed:
-    """The feed of a log of which only the archive is at hand. `position`, `since` and `thinned` are as in `LogFeed`."""
+    """The feed of a log of which only the archive is at hand. `position`, `since` and `compacted` are as in `LogFeed`."""
 
-    def __init__(self, disk: Disk, objects: Objects, place: Place, position: int = 0, *, thinned: int = 0) -> None:
+    def __init__(self, disk: Disk, objects: Objects, place: Place, position: int = 0, *, compacted: int = 0) -> None:
         self.position = position
         self.place = place
         self._disk = disk
         self._objects = objects
         self.since = 0
-        self._thinned = thinned
+        self._compacted = compacted
         self._archived: Iterator[Rows] = iter(())
 
     def begin_after(self, timestamp: int) -> None:
@@ -158,7 +160,7 @@ class ArchivedLogFeed:
         rows = next(self._archived, None)
         if rows is None:
             self._archived = archived_rows(
-                self._disk, self._objects, self.place, self.position, since=self.since, thinned=self._thinned
+                self._disk, self._objects, self.place, self.position, since=self.since, compacted=self._compacted
             )
             rows = next(self._archived, [])
         if rows:

@@ -88,20 +88,20 @@ class PageCursors:
         self._most = most
         self._kept: deque[tuple[tuple[Place, int], PageCursor]] = deque()
 
-    def take(self, place: Place, position: int, thinned: int = 0) -> PageCursor | None:
+    def take(self, place: Place, position: int, compacted: int = 0) -> PageCursor | None:
         """A cursor of this log that can serve rows after `position`, None if none is kept.
 
-        `thinned`: up to this sequence compaction may have removed rows. A cursor is taken only if it was kept with the same
-        `thinned`.
+        `compacted`: up to this sequence compaction may have removed rows. A cursor is taken only if it was kept with the same
+        `compacted`.
         """
         for kept in reversed(self._kept):
-            if kept[0] == (place, thinned) and kept[1].has(position):
+            if kept[0] == (place, compacted) and kept[1].has(position):
                 self._kept.remove(kept)
                 return kept[1]
         return None
 
-    def keep(self, place: Place, cursor: PageCursor, thinned: int = 0) -> None:
+    def keep(self, place: Place, cursor: PageCursor, compacted: int = 0) -> None:
         """Keep a cursor; the one that was used least recently goes if there are too many."""
-        self._kept.append(((place, thinned), cursor))
+        self._kept.append(((place, compacted), cursor))
         if len(self._kept) > self._most:
             self._kept.popleft()

@@ -9,11 +9,11 @@ from kvwal.cluster.clock_bounds import ClockBounds
 from kvwal.cluster.requests import (
     Begin,
     BeginQuestion,
+    CompactedRowsQuestion,
     Floor,
     FloorQuestion,
     LogRows,
     RowsQuestion,
-    ThinnedRowsQuestion,
     WatchAnswer,
     WatchQuestion,
 )
@@ -53,18 +53,18 @@ class OwnChanges:
             raise unreadable_log(self._engine.node, question.business, error) from error
 
     async def page(
-        self, place: Place, open_feed: Callable[[], OneLog], position: int, last: int, limit: int, thinned: int = 0
+        self, place: Place, open_feed: Callable[[], OneLog], position: int, last: int, limit: int, compacted: int = 0
     ) -> tuple[Rows, bool]:
         """A page of one log: see `PageCursor.page`. `open_feed` opens its feed behind `position` if no cursor goes on there; up
-        to the sequence `thinned` the feed may lack rows."""
-        kept = self._cursors.take(place, position, thinned)
+        to the sequence `compacted` the feed may lack rows."""
+        kept = self._cursors.take(place, position, compacted)
 
         def read() -> tuple[PageCursor, tuple[Rows, bool]]:
             cursor = PageCursor(open_feed()) if kept is None else kept
             return cursor, cursor.page(position, last, limit)
 
         cursor, page = await self._readers.run(read)
-        self._cursors.keep(place, cursor, thinned)
+        self._cursors.keep(place, cursor, compacted)
         return page
 
     async def _floor(self, question: FloorQuestion) -> Floor:
@@ -89,9 +89,9 @@ class OwnChanges:
 
     async def _rows(self, question: RowsQuestion) -> LogRows:
         place = self._engine.place(question.business)
-        thinned = question.thinned if isinstance(question, ThinnedRowsQuestion) else 0
-        open_feed = partial(self._feed, place, question.position, thinned)
-        rows, more = await self.page(place, open_feed, question.position, question.last, question.limit, thinned)
+        compacted = question.compacted if isinstance(question, CompactedRowsQuestion) else 0
+        open_feed = partial(self._feed, place, question.position, compacted)
+        rows, more = await self.page(place, open_feed, question.position, question.last, question.limit, compacted)
         return LogRows([(sequence, _told(entry)) for sequence, entry in rows], more)
 
     def _begin(self, question: BeginQuestion) -> int:
@@ -99,9 +99,9 @@ class OwnChanges:
         feed.begin_after(question.timestamp, exactly=True)
         return feed.position
 
-    def _feed(self, place: Place, position: int, thinned: int = 0) -> LogFeed:
+    def _feed(self, place: Place, position: int, compacted: int = 0) -> LogFeed:
         options = self._engine.options
-        return LogFeed(options.disk, options.root, place, self._archive, position, thinned=thinned, own=True)
+        return LogFeed(options.disk, options.root, place, self._archive, position, compacted=compacted, own=True)
 
     def _archive(self) -> Objects | None:
         return None if self._engine.options.archive_url is None else self._objects()

@@ -17,18 +17,18 @@ from kvwal.cluster.map_names import to_business
 from kvwal.cluster.requests import (
     Begin,
     BeginQuestion,
+    CompactedRowsQuestion,
     Floor,
     FloorQuestion,
     LogRows,
     RowsQuestion,
-    ThinnedRowsQuestion,
     WatchPage,
     WatchRead,
     WatchStart,
     WatchStarted,
 )
 from kvwal.entry import DataEntry, Entry, make_entry
-from kvwal.history.feeds.archived_rows import last_up_to, thinned_up_to
+from kvwal.history.feeds.archived_rows import compacted_up_to, last_up_to
 from kvwal.history.feeds.cluster_page import LogBounds, LogPart, limit_of, page_of, to_raise
 from kvwal.history.feeds.feeds import ARCHIVE_SECONDS
 from kvwal.history.feeds.log_feed import ArchivedLogFeed, not_in_log
@@ -77,8 +77,8 @@ class WatchService:
             return WatchStarted(question.positions, 0)
         archived = (await self._seen(business, {peer.name for peer in living})).last
         if question.timestamp is None and question.beginning:
-            thinned = await self._readers.run(partial(self._thinned, business))
-            return WatchStarted(dict.fromkeys([*archived, *ends], 0), 0, thinned)
+            compacted = await self._readers.run(partial(self._compacted, business))
+            return WatchStarted(dict.fromkeys([*archived, *ends], 0), 0, compacted)
         if (timestamp := question.timestamp) is None:
             positions = {node: end.last or 0 for node, end in ends.items()}
             return WatchStarted(archived | positions, limit_of(ends))
@@ -98,7 +98,7 @@ class WatchService:
             ends |= await self._ends(business, [peer for peer in living if peer.name in behind], newest)
         self._check(business, ends, positions)
         limit = limit_of(ends)
-        at = WatchStarted(positions, question.since, question.thinned)
+        at = WatchStarted(positions, question.since, question.compacted)
         parts = await self._rows(business, living, ends, at, limit)
         archived = await self._seen(business, ends)
         parts += await self._archived_rows(business, archived.last, at, limit)
@@ -119,10 +119,10 @@ class WatchService:
         for peer in living:
             position, end = at.positions.get(peer.name, 0), ends[peer.name]
             if end.last is not None and end.has_news(position):
-                thinned = _thinned_behind(at, peer.name)
+                compacted = _compacted_after(at, peer.name)
                 asked[peer] = (
-                    ThinnedRowsQuestion(business, position, end.last, limit, thinned)
-                    if thinned
+                    CompactedRowsQuestion(business, position, end.last, limit, compacted)
+                    if compacted
                     else RowsQuestion(business, position, end.last, limit)
                 )
         told = await self._peers.watch(asked, LogRows, self._within)
@@ -139,9 +139,9 @@ class WatchService:
         for node, last in archived.items():
             position, place = at.positions.get(node, 0), self._engine.place(business, node)
             if last > position:
-                thinned = _thinned_behind(at, node)
+                compacted = _compacted_after(at, node)
                 rows, more = await self._peers.own_changes.page(
-                    place, partial(self._open, place, position, thinned), position, last, limit, thinned
+                    place, partial(self._open, place, position, compacted), position, last, limit, compacted
                 )
                 parts.append(LogPart([Change(node, *row) for row in rows], more))
         return parts
@@ -170,14 +170,14 @@ class WatchService:
         }
         return last, lost_tails(objects, *where)
 
-    def _thinned(self, business: str) -> Positions:
+    def _compacted(self, business: str) -> Positions:
         """For each log the last sequence of the objects from which compaction has removed changes."""
         options = self._engine.options
         if options.archive_url is None:
             return {}
         objects = self._objects()
         found = {
-            place.node: thinned_up_to(live_objects(objects, place))
+            place.node: compacted_up_to(live_objects(objects, place))
             for place in registered(objects, options.namespace, options.cluster, business)
         }
         return {node: last for node, last in found.items() if last}
@@ -185,8 +185,8 @@ class WatchService:
     def _archived_before(self, business: str, archived: Iterable[str], timestamp: int) -> Positions:
         return {node: last_up_to(self._objects(), self._engine.place(business, node), timestamp) for node in archived}
 
-    def _open(self, place: Place, position: int, thinned: int) -> ArchivedLogFeed:
-        return ArchivedLogFeed(self._engine.options.disk, self._objects(), place, position, thinned=thinned)
+    def _open(self, place: Place, position: int, compacted: int) -> ArchivedLogFeed:
+        return ArchivedLogFeed(self._engine.options.disk, self._objects(), place, position, compacted=compacted)
 
     def _check(self, business: str, ends: Mapping[str, LogBounds], positions: Positions) -> None:
         for node, end in sorted(ends.items()):
@@ -194,10 +194,10 @@ class WatchService:
                 raise not_in_log(self._engine.place(business, node), positions[node], end.last)
 
 
-def _thinned_behind(at: WatchStarted, node: str) -> int:
+def _compacted_after(at: WatchStarted, node: str) -> int:
     """The sequence up to which a log may lack changes; 0 if the reader has come past it."""
-    thinned = at.thinned.get(node, 0)
-    return thinned if thinned > at.positions.get(node, 0) else 0
+    compacted = at.compacted.get(node, 0)
+    return compacted if compacted > at.positions.get(node, 0) else 0
 
 
 def _stored(entry: DataEntry) -> Entry:

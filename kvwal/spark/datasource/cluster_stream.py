@@ -144,13 +144,13 @@ class ClusterChangesReader(StreamReader):
 def _place(offset: Offset) -> WatchStarted:
     nodes = decoded(offset)
     since = max((at.since for at in nodes.values()), default=0)
-    thinned = {node: at.thinned for node, at in nodes.items() if at.thinned}
-    return WatchStarted({node: at.sequence for node, at in nodes.items()}, since, thinned)
+    compacted = {node: at.thinned for node, at in nodes.items() if at.thinned}
+    return WatchStarted({node: at.sequence for node, at in nodes.items()}, since, compacted)
 
 
 def _offset(at: WatchStarted) -> Offset:
     return encoded({
-        node: NodeOffset(sequence, at.thinned.get(node, 0), at.since) for node, sequence in at.positions.items()
+        node: NodeOffset(sequence, at.compacted.get(node, 0), at.since) for node, sequence in at.positions.items()
     })  # fmt: skip
 
 

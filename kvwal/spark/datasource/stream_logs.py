@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kvwal.errors import BeforeHistory, ConfigError
-from kvwal.history.feeds.archived_rows import last_up_to, not_kept, thinned_up_to
+from kvwal.history.feeds.archived_rows import compacted_up_to, last_up_to, not_kept
 from kvwal.history.feeds.segment_cursor import NotInLog, SegmentCursor
 from kvwal.log.files.names import find_places, log_folder
 from kvwal.log.reader import log_files
@@ -26,6 +26,7 @@ class NodeOffset(NamedTuple):
     """How far a node's log was read. Up to the sequence `thinned` compaction had removed rows when the stream began.
 
     A stream that began at a timestamp leaves out what a log brings later from up to it: that timestamp is `since`.
+    The names of the fields are those in the checkpoints of streams.
     """
 
     sequence: int
@@ -47,7 +48,7 @@ class LogRange(NamedTuple):
     place: Place
     position: int
     last: int
-    thinned: int
+    compacted: int
     since: int
     objects: tuple[ObjectRange, ...] = ()
 
@@ -89,7 +90,7 @@ class StreamLogs:
                     f"{'/'.join(place)}: the changes before sequence {error.first} are in no archive.",
                     hint="Give the option 'after', or the 'archive' of the store.",
                 ) from error
-        return NodeOffset(0, thinned_up_to(infos))
+        return NodeOffset(0, compacted_up_to(infos))
 
     def after(self, place: Place, timestamp: int) -> NodeOffset:
         """The offset of the last change up to a timestamp. Raises BeforeHistory if later changes are not kept."""

@@ -144,7 +144,13 @@ class ChangesReader(StreamReader):
         for item in changes.objects:
             try:
                 yield from rows_in_order(
-                    OS_DISK, objects, item.info, item.position, item.last, since=changes.since, thinned=changes.thinned
+                    OS_DISK,
+                    objects,
+                    item.info,
+                    item.position,
+                    item.last,
+                    since=changes.since,
+                    compacted=changes.compacted,
                 )
             except ObjectMissing:  # compaction removed it since the plan was made; nothing of it was given
                 part = changes._replace(position=item.position, last=item.last)
@@ -213,7 +219,7 @@ def _compacted(objects: Objects, changes: LogRange) -> Iterator[pa.RecordBatch]:
             raise not_kept(changes.place, position + 1, changes.last)
         try:
             yield from rows_in_order(
-                OS_DISK, objects, infos[0], position, changes.last, since=changes.since, thinned=changes.thinned
+                OS_DISK, objects, infos[0], position, changes.last, since=changes.since, compacted=changes.compacted
             )
         except ObjectMissing:
             missed += 1

@@ -103,7 +103,7 @@ def changes(frame: DataFrame, checkpoint: Path) -> list[tuple[str, str, int]]:
     return [(row.key, row.node, row.sequence) for row in ordered]
 
 
-def test_thinned_history_is_a_beginning_and_later_a_gap(spark: SparkSession, tmp_path: Path) -> None:
+def test_compacted_history_is_a_beginning_and_later_a_gap(spark: SparkSession, tmp_path: Path) -> None:
     """Up to what compaction had removed when the stream began, the latest of each key comes; later every change must."""
     root, archive = tmp_path / "root", tmp_path / "archive"
     stream = Stream(spark, tmp_path / "checkpoint", archive=str(archive))

@@ -11,7 +11,7 @@ import pytest
 from kvwal_archive.errors import ArchiveDamaged, ArchiveGap
 from kvwal_archive.layout import Span
 from kvwal_archive.maintenance import compaction as rewriting
-from kvwal_archive.maintenance.compaction import gc, plan, rewrite, run, thin_out
+from kvwal_archive.maintenance.compaction import compact_rows, gc, plan, rewrite, run
 from kvwal_archive.objects import Objects, open_objects
 from kvwal_archive.parquet.rows import Footer, sorted_rows
 from kvwal_archive.reader import ObjectInfo, coverage, live_objects, read_rows
@@ -121,14 +121,14 @@ def test_below_the_horizon_only_the_latest_of_each_identity_stays() -> None:
     horizon = 1120 << 16
     older = {row.identity: row for row in found if row.timestamp < horizon}
     kept = [row for row in found if row.timestamp >= horizon or row == older[row.identity]]
-    assert thin_out(sorted_rows(table(found)), horizon).equals(sorted_rows(table(kept)))
+    assert compact_rows(sorted_rows(table(found)), horizon).equals(sorted_rows(table(kept)))
     assert any(row.deleted for row in older.values())
-    assert thin_out(sorted_rows(table(found)), 0).equals(sorted_rows(table(found)))
+    assert compact_rows(sorted_rows(table(found)), 0).equals(sorted_rows(table(found)))
 
 
 def test_rows_that_stand_in_two_inputs_stand_once_in_the_output() -> None:
     twice = pa.concat_tables([table(rows(1, 50)), table(rows(30, 80))])
-    assert thin_out(sorted_rows(twice), 0).equals(sorted_rows(table(rows(1, 80))))
+    assert compact_rows(sorted_rows(twice), 0).equals(sorted_rows(table(rows(1, 80))))
 
 
 def test_a_rewrite_keeps_every_answer_and_the_chain_of_seals(objects: Objects) -> None:
@@ -256,8 +256,8 @@ def test_the_history_above_the_horizon_survives(objects: Objects) -> None:
     fill(objects, PLACE, [(1, 50), (51, 100), (101, 150), (151, 200)])
     full = history(objects, *WHERE, key_class="str", key=b"key-001")
     rewrite(objects, PLACE, now_ms=1100, history_ms=0)
-    thinned = history(objects, *WHERE, key_class="str", key=b"key-001")
+    compacted = history(objects, *WHERE, key_class="str", key=b"key-001")
     young = sum(time.as_py() >= 1100 << 16 for time in full.column("timestamp"))
-    assert thinned.equals(full.slice(0, young + 1))
+    assert compacted.equals(full.slice(0, young + 1))
     assert len(read_rows(objects, live_objects(objects, PLACE)[0])) < 200
     assert coverage(objects, PLACE, LOG).last == 200

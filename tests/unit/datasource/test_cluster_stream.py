@@ -125,13 +125,13 @@ def test_limits_available_now_and_a_start_at_a_time_or_position(
     run(partial(Members, tmp_path, monkeypatch), work)
 
 
-def test_thinned_history_is_a_beginning_and_later_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compacted_history_is_a_beginning_and_later_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the last rows that compaction has looked at are gone, because they are old deletes."""
 
     async def work(members: Members) -> None:
         jobs, place = members.stores["node-2"].map("jobs"), Place("default", "local", "jobs", "node-2")
 
-        async def thin_out() -> None:
+        async def compact() -> None:
             for _ in range(3):
                 members.clock.ms += 1
                 await jobs.put("a", members.clock.ms)
@@ -143,7 +143,7 @@ def test_thinned_history_is_a_beginning_and_later_a_gap(tmp_path: Path, monkeypa
             now = members.clock.ms + 1000
             compaction.rewrite(open_objects(str(members.archive)), place, now_ms=now, history_ms=0, force=True)
 
-        await thin_out()
+        await compact()
         await put(members, "node-1", "node-2")
         stream = reader(members)
         start = await on_thread(stream.initialOffset)
@@ -151,7 +151,7 @@ def test_thinned_history_is_a_beginning_and_later_a_gap(tmp_path: Path, monkeypa
         end = await on_thread(partial(stream.latestOffset, start, ReadAllAvailable()))
         found = await on_thread(partial(rows, stream, start, end))
         assert {row[:2] for row in found} - {("node-2", 4)} == {("node-1", 1), ("node-2", 5)}
-        await thin_out()
+        await compact()
         with pytest.raises(ArchiveGap, match=r"of sequences .* the archive has kept"):
             await on_thread(partial(reader(members).latestOffset, end, ReadAllAvailable()))
 
