@@ -2,7 +2,7 @@
 
 The order is (timestamp, node, sequence), greatest first. The plain form streams in that order and keeps two sets; the
 vectorised form compares the same triple in Arrow. Both give the latest row of every identity. A deleted row is given too, with
-its flag, and the reader decides what the tombstone hides. Merging is commutative, associative and idempotent, so overlapping
+its flag, and the reader decides what the tombstone shadows. Merging is commutative, associative and idempotent, so overlapping
 inputs do no harm.
 
 The vectorised form reads all inputs in parallel. Each input is sorted by identity, newest first, so of the rows up to the

@@ -105,7 +105,7 @@ class ClockBounds:
     def __init__(self, latest: memoryview | None = None) -> None:
         """`latest` is a place of 8 bytes for the latest timestamp, which another language reads. It holds 0."""
         self._latest = memoryview(bytearray(8) if latest is None else latest).cast("B").cast("q")
-        self._floor = 0
+        self._low_watermark = 0
         self._limit: int | None = None
         self._changing = Lock()
 
@@ -114,9 +114,9 @@ class ClockBounds:
         """The greatest timestamp that a log of this member has given, recovered ones included."""
         return self._latest[0]
 
-    def next_limit(self, wall_ms: int, floor: int = 0) -> int:
-        """The limit to publish next, with room above `floor`."""
-        least = max(self.latest, self._floor, floor) + (SPARE_MS << TIMESTAMP_SHIFT)
+    def next_limit(self, wall_ms: int, above: int = 0) -> int:
+        """The limit to publish next, with room above `above`."""
+        least = max(self.latest, self._low_watermark, above) + (SPARE_MS << TIMESTAMP_SHIFT)
         return max(least, wall_ms + AHEAD_MS << TIMESTAMP_SHIFT, self._limit or 0)
 
     def allow(self, limit: int) -> None:
@@ -129,10 +129,10 @@ class ClockBounds:
         Any thread may call it.
         """
         with self._changing:
-            self._floor = max(self._floor, timestamp)
+            self._low_watermark = max(self._low_watermark, timestamp)
 
     def settle(self, wall_ms: int, least: int = 0) -> int:
-        """A floor: a timestamp below all later ones, of logs that are not there yet, too.
+        """The low watermark: a timestamp below all later ones, of logs that are not there yet, too.
 
         It is just below the wall clock, or `least` if that is later, and below the limit in any case.
         """
@@ -140,14 +140,14 @@ class ClockBounds:
         if self._limit is not None:
             following = min(following, self._limit - (SPARE_MS << TIMESTAMP_SHIFT))
         self.rise(following)
-        return self._floor - 1
+        return self._low_watermark - 1
 
     def stamp(self, last: int, wall_ms: int) -> int:
         """The timestamp after `last`. `ClusterUnreachable` if it would reach the limit. Any thread may call it."""
         wall = wall_ms << TIMESTAMP_SHIFT
         if self._limit is not None:
             wall = min(wall, self._limit - (SPARE_MS << TIMESTAMP_SHIFT))
-        stamp = max(last + 1, self._floor, wall)
+        stamp = max(last + 1, self._low_watermark, wall)
         if self._limit is not None and stamp >= self._limit:
             raise ClusterUnreachable(
                 f"this member's clock may not pass {to_text(self._limit)}, which is what the others know of it: they could not be"

@@ -163,21 +163,23 @@ class Copied(msgspec.Struct, array_like=True, frozen=True):
     left_out: dict[str, int]
 
 
-class FloorQuestion(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag=True):
-    """Request for the floor of a member's log of a business, at or above the timestamp `least` if its clock may go there."""
+class LowWatermarkQuestion(
+    msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="FloorQuestion"
+):
+    """Request for the low watermark of a member's log of a business, at least `least` if its clock may go there."""
 
     business: str
     least: int = 0
 
 
-class Floor(msgspec.Struct, array_like=True, frozen=True, tag=True):
-    """The answer to a `FloorQuestion`: the member stamps nothing at or below `floor` any more in this log.
+class LowWatermark(msgspec.Struct, array_like=True, frozen=True, tag="Floor"):
+    """The answer to a `LowWatermarkQuestion`: the member stamps nothing at or below `low_watermark` any more in this log.
 
     Every entry up to it is acknowledged and has a sequence up to `last`, which has the timestamp `timestamp`. `last` is None if
     the member has no open log of the business.
     """
 
-    floor: int
+    low_watermark: int
     last: int | None
     timestamp: int
 
@@ -233,9 +235,9 @@ class Refused(msgspec.Struct, array_like=True, frozen=True, tag=True):
 
 
 ClientQuestion = Question | FailuresQuestion | WatchStart | WatchRead | LostTailsQuestion
-WatchQuestion = FloorQuestion | BeginQuestion | RowsQuestion | CompactedRowsQuestion
+WatchQuestion = LowWatermarkQuestion | BeginQuestion | RowsQuestion | CompactedRowsQuestion
 """What a member asks the others for the watch of a client."""
-WatchAnswer = Floor | Begin | LogRows
+WatchAnswer = LowWatermark | Begin | LogRows
 PeerQuestion = TailQuestion | CopyQuestion | PartQuestion | WatchQuestion
 encode = msgspec.msgpack.Encoder().encode
 decode_failures = msgspec.msgpack.Decoder(Failures).decode

@@ -103,7 +103,7 @@ def _round(
     newer, header = _fold(disk, segments, decode)
     plan = _plan(disk, folder, parts, segments[0], newer)
     if plan.kept:
-        tombstones = Tombstones()  # the entries that a delete hides may be in a part that stays
+        tombstones = Tombstones()  # the entries that a delete shadows may be in a part that stays
     counter = _Counter()
     merged = merge_all([newer.in_order(), *(_stream(disk, folder, part, decode, counter) for part in plan.merged)])
     made = SnapshotHeader(

@@ -157,12 +157,12 @@ MUTANTS = [
         "tests/property/test_archive_laws.py tests/unit/archive/test_tombstones.py",
     ),
     Mutant(
-        "a delete goes that holds down the entry of another node", 6, "archive/kvwal_archive/maintenance/tombstones.py",
+        "a delete goes that shadows the entry of another node", 6, "archive/kvwal_archive/maintenance/tombstones.py",
         "self._at[2] < _rank(timestamp, True)\n", "False\n",
         "tests/property/test_archive_laws.py tests/unit/archive/test_tombstones.py",
     ),
     Mutant(
-        "a delete goes that holds down another node's put of the same timestamp", 6,
+        "a delete goes that shadows another node's put of the same timestamp", 6,
         "archive/kvwal_archive/maintenance/tombstones.py",
         "self._at[2] < _rank(timestamp, True)\n", "self._at[2] < _rank(timestamp, False)\n",
         "tests/unit/archive/test_tombstones.py",

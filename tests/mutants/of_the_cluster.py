@@ -12,7 +12,7 @@ RETURNING = "tests/unit/cluster/test_rejoin.py"
 MUTANTS = [
     Mutant(
         "a member that takes a key over stamps by its own clock alone", 6, "kvwal/cluster/clock_bounds.py",
-        "        stamp = max(last + 1, self._floor, wall)\n", "        stamp = max(last + 1, wall)\n", LIMITS,
+        "        stamp = max(last + 1, self._low_watermark, wall)\n", "        stamp = max(last + 1, wall)\n", LIMITS,
     ),
     Mutant(
         "the latest timestamps of living members do not count where keys are taken over", 6, "kvwal/cluster/clock_bounds.py",

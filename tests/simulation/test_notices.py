@@ -95,7 +95,7 @@ def confirms_blindly(patch: pytest.MonkeyPatch) -> None:
 
 
 def lets_deletes_go_early(patch: pytest.MonkeyPatch) -> None:
-    """A rewrite leaves out every delete, also those that hold down an older put."""
+    """A rewrite leaves out every delete, also those that shadow an older put."""
 
     def without(self: TombstoneFilter, table: Any) -> Any:
         return table.filter(pc.invert(table.column("deleted")))

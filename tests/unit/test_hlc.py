@@ -40,7 +40,7 @@ def test_more_stamps_than_the_counter_holds_run_ahead_of_the_wall() -> None:
     assert clock.stamp(START_MS) == (START_MS + 1) << 16
 
 
-def test_advance_is_a_floor_and_never_a_step_back() -> None:
+def test_advance_is_a_low_watermark_and_never_a_step_back() -> None:
     clock = HybridClock()
     clock.advance(START_MS << 16)
     clock.advance(1)

@@ -110,7 +110,7 @@ def _is_younger(base: Base, log: LogRead) -> bool:
 def _fits_log(position: BasePosition, log: LogRead) -> bool:
     """Whether the log that was read still is the one of the position, and lets the base stand for its beginning.
 
-    An object after the position with a later horizon may lack a delete that hides a row of the base: then the base is over.
+    An object after the position with a later horizon may lack a delete that shadows a row of the base: then the base is over.
     """
     last = position.sequence
     if not last:

@@ -37,7 +37,7 @@ class LogEnd(NamedTuple):
 def forget(objects: Objects, place: Place, end: LogEnd, mark_class: str, time_class: str) -> bool:
     """Remove a log that ended before the kept history, and return whether it was removed. Raises ArchiveError.
 
-    Returns False, and changes nothing, if the log goes on, was taken over, or may hide rows of other logs. `mark_class` is the
+    Returns False, and changes nothing, if the log goes on, was taken over, or may shadow rows of other logs. `mark_class` is the
     key class of the marks that record in a node's log that the map was destroyed: earlier entries of that log do not count.
     `time_class` is that of a row which changes no key and has a timestamp only.
     """
@@ -49,9 +49,9 @@ def forget(objects: Objects, place: Place, end: LogEnd, mark_class: str, time_cl
         reached = covered(live)
         if reached.last != end.last_sequence or reached.gaps or any(i.footer.log_id != end.log_id for i in live):
             return False
-        if not listed_again(lambda: _hides_no_row(objects, place, end, mark_class)):
+        if not listed_again(lambda: _shadows_no_row(objects, place, end, mark_class)):
             return False
-        # A base has the entries that the mark of this log hides, and the mark is about to go.
+        # A base has the entries that the mark of this log shadows, and the mark is about to go.
         remove_bases(objects, place.namespace, place.cluster, place.business)
         last = _compacted(objects, place, end, live, time_class)
         for key in sorted(_keys(objects, place), key=lambda key: key == last):
@@ -66,8 +66,8 @@ def forget(objects: Objects, place: Place, end: LogEnd, mark_class: str, time_cl
     return True
 
 
-def _hides_no_row(objects: Objects, place: Place, end: LogEnd, mark_class: str) -> bool:
-    """Whether no mark and no delete of this log hides a row that another node has archived, or may still archive.
+def _shadows_no_row(objects: Objects, place: Place, end: LogEnd, mark_class: str) -> bool:
+    """Whether no mark and no delete of this log shadows a row that another node has archived, or may still archive.
 
     Such a row is a put that is not younger than the end of this log, and younger than the last mark of its own log.
     """

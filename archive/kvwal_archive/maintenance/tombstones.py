@@ -1,4 +1,4 @@
-"""Removal of tombstones. A tombstone may go if it hides no older row of its key, of any node, now or later.
+"""Removal of tombstones. A tombstone may go if it shadows no older row of its key, of any node, now or later.
 
 A node whose archive lags may still archive older rows, so a tombstone waits until the archive of every other registered node has
 passed its timestamp. It also stays as long as an object of another node has an older row of its key, or a put of the same
@@ -51,7 +51,7 @@ def others_of(objects: Objects, place: Place) -> Others:
 
 
 class OlderRows:
-    """The rows of some objects that a tombstone hides: older rows, and puts of its timestamp that have not expired by `now_ms`.
+    """The rows of some objects that a tombstone shadows: older rows, and puts of its timestamp that have not expired by `now_ms`.
 
     Identities are asked in their order. Only five columns are read, in bounded memory. Once an object cannot be read, every
     answer is yes.
@@ -64,7 +64,7 @@ class OlderRows:
         self._unread = False
 
     def holds(self, key_class: str, key: bytes, timestamp: int) -> bool:
-        """Whether a tombstone of this identity with this timestamp hides a row, and so must stay."""
+        """Whether a tombstone of this identity with this timestamp shadows a row, and so must stay."""
         try:
             while self._at is not None and self._at[:2] < (key_class, key):
                 self._at = next(self._oldest, None)
@@ -76,7 +76,7 @@ class OlderRows:
 
 
 def _rank(timestamp: int, is_tombstone: bool) -> int:
-    """The order of rows of one identity: a tombstone hides all rows of lower rank."""
+    """The order of rows of one identity: a tombstone shadows all rows of lower rank."""
     return 2 * timestamp + is_tombstone
 
 

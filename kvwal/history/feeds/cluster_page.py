@@ -1,7 +1,7 @@
 """The order of a cluster's changes: which changes of several logs a page of a watch has. Pure functions.
 
-Each member tells a floor: a timestamp that it will never stamp at or below again. The least floor is the limit: up to it the logs
-are complete, so their changes have one order.
+Each member tells its low watermark: a timestamp that it will never stamp at or below again. The least one is the limit:
+up to it the logs are complete, so their changes have one order.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kvwal.structures.watch import Change, Positions
 
 
 class LogBounds(NamedTuple):
-    """What a member told of its log: its floor, and its last sequence (None without a log) with its timestamp."""
+    """What a member told of its log: its low watermark, and its last sequence (None without a log) with its timestamp."""
 
-    floor: int
+    low_watermark: int
     last: int | None
     timestamp: int
 
@@ -44,13 +44,13 @@ class ClusterPage(NamedTuple):
 
 def limit_of(ends: Mapping[str, LogBounds]) -> int:
     """The timestamp up to which the logs of all members are complete."""
-    return min(end.floor for end in ends.values())
+    return min(end.low_watermark for end in ends.values())
 
 
 def to_raise(ends: Mapping[str, LogBounds], positions: Positions) -> tuple[int, list[str]]:
-    """The timestamp of the newest entry that was not given yet, and the members whose floor is below it, sorted."""
+    """The timestamp of the newest entry that was not given yet, and the members whose low watermark is below it, sorted."""
     newest = max((end.timestamp for node, end in ends.items() if end.has_news(positions.get(node, 0))), default=0)
-    return newest, sorted(node for node, end in ends.items() if end.floor < newest)
+    return newest, sorted(node for node, end in ends.items() if end.low_watermark < newest)
 
 
 def page_of(parts: Iterable[LogPart], positions: Positions, since: int) -> ClusterPage:

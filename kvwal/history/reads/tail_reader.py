@@ -268,19 +268,19 @@ class _LogReader:
         last = snapshot.header.last_sequence if snapshot else 0
         first = segments[0].number if segments else last + 1
         log_id = self._log_id(segments, snapshot)
-        floor = 0 if everything else archived(log_id)
-        if snapshot is not None and (everything or floor + 1 < first):
+        passed = 0 if everything else archived(log_id)
+        if snapshot is not None and (everything or passed + 1 < first):
             self._take_snapshot(snapshot, sink)
-            floor = floor if everything else max(floor, last)
+            passed = passed if everything else max(passed, last)
         following, torn = first, None
-        for reader, at, entries in self._segments(segments, snapshot, (sink.key,) if sink.key else (), floor):
+        for reader, at, entries in self._segments(segments, snapshot, (sink.key,) if sink.key else (), passed):
             following = reader.next_sequence
             if not entries:
                 torn = _torn(reader)
-            sink.take(*_between(at, entries, floor, until))
-        if floor + 1 < first and not everything:
+            sink.take(*_between(at, entries, passed, until))
+        if passed + 1 < first and not everything:
             raise ArchiveGap(
-                f"{'/'.join(self._place)}: sequences {floor + 1}–{first - 1} are neither in the log nor in the archive.",
+                f"{'/'.join(self._place)}: sequences {passed + 1}–{first - 1} are neither in the log nor in the archive.",
                 hint="`kvwal archive verify` and `kvwal log verify` say what is where.",
             )
         return Reading(log_id, snapshot.header if snapshot else None, first, following, sink, torn)
@@ -342,16 +342,16 @@ class _LogReader:
             sink.take_snapshot(last, entries)
 
     def _segments(
-        self, files: list[LogFile], snapshot: Snapshot | None, holding: Sequence[bytes], floor: int
+        self, files: list[LogFile], snapshot: Snapshot | None, holding: Sequence[bytes], passed: int
     ) -> Iterator[tuple[SegmentReader, int, list[Entry]]]:
-        """The blocks of the segments with sequences after `floor`, and at the end of each segment a block without entries.
+        """The blocks of the segments with sequences after `passed`, and at the end of each segment a block without entries.
 
         If `holding` has any bytes, blocks without any of these are skipped. Raises `CorruptLog` for a missing segment too.
         """
         header = snapshot.header if snapshot else None
         wanted, crc = (header.last_sequence + 1, header.last_crc) if header else (1, 0)
         ends = [later.number - 1 for later in files[1:]]
-        needed = sum(end <= floor for end in ends)
+        needed = sum(end <= passed for end in ends)
         for index, file in enumerate(files[needed:]):
             path = self._folder / file.name
             data = self._disk.read(path)
@@ -368,9 +368,9 @@ class _LogReader:
             wanted, crc = reader.next_sequence, reader.seal_crc
 
 
-def _between(at: int, entries: list[Entry], floor: int, until: int | None) -> tuple[int, list[Entry]]:
-    """The entries with sequences after `floor` and up to `until`; `at` is the sequence of the first entry given."""
-    begin = max(0, floor + 1 - at)
+def _between(at: int, entries: list[Entry], passed: int, until: int | None) -> tuple[int, list[Entry]]:
+    """The entries with sequences after `passed` and up to `until`; `at` is the sequence of the first entry given."""
+    begin = max(0, passed + 1 - at)
     end = len(entries) if until is None else max(begin, until + 1 - at)
     return at + begin, entries[begin:end] if begin or end < len(entries) else entries
 

@@ -194,10 +194,10 @@ class ClockBoundsExchange:
         self._bounds.rise(timestamp)
         self._fence.rise(timestamp)
 
-    def _publish(self, which: str, floor: int = 0) -> None:
+    def _publish(self, which: str, above: int = 0) -> None:
         wall = self._clock.wall_ms()
         settled = self._settled(wall)
-        limit = self._bounds.next_limit(settled, floor)
+        limit = self._bounds.next_limit(settled, above)
         owned = str(self._fence.owned())
         own = self._membership.own
         archived = self._archived(settled) if settled else 0

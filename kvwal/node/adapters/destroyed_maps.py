@@ -64,7 +64,7 @@ def may_retire_log(engine: Engine, business: OpenBusiness, *, alone: bool) -> bo
     """Whether the log may be retired once it holds nothing.
 
     On a node alone every log may. With several members a log needs a mark, and an archive that keeps it: a delete in this log may
-    hold down puts in other logs.
+    shadow puts in other logs.
     """
     return alone or (engine.options.archive_url is not None and as_recovery_buffer(business.memory).was_dropped)
 

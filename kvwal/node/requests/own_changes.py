@@ -10,9 +10,9 @@ from kvwal.cluster.requests import (
     Begin,
     BeginQuestion,
     CompactedRowsQuestion,
-    Floor,
-    FloorQuestion,
     LogRows,
+    LowWatermark,
+    LowWatermarkQuestion,
     RowsQuestion,
     WatchAnswer,
     WatchQuestion,
@@ -44,8 +44,8 @@ class OwnChanges:
     async def answer(self, question: WatchQuestion) -> WatchAnswer:
         """The answer of this member. `LogFailed` if its log cannot be read, `ArchiveGap`, `BeforeHistory`, `ArchiveError`."""
         try:
-            if isinstance(question, FloorQuestion):
-                return await self._floor(question)
+            if isinstance(question, LowWatermarkQuestion):
+                return await self._low_watermark(question)
             if isinstance(question, BeginQuestion):
                 return Begin(await self._readers.run(partial(self._begin, question)))
             return await self._rows(question)
@@ -67,22 +67,22 @@ class OwnChanges:
         self._cursors.keep(place, cursor, compacted)
         return page
 
-    async def _floor(self, question: FloorQuestion) -> Floor:
-        """The floor. The clock rises first, then the writer is asked between two groups: a group that was stamped before is
-        written by then."""
-        floor = self._bounds.settle(self._engine.options.clock.wall_ms(), question.least)
+    async def _low_watermark(self, question: LowWatermarkQuestion) -> LowWatermark:
+        """The low watermark of the log. The clock rises first, then the writer is asked between two groups: a group that was
+        stamped before is written by then."""
+        lowest = self._bounds.settle(self._engine.options.clock.wall_ms(), question.least)
         business = self._engine.businesses.get(question.business)
         if business is None or business.closed:
             end = await self._readers.run(partial(self._engine.end_of, question.business))
-            return Floor(floor, None, 0) if end is None else Floor(floor, end.last_sequence, end.last_timestamp)
+            return LowWatermark(lowest, *((None, 0) if end is None else (end.last_sequence, end.last_timestamp)))
         log = business.log
 
-        async def look() -> Floor:
-            log.hybrid.advance(floor)
-            return Floor(log.hybrid.last, log.writer.applied, log.writer.timestamp)
+        async def look() -> LowWatermark:
+            log.hybrid.advance(lowest)
+            return LowWatermark(log.hybrid.last, log.writer.applied, log.writer.timestamp)
 
         try:
-            told: Floor = await log.ring.command(look)
+            told: LowWatermark = await log.ring.command(look)
         except KvwalError as error:
             raise ClusterUnreachable(f"{self._engine.node} closes its log: {error}", hint="Ask again.") from error
         return told

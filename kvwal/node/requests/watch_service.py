@@ -1,8 +1,8 @@
 """Watch service: answers clients that watch a map, from the logs of all living members, and from the archive for the others.
 
-A page has two rounds. In the first one each member tells a floor, at or below which it stamps nothing any more. In the second one
-those with news give their rows up to the least floor. Nothing is kept for a client between two pages: its positions say where it
-is.
+A page has two rounds. In the first one each member tells its low watermark: it stamps nothing at or below it any more. In the
+second one the members with news give their rows up to the least low watermark. Nothing is kept for a client between two pages:
+its positions say where it is.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from kvwal.cluster.requests import (
     Begin,
     BeginQuestion,
     CompactedRowsQuestion,
-    Floor,
-    FloorQuestion,
     LogRows,
+    LowWatermark,
+    LowWatermarkQuestion,
     RowsQuestion,
     WatchPage,
     WatchRead,
@@ -107,9 +107,9 @@ class WatchService:
         return WatchPage(changes, page.positions, archived.lost)
 
     async def _ends(self, business: str, peers: Iterable[Peer], least: int = 0) -> dict[str, LogBounds]:
-        asked = FloorQuestion(business, least)
-        floors = await self._peers.watch(dict.fromkeys(peers, asked), Floor, self._within)
-        return {name: LogBounds(floor.floor, floor.last, floor.timestamp) for name, floor in floors.items()}
+        asked = LowWatermarkQuestion(business, least)
+        told = await self._peers.watch(dict.fromkeys(peers, asked), LowWatermark, self._within)
+        return {name: LogBounds(end.low_watermark, end.last, end.timestamp) for name, end in told.items()}
 
     async def _rows(
         self, business: str, living: Iterable[Peer], ends: Mapping[str, LogBounds], at: WatchStarted, limit: int

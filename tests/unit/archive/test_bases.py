@@ -148,7 +148,7 @@ def test_a_delete_of_the_kept_history_stays_for_a_node_that_is_restored_as_of_be
 
 
 def test_rows_of_the_base_are_skipped_in_an_object_that_reaches_over_its_position(objects: LocalObjects) -> None:
-    """The base has let go of the delete that hides one of them."""
+    """The base has let go of the delete that shadows one of them."""
     for where in (A, B):
         registry.register(objects, where, LOG)
     archive_rows(objects, A, [change(b"x", 10, 1), change(b"x", 11, 2), change(b"k", 20, 3, value=None)])
@@ -205,7 +205,7 @@ def test_a_base_is_over_also_if_an_earlier_compaction_had_used_a_later_horizon(o
 
 @pytest.mark.parametrize(("ms", "counts"), [(7, False), (800, True)])
 def test_a_base_is_over_when_a_node_comes_with_entries_of_before(objects: LocalObjects, ms: int, counts: bool) -> None:
-    """The base has let go of a delete that hides one of them."""
+    """The base has let go of a delete that shadows one of them."""
     for where in (A, B):
         registry.register(objects, where, LOG)
     archive_rows(objects, A, [change(b"k", 10, 1), change(b"k", 20, 2, value=None), change(b"z", 900, 3)])

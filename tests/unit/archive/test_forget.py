@@ -93,7 +93,7 @@ def test_members_of_a_cluster_go_one_after_the_other(tmp_path: Path) -> None:
     ("other", "goes"),
     [
         ([put("1", 5)], False),  # its archive has not passed the mark: an older row may still come
-        ([put("1", 5), time_mark(30)], False),  # held down by the mark, or by a delete
+        ([put("1", 5), time_mark(30)], False),  # shadowed by the mark, or by a delete
         ([mark(6), put("1", 15), time_mark(30)], False),  # put again after its own mark, and deleted by the other one
         ([put("1", 5), mark(6), time_mark(30)], True),
         ([put("1", 5), mark(25)], True),

@@ -1,4 +1,4 @@
-"""Deletes, and puts that have expired, leave snapshots and archive when nothing older is left that they hold down."""
+"""Deletes, and puts that have expired, leave snapshots and archive when nothing older is left that they shadow."""
 
 from __future__ import annotations
 

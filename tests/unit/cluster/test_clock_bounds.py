@@ -44,10 +44,10 @@ class Member:
         self.bounds = ClockBounds()
         self.logs = [BoundedClock(self.bounds), BoundedClock(self.bounds)]
         self.told = 0
-        self.floor = 0
+        self.low_watermark = 0
 
-    def tell(self, wall: int, floor: int = 0) -> None:
-        self.told = self.bounds.next_limit(wall + self.ahead, floor)
+    def tell(self, wall: int, above: int = 0) -> None:
+        self.told = self.bounds.next_limit(wall + self.ahead, above)
         self.bounds.allow(self.told)
 
 
@@ -72,15 +72,15 @@ def test_what_is_written_last_has_the_greatest_timestamp(aheads: list[int], step
             members[owner].bounds.rise(above)
         elif what == "settle":
             member = members[which]
-            member.floor = member.bounds.settle(wall + member.ahead, last)
-            assert member.floor < member.told
+            member.low_watermark = member.bounds.settle(wall + member.ahead, last)
+            assert member.low_watermark < member.told
         else:
             mine = members[owner]
             try:
                 stamp = mine.logs[step % 2].stamp(wall + mine.ahead)
             except ClusterUnreachable:
                 continue
-            assert mine.floor < stamp < mine.told
+            assert mine.low_watermark < stamp < mine.told
             if step % 2 == 0:  # the log of the key
                 assert stamp > last
                 last = stamp
@@ -155,7 +155,7 @@ class _Alone:
         return "0"
 
     def rise(self, timestamp: int) -> None:
-        self.floor = timestamp
+        self.low_watermark = timestamp
 
     def close(self) -> None:
         pass
@@ -174,7 +174,7 @@ def test_a_clock_goes_on_above_what_memory_was_filled_with() -> None:
 
     asyncio.run(fill())
     assert bounds.stamp(0, SystemClock().wall_ms()) > newest
-    assert alone.floor - 1 == newest
+    assert alone.low_watermark - 1 == newest
 
 
 def test_a_step_ahead_counts_when_it_has_lasted() -> None:

@@ -38,7 +38,7 @@ def keys(entries: list[DataEntry]) -> list[str]:
 def test_while_all_members_write_each_change_comes_once_and_in_one_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The wall clock stands still, so that the order hangs on the floors alone. The client asks another member each time."""
+    """The wall clock stands still, so the low watermarks alone decide the order. The client asks another member each time."""
 
     async def work(members: Members) -> None:
         stamps: set[int] = set()

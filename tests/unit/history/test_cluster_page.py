@@ -115,7 +115,7 @@ def test_marks_and_what_is_before_the_start_are_passed_and_not_given() -> None:
     assert page_of([], {"n1": 3}, 0) == ([], {"n1": 3})
 
 
-def test_the_least_floor_is_the_limit_and_those_behind_news_are_asked_to_rise() -> None:
+def test_the_least_low_watermark_is_the_limit_and_members_below_news_are_asked_to_rise() -> None:
     ends = {"n1": LogBounds(90, 7, 80), "n2": LogBounds(70, 3, 60), "n3": LogBounds(75, None, 0)}
     assert limit_of(ends) == 70
     assert to_raise(ends, {"n1": 6}) == (80, ["n2", "n3"])
