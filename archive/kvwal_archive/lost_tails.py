@@ -96,14 +96,14 @@ def _put(objects: Objects, tail: LostTail) -> None:
         objects.confirm(lost_tail_key(tail), data)
 
 
-def forget_lost_tails(objects: Objects, namespace: str, cluster: str, business: str, older_than: int) -> list[str]:
+def remove_lost_tails(objects: Objects, namespace: str, cluster: str, business: str, older_than: int) -> list[str]:
     """Remove the records of tails that end before the timestamp `older_than`: the history that is kept does not reach them."""
     tails = list(_parsed(item.key for item in objects.list(f"{namespace}/{cluster}/{business}/")))
     ended = {tail[:3] for tail in tails if tail.before is not None and tail.before < older_than}
     return _delete(objects, [tail for tail in tails if tail[:3] in ended])
 
 
-def forget_all_lost_tails(objects: Objects, place: Place) -> None:
+def remove_all_lost_tails(objects: Objects, place: Place) -> None:
     """Remove the records of all tails of a log whose history is over."""
     _delete(objects, _parsed(item.key for item in objects.list(f"{place.prefix}/")))
 

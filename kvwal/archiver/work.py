@@ -20,8 +20,8 @@ from kvwal.archiver.jobs import (
     Compact,
     Compacted,
     Failed,
-    Forget,
-    Forgotten,
+    LogRemoved,
+    RemoveLog,
     SegmentRef,
     Several,
     SeveralAnswers,
@@ -44,9 +44,9 @@ from kvwal.ports.locks import Lock
 from kvwal_archive import reader, registry, writer
 from kvwal_archive.bases.collect import gc_bases
 from kvwal_archive.layout import Span
-from kvwal_archive.lost_tails import forget_lost_tails, lost_tails
+from kvwal_archive.lost_tails import lost_tails, remove_lost_tails
 from kvwal_archive.maintenance import compaction
-from kvwal_archive.maintenance.forget import LogEnd, forget
+from kvwal_archive.maintenance.remove_log import LogEnd, remove_log
 from kvwal_archive.maintenance.tombstones import OlderRows, others_of
 from kvwal_archive.objects import Known, Objects, OneLook, open_objects
 from kvwal_archive.objects.look import Scratch
@@ -73,8 +73,8 @@ def answer(job: ArchiverJob, disk: Disk = OS_DISK, clock: Clock = SYSTEM, run: R
             return _checkpoint(job, disk, clock)
         if isinstance(job, Archive):
             return _archive(job, disk, clock)
-        if isinstance(job, Forget):
-            return _forget(job)
+        if isinstance(job, RemoveLog):
+            return _remove_log(job)
         return _compact(job, disk, clock)
     except (KvwalError, OSError) as error:
         return _failed(job, error)
@@ -261,9 +261,9 @@ def _seed(job: Archive, disk: Disk, objects: Objects, decode: Decode, begins: in
     return header.last_sequence, header.last_timestamp, snapshot.left_out
 
 
-def _forget(job: Forget) -> Forgotten:
+def _remove_log(job: RemoveLog) -> LogRemoved:
     end = LogEnd(job.target.log_id, job.last_sequence, job.last_timestamp)
-    return Forgotten(forget(open_target(job.target), job.target.place, end, DROPPED, TIME_MARK))
+    return LogRemoved(remove_log(open_target(job.target), job.target.place, end, DROPPED, TIME_MARK))
 
 
 def _compact(job: Compact, disk: Disk, clock: Clock) -> Compacted:
@@ -274,6 +274,6 @@ def _compact(job: Compact, disk: Disk, clock: Clock) -> Compacted:
     removed = compaction.gc(objects, place, now_ms=now, grace_ms=job.grace_ms)
     where = (place.namespace, place.cluster, place.business)
     removed += gc_bases(objects, *where, now_ms=now, grace_ms=job.grace_ms)
-    removed += forget_lost_tails(objects, *where, max(0, now - job.history_ms) << TIMESTAMP_SHIFT)
+    removed += remove_lost_tails(objects, *where, max(0, now - job.history_ms) << TIMESTAMP_SHIFT)
     lost = len(lost_tails(objects, *where))
     return Compacted(len(written), len(removed), objects.requests, lost)

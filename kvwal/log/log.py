@@ -19,7 +19,7 @@ from kvwal.log.appender import Appender, LogMoved, storage_full
 from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.format import Header, SnapshotHeader
 from kvwal.log.files.names import LOCK, log_folder
-from kvwal.log.files.retired import bring_back, forget, retire
+from kvwal.log.files.retired import bring_back, remove_end, retire
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.reader import Progress, entry_decoder
 from kvwal.log.recovery import Recovered, RecoveryTarget, recover
@@ -245,7 +245,7 @@ async def open_log(
             bring_back(ports.disk, root, place, check)
             target = RecoveryTarget(memory.apply, memory.clear)
             recovered = recover(ports.disk, folder, target, entry_decoder(), progress, check)
-            forget(ports.disk, root, place)
+            remove_end(ports.disk, root, place)
             return recovered
 
         recovered = await ports.workers.run(recover_log)

@@ -71,7 +71,7 @@ class Service:
         self._engine = Engine(
             self._store_options(metrics), own_loop=True, memory=self._memory,
             hybrid=lambda: BoundedClock(self._bounds), flush_of=self._flush_of,
-            archive_interval_factor=self._archive_interval_factor, may_forget=self._may_forget,
+            archive_interval_factor=self._archive_interval_factor, may_remove=self._may_remove,
         )  # fmt: skip
         self._lifecycle = Lifecycle()
         self._record: LocalMembership | None = None
@@ -164,7 +164,7 @@ class Service:
         others = self._parts is not None and self._parts.serving.living > 1
         return _ARCHIVE_INTERVALS if others and self._options.file.backups else 1
 
-    async def _may_forget(self) -> bool:
+    async def _may_remove(self) -> bool:
         return self._parts is not None and await self._parts.serving.nothing_is_missing(within=_FORGET_SECONDS)
 
     def _memory(self, place: Place, now: Now) -> RecoveryBuffer:

@@ -20,7 +20,7 @@ from kvwal.history.restore.backup import backup
 from kvwal.hlc import HybridClock
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import find_places, log_folder
-from kvwal.log.files.retired import end_of, retired_places, sweep
+from kvwal.log.files.retired import end_of, remove_abandoned, retired_places
 from kvwal.log.log import Ports, check_descriptors, not_opened
 from kvwal.ports.boundary import contain_each, logged, raise_together, raised_to_awaiter, start_task
 from kvwal.ports.descriptors import Budget
@@ -31,7 +31,7 @@ from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.context import StoreContext, embedded_memory, one_interval
 from kvwal.store.open_business import OpenBusiness, open_business
 from kvwal.store.options import Options
-from kvwal.store.retirement import Forgetting, Retirement, always
+from kvwal.store.retirement import LogRemoval, Retirement, always
 from kvwal.structures.guards import Now
 from kvwal.structures.memory import BusinessMemory
 from kvwal_archive.faults import NotTaken
@@ -58,13 +58,13 @@ class Engine:
         hybrid: Callable[[], HybridClock] = HybridClock,
         flush_of: Callable[[str], Flush] | None = None,
         archive_interval_factor: Callable[[], int] = one_interval,
-        may_forget: Callable[[], Awaitable[bool]] = always,
+        may_remove: Callable[[], Awaitable[bool]] = always,
     ) -> None:
         """`own_loop`: only kvwal runs on this event loop.
 
         `memory`, `hybrid` and `archive_interval_factor` are those of `StoreContext`.
         `flush_of` gives the flush policy of a business that is opened without one; its default is the store's policy.
-        `may_forget` is that of `Forgetting`.
+        `may_remove` is that of `LogRemoval`.
         """
         self.options = options
         self.node = options.node()
@@ -88,8 +88,10 @@ class Engine:
         )
         self._flush_of = flush_of or (lambda name: options.flush)
         self._opening: dict[str, asyncio.Task[OpenBusiness]] = {}
-        self._retirement = Retirement(self.businesses, self._reopen, self._sweep, self._workers, self._logger)
-        self._forgetting = Forgetting(self._context, self.place("any"), self.has_log, may_forget)
+        self._retirement = Retirement(
+            self.businesses, self._reopen, self._remove_abandoned, self._workers, self._logger
+        )
+        self._log_removal = LogRemoval(self._context, self.place("any"), self.has_log, may_remove)
         self._at_once = asyncio.Semaphore(_OPENED_AT_ONCE)
         self._closed = False
         self._closing: asyncio.Task[None] | None = None
@@ -131,9 +133,9 @@ class Engine:
     def _reopen(self, business: OpenBusiness) -> None:
         self._begin_opening(business.name, business.flush)
 
-    def _sweep(self) -> None:
+    def _remove_abandoned(self) -> None:
         options = self.options
-        sweep(options.disk, options.root, options.namespace, options.cluster, self.node)
+        remove_abandoned(options.disk, options.root, options.namespace, options.cluster, self.node)
 
     async def archive(self) -> None:
         """Archive every business of this node, and return when the archive has confirmed all of them.
@@ -248,7 +250,7 @@ class Engine:
         until = None if within is None else self.options.clock.elapsed() + within
         self._closed = True
         await self._retirement.close()
-        await self._forgetting.close()
+        await self._log_removal.close()
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
         self._ending.set()  # a tick under way ends by itself: a call on a thread goes on when its task is cancelled
         await asyncio.gather(self._ticker, return_exceptions=True)
@@ -274,7 +276,7 @@ class Engine:
             if self._closed:
                 return
             self._retirement.tick()
-            self._forgetting.tick()
+            self._log_removal.tick()
 
     def _ticked(self, error: BaseException) -> None:
         """Log the bug that stopped the timer, and start the timer again: without it nothing is archived or checkpointed."""

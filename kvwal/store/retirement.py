@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kvwal.archiver.jobs import ArchiveTarget, Forget, Forgotten
+from kvwal.archiver.jobs import ArchiveTarget, LogRemoved, RemoveLog
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.log.files.format import SnapshotHeader
-from kvwal.log.files.retired import end_of, forget, retired_places
+from kvwal.log.files.retired import end_of, remove_end, retired_places
 from kvwal.ports.boundary import contain_awaiting, raised_to_awaiter, start_task, trace_of_bug
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.context import StoreContext
@@ -33,19 +33,19 @@ class Retirement:
     """
 
     def __init__(
-        self, businesses: dict[str, OpenBusiness], reopen: Callable[[OpenBusiness], object], sweep: Callable[[], None],
+        self, businesses: dict[str, OpenBusiness], reopen: Callable[[OpenBusiness], object], remove_abandoned: Callable[[], None],
         workers: ThreadWorkers, logger: Logger,
     ) -> None:  # fmt: skip
         """`businesses` are the open ones. `reopen` opens a business again that was closed and could not be retired.
 
-        `sweep` completes the removal that a killed process had begun. It is called once, on `workers`.
+        `remove_abandoned` completes the removal that a killed process had begun. It is called once, on `workers`.
         """
         self._businesses = businesses
         self._reopen = reopen
-        self._sweep = sweep
+        self._remove_abandoned = remove_abandoned
         self._workers = workers
         self._logger = logger
-        self._swept = False
+        self._removed_abandoned = False
         self._leaving: dict[str, asyncio.Future[None]] = {}
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -55,7 +55,7 @@ class Retirement:
         if self._closed or (self._task is not None and not self._task.done()):
             return
         due = [business for business in self._businesses.values() if business.may_retire()]
-        if due or not self._swept:
+        if due or not self._removed_abandoned:
             self._task = start_task(self._run(due), raised_to_awaiter)
 
     async def wait(self, name: str) -> None:
@@ -70,9 +70,11 @@ class Retirement:
             await asyncio.wait([self._task])
 
     async def _run(self, due: list[OpenBusiness]) -> None:
-        if not self._swept:
-            self._swept = True
-            await contain_awaiting(partial(self._workers.run, self._sweep), partial(self._failed, "what was left"))
+        if not self._removed_abandoned:
+            self._removed_abandoned = True
+            await contain_awaiting(
+                partial(self._workers.run, self._remove_abandoned), partial(self._failed, "what was left")
+            )
         for business in due:
             is_alone = await self._workers.run(business.maintenance.is_alone_here)
             # Where another node has a log of the business under this root, readers need both logs.
@@ -107,20 +109,20 @@ class Retirement:
         )
 
 
-class Forgetting:
+class LogRemoval:
     """Removes the objects of retired logs from the archive, one log after the other. Used on the store's event loop."""
 
     def __init__(
-        self, context: StoreContext, node_place: Place, has_log: Callable[[str], bool], may_forget: Callable[[], Awaitable[bool]],
+        self, context: StoreContext, node_place: Place, has_log: Callable[[str], bool], may_remove: Callable[[], Awaitable[bool]],
     ) -> None:  # fmt: skip
         """`node_place` names the node; its business does not count. `has_log(business)`: the business has a log again.
 
-        `may_forget()`: no other node can still archive an entry that is older than those in the archive now.
+        `may_remove()`: no other node can still archive an entry that is older than those in the archive now.
         """
         self._context = context
         self._node_place = node_place
         self._has_log = has_log
-        self._may_forget = may_forget
+        self._may_remove = may_remove
         self._due = context.ports.clock.elapsed() + MAINTENANCE_SECONDS
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -143,13 +145,13 @@ class Forgetting:
     async def _run(self) -> None:
         """Remove the retired logs that are due. The first failure ends the round; the next round begins anew."""
         due_logs = await self._context.ports.workers.run(self._logs_without_history)
-        if not due_logs or not await self._may_forget():
+        if not due_logs or not await self._may_remove():
             return
         for place, end in due_logs:
             if self._closed:
                 return
             if not self._has_log(place.business):
-                await self._forget(place, end)
+                await self._remove(place, end)
 
     def _logs_without_history(self) -> list[tuple[Place, SnapshotHeader]]:
         """Retired logs whose last entry is older than the setting `history_seconds`."""
@@ -160,12 +162,12 @@ class Forgetting:
         ends = ((place, end_of(disk, root, place)) for place in places if place.node == wanted.node)
         return [(place, end) for place, end in ends if end and end.last_timestamp >> TIMESTAMP_SHIFT < before]
 
-    async def _forget(self, place: Place, end: SnapshotHeader) -> None:
+    async def _remove(self, place: Place, end: SnapshotHeader) -> None:
         context = self._context
         target = ArchiveTarget(context.archive_url or "", place, end.log_id, context.options)
-        job = Forget(target, end.last_sequence, end.last_timestamp)
-        if (await context.archiver.do(job, Forgotten)).gone and not self._has_log(place.business):
-            await context.ports.workers.run(partial(forget, context.ports.disk, context.root, place))
+        job = RemoveLog(target, end.last_sequence, end.last_timestamp)
+        if (await context.archiver.do(job, LogRemoved)).gone and not self._has_log(place.business):
+            await context.ports.workers.run(partial(remove_end, context.ports.disk, context.root, place))
 
     def _failed(self, error: BaseException) -> None:
         self._context.logger.warning(

@@ -32,7 +32,7 @@ def gc_bases(objects: Objects, namespace: str, cluster: str, business: str, *, n
             removed += [item.key for item in files.parts.values() if item.modified_ms <= before_ms]
     for key in removed:
         objects.delete(key)
-    return [*removed, *objects.sweep(folder.rstrip("/"), before_ms)]
+    return [*removed, *objects.remove_unfinished(folder.rstrip("/"), before_ms)]
 
 
 def remove_bases(objects: Objects, namespace: str, cluster: str, business: str) -> None:

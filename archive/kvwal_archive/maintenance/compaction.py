@@ -301,4 +301,4 @@ def gc(objects: Objects, place: Place, *, now_ms: int, grace_ms: int, progress: 
         for key in keys:
             objects.delete(key)
             removed.append(key)
-    return removed + objects.sweep(place.prefix, now_ms - grace_ms)
+    return removed + objects.remove_unfinished(place.prefix, now_ms - grace_ms)

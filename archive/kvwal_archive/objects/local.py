@@ -121,16 +121,16 @@ class LocalObjects(Objects):
             size = file.seek(0, os.SEEK_END)
         raise self._differs(key, f"{size} bytes were read back, {size_of(data)} were put")
 
-    def sweep(self, prefix: str, before_ms: int) -> Names:
-        """See Objects.sweep."""
-        swept = []
+    def remove_unfinished(self, prefix: str, before_ms: int) -> Names:
+        """See Objects.remove_unfinished."""
+        removed = []
         for path in self._files(self._root / prefix, unfinished=True):
             # A put that finishes meanwhile removes its own file.
             with self._translated("delete", path.name), suppress(FileNotFoundError):
                 if path.stat().st_mtime_ns // 1_000_000 < before_ms:
                     path.unlink()
-                    swept.append(path.relative_to(self._root).as_posix())
-        return swept
+                    removed.append(path.relative_to(self._root).as_posix())
+        return removed
 
     def prune(self, prefix: str) -> None:
         """See Objects.prune. A concurrent put fails, because its folder is gone, and its caller tries again."""

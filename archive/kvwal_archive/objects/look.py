@@ -143,9 +143,9 @@ class OneLook(Objects):
         """See Objects.confirm."""
         self._ask(lambda: self._objects.confirm(key, data))
 
-    def sweep(self, prefix: str, before_ms: int) -> Names:
-        """See Objects.sweep."""
-        return self._objects.sweep(prefix, before_ms)
+    def remove_unfinished(self, prefix: str, before_ms: int) -> Names:
+        """See Objects.remove_unfinished."""
+        return self._objects.remove_unfinished(prefix, before_ms)
 
     def prune(self, prefix: str) -> None:
         """See Objects.prune."""

@@ -115,7 +115,7 @@ class Objects(ABC):
         Raises ArchiveDamaged if it has not, ObjectMissing if it is gone.
         """
 
-    def sweep(self, prefix: str, before_ms: int) -> Names:
+    def remove_unfinished(self, prefix: str, before_ms: int) -> Names:
         """Remove the unfinished files that a killed `put_if_absent` left before `before_ms`, and return their names."""
         return []
 

@@ -53,7 +53,7 @@ def retire(
 def bring_back(disk: Disk, root: Path, place: Place, check: Callable[[SnapshotHeader, int], None]) -> None:
     """Give a retired log its end back as its first snapshot, if the log has no files. The caller holds the log's lock.
 
-    The end stays until `forget`, to be called when the log was recovered. `CorruptLog` if the end is damaged. `check` is given
+    The end stays until `remove_end`, which is called when the log was recovered. `CorruptLog` if the end is damaged. `check` gets
     its header and last timestamp before anything is written, and raises an error to refuse it.
     """
     path = _path(root, place)
@@ -82,12 +82,12 @@ def retired_places(disk: Disk, root: Path, namespace: str, cluster: str) -> list
     )
 
 
-def forget(disk: Disk, root: Path, place: Place) -> None:
+def remove_end(disk: Disk, root: Path, place: Place) -> None:
     """Delete the end of this log: its history is over, or it has files again."""
     disk.unlink(_path(root, place))
 
 
-def sweep(disk: Disk, root: Path, namespace: str, cluster: str, node: str) -> None:
+def remove_abandoned(disk: Disk, root: Path, namespace: str, cluster: str, node: str) -> None:
     """Remove the folders whose removal was interrupted when a program was killed, and unfinished ends of logs."""
     folder = _folder(root, Place(namespace, cluster, "any", node))
     delete_abandoned(disk, folder)

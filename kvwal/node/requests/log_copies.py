@@ -21,7 +21,7 @@ from kvwal.ports.boundary import raised_to_awaiter, start_task
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
 from kvwal_archive.layout import parse_object_key, parse_registration_key
-from kvwal_archive.maintenance.forget import has_puts
+from kvwal_archive.maintenance.remove_log import has_puts
 from kvwal_archive.objects import Objects, open_objects
 from kvwal_archive.reader import live_objects
 from kvwal_archive.registry import registered

@@ -58,7 +58,7 @@ class Place(Protocol):
         """Remove an object."""
         ...
 
-    def sweep(self, prefix: str, before_ms: int) -> Names:
+    def remove_unfinished(self, prefix: str, before_ms: int) -> Names:
         """Remove what killed tasks left unfinished."""
         ...
 
@@ -115,7 +115,7 @@ class Staging:
         """Remove the blocks of writes that were given up long ago, but not of the writes in `kept`."""
         before = SYSTEM.wall_ms() - LEFTOVER_SECONDS * 1000
         folders = tuple(self._key(write, "") for write in kept)
-        for name in self._place.sweep(f"{self._prefix}/", before):
+        for name in self._place.remove_unfinished(f"{self._prefix}/", before):
             self._place.prune(name.rpartition("/")[0])
         for item in self._place.list(f"{self._prefix}/"):
             if item.modified_ms < before and not item.key.startswith(folders):
@@ -171,8 +171,8 @@ class _MapPlace:
         """See Place.delete."""
         self._map.delete(key)
 
-    def sweep(self, prefix: str, before_ms: int) -> Names:
-        """See Place.sweep. A put into a map is whole."""
+    def remove_unfinished(self, prefix: str, before_ms: int) -> Names:
+        """See Place.remove_unfinished. A put into a map is whole."""
         return []
 
     def prune(self, prefix: str) -> None:

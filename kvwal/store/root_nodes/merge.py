@@ -30,7 +30,7 @@ from kvwal.log.checkpoint import checkpoint
 from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.format import Header
 from kvwal.log.files.names import log_folder
-from kvwal.log.files.retired import bring_back, forget
+from kvwal.log.files.retired import bring_back, remove_end
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.files.snapshot import in_blocks, size_of
 from kvwal.log.log import check_clock, next_header, take_lock
@@ -158,7 +158,7 @@ class _Batch:
 
         bring_back(self._disk, self._root, self._target, check)
         recovered = recover(self._disk, folder, RecoveryTarget(keep, latest.clear), entry_decoder(), check=check)
-        forget(self._disk, self._root, self._target)
+        remove_end(self._disk, self._root, self._target)
         header = msgspec.structs.replace(next_header(self._clock, self._target, recovered), merged=True)
         appender = Appender(self._disk, self._clock, folder, header, Settings(), recovered.sealed)
         whole, count = False, 0

@@ -18,7 +18,7 @@ from kvwal_archive.bases.select import LogRead, newest_base
 from kvwal_archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, ConfigError
 from kvwal_archive.layout import Place, Span, base_folder
 from kvwal_archive.maintenance.compaction import rewrite
-from kvwal_archive.maintenance.forget import LogEnd, forget
+from kvwal_archive.maintenance.remove_log import LogEnd, remove_log
 from kvwal_archive.merge import Row, latest_plain
 from kvwal_archive.objects import LocalObjects, Objects, open_objects
 from kvwal_archive.restore import restore_batches
@@ -327,7 +327,7 @@ def test_a_base_of_a_log_that_was_fenced_before_it_is_not_read(objects: LocalObj
 def test_the_bases_of_a_business_go_with_its_last_log(objects: LocalObjects, tmp_path: Path) -> None:
     fill(objects, A, [(1, 10)])
     make_base(objects, *WHERE)
-    assert forget(objects, A, LogEnd(LOG, 10, rows(10, 10, node="a")[0].timestamp), "dropped:none", "time:none")
+    assert remove_log(objects, A, LogEnd(LOG, 10, rows(10, 10, node="a")[0].timestamp), "dropped:none", "time:none")
     assert not [path for path in (tmp_path / "archive").rglob("*") if path.is_file()]
 
 

@@ -19,7 +19,7 @@ from kvwal.log.files.atomic_file import delete_abandoned, write_file
 from kvwal.log.files.external_sort import Runs
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import SCRATCH_MARK, scratch_name
-from kvwal.log.files.retired import sweep
+from kvwal.log.files.retired import remove_abandoned
 from kvwal.log.files.snapshot import write_snapshot
 from kvwal.log.reader import entry_decoder
 from kvwal.ports.clock import SYSTEM
@@ -182,5 +182,5 @@ def test_an_unfinished_end_of_a_retired_log_goes(tmp_path: Path) -> None:
     folder = tmp_path / "default" / "local" / "_retired" / "n"
     folder.mkdir(parents=True)
     (folder / "jobs.snapshot.partial").touch()
-    sweep(OS_DISK, tmp_path, "default", "local", "n")
+    remove_abandoned(OS_DISK, tmp_path, "default", "local", "n")
     assert list(folder.iterdir()) == []

@@ -20,7 +20,7 @@ from kvwal.store.engine import Engine
 from kvwal.store.retirement import always
 from kvwal.structures.destroyed import Marks
 from kvwal_archive.layout import Place, Span
-from kvwal_archive.maintenance.forget import forget
+from kvwal_archive.maintenance.remove_log import remove_log
 from kvwal_archive.objects import open_objects
 from kvwal_archive.registry import register
 from kvwal_archive.view import latest
@@ -29,7 +29,7 @@ from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import FakeClock, make_options
 from tests.support.log.submissions import entry
 from tests.support.log.submissions import put as submit
-from tests.unit.archive.test_forget import WHERE, archived, delete, mark, place, put
+from tests.unit.archive.test_remove_log import WHERE, archived, delete, mark, place, put
 
 SKEW = 5
 
@@ -92,7 +92,7 @@ def test_the_archive_forgets_a_map_of_which_all_logs_are_marked(other: list[Entr
     objects = open_objects(str(tmp_path))
     end = archived(objects, "a", [put("2", 9), mark(20)])
     archived(objects, "b", other)
-    assert forget(objects, place("a"), end, DROPPED, TIME_MARK) is goes
+    assert remove_log(objects, place("a"), end, DROPPED, TIME_MARK) is goes
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_log_that_is_marked_holds_nothing_until_something_is_put(since: list[E
 def member(
     folder: Path,
     work: Callable[[Engine, FakeClock], Awaitable[None]],
-    may_forget: Callable[[], Awaitable[bool]] = always,
+    may_remove: Callable[[], Awaitable[bool]] = always,
 ) -> None:
     """Do something at a member called `b`, whose log has one put, and whose clock goes on."""
     clock = FakeClock()
@@ -118,7 +118,7 @@ def member(
             folder / "root", archive=folder / "archive", node="b", clock=clock, start_archiver=lambda: InProcess("")
         )
         engine = Engine(
-            options, own_loop=True, memory=lambda place, now: RecoveryBuffer(now, collects=False), may_forget=may_forget
+            options, own_loop=True, memory=lambda place, now: RecoveryBuffer(now, collects=False), may_remove=may_remove
         )
         business = await engine.business("b")
         await _put(engine)
@@ -205,7 +205,7 @@ def test_a_put_that_comes_before_the_mark_is_written_stays(tmp_path: Path) -> No
 def test_the_archive_forgets_nothing_while_a_member_may_bring_something_older(tmp_path: Path) -> None:
     asked: list[bool] = []
 
-    async def may_forget() -> bool:
+    async def may_remove() -> bool:
         asked.append(True)
         return len(asked) > 1
 
@@ -221,9 +221,9 @@ def test_the_archive_forgets_nothing_while_a_member_may_bring_something_older(tm
         clock.ms += int(engine.options.settings.history_seconds * 1000) + 1000
         for there in (True, False):
             clock.seconds += 3600
-            engine._forgetting.tick()
-            assert engine._forgetting._task is not None
-            await engine._forgetting._task
+            engine._log_removal.tick()
+            assert engine._log_removal._task is not None
+            await engine._log_removal._task
             assert bool(engine.retired()) is there
 
-    member(tmp_path, work, may_forget)
+    member(tmp_path, work, may_remove)

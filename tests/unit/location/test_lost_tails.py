@@ -12,7 +12,7 @@ from kvwal.archiver.work import answer
 from kvwal.hlc import to_text
 from kvwal_archive.errors import ArchiveGap
 from kvwal_archive.layout import LostTail, Place, lost_tail_key, parse_lost_tail_key
-from kvwal_archive.lost_tails import check_moment, end_lost_tail, forget_lost_tails, lost_tails, note_lost_tail
+from kvwal_archive.lost_tails import check_moment, end_lost_tail, lost_tails, note_lost_tail, remove_lost_tails
 from kvwal_archive.objects import Objects, open_objects
 from kvwal_archive.registry import take_over
 from kvwal_archive.restore import restore_batches
@@ -100,8 +100,8 @@ def test_a_tail_goes_with_the_history_that_is_kept(objects: Objects) -> None:
     note_lost_tail(objects, LostTail(LOST, 50, 1000))
     end_lost_tail(objects, lost_tails(objects, *WHERE)[0], 2000)
     note_lost_tail(objects, LostTail(place("a"), 50, 1500))
-    assert not forget_lost_tails(objects, *WHERE, 2000)
-    assert len(forget_lost_tails(objects, *WHERE, 2001)) == 2
+    assert not remove_lost_tails(objects, *WHERE, 2000)
+    assert len(remove_lost_tails(objects, *WHERE, 2001)) == 2
     assert [tail.place.node for tail in lost_tails(objects, *WHERE)] == ["a"]
 
 

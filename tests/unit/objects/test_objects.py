@@ -128,15 +128,15 @@ def test_of_many_who_put_one_key_one_wins(tmp_path: Path) -> None:
     assert objects.read("a/b") == b"%d" % won[0]
 
 
-def test_an_unfinished_put_is_invisible_and_swept_when_old(tmp_path: Path) -> None:
+def test_an_unfinished_put_is_invisible_and_removed_when_old(tmp_path: Path) -> None:
     objects = open_objects(str(tmp_path))
     objects.put_if_absent("a/b", b"1")
     left = tmp_path / "a" / ".c.123.partial"
     left.write_bytes(b"half")
     os.utime(left, (1000, 1000))
     assert [item.key for item in objects.list("")] == ["a/b"]
-    assert objects.sweep("a", 999_999) == []
-    assert objects.sweep("a", 1_000_001) == ["a/.c.123.partial"]
+    assert objects.remove_unfinished("a", 999_999) == []
+    assert objects.remove_unfinished("a", 1_000_001) == ["a/.c.123.partial"]
     assert not left.exists()
 
 
@@ -152,7 +152,7 @@ def test_a_put_that_finishes_during_a_sweep_is_passed_over(tmp_path: Path, monke
         return real_stat(path, **options)
 
     monkeypatch.setattr(Path, "stat", stat)
-    assert objects.sweep("", 1 << 62) == []
+    assert objects.remove_unfinished("", 1 << 62) == []
 
 
 def test_the_file_is_durable_before_its_name_and_the_name_before_the_return(

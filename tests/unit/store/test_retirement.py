@@ -21,7 +21,7 @@ from kvwal.ports.disk import OS_DISK
 from kvwal.store.engine import Engine
 from kvwal.store.open_business import OpenBusiness
 from kvwal_archive.layout import Place
-from kvwal_archive.maintenance.forget import LogEnd, forget
+from kvwal_archive.maintenance.remove_log import LogEnd, remove_log
 from kvwal_archive.objects import open_objects
 from kvwal_archive.reader import coverage
 from kvwal_archive.verify import verify
@@ -356,9 +356,9 @@ def test_the_archive_forgets_a_destroyed_map_when_its_history_is_over(tmp_path: 
 
     async def forgotten(engine: Engine) -> None:
         clock.seconds += 3600
-        engine._forgetting.tick()
-        assert engine._forgetting._task is not None
-        await engine._forgetting._task
+        engine._log_removal.tick()
+        assert engine._log_removal._task is not None
+        await engine._log_removal._task
 
     async def work(engine: Engine) -> None:
         await lived(engine, archived=True)
@@ -388,7 +388,7 @@ def test_a_map_that_is_made_again_while_it_is_forgotten_goes_on(tmp_path: Path) 
         await retired(engine)
         again = await engine.business("b")
         objects = open_objects(str(archive))
-        assert forget(objects, PLACE, LogEnd(log_id, 2, business.log.writer.timestamp), DROPPED, TIME_MARK)
+        assert remove_log(objects, PLACE, LogEnd(log_id, 2, business.log.writer.timestamp), DROPPED, TIME_MARK)
         await put(again, entry("again"))
 
     run(work, root, archive)

@@ -13,7 +13,7 @@ from kvwal.key_class import DROPPED, TIME_MARK
 from kvwal_archive.bases.local import make_base
 from kvwal_archive.errors import ArchiveError
 from kvwal_archive.layout import Place, Span, base_folder
-from kvwal_archive.maintenance.forget import LogEnd, forget
+from kvwal_archive.maintenance.remove_log import LogEnd, remove_log
 from kvwal_archive.objects import LocalObjects, open_objects
 from kvwal_archive.registry import register, registered, take_over
 from kvwal_archive.verify import verify
@@ -60,20 +60,20 @@ def keys(objects: Any) -> list[str]:
 def test_nothing_of_a_log_alone_is_left_not_even_a_folder(tmp_path: Path) -> None:
     objects = open_objects(str(tmp_path))
     end = archived(objects, "a", [put("1", 10), put("2", 11)], [delete("1", 12), delete("2", 13)])
-    assert forget(objects, place("a"), end, DROPPED, TIME_MARK)
+    assert remove_log(objects, place("a"), end, DROPPED, TIME_MARK)
     assert list(tmp_path.iterdir()) == []
-    assert forget(objects, place("a"), end, DROPPED, TIME_MARK)
+    assert remove_log(objects, place("a"), end, DROPPED, TIME_MARK)
 
 
 def test_a_log_that_goes_on_or_is_another_one_stays(tmp_path: Path) -> None:
     objects = open_objects(str(tmp_path))
     end = archived(objects, "a", [put("1", 10), mark(11)], [put("2", 12)])
     before = objects.list("")
-    assert not forget(objects, place("a"), end._replace(last_sequence=2, last_timestamp=11), DROPPED, TIME_MARK)
-    assert not forget(objects, place("a"), end._replace(log_id="other"), DROPPED, TIME_MARK)
+    assert not remove_log(objects, place("a"), end._replace(last_sequence=2, last_timestamp=11), DROPPED, TIME_MARK)
+    assert not remove_log(objects, place("a"), end._replace(log_id="other"), DROPPED, TIME_MARK)
     assert objects.list("") == before
     take_over(objects, place("a"), "log-new", 4)
-    assert not forget(objects, place("a"), end, DROPPED, TIME_MARK)
+    assert not remove_log(objects, place("a"), end, DROPPED, TIME_MARK)
 
 
 def test_members_of_a_cluster_go_one_after_the_other(tmp_path: Path) -> None:
@@ -84,7 +84,9 @@ def test_members_of_a_cluster_go_one_after_the_other(tmp_path: Path) -> None:
         "b": archived(objects, "b", [put("2", 11), delete("1", 12)], [mark(20)]),
         "c": archived(objects, "c", [put("3", 13), mark(22)]),
     }
-    gone = [node for _ in range(3) for node in "abc" if forget(objects, place(node), ends[node], DROPPED, TIME_MARK)]
+    gone = [
+        node for _ in range(3) for node in "abc" if remove_log(objects, place(node), ends[node], DROPPED, TIME_MARK)
+    ]
     assert sorted(gone, key="bac".index)[:1] == ["b"]
     assert list(tmp_path.iterdir()) == []
 
@@ -106,7 +108,7 @@ def test_a_log_goes_when_it_holds_down_nothing_of_another_node(other: list[Entry
     objects = open_objects(str(tmp_path))
     end = archived(objects, "a", [put("2", 9), mark(19), delete("1", 20)])
     archived(objects, "b", other)
-    assert forget(objects, place("a"), end, DROPPED, TIME_MARK) is goes
+    assert remove_log(objects, place("a"), end, DROPPED, TIME_MARK) is goes
     left = [found.node for found in registered(objects, *WHERE)]
     assert left == (["b"] if goes else ["a", "b"])
     assert verify(objects).findings == []
@@ -148,11 +150,11 @@ def test_killed_anywhere_readers_find_it_whole_or_not_at_all_and_it_simply_runs_
         archived(objects, "b", [put("2", 60)])
         failing = Failing(str(root), nth)
         try:
-            assert forget(failing, place("a"), end, DROPPED, TIME_MARK)
+            assert remove_log(failing, place("a"), end, DROPPED, TIME_MARK)
         except ArchiveError:
             assert verify(objects).findings == []
             assert keys(objects) == ["2"]
-            assert forget(objects, place("a"), end, DROPPED, TIME_MARK)
+            assert remove_log(objects, place("a"), end, DROPPED, TIME_MARK)
         assert keys(objects) == ["2"]
         assert [found.node for found in registered(objects, *WHERE)] == ["b"]
         if failing.left > 0:
@@ -170,7 +172,7 @@ def test_no_base_brings_back_what_the_mark_hid_after_a_kill(tmp_path: Path) -> N
         make_base(objects, *WHERE)
         objects.left = nth
         try:
-            done = forget(objects, place("a"), end, DROPPED, TIME_MARK)
+            done = remove_log(objects, place("a"), end, DROPPED, TIME_MARK)
         except ArchiveError:
             done = False
         read = keys(objects)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kvwal_archive import view
 from kvwal_archive.bases.collect import remove_bases
 from kvwal_archive.layout import Place, Span, registration_key
-from kvwal_archive.lost_tails import forget_all_lost_tails
+from kvwal_archive.lost_tails import remove_all_lost_tails
 from kvwal_archive.objects import Objects
 from kvwal_archive.parquet import rows
 from kvwal_archive.parquet.columns import open_columns
@@ -34,7 +34,7 @@ class LogEnd(NamedTuple):
     last_timestamp: int
 
 
-def forget(objects: Objects, place: Place, end: LogEnd, mark_class: str, time_class: str) -> bool:
+def remove_log(objects: Objects, place: Place, end: LogEnd, mark_class: str, time_class: str) -> bool:
     """Remove a log that ended before the kept history, and return whether it was removed. Raises ArchiveError.
 
     Returns False, and changes nothing, if the log goes on, was taken over, or may shadow rows of other logs. `mark_class` is the
@@ -61,7 +61,7 @@ def forget(objects: Objects, place: Place, end: LogEnd, mark_class: str, time_cl
         remove_bases(objects, *where)  # those without objects too, and the parts of half ones
     if registration is not None:
         objects.delete(registration_key(place, 1))
-    forget_all_lost_tails(objects, place)
+    remove_all_lost_tails(objects, place)
     objects.prune(place.prefix)
     return True
 
